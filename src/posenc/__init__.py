@@ -1,0 +1,104 @@
+"""posenc: positional encodings for Transformers, exact at any position.
+
+The public names; each is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from posenc import positions
+    from posenc._core.errors import (
+        ArgumentError,
+        DataError,
+        DependencyError,
+        DTypeError,
+        PosencError,
+        PositionError,
+        SpecError,
+    )
+    from posenc._core.ladder import Arrangement, Ladder
+    from posenc._core.magnitude import Magnitude
+    from posenc.encodings.table.sinusoidal import Sinusoidal
+    from posenc.functional import (
+        add,
+        frequencies,
+        resolution,
+        shift,
+        similarity,
+        table,
+        wavelengths,
+    )
+    from posenc.registry import from_json, to_json
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "posenc._core.errors": (
+        "ArgumentError",
+        "DTypeError",
+        "DataError",
+        "DependencyError",
+        "PosencError",
+        "PositionError",
+        "SpecError",
+    ),
+    "posenc._core.ladder": ("Arrangement", "Ladder"),
+    "posenc._core.magnitude": ("Magnitude",),
+    "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
+    "posenc.functional": (
+        "add",
+        "frequencies",
+        "resolution",
+        "shift",
+        "similarity",
+        "table",
+        "wavelengths",
+    ),
+    "posenc.registry": ("from_json", "to_json"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_HOME["positions"] = "posenc.positions"
+
+__all__ = [
+    "ArgumentError",
+    "Arrangement",
+    "DTypeError",
+    "DataError",
+    "DependencyError",
+    "Ladder",
+    "Magnitude",
+    "PosencError",
+    "PositionError",
+    "Sinusoidal",
+    "SpecError",
+    "add",
+    "frequencies",
+    "from_json",
+    "positions",
+    "resolution",
+    "shift",
+    "similarity",
+    "table",
+    "to_json",
+    "wavelengths",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        import difflib
+
+        close = difflib.get_close_matches(name, __all__, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise AttributeError(f"module 'posenc' has no attribute {name!r}.{hint}")
+    module = importlib.import_module(_HOME[name])
+    value = module if _HOME[name] == f"posenc.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,330 @@
+"""Every quirk of an array library, in one file. Nothing is imported that the caller did not hand over.
+
+What the rest of posenc may rely on:
+
+- `namespace` finds the library of an array, under Dynamo too;
+- `integers` turns what people pass as positions into an integer array, or refuses it;
+- `constants` puts the constants of a spec beside an array, cached per device where that is safe.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, DTypeError, PositionError, explain
+from posenc._core.phase import Halves, halves
+
+__all__ = [
+    "Array",
+    "arange",
+    "astype",
+    "compute_dtype",
+    "concrete",
+    "constants",
+    "device_of",
+    "dtype_named",
+    "integers",
+    "is_array",
+    "is_torch",
+    "library",
+    "limits",
+    "namespace",
+    "result_dtype",
+]
+
+Array = Any
+INT32 = (-(2**31), 2**31 - 1)
+INT64 = (-(2**63), 2**63 - 1)
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+
+
+# --- which library --------------------------------------------------------------------------------
+
+
+def is_torch(x: object) -> bool:
+    """Whether `x` is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_jax(x: object) -> bool:
+    """Whether `x` is a JAX array or tracer, without importing JAX."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(x, jax.Array)
+
+
+def is_array(x: object) -> bool:
+    """Whether `x` is an array rather than a number or a sequence of numbers."""
+    return (
+        isinstance(x, (np.ndarray, np.generic))
+        or is_torch(x)
+        or is_jax(x)
+        or hasattr(x, "__array_namespace__")
+    )
+
+
+def namespace(x: Array, who: str) -> Any:
+    """The array-API namespace of an array."""
+    # Dynamo cannot trace the caches of `array_namespace`, so torch is recognised first.
+    if is_torch(x):
+        import array_api_compat.torch as compat
+
+        return compat
+    if isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, np.ma.MaskedArray):
+        import array_api_compat.numpy as compat_numpy
+
+        return compat_numpy
+    if is_array(x) and not isinstance(x, np.ma.MaskedArray):
+        from array_api_compat import array_namespace
+
+        return array_namespace(x)
+    expected = "an array of NumPy, torch, JAX or the array API standard"
+    raise ArgumentError(explain(who, expected, type(x).__name__))
+
+
+def library(xp: Any) -> Any:
+    """The array-API namespace for a module handed over by the user: `numpy`, `torch`, `jax.numpy`…"""
+    name = getattr(xp, "__name__", "")
+    if name == "torch":
+        import array_api_compat.torch as compat
+
+        return compat
+    if name == "numpy":
+        import array_api_compat.numpy as compat_numpy
+
+        return compat_numpy
+    if name == "jax":
+        return xp.numpy
+    if not hasattr(xp, "float32"):
+        raise ArgumentError(explain("xp", "an array module such as numpy, torch, jax.numpy", xp))
+    return xp
+
+
+def has_int64(xp: Any) -> bool:
+    """Whether 64-bit integers exist; JAX drops them silently unless told otherwise."""
+    if not getattr(xp, "__name__", "").startswith("jax"):
+        return True
+    return bool(sys.modules["jax"].config.jax_enable_x64)
+
+
+def limits(xp: Any) -> tuple[int, int]:
+    """The least and the largest position that the integers of the library hold."""
+    return INT64 if has_int64(xp) else INT32
+
+
+def device_of(x: Array) -> Any:
+    """Where new arrays must go to meet `x`; None where the library decides by itself."""
+    if is_torch(x):
+        return x.device
+    if isinstance(x, (np.ndarray, np.generic)) or is_jax(x):
+        return None  # JAX moves uncommitted arrays to the committed ones, also under jit
+    return getattr(x, "device", None)
+
+
+def concrete(x: Array) -> np.ndarray | None:
+    """The values of `x` for a check, or None where they are not known or not cheap to look at.
+
+    Tracers and fake tensors have none; looking at a GPU's would stop it.
+    """
+    if is_torch(x):
+        torch = sys.modules["torch"]
+        if torch.compiler.is_compiling() or type(x) is not torch.Tensor or x.device.type != "cpu":
+            return None
+        return x.detach().numpy() if not torch._C._functorch.is_functorch_wrapped_tensor(x) else None
+    if is_jax(x):
+        return None if isinstance(x, sys.modules["jax"].core.Tracer) else np.asarray(x)
+    return np.asarray(x)
+
+
+# --- dtypes ---------------------------------------------------------------------------------------
+
+
+def dtype_name(dtype: Any) -> str:
+    """`float32` for NumPy's, torch's and JAX's float32 alike."""
+    if isinstance(dtype, np.dtype):
+        return dtype.name
+    if isinstance(dtype, type) and issubclass(dtype, np.generic):
+        return np.dtype(dtype).name
+    text = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return str(text).rpartition(".")[2]
+
+
+def dtype_named(dtype: Any, xp: Any, who: str) -> Any:
+    """The floating dtype of `xp` that `dtype` (a name or any library's dtype) stands for."""
+    name = dtype if isinstance(dtype, str) else dtype_name(dtype)
+    if name not in FLOATS:
+        raise DTypeError(explain(f"{who}: dtype", " or ".join(FLOATS), name))
+    if name == "float64" and not has_int64(xp):
+        todo = "Set jax_enable_x64, or ask for float32."
+        raise DTypeError(explain(f"{who}: dtype", "float32, as JAX runs without x64", name, todo))
+    found = getattr(xp, name, None)
+    if found is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
+        found = _numpy_dtype(name, who)
+    if found is None:
+        raise DTypeError(explain(f"{who}: dtype", f"a dtype of {xp.__name__}", name))
+    return found
+
+
+def _numpy_dtype(name: str, who: str) -> Any:
+    try:
+        return np.dtype(name)  # bfloat16 is known once ml_dtypes is imported
+    except TypeError:
+        todo = "Import ml_dtypes first, or ask for float32."
+        raise DTypeError(explain(f"{who}: dtype", "a dtype that NumPy knows", name, todo)) from None
+
+
+def result_dtype(x: Array, xp: Any, who: str) -> Any:
+    """The dtype of `x`, which must be floating, as the result keeps it."""
+    name = dtype_name(x.dtype)
+    if name not in FLOATS:
+        todo = "Convert it to a floating dtype first."
+        raise DTypeError(explain(f"{who}: x", f"an array of {' or '.join(FLOATS)}", name, todo))
+    return x.dtype
+
+
+def compute_dtype(dtype: Any, xp: Any) -> Any:
+    """float64 for float64, else float32: angles and sums never exist in half precision."""
+    return xp.float64 if dtype_name(dtype) == "float64" else xp.float32
+
+
+def astype(x: Array, dtype: Any, xp: Any) -> Array:
+    """`x` in another dtype; NumPy's extension dtypes (bfloat16) are not known to `xp.astype`."""
+    if x.dtype == dtype:
+        return x
+    if is_torch(x):
+        return x.to(dtype)
+    return x.astype(dtype) if hasattr(x, "astype") else xp.astype(x, dtype)
+
+
+# --- positions ------------------------------------------------------------------------------------
+
+
+def arange(length: int, *, xp: Any, device: Any = None) -> Array:
+    """0, 1, … as the widest integers of the library."""
+    dtype = xp.int64 if has_int64(xp) else xp.int32
+    return xp.arange(length, dtype=dtype, device=device)
+
+
+def integers(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
+    """Positions as an array of int64 (int32 in JAX without x64) of the library `xp`.
+
+    Parameters
+    ----------
+    value : int, sequence of int, or array of integers
+        What the user passed. NumPy arrays and lists are carried over to any library.
+    xp : namespace
+        The library of the result.
+    device : device, optional
+        The device of the result.
+    who : str
+        The name to begin an error with.
+
+    Raises
+    ------
+    DTypeError
+        If the positions are not integers: a float position has already lost what it stood for
+        (float16 knows no odd number above 2048, bfloat16 none above 256).
+    PositionError
+        If a position does not fit the integers of the library.
+    """
+    if is_array(value) and not isinstance(value, (np.ndarray, np.generic)):
+        return _own_integers(value, xp, device, who)
+    array = _numpy_integers(value, who)
+    low, high = limits(xp)
+    if array.size and (int(array.min()) < low or int(array.max()) > high):
+        todo = "" if has_int64(xp) else "Set jax_enable_x64 for more."
+        got = f"{array.min()} to {array.max()}"
+        raise PositionError(explain(who, f"positions from {low} to {high}", got, todo))
+    array = array.astype(np.int64 if has_int64(xp) else np.int32)
+    if xp.__name__.endswith("numpy") and not xp.__name__.startswith("jax"):
+        return array
+    return xp.asarray(array, device=device) if device is not None else xp.asarray(array)
+
+
+def _numpy_integers(value: Any, who: str) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ArgumentError(explain(who, "an array of integers", f"{error}")) from None
+    if array.dtype == object and array.size and all(type(item) is int for item in array.flat):
+        return array  # Python integers above 2**64: the range check names them
+    if array.size == 0 and not isinstance(value, (np.ndarray, np.generic)):
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise _refused(array.dtype, who)
+    return array
+
+
+def _own_integers(value: Array, xp: Any, device: Any, who: str) -> Array:
+    name = dtype_name(value.dtype)
+    if not name.startswith(("int", "uint")):
+        raise _refused(name, who)
+    if namespace(value, who) is not xp:
+        what = f"positions of {xp.__name__.rpartition('.')[2]}, as the input"
+        got = type(value).__module__
+        raise ArgumentError(explain(who, what, got, "Convert one of them."))
+    if name == "uint64" or (name == "uint32" and not has_int64(xp)):
+        todo = "Convert them to a signed dtype yourself; values that do not fit would wrap."
+        raise DTypeError(explain(who, "signed positions", name, todo))
+    if is_torch(value):
+        return value.to(device=device, dtype=xp.int64)
+    return xp.astype(value, xp.int64 if has_int64(xp) else xp.int32)
+
+
+def _refused(dtype: object, who: str) -> DTypeError:
+    todo = "Positions count tokens: use integers."
+    if "float" in str(dtype):
+        todo = "A float no longer tells neighbouring positions apart (bfloat16 beyond 256): keep integers."
+    return DTypeError(explain(who, "integer positions", str(dtype), todo))
+
+
+# --- constants ------------------------------------------------------------------------------------
+
+
+def constants(spec: Any, beside: Array, *, xp: Any) -> dict[str, Array | Halves]:
+    """The constants of a spec as arrays of the library `xp`, on the device of the array `beside`.
+
+    int64 constants are 64-bit patterns; they become `Halves` where there are no 64-bit integers.
+
+    Real tensors are made once per device and kept on the spec. While torch traces, or beside fake
+    tensors and other subclasses, nothing is kept: such tensors belong to one graph and would poison
+    every later call.
+    """
+    if is_torch(beside):
+        return _torch_constants(spec, beside)
+    if isinstance(beside, (np.ndarray, np.generic)):
+        return spec.arrays  # type: ignore[no-any-return]
+    device = device_of(beside)
+    return {key: _carry(value, xp, device) for key, value in spec.arrays.items()}
+
+
+def _carry(value: np.ndarray, xp: Any, device: Any) -> Array | Halves:
+    if value.dtype == np.int64 and not has_int64(xp):
+        words = halves(value)
+        return Halves(xp.asarray(words.high), xp.asarray(words.low))
+    return xp.asarray(value, device=device) if device is not None else xp.asarray(value)
+
+
+def _torch_constants(spec: Any, beside: Array) -> dict[str, Array | Halves]:
+    torch = sys.modules["torch"]
+    device = beside.device
+    if torch.compiler.is_compiling() or type(beside) is not torch.Tensor:
+        return _make_torch(spec.lists, device)
+    cache = spec.device_arrays
+    if device not in cache:
+        made = _make_torch(spec.lists, device)
+        if any(type(value) is not torch.Tensor for value in made.values()):
+            return made
+        cache[device] = made
+    return cache[device]  # type: ignore[no-any-return]
+
+
+def _make_torch(lists: dict[str, Any], device: Any) -> dict[str, Any]:
+    torch = sys.modules["torch"]
+    return {
+        key: torch.tensor(values, dtype=getattr(torch, dtype), device=device)
+        for key, (dtype, values) in lists.items()
+    }

@@ -1,0 +1,71 @@
+"""The exceptions of posenc. Every message says who, what was expected, what came, and what to do.
+
+    PosencError
+    ├── SpecError        (ValueError)   a spec that cannot exist: a bad field, name, or combination
+    ├── ArgumentError    (ValueError)   an argument of a verb or module that does not fit its spec
+    ├── DTypeError       (TypeError)    positions or arrays of a dtype that would give wrong numbers
+    ├── PositionError    (IndexError)   a position outside what can be computed exactly
+    ├── DependencyError  (ImportError)  an optional package that a call needs is absent
+    └── DataError        (ValueError)   a file whose contents are not what they claim
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "ArgumentError",
+    "DTypeError",
+    "DataError",
+    "DependencyError",
+    "PosencError",
+    "PositionError",
+    "SpecError",
+    "explain",
+    "suggest",
+]
+
+
+class PosencError(Exception):
+    """Base of every error raised on purpose by posenc."""
+
+
+class SpecError(PosencError, ValueError):
+    """A spec that cannot exist: a bad field, an unknown name, or an impossible combination."""
+
+
+class ArgumentError(PosencError, ValueError):
+    """An argument of a verb or module that does not fit its spec or its neighbours."""
+
+
+class DTypeError(PosencError, TypeError):
+    """An array whose dtype would give wrong numbers, such as positions in half precision."""
+
+
+class PositionError(PosencError, IndexError):
+    """A position outside the range that can be computed."""
+
+
+class DependencyError(PosencError, ImportError):
+    """An optional package that the call needs is not installed."""
+
+
+class DataError(PosencError, ValueError):
+    """A file or array whose contents are not what they claim to be."""
+
+
+def explain(who: str, expected: str, got: object, todo: str = "") -> str:
+    """One sentence in the house form: who, what was expected, what came, what to do."""
+    text = f"{who}: expected {expected}, got {got}"
+    return f"{text}. {todo}" if todo else text
+
+
+def suggest(name: object, known: Iterable[str]) -> str:
+    """`Did you mean 'x'?`, or the list of valid names when nothing is close."""
+    names = sorted(known)
+    folded = {candidate.lower(): candidate for candidate in names}
+    close = difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean {folded[close[0]]!r}?"
+    return f"Known: {', '.join(names)}."

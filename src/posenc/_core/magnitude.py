@@ -1,0 +1,53 @@
+"""How large an encoding is beside what it is added to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, final
+
+from posenc._core.spec import Value
+
+__all__ = ["Magnitude"]
+
+
+@final
+@dataclass(frozen=True)
+class Magnitude(Value):
+    """The factors of a sum of embeddings and encodings.
+
+        add(x) = embedding_scale * x + table_scale * PE
+
+    Parameters
+    ----------
+    table_scale : float or {"sqrt_dim", "rsqrt_dim"}
+        Factor on the table; `"rsqrt_dim"` is dim ** -0.5.
+    embedding_scale : float or {"sqrt_dim", "rsqrt_dim"}
+        Factor on the embeddings; `"sqrt_dim"` is the sqrt(d_model) of Vaswani et al. (2017).
+
+    Examples
+    --------
+    >>> from posenc import Magnitude
+    >>> Magnitude(embedding_scale="sqrt_dim").embedding(16)
+    4.0
+    """
+
+    _: KW_ONLY
+    table_scale: float | Literal["sqrt_dim", "rsqrt_dim"] = 1.0
+    embedding_scale: float | Literal["sqrt_dim", "rsqrt_dim"] = 1.0
+
+    def table(self, dim: int) -> float:
+        """The factor on the table as a number."""
+        return _number(self.table_scale, dim)
+
+    def embedding(self, dim: int) -> float:
+        """The factor on the embeddings as a number."""
+        return _number(self.embedding_scale, dim)
+
+
+def _number(scale: float | str, dim: int) -> float:
+    if scale == "sqrt_dim":
+        return math.sqrt(dim)
+    if scale == "rsqrt_dim":
+        return 1 / math.sqrt(dim)
+    return float(scale)

@@ -1,0 +1,324 @@
+"""Values and specs: frozen dataclasses that check themselves and are their own JSON.
+
+A `Value` is a set of named choices (`Ladder`, `Arrangement`, `Magnitude`, a scaling). A `Spec` is a
+value that *is* an encoding. Both are compared, hashed and fingerprinted by their fields alone, so
+anything derived from one may be keyed by the whole of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+import numbers
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, TypeVar, Union
+
+import numpy as np
+
+from posenc._core.errors import SpecError, explain, suggest
+
+__all__ = ["Spec", "Value", "field_help", "from_dict", "from_json", "to_json"]
+
+Self = TypeVar("Self", bound="Value")
+
+DEEPEST_NESTING = 32  # of a JSON text; specs nest three or four deep
+
+
+class Value:
+    """Base of every composed value. Subclasses are `@final @dataclass(frozen=True)`.
+
+    Construction coerces each field to its annotated type (NumPy integers become `int`, lists become
+    tuples, integers become `float` where a float is annotated) and raises `SpecError` otherwise, so
+    that equal meanings have equal JSON. `check` is the hook for conditions between fields.
+    """
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        for field, hint in _hints(type(self)).items():
+            value = getattr(self, field)
+            coerced = _coerce(value, hint, f"{name}: {field}")
+            if coerced is not value:
+                object.__setattr__(self, field, coerced)
+        self.check()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+
+    def replace(self: Self, **changes: Any) -> Self:
+        """The same value with some fields changed, checked anew."""
+        known = _hints(type(self))
+        for key in changes:
+            if key not in known:
+                who = f"{type(self).__name__}.replace"
+                raise SpecError(explain(who, "the name of a field", repr(key), suggest(key, known)))
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain JSON types, defaults written out, with the class name under `type`."""
+        plain = {key: _plain(getattr(self, key)) for key in _hints(type(self))}
+        return {"type": type(self).__name__, **plain}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Only fields travel: whatever else hangs on the object is derived, and may hold device memory.
+        return {key: self.__dict__[key] for key in _hints(type(self))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+class Spec(Value):
+    """Base of the four kinds of encodings.
+
+    A spec works its constants out when it is constructed, outside anything that traces:
+
+    - `arrays`, its constants as NumPy arrays, read-only;
+    - `lists`, the same as plain numbers, which a tracer can embed in a graph;
+    - `device_arrays`, a cache of the same on devices, filled on first real use. It is no field:
+      it does not travel with copies and pickles and plays no part in equality.
+    """
+
+    kind: ClassVar[Literal["table", "rotary", "bias", "relative"]]
+    bibtex: ClassVar[str] = ""
+    arrays: Mapping[str, np.ndarray]
+    lists: Mapping[str, tuple[str, Any]]
+    device_arrays: dict[Any, Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arrays, lists = _derived(self)
+        for name, value in (("arrays", arrays), ("lists", lists), ("device_arrays", {})):
+            object.__setattr__(self, name, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__post_init__()
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The paper's constants, from the fields alone; int64 arrays are bit patterns of steps."""
+        return {}
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that identify the spec: the SHA-256 of its JSON."""
+        return hashlib.sha256(to_json(self).encode()).hexdigest()[:16]
+
+
+@functools.lru_cache(maxsize=256)
+def _derived(spec: Spec) -> tuple[dict[str, np.ndarray], dict[str, tuple[str, Any]]]:
+    arrays = spec.constants()
+    for array in arrays.values():
+        array.setflags(write=False)
+    return arrays, {key: (array.dtype.name, array.tolist()) for key, array in arrays.items()}
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def to_json(value: Value, *, indent: int | None = None) -> str:
+    """The JSON of a spec or value: keys sorted, defaults written out.
+
+    Parameters
+    ----------
+    value : Value
+        Any spec or composed value.
+    indent : int, optional
+        Spaces per level for people; the default is one line.
+
+    Returns
+    -------
+    str
+        Text that `from_json` turns into an equal object.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.to_json(posenc.Magnitude())
+    '{"embedding_scale": 1.0, "table_scale": 1.0, "type": "Magnitude"}'
+    """
+    if not isinstance(value, Value):
+        raise SpecError(explain("to_json", "a spec", type(value).__name__))
+    return json.dumps(value.to_dict(), sort_keys=True, allow_nan=False, indent=indent)
+
+
+def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value:
+    """Parse a JSON text; `resolve` maps a `type` name to its class."""
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise SpecError(explain("from_json", "a JSON text", type(text).__name__))
+    try:
+        data = json.loads(
+            text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
+        )
+    except RecursionError:
+        raise SpecError(f"from_json: nested deeper than {DEEPEST_NESTING} levels") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"from_json: not JSON: {error}") from None
+    return from_dict(data, resolve)
+
+
+def from_dict(
+    data: object, resolve: Callable[[str], type[Value]], where: str = "from_json", depth: int = 0
+) -> Value:
+    """Build a spec or value from plain JSON types."""
+    if depth > DEEPEST_NESTING:
+        raise SpecError(f"{where[:80]}: nested deeper than {DEEPEST_NESTING} levels")
+    if not isinstance(data, Mapping):
+        raise SpecError(explain(where, "a JSON object with a key 'type'", _show(data)))
+    if not isinstance(data.get("type"), str):
+        got = f"keys {sorted(map(str, data))}" if "type" not in data else _show(data["type"])
+        raise SpecError(explain(where, "a key 'type' that names an encoding", got))
+    cls = resolve(data["type"])
+    fields = _hints(cls)
+    arguments: dict[str, Any] = {}
+    for key, value in data.items():
+        if key == "type":
+            continue
+        if key not in fields:
+            who = f"{where}: {cls.__name__}"
+            raise SpecError(explain(who, "known keys only", repr(key), suggest(key, fields)))
+        arguments[key] = _build(value, resolve, f"{where}: {cls.__name__}.{key}", depth + 1)
+    missing = [
+        field.name
+        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+        and field.name not in arguments
+    ]
+    if missing:
+        raise SpecError(explain(f"{where}: {cls.__name__}", f"the keys {missing}", sorted(data)))
+    return cls(**arguments)
+
+
+def _build(value: object, resolve: Callable[[str], type[Value]], where: str, depth: int) -> object:
+    if isinstance(value, Mapping):
+        return from_dict(value, resolve, where, depth)
+    if isinstance(value, list):
+        return tuple(_build(item, resolve, where, depth + 1) for item in value)
+    return value
+
+
+def _refuse_constant(name: str) -> object:
+    raise SpecError(explain("from_json", "finite numbers", name))
+
+
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        raise SpecError(explain("from_json", "each key once", f"{twice} more than once"))
+    return data
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Value):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+# --- checking fields against their annotations ------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=None)
+def _hints(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+
+
+def field_help(cls: type[Value]) -> dict[str, str]:
+    """The fields of a spec class with their allowed values in words."""
+    return {name: _words(hint) for name, hint in _hints(cls).items()}
+
+
+def _coerce(value: Any, hint: Any, who: str) -> Any:
+    for option in _options(hint):
+        fits, coerced = _fit(value, option, who)
+        if fits:
+            return coerced
+    todo = ""
+    if isinstance(value, str):
+        choices = [c for option in _options(hint) for c in typing.get_args(option)]
+        todo = suggest(value, [c for c in choices if isinstance(c, str)]) if choices else ""
+    raise SpecError(explain(who, _words(hint), _show(value), todo))
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def _fit(value: Any, hint: Any, who: str) -> tuple[bool, Any]:
+    """Whether `value` can stand for `hint`, and the value in its canonical type."""
+    origin = typing.get_origin(hint)
+    if hint is types.NoneType:
+        return value is None, None
+    if origin is Literal:
+        for choice in typing.get_args(hint):
+            if type(value) is type(choice) and value == choice:
+                return True, value
+        return False, None
+    if origin is tuple:
+        return _fit_tuple(value, typing.get_args(hint), who)
+    if hint is bool:
+        return isinstance(value, bool), value
+    if hint is int:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            return False, None
+        return True, value if type(value) is int else int(value)
+    if hint is float:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            return False, None
+        try:
+            number = float(value)
+        except OverflowError:
+            return False, None
+        if not math.isfinite(number):
+            raise SpecError(explain(who, "a finite number", _show(value)))
+        return True, value if type(value) is float else number
+    if isinstance(hint, type):
+        return isinstance(value, hint), value
+    raise TypeError(f"{who}: annotation {hint} is not one that specs understand")
+
+
+def _fit_tuple(value: Any, args: tuple[Any, ...], who: str) -> tuple[bool, Any]:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        return False, None
+    items = list(value)
+    repeated = len(args) == 2 and args[1] is Ellipsis
+    if not repeated and len(items) != len(args):
+        return False, None
+    hints = [args[0]] * len(items) if repeated else list(args)
+    pairs = enumerate(zip(items, hints, strict=True))
+    result = tuple(_coerce(item, hint, f"{who}[{index}]") for index, (item, hint) in pairs)
+    same = isinstance(value, tuple) and all(a is b for a, b in zip(value, result, strict=True))
+    return True, value if same else result
+
+
+def _words(hint: Any) -> str:
+    options = []
+    for option in _options(hint):
+        origin = typing.get_origin(option)
+        if option is types.NoneType:
+            options.append("None")
+        elif origin is Literal:
+            options.extend(repr(choice) for choice in typing.get_args(option))
+        elif origin is tuple:
+            args = typing.get_args(option)
+            inner = _words(args[0])
+            options.append(f"a tuple of {inner}" if args[-1] is Ellipsis else f"{len(args)} {inner}")
+        else:
+            words = {int: "an integer", float: "a number", str: "a text", bool: "True or False"}
+            options.append(words.get(option, f"a {getattr(option, '__name__', option)}"))
+    return " or ".join(options)
+
+
+def _show(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

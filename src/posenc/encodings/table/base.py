@@ -1,0 +1,111 @@
+"""The first kind: tables, added to (or appended to) the embeddings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from posenc._core.array import device_of
+from posenc._core.spec import Spec
+
+__all__ = ["TableSpec", "columns"]
+
+Array = Any
+
+
+class TableSpec(Spec, ABC):
+    """An encoding that is a row of numbers for each position."""
+
+    kind: ClassVar[Literal["table"]] = "table"
+    dim: int
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position; more than one means a trailing axis of that length."""
+        return ("position",)
+
+    @property
+    def embedding_scale(self) -> float:
+        """Factor on the embeddings when the table is added to them."""
+        return 1.0
+
+    @abstractmethod
+    def rows(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The rows of the table.
+
+        Parameters
+        ----------
+        positions : array of integers
+            (..., axes).
+        constants : mapping
+            The arrays of `constants()`, of the library `xp`.
+        dtype : dtype
+            `xp.float32` or `xp.float64`.
+        xp : namespace
+            An array-API namespace.
+
+        Returns
+        -------
+        array
+            (..., dim) in `dtype`.
+        """
+
+
+def columns(
+    cos: Array,
+    sin: Array,
+    order: str,
+    dim: int,
+    blocks: tuple[int, ...],
+    *,
+    lone_sine: bool = False,
+    xp: Any,
+) -> Array:
+    """Lay sines and cosines out as the columns of a table.
+
+    Parameters
+    ----------
+    cos, sin : array
+        (..., pairs).
+    order : {"interleaved", "sin_cos", "cos_sin"}
+        The order within each block.
+    dim : int
+        Width of the table. Where pairs give more, the last of them is cut; where they give less, it
+        is filled with zeros.
+    blocks : tuple of int
+        Pairs in each block.
+    lone_sine : bool
+        Whether an odd width loses the last cosine, wherever it stands, rather than the last column.
+    xp : namespace
+        An array-API namespace.
+
+    Returns
+    -------
+    array
+        (..., dim).
+    """
+    pieces = []
+    begin = 0
+    for pairs in blocks:
+        c, s = cos[..., begin : begin + pairs], sin[..., begin : begin + pairs]
+        begin += pairs
+        if order == "interleaved":
+            both = xp.stack([s, c], axis=-1)
+            pieces.append(xp.reshape(both, (*both.shape[:-2], 2 * pairs)))
+        elif order == "sin_cos":
+            pieces += [s, c]
+        elif lone_sine and 2 * pairs > dim:
+            pieces += [c[..., :-1], s]
+        else:
+            pieces += [c, s]
+    table = pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)
+    missing = dim - table.shape[-1]
+    if missing < 0:
+        return table[..., :dim]
+    if missing > 0:
+        shape = (*table.shape[:-1], missing)
+        return xp.concat([table, xp.zeros(shape, dtype=table.dtype, device=device_of(table))], axis=-1)
+    return table

@@ -1,0 +1,23 @@
+"""The verbs. Each takes a spec first, works on any array library, and never writes to its arguments.
+
+The only place that chooses between the reference and a kernel.
+"""
+
+from posenc.functional._frequencies import (
+    frequencies,
+    resolution,
+    shift,
+    similarity,
+    wavelengths,
+)
+from posenc.functional._table import add, table
+
+__all__ = [
+    "add",
+    "frequencies",
+    "resolution",
+    "shift",
+    "similarity",
+    "table",
+    "wavelengths",
+]

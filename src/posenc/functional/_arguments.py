@@ -1,0 +1,101 @@
+"""What the verbs do to their arguments before the arithmetic begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from posenc import positions as _positions
+from posenc._core.array import integers
+from posenc._core.errors import ArgumentError, explain
+from posenc._core.spec import Spec
+
+__all__ = ["name_of", "require", "token_positions", "with_axes"]
+
+Array = Any
+
+EXAMPLES = {"TableSpec": "a table such as posenc.Sinusoidal(512)"}
+
+
+def token_positions(
+    shape: tuple[int, ...],
+    positions: Any,
+    offset: Any,
+    *,
+    axes: int,
+    seq_dim: int,
+    xp: Any,
+    device: Any,
+    who: str,
+) -> Array:
+    """Positions of the tokens of an array of `shape`, ready to broadcast: (..., axes).
+
+    The leading shape is that of the array without its last axis, with 1 where positions do not
+    vary (heads).
+    """
+    if not isinstance(seq_dim, int) or not -len(shape) <= seq_dim < -1:
+        todo = "The last axis holds the channels."
+        want = f"an axis from -{len(shape)} to -2"
+        raise ArgumentError(explain(f"{who}: seq_dim", want, repr(seq_dim), todo))
+    if positions is not None and offset is not None:
+        todo = "An offset is for positions that count up from it: add it to your positions."
+        raise ArgumentError(explain(who, "positions or offset", "both", todo))
+    lead, seq = shape[:-1], shape[seq_dim]
+    place = len(shape) + seq_dim
+    if positions is None:
+        if axes > 1:
+            todo = "Give them: (..., seq, axes)."
+            raise ArgumentError(explain(f"{who}: positions", f"{axes} axes", None, todo))
+        where = _positions.offset(seq, 0 if offset is None else offset, xp=xp, device=device)
+    else:
+        where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
+    got = tuple(where.shape)
+    if axes > 1:
+        if not got or got[-1] != axes:
+            want = f"a trailing axis of {axes} coordinates"
+            raise ArgumentError(explain(f"{who}: positions", want, f"shape {got}"))
+        got = got[:-1]
+    aligned = _align(got, lead, place, seq)
+    if aligned is None:
+        options = f"({seq},), ({lead[0]}, {seq}) or {lead}"
+        raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}"))
+    return xp.reshape(where, (*aligned, axes))
+
+
+def _align(
+    got: tuple[int, ...], lead: tuple[int, ...], place: int, seq: int
+) -> tuple[int, ...] | None:
+    """The shape that makes positions of shape `got` broadcast to `lead`, or None."""
+    if len(got) == 1 and got[0] == seq:
+        return (1,) * place + (seq,) + (1,) * (len(lead) - place - 1)
+    if len(got) == 2 and place > 0 and got[1] == seq and got[0] in (1, lead[0]):
+        return (got[0],) + (1,) * (place - 1) + (seq,) + (1,) * (len(lead) - place - 1)
+    fits = len(got) == len(lead) and got[place] == seq
+    if fits and all(g in (1, n) for g, n in zip(got, lead, strict=True)):
+        return got
+    return None
+
+
+def with_axes(names: tuple[str, ...], positions: Array, who: str) -> Array:
+    """Positions (...) or (..., axes) as (..., axes)."""
+    axes = len(names)
+    if axes == 1:
+        return positions[..., None]
+    if not positions.shape or positions.shape[-1] != axes:
+        want = f"a trailing axis of {axes} coordinates {names}"
+        got = f"shape {tuple(positions.shape)}"
+        raise ArgumentError(explain(f"{who}: positions", want, got))
+    return positions
+
+
+def require(spec: object, kind: type[Spec], verb: str) -> None:
+    """Raise unless `spec` is an encoding of the kind that a verb works on."""
+    if not isinstance(spec, kind):
+        todo = ""
+        if isinstance(spec, type) and issubclass(spec, Spec):
+            todo = f"Construct it first: {spec.__name__}(...)."
+        raise ArgumentError(explain(verb, EXAMPLES.get(kind.__name__, kind.__name__), name_of(spec), todo))
+
+
+def name_of(spec: object) -> str:
+    """The name of a spec for a message."""
+    return spec.__name__ if isinstance(spec, type) else type(spec).__name__

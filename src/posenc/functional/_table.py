@@ -1,0 +1,168 @@
+"""Verbs of the first kind: tables, added to embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posenc import positions as _positions
+from posenc._core.array import (
+    astype,
+    compute_dtype,
+    constants,
+    device_of,
+    dtype_named,
+    integers,
+    is_array,
+    library,
+    namespace,
+    result_dtype,
+)
+from posenc._core.errors import ArgumentError, explain
+from posenc.encodings.table.base import TableSpec
+from posenc.functional._arguments import name_of, require, token_positions, with_axes
+
+__all__ = ["add", "table"]
+
+Array = Any
+
+
+def table(
+    spec: TableSpec,
+    positions: Any,
+    *,
+    batch_dim: bool = False,
+    dtype: Any = None,
+    xp: Any = None,
+    device: Any = None,
+) -> Array:
+    """The rows of a table at some positions.
+
+        table[..., c] = PE(positions, c)
+
+    Parameters
+    ----------
+    spec : TableSpec
+        An encoding of the first kind.
+    positions : int, or array of integers
+        A number n for the positions 0 to n - 1, or any positions of shape (...); for a spec of
+        several axes (..., axes). Negative ones and any up to 2**63 are computed.
+    batch_dim : bool
+        Whether to put an axis of length 1 in front: (1, positions, dim), as tutorials have it.
+    dtype : dtype or str, optional
+        float32 by default; float64, float16 and bfloat16 where the library has them.
+    xp : module, optional
+        The library of the result; that of `positions` by default, else NumPy.
+    device : device, optional
+        Where the table goes; with `positions` by default.
+
+    Returns
+    -------
+    array
+        (..., dim), float32 right to 1.5e-7.
+
+    Raises
+    ------
+    DTypeError
+        If the positions are not integers.
+    PositionError
+        If a position does not fit the integers of the library.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.table(posenc.Sinusoidal(4), [2**31 - 1]).round(4)
+    array([[-0.7249, -0.6888,  0.9056,  0.4242]], dtype=float32)
+    """
+    who = f"table({name_of(spec)})"
+    require(spec, TableSpec, "table")
+    if is_array(positions) and not isinstance(positions, (np.ndarray, np.generic)):
+        xp = namespace(positions, who) if xp is None else library(xp)
+        device = device_of(positions) if device is None else device
+    else:
+        xp = library(np if xp is None else xp)
+    out = dtype_named("float32" if dtype is None else dtype, xp, who)
+    if isinstance(positions, (int, np.integer)) and not isinstance(positions, bool):
+        where = _positions.offset(int(positions), 0, xp=xp, device=device)
+        where = where if len(spec.axes) == 1 else _refuse_count(spec, who)
+    else:
+        where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
+    rows = _rows(spec, with_axes(spec.axes, where, who), compute_dtype(out, xp), xp)
+    rows = astype(rows, out, xp)
+    return rows[None, ...] if batch_dim else rows
+
+
+def add(
+    spec: TableSpec,
+    x: Array,
+    *,
+    positions: Any = None,
+    offset: Any = None,
+    seq_dim: int = -2,
+) -> Array:
+    """Add the encoding to embeddings.
+
+        y[..., s, c] = embedding_scale * x[..., s, c] + PE(positions[s], c)
+
+    The sum is formed in float32 (float64 for float64) and rounded once to the dtype of `x`.
+
+    Parameters
+    ----------
+    spec : TableSpec
+        An encoding of the first kind, as wide as `x`.
+    x : array
+        (..., seq, dim), floating; any array library.
+    positions : array of integers, optional
+        (seq,), (batch, seq), or the leading shape of `x`; a trailing axis for specs of several
+        axes. 0, 1, … by default.
+    offset : int or array of integers, optional
+        Position of the first token: one number, or one per row. Not beside `positions`.
+    seq_dim : int
+        The axis of `x` that holds the sequence: -2, or -3 for (batch, seq, heads, dim).
+
+    Returns
+    -------
+    array
+        As `x`, in its dtype; `x` is left as it was.
+
+    Raises
+    ------
+    ArgumentError
+        If the width or the positions do not fit `x`, or both `positions` and `offset` are given.
+    DTypeError
+        If `x` is not floating or the positions are not integers.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> posenc.add(posenc.Sinusoidal(4), np.zeros((1, 2, 4), "float32"), offset=1).round(2)
+    array([[[0.84, 0.54, 0.01, 1.  ],
+            [0.91, -0.42, 0.02, 1.  ]]], dtype=float32)
+    """
+    who = f"add({name_of(spec)})"
+    require(spec, TableSpec, "add")
+    xp = namespace(x, f"{who}: x")
+    dtype = result_dtype(x, xp, who)
+    device = device_of(x)
+    shape = tuple(x.shape)
+    if len(shape) < 2 or shape[-1] != spec.dim:
+        expected = f"shape (..., seq, {spec.dim})"
+        raise ArgumentError(explain(f"{who}: x", expected, f"shape {shape}"))
+    where = token_positions(
+        shape, positions, offset, axes=len(spec.axes), seq_dim=seq_dim, xp=xp, device=device, who=who
+    )
+    inner = compute_dtype(dtype, xp)
+    rows = _rows(spec, where, inner, xp)
+    scale = spec.embedding_scale
+    wide = astype(x, inner, xp)
+    return astype(wide + rows if scale == 1 else wide * scale + rows, dtype, xp)
+
+
+def _rows(spec: TableSpec, positions: Array, dtype: Any, xp: Any) -> Array:
+    return spec.rows(positions, constants(spec, positions, xp=xp), dtype=dtype, xp=xp)
+
+
+def _refuse_count(spec: TableSpec, who: str) -> Any:
+    want = f"an array of coordinates {spec.axes} in its last axis"
+    raise ArgumentError(explain(f"{who}: positions", want, "a number of positions"))

@@ -1,0 +1,5 @@
+"""PyTorch modules: one for each kind of encoding. A new encoding does not touch them."""
+
+from posenc.torch.table import PositionTable
+
+__all__ = ["PositionTable"]

@@ -1,0 +1,103 @@
+"""The module of the first kind: tables added to the embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from posenc import functional
+from posenc._core.errors import ArgumentError, explain
+from posenc.encodings.table.base import TableSpec
+
+__all__ = ["PositionTable"]
+
+
+class PositionTable(nn.Module):
+    """Add the encoding of a table to embeddings.
+
+        y = dropout(embedding_scale * x + PE(positions))
+
+    The module has no buffers: rows are computed from integer phases when they are needed. So there
+    is nothing to cast wrongly, to lose on the meta device, to outgrow, or to find in a state dict.
+
+    Parameters
+    ----------
+    spec : TableSpec
+        An encoding of the first kind, such as `posenc.Sinusoidal(512)`.
+    dropout : float
+        Probability of dropping an entry of the sum, in training.
+    seq_dim : int
+        The axis of the input that holds the sequence: -2, or -3 for (batch, seq, heads, dim).
+
+    Raises
+    ------
+    ArgumentError
+        If `spec` is no table.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from posenc.torch import PositionTable
+    >>> module = PositionTable(posenc.Sinusoidal(4)).eval()
+    >>> module(torch.zeros(1, 2, 4, dtype=torch.bfloat16), offset=1).dtype
+    torch.bfloat16
+    >>> module.state_dict()
+    OrderedDict()
+    """
+
+    def __init__(self, spec: TableSpec, *, dropout: float = 0.0, seq_dim: int = -2) -> None:
+        super().__init__()
+        if not isinstance(spec, TableSpec):
+            want = "a table such as posenc.Sinusoidal(512)"
+            raise ArgumentError(explain("PositionTable", want, repr(spec)))
+        self.spec = spec
+        self.seq_dim = seq_dim
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        positions: Tensor | None = None,
+        *,
+        offset: int | Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        """Add the encoding to `x`.
+
+        Parameters
+        ----------
+        x : Tensor
+            (..., seq, dim), floating.
+        positions : Tensor, optional
+            Integers of shape (seq,), (batch, seq) or the leading shape of `x`; 0, 1, … by default.
+        offset : int or Tensor, optional
+            Position of the first token: one number, or one per row. Not beside `positions`.
+        position_ids : Tensor, optional
+            The same as `positions`, under the name that other libraries use.
+
+        Returns
+        -------
+        Tensor
+            As `x`, in its dtype.
+
+        Raises
+        ------
+        ArgumentError
+            If the shapes do not fit, or positions are given twice.
+        DTypeError
+            If `x` is not floating or the positions are not integers.
+        """
+        if position_ids is not None:
+            if positions is not None:
+                raise ArgumentError(
+                    explain("PositionTable", "positions or position_ids", "both of them")
+                )
+            positions = position_ids
+        y = functional.add(self.spec, x, positions=positions, offset=offset, seq_dim=self.seq_dim)
+        return self.dropout(y)
+
+    def extra_repr(self) -> str:
+        """The spec, in `print(model)`."""
+        return repr(self.spec)
