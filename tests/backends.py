@@ -1,0 +1,67 @@
+"""The array libraries that every case runs on; an absent one is skipped with a reason."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One array library: how to make its arrays and how to read them."""
+
+    name: str
+    module: str
+    dtypes: tuple[str, ...]
+
+    def xp(self) -> Any:
+        """The library, or a skip when it is not installed."""
+        return pytest.importorskip(self.module, reason=f"{self.module} is not installed")
+
+    def asarray(self, values: Any, dtype: str | None = None) -> Any:
+        """An array of this library with the given values."""
+        array = np.asarray(values)
+        xp = self.xp()
+        if self.name == "jax" and array.dtype == np.int64:
+            array = array.astype(np.int32)  # JAX has no int64 by default
+        made = xp.asarray(array)
+        if dtype is None or dtype == str(array.dtype):
+            return made
+        if self.name == "torch":
+            return made.to(getattr(xp, dtype))
+        return made.astype(dtype) if self.name != "strict" else xp.astype(made, getattr(xp, dtype))
+
+    def numpy(self, array: Any) -> np.ndarray:
+        """The values as float64 (integers stay integers)."""
+        if self.name == "torch":
+            torch = importlib.import_module("torch")
+            array = array.detach()
+            array = array.to(torch.float64) if array.is_floating_point() else array
+            return array.numpy()
+        if self.name == "strict":
+            array = array._array
+        array = np.asarray(array)
+        return array if array.dtype.kind in "iub" else array.astype(np.float64)
+
+    def dtype_of(self, array: Any) -> str:
+        """The name of an array's dtype."""
+        return str(array.dtype).rpartition(".")[2]
+
+
+BACKENDS = (
+    Backend("numpy", "numpy", ("float64", "float32", "float16")),
+    Backend("strict", "array_api_strict", ("float64", "float32")),
+    Backend("torch", "torch", ("float64", "float32", "float16", "bfloat16")),
+    Backend("jax", "jax.numpy", ("float32", "float16", "bfloat16")),
+)
+COMBINATIONS = [(b, d) for b in BACKENDS for d in b.dtypes]
+
+each_backend: Callable[..., Any] = pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
+each_backend_and_dtype: Callable[..., Any] = pytest.mark.parametrize(
+    ("backend", "dtype"), COMBINATIONS, ids=[f"{b.name}-{d}" for b, d in COMBINATIONS]
+)

@@ -1,0 +1,141 @@
+"""One row for each encoding and each choice that changes its numbers.
+
+A row holds a spec and an independent oracle: a plain function of one position (for tables) that
+never imports posenc. `test_cases.py` runs every row on every array library and dtype; a meta-test
+fails when an encoding of the registry has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from posenc import Arrangement, Ladder, Magnitude, Sinusoidal
+from posenc._core.spec import Spec
+from tests.oracles import table as oracle
+
+POSITIONS = (0, 1, 2, 17, -5, 12_345, 2**31 - 1, -(2**31) + 1)
+GRID = ((0, 0), (1, 0), (0, 1), (3, 7), (-2, 40_000), (2**31 - 1, 5))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec, what it must give, and where."""
+
+    name: str
+    spec: Spec
+    oracle: Callable[..., Any]
+    positions: tuple[Any, ...] = POSITIONS
+    scale: float = 1.0  # size of the largest entry, which the tolerances are multiples of
+
+
+TABLES = (
+    Case("vaswani", Sinusoidal(16), lambda p: oracle.vaswani(p, 16)),
+    Case("vaswani-base-100", Sinusoidal(64, base=100), lambda p: oracle.vaswani(p, 64, 100)),
+    Case("vaswani-odd", Sinusoidal(5), lambda p: oracle.vaswani(p, 5)),
+    Case("vaswani-width-1", Sinusoidal(1), lambda p: oracle.vaswani(p, 1)),
+    Case("vaswani-width-2", Sinusoidal(2), lambda p: oracle.vaswani(p, 2)),
+    Case("base-below-1", Sinusoidal(8, base=0.5), lambda p: oracle.vaswani(p, 8, 0.5)),
+    Case(
+        "tensor2tensor",
+        Sinusoidal(16, ladder=Ladder(denominator="n-1"), order="sin_cos"),
+        lambda p: oracle.halves(p, 16, 1e4, 7),
+    ),
+    Case(
+        "tensor2tensor-odd",
+        Sinusoidal(17, ladder=Ladder(denominator="n-1"), order="sin_cos", odd="zero_pad"),
+        lambda p: oracle.halves(p, 17, 1e4, 7),
+    ),
+    Case(
+        "shifted-denominator",
+        Sinusoidal(12, ladder=Ladder(denominator="n-0.5"), order="sin_cos"),
+        lambda p: oracle.halves(p, 12, 1e4, 5.5),
+    ),
+    Case(
+        "given-denominator",
+        Sinusoidal(12, ladder=Ladder(denominator=10), order="sin_cos"),
+        lambda p: oracle.halves(p, 12, 1e4, 10),
+    ),
+    Case(
+        "cos-sin",
+        Sinusoidal(12, order="cos_sin"),
+        lambda p: oracle.halves(p, 12, 1e4, 6, cosine_first=True),
+    ),
+    Case(
+        "sin-extra",
+        Sinusoidal(11, order="sin_cos"),
+        lambda p: oracle.sine_keeps_extra(p, 11, 1e4),
+    ),
+    Case(
+        "cut",
+        Sinusoidal(11, odd="cut"),
+        lambda p: oracle.rounded_up_and_cut((p,), 11, 1e4),
+    ),
+    Case(
+        "exponent-i-over-d",
+        Sinusoidal(12, ladder=Ladder(denominator="d"), order="sin_cos"),
+        lambda p: oracle.halves(p, 12, 1e4, 12),
+    ),
+    Case(
+        "exponent-c-over-d",
+        Sinusoidal(12, ladder=Ladder(cos_shift=0.5)),
+        lambda p: oracle.two_exponents(p, 12, 1e4),
+    ),
+    Case(
+        "linear",
+        Sinusoidal(8, ladder=Ladder(spacing="linear", first=0.5, last=3.0)),
+        lambda p: oracle.linear_ladder(p, 8, 0.5, 3.0),
+    ),
+    Case(
+        "octave",
+        Sinusoidal(8, ladder=Ladder(spacing="octave", first=0.125)),
+        lambda p: oracle.given_frequencies(p, (0.125, 0.25, 0.5, 1.0)),
+    ),
+    Case(
+        "explicit",
+        Sinusoidal(6, ladder=Ladder(spacing="explicit", frequencies=(3.7, 0.0, -0.3))),
+        lambda p: oracle.given_frequencies(p, (3.7, 0.0, -0.3)),
+    ),
+    Case(
+        "start-and-pad",
+        Sinusoidal(8, arrangement=Arrangement(start=2, pad=1)),
+        lambda p: [0.0] * 8 if p == -1 else oracle.vaswani(p + 2, 8),
+        (*POSITIONS, -1, -2),
+    ),
+    Case(
+        "scaled",
+        Sinusoidal(8, magnitude=Magnitude(table_scale="rsqrt_dim", embedding_scale="sqrt_dim")),
+        lambda p: [value / 8**0.5 for value in oracle.vaswani(p, 8)],
+    ),
+    Case(
+        "axial",
+        Sinusoidal(
+            16,
+            order="sin_cos",
+            arrangement=Arrangement(rule="axial", axes=("h", "w"), order=("w", "h")),
+        ),
+        lambda p: oracle.per_axis(p, 16, 1e4, (1, 0)),
+        GRID,
+    ),
+    Case(
+        "axial-cut",
+        Sinusoidal(10, odd="cut", arrangement=Arrangement(rule="axial", axes=("h", "w"))),
+        lambda p: oracle.rounded_up_and_cut(p, 10, 1e4),
+        GRID,
+    ),
+    Case(
+        "axial-zero-pad",
+        Sinusoidal(
+            18,
+            order="sin_cos",
+            odd="zero_pad",
+            ladder=Ladder(denominator="n-1"),
+            arrangement=Arrangement(rule="axial", axes=("h", "w")),
+        ),
+        lambda p: oracle.per_axis(p, 16, 1e4, (0, 1), shift=1) + [0.0, 0.0],
+        GRID,
+    ),
+)
+
+CASES: tuple[Case, ...] = TABLES
