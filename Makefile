@@ -1,0 +1,97 @@
+# The one front door. `make help` lists what it opens.
+#
+# Everything runs in `.venv`, made here from Python 3.11 or newer at the versions of `constraints/`.
+# torch goes in first and by itself, so that no other package can choose another build of it.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
+WORKERS ?= 2
+
+BIN := .venv/bin
+READY := .venv/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints/versions.txt
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+
+.PHONY: help
+help: ## this list
+	@echo 'make TARGET, where TARGET is one of'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+# --- environment ------------------------------------------------------------------------------------
+
+.PHONY: env
+env: $(READY) ## make .venv; the other targets do so by themselves
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "posenc needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
+	  echo "Name one that is: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv
+
+$(READY): pyproject.toml constraints/versions.txt constraints/peers.txt | $(BIN)/python
+	@echo 'Installing torch (1 of 3)'
+	@$(PIP) torch
+	@echo 'Installing the peers (2 of 3)'
+	@$(PIP) --no-deps --requirement constraints/peers.txt
+	@echo 'Installing posenc and its tools (3 of 3)'
+	@$(PIP) scikit-build-core transformers
+	@$(PIP) --no-build-isolation --editable '.[all,check,docs,test]'
+	@touch $@
+
+# --- work -------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(READY) ## the main job on real input: a sentence, then a file; ends with a picture in out/
+	@$(BIN)/python tools/demo.py out
+
+.PHONY: test
+test: $(READY) ## all tests but the slow sweeps
+	@$(PYTEST) -m 'not slow'
+
+.PHONY: test-all
+test-all: $(READY) ## the slow sweeps as well
+	@$(PYTEST)
+
+.PHONY: check
+check: $(READY) ## format, lint, types, layers, docstrings, spelling, generated texts
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python tools/check_docstrings.py
+	@$(BIN)/typos
+	@$(BIN)/python tools/generate.py --check
+	@echo 'All checks passed.'
+
+.PHONY: fix
+fix: $(READY) ## what format and lint can repair by themselves
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.PHONY: docs
+docs: $(READY) ## the pages, in docs/_build/html; warnings are errors
+	@$(BIN)/python tools/generate.py
+	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	@echo 'docs/_build/html/index.html'
+
+.PHONY: bench
+bench: $(READY) ## measure, append rows to benchmarks/results, and refresh the tables made from them
+	@$(BIN)/python benchmarks/precision.py
+	@$(BIN)/python benchmarks/import_time.py
+	@$(BIN)/python tools/generate.py
+
+.PHONY: lock
+lock: $(READY) ## write the versions in .venv to constraints/versions.txt
+	@{ sed -n '/^#/p' constraints/versions.txt; \
+	   $(BIN)/python -m pip freeze --all --exclude pip --exclude posenc | sed 's/^\(torch==[^+]*\)+.*/\1/'; \
+	} > constraints/versions.new && mv constraints/versions.new constraints/versions.txt
+
+.PHONY: clean
+clean: ## remove what was built, but not .venv
+	@rm -rf out build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""What every other layer stands on: specs, ladders, phases, arrays, errors."""

@@ -1,0 +1,1 @@
+"""The taxonomy of the field: four kinds of encodings, one paper per file."""

@@ -1,0 +1,1 @@
+"""Tables: encodings that are added to the embeddings."""
