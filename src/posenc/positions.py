@@ -1,6 +1,6 @@
 """Positions of tokens: counted, offset, left-padded, packed. Integers, always.
 
-Each builder is a pure function of its arguments and works on NumPy, torch, JAX and array-api-strict.
+Each builder is a pure function of its arguments, on NumPy, torch, JAX and array-api-strict.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from posenc._core.array import (
     device_of,
     integers,
     is_array,
+    is_symbolic,
     library,
     limits,
     namespace,
@@ -105,22 +106,24 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
         xp = library(xp)
     if isinstance(offsets, int) and not isinstance(offsets, bool):
         low, high = limits(xp)
-        # Comparing a symbolic length would put a bound on it into the graph. No array is longer than
-        # 2**48, and where integers are short (JAX) lengths are always known.
+        # Comparing a symbolic length would put a bound on it into the graph. No array is longer
+        # than 2**48, and where integers are short (JAX) lengths are always known.
         room = length - 1 if high < 2**48 else 2**48
         if offsets < low or offsets > high - room:
             want = f"an offset from {low} to {high - room}"
             raise PositionError(explain("positions", want, offsets))
+        return _arange(length, xp=xp, device=device) + offsets
+    if is_symbolic(offsets):
         return _arange(length, xp=xp, device=device) + offsets
     first = integers(offsets, xp=xp, device=device, who="positions: offset")
     if len(first.shape) > 1:
         got = f"shape {tuple(first.shape)}"
         raise ArgumentError(explain("positions: offset", "one number, or one per row", got))
     count = _arange(length, xp=xp, device=device)
-    return _sum(first, count, length, xp)
+    return _sum(first, count, length)
 
 
-def _sum(first: Array, count: Array, length: int, xp: Any) -> Array:
+def _sum(first: Array, count: Array, length: int) -> Array:
     known = concrete(first)
     if known is not None and known.size and length:
         limit = int(np.iinfo(known.dtype).max)
@@ -167,7 +170,8 @@ def from_mask(mask: Array, *, pad: int = 0) -> Array:
     mask = mask if is_array(mask) else np.asarray(mask)
     xp = namespace(mask, "positions.from_mask")
     if len(mask.shape) == 0:
-        raise ArgumentError(explain("positions.from_mask", "a mask of shape (..., seq)", "a scalar"))
+        want = "a mask of shape (..., seq)"
+        raise ArgumentError(explain("positions.from_mask", want, "a scalar"))
     values = concrete(mask)
     if values is not None and not np.isin(values, (0, 1)).all():
         todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."

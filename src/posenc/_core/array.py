@@ -1,4 +1,4 @@
-"""Every quirk of an array library, in one file. Nothing is imported that the caller did not hand over.
+"""Every quirk of an array library, in one file. Nothing is imported that nobody handed over.
 
 What the rest of posenc may rely on:
 
@@ -28,6 +28,7 @@ __all__ = [
     "dtype_named",
     "integers",
     "is_array",
+    "is_symbolic",
     "is_torch",
     "library",
     "limits",
@@ -58,12 +59,20 @@ def is_jax(x: object) -> bool:
 
 def is_array(x: object) -> bool:
     """Whether `x` is an array rather than a number or a sequence of numbers."""
+    if isinstance(x, (int, float, list, tuple)):
+        return False  # asking a symbolic number for an attribute stops Dynamo
     return (
         isinstance(x, (np.ndarray, np.generic))
         or is_torch(x)
         or is_jax(x)
         or hasattr(x, "__array_namespace__")
     )
+
+
+def is_symbolic(x: object) -> bool:
+    """Whether `x` is a number whose value a tracer does not know; it must not become an `int`."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.SymInt)
 
 
 def namespace(x: Array, who: str) -> Any:
@@ -86,7 +95,7 @@ def namespace(x: Array, who: str) -> Any:
 
 
 def library(xp: Any) -> Any:
-    """The array-API namespace for a module handed over by the user: `numpy`, `torch`, `jax.numpy`…"""
+    """The array-API namespace for a module from the user, such as `numpy`, `torch`, `jax.numpy`."""
     name = getattr(xp, "__name__", "")
     if name == "torch":
         import array_api_compat.torch as compat
@@ -133,7 +142,8 @@ def concrete(x: Array) -> np.ndarray | None:
         torch = sys.modules["torch"]
         if torch.compiler.is_compiling() or type(x) is not torch.Tensor or x.device.type != "cpu":
             return None
-        return x.detach().numpy() if not torch._C._functorch.is_functorch_wrapped_tensor(x) else None
+        wrapped = torch._C._functorch.is_functorch_wrapped_tensor(x)
+        return None if wrapped else x.detach().numpy()
     if is_jax(x):
         return None if isinstance(x, sys.modules["jax"].core.Tracer) else np.asarray(x)
     return np.asarray(x)
@@ -176,7 +186,7 @@ def _numpy_dtype(name: str, who: str) -> Any:
         raise DTypeError(explain(f"{who}: dtype", "a dtype that NumPy knows", name, todo)) from None
 
 
-def result_dtype(x: Array, xp: Any, who: str) -> Any:
+def result_dtype(x: Array, who: str) -> Any:
     """The dtype of `x`, which must be floating, as the result keeps it."""
     name = dtype_name(x.dtype)
     if name not in FLOATS:
@@ -277,7 +287,7 @@ def _own_integers(value: Array, xp: Any, device: Any, who: str) -> Array:
 def _refused(dtype: object, who: str) -> DTypeError:
     todo = "Positions count tokens: use integers."
     if "float" in str(dtype):
-        todo = "A float no longer tells neighbouring positions apart (bfloat16 beyond 256): keep integers."
+        todo = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256)."
     return DTypeError(explain(who, "integer positions", str(dtype), todo))
 
 
@@ -288,15 +298,13 @@ def constants(spec: Any, beside: Array, *, xp: Any) -> dict[str, Array | Halves]
     """The constants of a spec as arrays of the library `xp`, on the device of the array `beside`.
 
     int64 constants are 64-bit patterns; they become `Halves` where there are no 64-bit integers.
-
-    Real tensors are made once per device and kept on the spec. While torch traces, or beside fake
-    tensors and other subclasses, nothing is kept: such tensors belong to one graph and would poison
-    every later call.
     """
     if is_torch(beside):
-        return _torch_constants(spec, beside)
+        from posenc._core.array_torch import constants as torch_constants
+
+        return torch_constants(spec, beside)
     if isinstance(beside, (np.ndarray, np.generic)):
-        return spec.arrays  # type: ignore[no-any-return]
+        return spec.arrays
     device = device_of(beside)
     return {key: _carry(value, xp, device) for key, value in spec.arrays.items()}
 
@@ -306,25 +314,3 @@ def _carry(value: np.ndarray, xp: Any, device: Any) -> Array | Halves:
         words = halves(value)
         return Halves(xp.asarray(words.high), xp.asarray(words.low))
     return xp.asarray(value, device=device) if device is not None else xp.asarray(value)
-
-
-def _torch_constants(spec: Any, beside: Array) -> dict[str, Array | Halves]:
-    torch = sys.modules["torch"]
-    device = beside.device
-    if torch.compiler.is_compiling() or type(beside) is not torch.Tensor:
-        return _make_torch(spec.lists, device)
-    cache = spec.device_arrays
-    if device not in cache:
-        made = _make_torch(spec.lists, device)
-        if any(type(value) is not torch.Tensor for value in made.values()):
-            return made
-        cache[device] = made
-    return cache[device]  # type: ignore[no-any-return]
-
-
-def _make_torch(lists: dict[str, Any], device: Any) -> dict[str, Any]:
-    torch = sys.modules["torch"]
-    return {
-        key: torch.tensor(values, dtype=getattr(torch, dtype), device=device)
-        for key, (dtype, values) in lists.items()
-    }

@@ -15,6 +15,7 @@ from posenc._core.array import (
     dtype_named,
     integers,
     is_array,
+    is_symbolic,
     library,
     namespace,
     result_dtype,
@@ -83,8 +84,9 @@ def table(
     else:
         xp = library(np if xp is None else xp)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
-    if isinstance(positions, (int, np.integer)) and not isinstance(positions, bool):
-        where = _positions.offset(int(positions), 0, xp=xp, device=device)
+    counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
+    if counted or is_symbolic(positions):
+        where = _positions.offset(positions, 0, xp=xp, device=device)
         where = where if len(spec.axes) == 1 else _refuse_count(spec, who)
     else:
         where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
@@ -143,14 +145,15 @@ def add(
     who = f"add({name_of(spec)})"
     require(spec, TableSpec, "add")
     xp = namespace(x, f"{who}: x")
-    dtype = result_dtype(x, xp, who)
+    dtype = result_dtype(x, who)
     device = device_of(x)
     shape = tuple(x.shape)
     if len(shape) < 2 or shape[-1] != spec.dim:
         expected = f"shape (..., seq, {spec.dim})"
         raise ArgumentError(explain(f"{who}: x", expected, f"shape {shape}"))
+    axes = len(spec.axes)
     where = token_positions(
-        shape, positions, offset, axes=len(spec.axes), seq_dim=seq_dim, xp=xp, device=device, who=who
+        shape, positions, offset, axes=axes, seq_dim=seq_dim, xp=xp, device=device, who=who
     )
     inner = compute_dtype(dtype, xp)
     rows = _rows(spec, where, inner, xp)

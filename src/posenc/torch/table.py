@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 from torch import Tensor, nn
 
 from posenc import functional

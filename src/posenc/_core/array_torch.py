@@ -1,0 +1,59 @@
+"""The constants of a spec as torch tensors: what `array` can define only once torch is there.
+
+Tensors that belong to a graph must never be kept: a fake tensor or a traced constant left in a
+cache would poison every later call. So there are three ways:
+
+- eager code and `torch.compile` share real tensors, made once per device and kept on the spec. The
+  compiler takes them as they are, and a compiled call copies nothing from the host;
+- export writes plain numbers into its graph, and nothing is kept;
+- beside fake tensors, tensors under a transform, and other subclasses, nothing is kept either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["constants"]
+
+
+def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
+    """The constants of `spec` on the device of `beside`."""
+    device = beside.device
+    if torch.compiler.is_compiling():
+        if _exporting():
+            return _made(spec, device)
+        return {key: _resident(spec, key, device) for key in spec.lists}
+    return _kept(spec, device) if type(beside) is Tensor else _made(spec, device)
+
+
+def _exporting() -> bool:
+    # torch 2.6 cannot say; numbers in the graph are right under export and under compile.
+    return torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _resident(spec: Any, key: str, device: torch.device) -> Tensor:
+    """What the compiler calls, outside its graph, in place of tracing: one guard, on the spec."""
+    return _kept(spec, device)[key]
+
+
+def _kept(spec: Any, device: torch.device) -> dict[str, Tensor]:
+    cache: dict[torch.device, dict[str, Tensor]] = spec.device_arrays
+    if device not in cache:
+        # An inference tensor in the cache would be refused by autograd ever after.
+        with torch.inference_mode(mode=False):
+            made = _made(spec, device)
+        if any(type(value) is not Tensor for value in made.values()):
+            return made
+        cache[device] = made
+    return cache[device]
+
+
+def _made(spec: Any, device: torch.device) -> dict[str, Tensor]:
+    return {
+        key: torch.tensor(values, dtype=getattr(torch, dtype), device=device)
+        for key, (dtype, values) in spec.lists.items()
+    }
