@@ -1,4 +1,4 @@
-"""Every encoding and value by name, as import strings: nothing is imported until it is asked for."""
+"""Every encoding and value by name, as import strings: nothing is imported before it is used."""
 
 from __future__ import annotations
 

@@ -30,4 +30,4 @@ def fit() -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 if __name__ == "__main__":
     for name, coefficients in zip(("SIN", "COS"), fit(), strict=True):
-        print(name, coefficients)
+        print(name, coefficients)  # noqa: T201

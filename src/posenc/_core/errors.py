@@ -7,6 +7,8 @@
     ├── PositionError    (IndexError)   a position outside what can be computed exactly
     ├── DependencyError  (ImportError)  an optional package that a call needs is absent
     └── DataError        (ValueError)   a file whose contents are not what they claim
+
+Each is also the built-in error in parentheses, so code that catches that one catches ours.
 """
 
 from __future__ import annotations

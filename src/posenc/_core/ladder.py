@@ -55,7 +55,9 @@ def pi() -> Decimal:
     return context().divide(Decimal(scaled), Decimal(one))
 
 
-_DENOMINATOR = re.compile(r"(?P<factor>\d+)?(?P<unit>[nd])(/(?P<divisor>\d+))?(?P<shift>[+-]\d+(\.\d+)?)?")
+_DENOMINATOR = re.compile(
+    r"(?P<factor>\d+)?(?P<unit>[nd])(/(?P<divisor>\d+))?(?P<shift>[+-]\d+(\.\d+)?)?"
+)
 
 
 @final
@@ -73,9 +75,9 @@ class Ladder(Value):
     spacing : {"geometric", "linear", "octave", "explicit"}
         The rule.
     denominator : str or float
-        What the exponent is divided by: a number, or an expression in the number of pairs `n` or the
-        width `d`. `"d/2"` is the exponent 2i/d of Vaswani et al. (2017), equal to `"n"` for an even
-        width; `"n-1"` is tensor2tensor's, `"n-0.5"` any shift of it.
+        What the exponent is divided by: a number, or an expression in the number of pairs `n` or
+        the width `d`. `"d/2"` is the exponent 2i/d of Vaswani et al. (2017), equal to `"n"` for an
+        even width; `"n-1"` is tensor2tensor's, `"n-0.5"` any shift of it.
     first : float
         Frequency of rung 0 (1; pi/2, pi and 2*pi occur for normalised coordinates).
     last : float, optional
@@ -86,8 +88,9 @@ class Ladder(Value):
         Added to the index in the exponent of the cosines alone. The published formula has 0; the
         mistakes that give the channels 2i and 2i+1 different exponents have 1/2 or 1.
     expression : {"power", "exp"}
-        How float32 code writes the geometric rule, `1 / base ** (j/n)` or `exp(-j * (log(base)/n))`.
-        It matters only under `phase="float32"`, which repeats that code's rounding.
+        How float32 code writes the geometric rule: `1 / base ** (j/n)`, or
+        `exp(-j * (log(base)/n))`. It matters only under `phase="float32"`, which repeats that
+        code's rounding.
     frequencies : tuple of float, optional
         The values, for `spacing="explicit"` alone.
 
@@ -136,7 +139,7 @@ class Ladder(Value):
             raise SpecError(
                 explain("Ladder", "start and cos_shift 0 unless geometric", repr(self.spacing))
             )
-        if self.spacing != "explicit" and not 0 < self.first:
+        if self.spacing != "explicit" and not self.first > 0:
             raise SpecError(explain("Ladder: first", "a positive frequency", self.first))
 
     def divisor(self, *, count: int, width: int) -> Decimal:
@@ -144,7 +147,7 @@ class Ladder(Value):
         if not isinstance(self.denominator, str):
             return Decimal(self.denominator)
         parts = _DENOMINATOR.fullmatch(self.denominator)
-        assert parts is not None  # `check` has matched it
+        assert parts is not None, "`check` has matched it"  # noqa: S101 - for the type checker
         value = Decimal(count if parts["unit"] == "n" else width)
         value = value * int(parts["factor"] or 1) / int(parts["divisor"] or 1)
         return value + Decimal(parts["shift"] or 0)
@@ -173,7 +176,7 @@ class Ladder(Value):
             if any(abs(rung) > LARGEST_FREQUENCY for rung in rungs):
                 worst = max(abs(rung) for rung in rungs)
                 raise SpecError(
-                    explain("Ladder", f"frequencies up to 2**40 rad/position", f"{worst:.3g}")
+                    explain("Ladder", "frequencies up to 2**40 rad/position", f"{worst:.3g}")
                 )
             return rungs
 
@@ -250,14 +253,14 @@ class Layout(NamedTuple):
     """
 
     axis: tuple[int, ...]
-    index: tuple[int, ...]
+    index: tuple[int, ...]  # type: ignore[assignment]  # the word of the papers, not tuple.index
     counts: tuple[int, ...]
 
 
 @final
 @dataclass(frozen=True)
 class Arrangement(Value):
-    """How positions meet pairs of channels: which axis and which rung each pair uses, and from where.
+    """How positions meet pairs of channels: which axis and rung each pair uses, and from where.
 
     Pairs are dealt to the axes in the order `order`, `sizes` of them to each:
 
@@ -269,7 +272,7 @@ class Arrangement(Value):
         alternate    as cyclic among all axes but the last in order, which takes the end
         parity       rung j of a shared ladder belongs to axis j modulo the number of axes,
                      in blocks by axis (Pixtral)
-        explicit     the vectors `axis` and `index` themselves; index -1 is a pair that does not turn
+        explicit     the vectors `axis` and `index` themselves; index -1 is a pair that never turns
 
     Parameters
     ----------
@@ -340,10 +343,10 @@ class Arrangement(Value):
         if abs(self.start) > 2**53 or abs(self.pad or 0) > 2**53:
             got = f"start={self.start}, pad={self.pad}"
             raise SpecError(explain("Arrangement", "start and pad up to 2**53 in size", got))
-        if self.sizes is not None:
-            if len(self.sizes) != len(self.axes) or any(size < 0 for size in self.sizes):
-                want = f"{len(self.axes)} counts of pairs"
-                raise SpecError(explain("Arrangement: sizes", want, self.sizes))
+        sizes = self.sizes
+        if sizes is not None and (len(sizes) != len(self.axes) or any(size < 0 for size in sizes)):
+            want = f"{len(self.axes)} counts of pairs"
+            raise SpecError(explain("Arrangement: sizes", want, sizes))
 
     @property
     def shared(self) -> bool:
@@ -411,6 +414,6 @@ def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:
         return [(j % axes if j < ends[j % axes] else 0, j) for j in range(pairs)]
     # alternate: the leading axes take turns, what is left of the ladder goes to the last in order.
     leading = axes - 1 if axes > 2 else axes
-    turns = sorted(((k, a) for a in range(leading) for k in range(shares[a])))
+    turns = sorted((k, a) for a in range(leading) for k in range(shares[a]))
     dealt = [(a, j) for j, (_, a) in enumerate(turns)]
     return dealt + [(axes - 1, j) for j in range(len(dealt), pairs)]

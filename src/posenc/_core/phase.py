@@ -1,7 +1,7 @@
 """Exact phases: the numeric heart.
 
-A phase is a fraction of a turn, and a turn wraps around. So it is held as a 64-bit integer, 2**64 to
-the turn. With `step = round(2**64 * frequency / (2 pi))`, worked out once in `decimal`,
+A phase is a fraction of a turn, and a turn wraps around. So it is held as a 64-bit integer, 2**64
+to the turn. With `step = round(2**64 * frequency / (2 pi))`, worked out once in `decimal`,
 
     phase(position) = position * step  mod 2**64
 
@@ -17,8 +17,8 @@ The bounds, for `frequency * position` in exact arithmetic:
 The part per position is the rounding of `step`; it reaches 4e-10 at position 2**31.
 
 The polynomial is ours because the libraries' float32 sine differs from one to the next and under
-compilation; this one gives the same bits in NumPy, in eager torch and in compiled torch. Where there
-are no 64-bit integers (JAX by default) the same integers are formed from 32-bit halves.
+compilation; this one gives the same bits in NumPy, in eager torch and in compiled torch. Where
+there are no 64-bit integers (JAX by default) the same integers are formed from 32-bit halves.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ __all__ = ["Halves", "classic", "cos_sin", "from_residual", "halves", "quadrants
 
 Array = Any  # an array of NumPy, torch, JAX or another library of the array API standard
 
-# sin(pi u / 4) / u and cos(pi u / 4) for |u| <= 1, fitted by `_fit_cos_sin.py`. The first coefficient
-# of the sine is split into a float32 and what that rounding leaves, to keep slow pairs to the last bit.
+# sin(pi u / 4) / u and cos(pi u / 4) for |u| <= 1, fitted by `_fit_cos_sin.py`. The first
+# coefficient of the sine is split into a float32 and what that rounding leaves, to keep slow pairs
+# to the last bit.
 SIN = (
     0.7853981852531433,
     -2.4273130172502988e-08,

@@ -49,7 +49,7 @@ class Value:
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
 
-    def replace(self: Self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> typing.Self:
         """The same value with some fields changed, checked anew."""
         known = _hints(type(self))
         for key in changes:
@@ -59,12 +59,13 @@ class Value:
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain JSON types, defaults written out, with the class name under `type`."""
+        """The fields as plain JSON types, with defaults, and the class name under `type`."""
         plain = {key: _plain(getattr(self, key)) for key in _hints(type(self))}
         return {"type": type(self).__name__, **plain}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Only fields travel: whatever else hangs on the object is derived, and may hold device memory.
+        # Only fields travel: whatever else hangs on the object is derived, and may hold device
+        # memory.
         return {key: self.__dict__[key] for key in _hints(type(self))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -222,13 +223,15 @@ def _plain(value: object) -> object:
     return value
 
 
-# --- checking fields against their annotations ------------------------------------------------------
+# --- checking fields against their annotations ----------------------------------------------------
 
 
-@functools.lru_cache(maxsize=None)
-def _hints(cls: type) -> dict[str, Any]:
+def _find_hints(cls: type) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+_hints: Callable[[type], dict[str, Any]] = functools.cache(_find_hints)
 
 
 def field_help(cls: type[Value]) -> dict[str, str]:
@@ -271,7 +274,7 @@ def _fit(value: Any, hint: Any, who: str) -> tuple[bool, Any]:
     if hint is int:
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             return False, None
-        return True, value if type(value) is int else int(value)
+        return True, int(value)
     if hint is float:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False, None
@@ -281,7 +284,7 @@ def _fit(value: Any, hint: Any, who: str) -> tuple[bool, Any]:
             return False, None
         if not math.isfinite(number):
             raise SpecError(explain(who, "a finite number", _show(value)))
-        return True, value if type(value) is float else number
+        return True, number
     if isinstance(hint, type):
         return isinstance(value, hint), value
     raise TypeError(f"{who}: annotation {hint} is not one that specs understand")
@@ -312,7 +315,8 @@ def _words(hint: Any) -> str:
         elif origin is tuple:
             args = typing.get_args(option)
             inner = _words(args[0])
-            options.append(f"a tuple of {inner}" if args[-1] is Ellipsis else f"{len(args)} {inner}")
+            several = args[-1] is Ellipsis
+            options.append(f"a tuple of {inner}" if several else f"{len(args)} {inner}")
         else:
             words = {int: "an integer", float: "a number", str: "a text", bool: "True or False"}
             options.append(words.get(option, f"a {getattr(option, '__name__', option)}"))

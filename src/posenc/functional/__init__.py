@@ -1,4 +1,4 @@
-"""The verbs. Each takes a spec first, works on any array library, and never writes to its arguments.
+"""The verbs. Each takes a spec first, works on any array library, and leaves its arguments alone.
 
 The only place that chooses between the reference and a kernel.
 """

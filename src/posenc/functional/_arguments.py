@@ -93,7 +93,8 @@ def require(spec: object, kind: type[Spec], verb: str) -> None:
         todo = ""
         if isinstance(spec, type) and issubclass(spec, Spec):
             todo = f"Construct it first: {spec.__name__}(...)."
-        raise ArgumentError(explain(verb, EXAMPLES.get(kind.__name__, kind.__name__), name_of(spec), todo))
+        want = EXAMPLES.get(kind.__name__, kind.__name__)
+        raise ArgumentError(explain(verb, want, name_of(spec), todo))
 
 
 def name_of(spec: object) -> str:

@@ -153,7 +153,7 @@ def similarity(spec: Sinusoidal, offsets: Any) -> np.ndarray:
     --------
     >>> import posenc
     >>> posenc.similarity(posenc.Sinusoidal(64), [0, 1, 10]).round(3)
-    array([32.   , 30.797, 21.602])
+    array([32.   , 30.917, 21.052])
     """
     spec = _whole(spec, "similarity")
     cos, _ = _angles(spec, np.asarray(offsets), "similarity: offsets")
@@ -209,9 +209,7 @@ def resolution(spec: Sinusoidal, dtype: Any = "float32", *, limit: int = 2**22) 
         raise ArgumentError(explain("resolution: limit", "from 2 to 2**31", limit))
     complete = spec.arrays["step"][0, : spec.dim // 2]
     scale = spec.magnitude.table(spec.dim)
-    return first_collision(
-        lambda p: table(spec, p, dtype="float64"), complete, name, limit, scale
-    )
+    return first_collision(lambda p: table(spec, p, dtype="float64"), complete, name, limit, scale)
 
 
 def _sinusoidal(spec: Any, verb: str) -> Any:
@@ -233,7 +231,7 @@ def _whole(spec: Any, verb: str) -> Sinusoidal:
 
 
 def _angles(spec: Sinusoidal, k: np.ndarray, who: str) -> tuple[np.ndarray, np.ndarray]:
-    """cos and sin of k times the frequencies, float64, whatever start and phase the spec has."""
+    """Cosine and sine of k times the frequencies, float64, whatever the start and phase."""
     xp = library(np)
     plain = spec.replace(phase="exact", arrangement=spec.arrangement.replace(start=0, pad=None))
     where = with_axes(plain.axes, integers(k, xp=xp, who=who), who)

@@ -74,7 +74,7 @@ def table(
     --------
     >>> import posenc
     >>> posenc.table(posenc.Sinusoidal(4), [2**31 - 1]).round(4)
-    array([[-0.7249, -0.6888,  0.9056,  0.4242]], dtype=float32)
+    array([[-0.7249, -0.6888,  0.7013, -0.7128]], dtype=float32)
     """
     who = f"table({name_of(spec)})"
     require(spec, TableSpec, "table")
@@ -139,8 +139,8 @@ def add(
     --------
     >>> import numpy as np, posenc
     >>> posenc.add(posenc.Sinusoidal(4), np.zeros((1, 2, 4), "float32"), offset=1).round(2)
-    array([[[0.84, 0.54, 0.01, 1.  ],
-            [0.91, -0.42, 0.02, 1.  ]]], dtype=float32)
+    array([[[ 0.84,  0.54,  0.01,  1.  ],
+            [ 0.91, -0.42,  0.02,  1.  ]]], dtype=float32)
     """
     who = f"add({name_of(spec)})"
     require(spec, TableSpec, "add")

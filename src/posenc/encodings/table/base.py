@@ -107,5 +107,6 @@ def columns(
         return table[..., :dim]
     if missing > 0:
         shape = (*table.shape[:-1], missing)
-        return xp.concat([table, xp.zeros(shape, dtype=table.dtype, device=device_of(table))], axis=-1)
+        zeros = xp.zeros(shape, dtype=table.dtype, device=device_of(table))
+        return xp.concat([table, zeros], axis=-1)
     return table

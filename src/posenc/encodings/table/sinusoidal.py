@@ -1,4 +1,4 @@
-"""Sinusoidal positions (Vaswani et al. 2017) with every choice that published code makes of them."""
+"""Sinusoidal positions (Vaswani et al. 2017) with each choice that published code makes of them."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ class Sinusoidal(TableSpec):
         Order of the channels: sine and cosine of each pair in turn, or a half each. With an `axial`
         arrangement it is the order within the block of each axis.
     odd : {"sin_extra", "zero_pad", "cut", "error"}
-        What happens when pairs do not fill the width. `sin_extra`: the formula as printed, where the
-        last dimension is a sine without its cosine and d stays odd in the exponent. `zero_pad`: as
-        many pairs as fit, then columns of zeros. `cut`: as many as cover the width, then cut to it.
+        What happens when pairs do not fill the width. `sin_extra`: the formula as printed, where
+        the last dimension is a sine without its cosine and d stays odd in the exponent.
+        `zero_pad`: as many pairs as fit, then columns of zeros. `cut`: as many as cover the width,
+        then cut to it.
     arrangement : Arrangement
         Which axis and rung each pair uses; the first position; the row that is zero.
     magnitude : Magnitude
@@ -135,9 +136,7 @@ class Sinusoidal(TableSpec):
     def matrix(self) -> PhaseMatrix:
         """The phases of the pairs."""
         width = self.dim if self.odd == "sin_extra" else 2 * self.pairs
-        return PhaseMatrix(
-            self.base, self.ladder, self.arrangement, self.pairs, width, self.phase
-        )
+        return PhaseMatrix(self.base, self.ladder, self.arrangement, self.pairs, width, self.phase)
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs."""
