@@ -1,0 +1,473 @@
+"""Arrays in files, without loading them: where their bytes lie, in pieces in, in pieces out.
+
+Two formats, both a header in front of plain bytes:
+
+    .npy          one array (NEP 1), versions 1 to 3
+    .safetensors  named arrays: 8 bytes of length, a JSON header, one gapless buffer
+
+A header is somebody else's claim. Everything in it is checked against the size of the file before
+any of it is believed, and nothing is ever unpickled. `Layout.begin` and `end` are byte offsets, so
+tools can read a tensor of a 100 GB file without touching the rest.
+
+bfloat16 is no dtype of NumPy; it travels as uint16 patterns, converted here by integer arithmetic.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import errno
+import json
+import math
+import os
+import secrets
+import stat
+import struct
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from posenc._core.errors import DataError, explain, suggest
+
+__all__ = [
+    "FLOATS",
+    "Layout",
+    "Tensor",
+    "copy",
+    "decode",
+    "encode",
+    "from_bfloat16",
+    "npy_header",
+    "read",
+    "read_layout",
+    "replacing",
+    "safetensors_header",
+    "to_bfloat16",
+    "write",
+]
+
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+LARGEST_NPY_HEADER = 2**16  # `ast.literal_eval` is safe on a short text only
+LARGEST_SAFETENSORS_HEADER = 100_000_000  # the format's own limit
+LARGEST_RANK = 64  # NumPy's
+PIECE = 2**22  # bytes per read when copying
+
+# The codes of safetensors: (bits, name, how NumPy stores it or None where it cannot).
+CODES: dict[str, tuple[int, str, str | None]] = {
+    "BOOL": (8, "bool", "|b1"),
+    "F4": (4, "float4", None),
+    "F6_E2M3": (6, "float6_e2m3", None),
+    "F6_E3M2": (6, "float6_e3m2", None),
+    "U8": (8, "uint8", "|u1"),
+    "I8": (8, "int8", "|i1"),
+    "F8_E5M2": (8, "float8_e5m2", None),
+    "F8_E4M3": (8, "float8_e4m3", None),
+    "F8_E8M0": (8, "float8_e8m0", None),
+    "F8_E4M3FNUZ": (8, "float8_e4m3fnuz", None),
+    "F8_E5M2FNUZ": (8, "float8_e5m2fnuz", None),
+    "I16": (16, "int16", "<i2"),
+    "U16": (16, "uint16", "<u2"),
+    "F16": (16, "float16", "<f2"),
+    "BF16": (16, "bfloat16", "<u2"),
+    "I32": (32, "int32", "<i4"),
+    "U32": (32, "uint32", "<u4"),
+    "F32": (32, "float32", "<f4"),
+    "C64": (64, "complex64", "<c8"),
+    "F64": (64, "float64", "<f8"),
+    "I64": (64, "int64", "<i8"),
+    "U64": (64, "uint64", "<u8"),
+}
+_CODE_OF = {name: code for code, (_, name, _) in CODES.items()}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Where one array lies in a file.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the file; empty in a `.npy`.
+    dtype : str
+        What its numbers are: `float32`, `bfloat16`, `int64`, …
+    shape : tuple of int
+        Outermost axis first.
+    begin, end : int
+        Its bytes, counted from the start of the file.
+    stored : str or None
+        The NumPy dtype of its bytes, with the byte order; None where NumPy has none.
+    order : {"C", "F"}
+        Whether the last or the first axis lies together in the file.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+    stored: str | None
+    order: Literal["C", "F"] = "C"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a file says it holds, after its header has been checked against its size."""
+
+    path: Path
+    format: Literal["npy", "safetensors"]
+    size: int
+    tensors: Mapping[str, Tensor]
+    metadata: Mapping[str, str]
+
+    def pick(self, name: str | None = None) -> Tensor:
+        """The tensor of that name, or the only one.
+
+        Raises
+        ------
+        DataError
+            If the name is unknown, or none is given and there are several; the message lists them.
+        """
+        if name is None and len(self.tensors) == 1:
+            return next(iter(self.tensors.values()))
+        if name is None:
+            if not self.tensors:
+                raise DataError(explain(str(self.path), "a tensor", "none"))
+            some = sorted(self.tensors)
+            listed = ", ".join(some[:20]) + (f", … ({len(some)} in all)" if len(some) > 20 else "")
+            got = f"several: {listed}"
+            raise DataError(explain(str(self.path), "one tensor", got, "Name one."))
+        if self.format == "npy":
+            raise DataError(explain(str(self.path), "no name, as .npy has one array", repr(name)))
+        if name not in self.tensors:
+            todo = suggest(name, sorted(self.tensors)[:1000])
+            raise DataError(explain(str(self.path), "the name of a tensor", repr(name), todo))
+        return self.tensors[name]
+
+
+# --- reading headers ------------------------------------------------------------------------------
+
+
+def read_layout(path: str | os.PathLike[str]) -> Layout:
+    """The layout of a `.npy` or `.safetensors` file, told apart by its first bytes.
+
+    Raises
+    ------
+    DataError
+        If it is no regular file, or neither format, or its header contradicts its size.
+    OSError
+        If it cannot be opened.
+    """
+    path = Path(path)
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe would block
+        got = "a folder" if stat.S_ISDIR(status.st_mode) else "something else"
+        raise DataError(explain(str(path), "a regular file", got))
+    with path.open("rb") as file:
+        start = file.read(8)
+        if start[:6] == b"\x93NUMPY":
+            return _npy_layout(path, file, status.st_size, start)
+        return _safetensors_layout(path, file, status.st_size, start)
+
+
+def _npy_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
+    who = str(path)
+    version = tuple(start[6:8])
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        got = ".".join(map(str, version)) or "nothing"
+        raise DataError(explain(who, "version 1.0, 2.0 or 3.0 of the .npy format", got))
+    code, width = ("<H", 2) if version == (1, 0) else ("<I", 4)
+    (length,) = struct.unpack(code, _exactly(file, width, who))
+    begin = 8 + width + length
+    if length > LARGEST_NPY_HEADER or begin > size:
+        limit = min(LARGEST_NPY_HEADER, size)
+        raise DataError(explain(who, f"a header of at most {limit} bytes", length))
+    descr, fortran, shape = _npy_fields(who, _exactly(file, length, who), version)
+    dtype = _npy_dtype(who, descr)
+    end = begin + math.prod(shape) * dtype.itemsize
+    if end != size:
+        what = "truncated" if size < end else "longer than its header says"
+        raise DataError(explain(f"{who} is {what}", f"{end} bytes for shape {shape}", size))
+    order: Literal["C", "F"] = "F" if fortran and len(shape) > 1 else "C"
+    tensor = Tensor("", dtype.name, shape, begin, end, dtype.str, order)
+    return Layout(path, "npy", size, {"": tensor}, {})
+
+
+def _npy_fields(who: str, text: bytes, version: tuple[int, ...]) -> tuple[Any, bool, Any]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the parser, about odd texts
+            encoding = "utf-8" if version == (3, 0) else "latin-1"
+            header = ast.literal_eval(text.decode(encoding).strip())
+        descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
+        known = len(header) == 3
+    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
+        known, descr, fortran, shape = False, None, None, None
+    if not known or not isinstance(fortran, bool) or not _is_shape(shape, tuple):
+        want = "a header with descr, fortran_order and shape"
+        raise DataError(explain(who, want, repr(text[:80])))
+    return descr, fortran, shape
+
+
+def _npy_dtype(who: str, descr: Any) -> np.dtype[Any]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            dtype = np.lib.format.descr_to_dtype(descr)
+    except (ValueError, TypeError, SyntaxError, KeyError, IndexError, RecursionError):
+        raise DataError(explain(who, "a dtype that NumPy knows", repr(descr)[:80])) from None
+    if dtype.hasobject:
+        todo = "Such files run code when they are loaded; save an array of numbers."
+        raise DataError(explain(who, "an array of numbers", "pickled Python objects", todo))
+    if dtype.kind == "V":
+        todo = "A .npy cannot name bfloat16: save bfloat16 as .safetensors."
+        raise DataError(explain(who, "an array of numbers", f"raw or structured {dtype}", todo))
+    return dtype
+
+
+def _safetensors_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
+    who = str(path)
+    if len(start) < 8:
+        raise DataError(explain(who, "a .npy or .safetensors file", f"{size} bytes"))
+    (length,) = struct.unpack("<Q", start)
+    if length > min(size - 8, LARGEST_SAFETENSORS_HEADER):
+        want = "a .npy or .safetensors file"
+        got = f"one whose first 8 bytes claim a header of {length} bytes in a file of {size}"
+        raise DataError(explain(who, want, got, "It may be truncated, or of another format."))
+    header = _safetensors_json(who, _exactly(file, length, who))
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise DataError(explain(f"{who}: __metadata__", "an object of texts", repr(metadata)[:80]))
+    data = 8 + length
+    tensors = {name: _safetensors_tensor(who, name, entry, data) for name, entry in header.items()}
+    at = data
+    for tensor in sorted(tensors.values(), key=lambda t: (t.begin, t.end)):
+        if tensor.begin != at:
+            what = "overlaps its neighbour" if tensor.begin < at else "leaves a gap before it"
+            want = f"tensors side by side, the next at byte {at - data}"
+            raise DataError(explain(f"{who}: {tensor.name!r} {what}", want, tensor.begin - data))
+        at = tensor.end
+    if at != size:
+        what = "truncated" if size < at else "longer than its header says"
+        raise DataError(explain(f"{who} is {what}", f"{at} bytes", size))
+    return Layout(path, "safetensors", size, tensors, metadata)
+
+
+def _safetensors_json(who: str, text: bytes) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a key stands twice")
+        return found
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is no JSON")
+
+    want = "a JSON object as header"
+    try:
+        header = json.loads(text.decode(), object_pairs_hook=once, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise DataError(explain(who, want, str(error)[:200])) from None
+    if text[:1] != b"{" or not isinstance(header, dict):
+        raise DataError(explain(who, want, f"a text that begins with {text[:20]!r}"))
+    return header
+
+
+def _safetensors_tensor(who: str, name: str, entry: Any, data: int) -> Tensor:
+    who = f"{who}: {name[:80]!r}"
+    if not isinstance(entry, dict) or sorted(entry) != ["data_offsets", "dtype", "shape"]:
+        raise DataError(explain(who, "dtype, shape and data_offsets", repr(entry)[:80]))
+    code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(code, str) or code not in CODES:
+        known = suggest(code, CODES) if isinstance(code, str) else ""
+        raise DataError(explain(f"{who}: dtype", "one of the format's", repr(code)[:80], known))
+    if not _is_shape(shape, list) or not _is_shape(offsets, list) or len(offsets) != 2:
+        got = f"{repr(shape)[:80]} and {repr(offsets)[:80]}"
+        raise DataError(explain(f"{who}: shape, data_offsets", "lists of sizes, two offsets", got))
+    bits, dtype, stored = CODES[code]
+    begin, end = offsets
+    if 8 * (end - begin) != math.prod(shape) * bits:
+        want = f"{math.prod(shape) * bits / 8:g} bytes for {code} of shape {shape}"
+        raise DataError(explain(f"{who}: data_offsets", want, f"{end - begin}"))
+    return Tensor(name, dtype, tuple(shape), data + begin, data + end, stored)
+
+
+def _is_shape(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
+    """Whether it lists sizes that fit 63 bits, few enough that their product is cheap."""
+    return (
+        isinstance(value, kind)
+        and len(value) <= LARGEST_RANK
+        and all(type(n) is int and 0 <= n < 2**63 for n in value)
+    )
+
+
+def _exactly(file: IO[bytes], count: int, who: str) -> bytes:
+    found = file.read(count)
+    if len(found) != count:
+        raise DataError(explain(f"{who} is truncated", f"{count} more bytes", len(found)))
+    return found
+
+
+# --- writing headers ------------------------------------------------------------------------------
+
+
+def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """The header of a `.npy` file of little-endian numbers, in front of their bytes.
+
+    Raises
+    ------
+    DataError
+        If the format has no name for the dtype.
+    """
+    if dtype == "bfloat16":
+        todo = "Write .safetensors, or choose another dtype."
+        raise DataError(explain(".npy", "a dtype that NumPy has", dtype, todo))
+    descr = np.dtype(dtype).newbyteorder("<").str
+    text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
+    text += b" " * (-(10 + len(text) + 1) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+def safetensors_header(
+    tensors: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """The header of a `.safetensors` file whose tensors follow in the order given.
+
+    Parameters
+    ----------
+    tensors : mapping of str to (dtype, shape)
+        Names of dtypes such as `float32` and `bfloat16`.
+    metadata : mapping of str to str, optional
+        Kept under `__metadata__`.
+
+    Returns
+    -------
+    bytes
+        A multiple of 8 bytes, so that the numbers behind it are aligned.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    at = 0
+    for name, (dtype, shape) in tensors.items():
+        code = _CODE_OF[dtype]
+        end = at + math.prod(shape) * CODES[code][0] // 8
+        header[name] = {"dtype": code, "shape": list(shape), "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def from_bfloat16(patterns: np.ndarray) -> np.ndarray:
+    """float32 from the uint16 patterns of bfloat16; every value is kept, NaNs too."""
+    return (patterns.astype(np.uint32) << 16).view(np.float32)
+
+
+def to_bfloat16(values: np.ndarray) -> np.ndarray:
+    """uint16 patterns of bfloat16 from float32, rounded to nearest, ties to even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    # Half a unit, less one bit where the kept part is even; the carry may run into the exponent.
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    # Rounding could carry a NaN into infinity: cut it instead, with its quiet bit set.
+    return np.where(nan, (bits >> 16) | 0x40, rounded).astype(np.uint16)
+
+
+def decode(stored: np.ndarray, dtype: str) -> np.ndarray:
+    """Numbers to compute with, in native byte order, from what a file holds."""
+    if dtype == "bfloat16":
+        return from_bfloat16(stored.astype(np.uint16, copy=False))
+    return stored.astype(stored.dtype.newbyteorder("="), copy=False)
+
+
+def encode(values: np.ndarray, dtype: str, stored: str) -> np.ndarray:
+    """What a file holds, from numbers; the inverse of `decode`, rounding to nearest."""
+    patterns = to_bfloat16(values) if dtype == "bfloat16" else values
+    return np.ascontiguousarray(patterns.astype(np.dtype(stored), copy=False))
+
+
+# --- bytes ----------------------------------------------------------------------------------------
+
+
+def read(file: IO[bytes], at: int, count: int, stored: str) -> np.ndarray:
+    """`count` elements from byte `at` of a file opened without a buffer."""
+    found = np.empty(count, dtype=stored)
+    view = memoryview(found.view(np.uint8))  # type: ignore[arg-type]
+    file.seek(at)
+    done = 0
+    while done < len(view):
+        got = file.readinto(view[done:])  # type: ignore[attr-defined]
+        if not got:
+            name = getattr(file, "name", "file")
+            raise DataError(explain(f"{name} is truncated", f"{len(view)} bytes at {at}", done))
+        done += got
+    return found
+
+
+def write(file: IO[bytes], at: int, data: bytes | np.ndarray) -> None:
+    """All of `data` at byte `at` of a file opened without a buffer."""
+    plain: Any = data.reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data
+    view = memoryview(plain)
+    file.seek(at)
+    done = 0
+    while done < len(view):
+        done += file.write(view[done:])
+
+
+def copy(source: IO[bytes], begin: int, end: int, sink: IO[bytes], at: int) -> None:
+    """Bytes `begin` to `end` of one file to byte `at` of another."""
+    for start in range(begin, end, PIECE):
+        piece = read(source, start, min(PIECE, end - start), "|u1")
+        write(sink, at + start - begin, piece)
+
+
+@contextlib.contextmanager
+def replacing(
+    target: str | os.PathLike[str], *, existing: Literal["refuse", "replace"]
+) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when it is complete.
+
+    It is written beside the target, synchronised to the disk and renamed. If the block raises, or
+    is interrupted, nothing is left.
+
+    Parameters
+    ----------
+    target : path
+        A new file, or a regular file to replace. A link is followed.
+    existing : {"refuse", "replace"}
+        What happens to a file that has the name, or gets it in the meantime.
+
+    Yields
+    ------
+    file
+        Open for reading and writing, without a buffer.
+
+    Raises
+    ------
+    FileExistsError
+        If the name is taken, and by something to keep or by no regular file.
+    """
+    path = Path(target).resolve()
+    if path.exists() and (existing == "refuse" or not path.is_file()):
+        why = "File exists" if path.is_file() else "Not a regular file"
+        raise FileExistsError(errno.EEXIST, why, str(target))
+    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
+    try:
+        # Not `mkstemp`, whose files only their owner may read.
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            yield file
+            if path.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+            os.fsync(file.fileno())
+        if existing == "replace":
+            beside.replace(path)
+        else:
+            path.hardlink_to(beside)  # unlike a rename, it fails if the name was taken meanwhile
+    finally:
+        beside.unlink(missing_ok=True)

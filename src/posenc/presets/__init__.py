@@ -1,0 +1,154 @@
+"""What published models do, as data: a row per family with its source, and no code.
+
+A row of the JSON files beside this one holds
+
+    name        how people call the family
+    kind        table, rotary, bias or relative
+    size        the field of the spec that the caller's number fills: `dim`, `heads`
+    spec        the JSON of the spec without that field
+    sources     where the convention was read: repository, path, symbol, version (absent where the
+                source has none)
+    recognise   hints for tools: `model_types` and `classes` as their configs and modules spell them
+    note        what the spec cannot say, in a sentence
+
+A number that depends on the size is written `{"of": "3*dim//16"}`: integers, the name of the size,
+`+ - * //` and parentheses. Specs of several axes need it for the sizes of their sections.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import operator
+from collections.abc import Callable, Mapping
+from importlib import resources
+from typing import Any, NamedTuple
+
+from posenc import registry
+from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.spec import Spec
+
+__all__ = ["Preset", "names", "preset", "row"]
+
+
+class Preset(NamedTuple):
+    """A row of the data."""
+
+    name: str
+    kind: str
+    size: str
+    spec: Mapping[str, Any]
+    sources: tuple[Mapping[str, str], ...]
+    recognise: Mapping[str, tuple[str, ...]]
+    note: str
+
+    def build(self, number: int) -> Spec:
+        """The spec of the family at a width, or number of heads."""
+        if isinstance(number, bool) or not isinstance(number, int):
+            who = f"preset {self.name!r}: {self.size}"
+            raise ArgumentError(explain(who, "an integer", repr(number)))
+        filled = {**_fill(self.spec, {self.size: number}), self.size: number}
+        spec = registry.from_json(json.dumps(filled))
+        if not isinstance(spec, Spec):
+            raise SpecError(explain(f"preset {self.name!r}", "an encoding", type(spec).__name__))
+        return spec
+
+
+@functools.lru_cache(maxsize=1)
+def _rows() -> dict[str, Preset]:
+    found: dict[str, Preset] = {}
+    for file in sorted(resources.files(__name__).iterdir(), key=lambda f: f.name):
+        if not file.name.endswith(".json"):
+            continue
+        for data in json.loads(file.read_text(encoding="utf-8")):
+            hints = {key: tuple(values) for key, values in data.pop("recognise").items()}
+            sources = tuple(data.pop("sources"))
+            made = Preset(recognise=hints, sources=sources, **data)
+            if made.name in found:
+                raise SpecError(explain(f"presets: {file.name}", "a new name", repr(made.name)))
+            found[made.name] = made
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """The names of all presets, in the order of the data."""
+    return tuple(_rows())
+
+
+def row(name: str) -> Preset:
+    """The row of a preset: its spec template, sources and note.
+
+    Raises
+    ------
+    ArgumentError
+        If the name is unknown; the message suggests the nearest one.
+    """
+    if name not in _rows():
+        todo = suggest(name, names())
+        raise ArgumentError(explain("preset", "the name of a preset", repr(name), todo))
+    return _rows()[name]
+
+
+def preset(name: str, dim: int) -> Spec:
+    """The spec that a family of models uses.
+
+    Parameters
+    ----------
+    name : str
+        One of `posenc.presets.names()`.
+    dim : int
+        Width of the encoding; the number of heads for an encoding that has no width.
+
+    Returns
+    -------
+    Spec
+        An encoding like any other: change it by `replace`.
+
+    Raises
+    ------
+    ArgumentError
+        If the name is unknown; the message suggests the nearest one.
+    SpecError
+        If the family has no such width, such as an odd one.
+
+    Examples
+    --------
+    >>> from posenc.presets import names, preset
+    >>> preset(names()[0], 512).dim
+    512
+    """
+    return row(name).build(dim)
+
+
+# --- numbers that depend on the size --------------------------------------------------------------
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+def _fill(template: Any, sizes: Mapping[str, int]) -> Any:
+    """The template with each `{"of": expression}` as a number."""
+    if isinstance(template, Mapping):
+        if set(template) == {"of"}:
+            return _number(ast.parse(template["of"], mode="eval").body, sizes)
+        return {key: _fill(value, sizes) for key, value in template.items()}
+    if isinstance(template, list):
+        return [_fill(item, sizes) for item in template]
+    return template
+
+
+def _number(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name) and node.id in sizes:
+        return sizes[node.id]
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = _number(node.left, sizes), _number(node.right, sizes)
+        return _OPERATORS[type(node.op)](left, right)
+    want = f"integers, {sorted(sizes)} and + - * //"
+    raise SpecError(explain("presets", want, ast.unparse(node)))
