@@ -1,4 +1,10 @@
-"""The module of the first kind: tables added to the embeddings."""
+"""The module of the first kind: tables added to the embeddings.
+
+The module compiles and exports as a whole. So does a function that calls `posenc.add` or
+`posenc.table` with a spec from outside. A spec cannot be *built* inside a compiled function: its
+constants take arithmetic that Dynamo does not trace. Build it before, and let the function refer
+to it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ from torch import Tensor, nn
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
+from posenc.functional._arguments import require
 
 __all__ = ["PositionTable"]
 
@@ -18,6 +25,7 @@ class PositionTable(nn.Module):
 
     The module has no buffers: rows are computed from integer phases when they are needed. So there
     is nothing to cast wrongly, to lose on the meta device, to outgrow, or to find in a state dict.
+    The sum is formed in float32 (float64 for float64 inputs) and rounded once, under autocast too.
 
     Parameters
     ----------
@@ -31,7 +39,7 @@ class PositionTable(nn.Module):
     Raises
     ------
     ArgumentError
-        If `spec` is no table.
+        If `spec` is no table, `dropout` no probability, or `seq_dim` no axis before the last.
 
     Examples
     --------
@@ -46,9 +54,12 @@ class PositionTable(nn.Module):
 
     def __init__(self, spec: TableSpec, *, dropout: float = 0.0, seq_dim: int = -2) -> None:
         super().__init__()
-        if not isinstance(spec, TableSpec):
-            want = "a table such as posenc.Sinusoidal(512)"
-            raise ArgumentError(explain("PositionTable", want, repr(spec)))
+        require(spec, TableSpec, "PositionTable")
+        if not 0 <= dropout <= 1:
+            raise ArgumentError(explain("PositionTable: dropout", "a probability", dropout))
+        if not isinstance(seq_dim, int) or seq_dim >= -1:
+            todo = "The last axis holds the channels."
+            raise ArgumentError(explain("PositionTable: seq_dim", "-2 or less", seq_dim, todo))
         self.spec = spec
         self.seq_dim = seq_dim
         self.dropout = nn.Dropout(dropout)
@@ -66,9 +77,10 @@ class PositionTable(nn.Module):
         Parameters
         ----------
         x : Tensor
-            (..., seq, dim), floating.
+            (..., seq, dim), floating. It is not written to.
         positions : Tensor, optional
-            Integers of shape (seq,), (batch, seq) or the leading shape of `x`; 0, 1, … by default.
+            Integers of shape (seq,), (batch, seq) or the leading shape of `x`, with a trailing axis
+            for specs of several axes; 0, 1, … by default.
         offset : int or Tensor, optional
             Position of the first token: one number, or one per row. Not beside `positions`.
         position_ids : Tensor, optional
@@ -84,7 +96,9 @@ class PositionTable(nn.Module):
         ArgumentError
             If the shapes do not fit, or positions are given twice.
         DTypeError
-            If `x` is not floating or the positions are not integers.
+            If `x` is not floating or the positions are not signed or small unsigned integers.
+        PositionError
+            If `offset` leaves no room for the sequence below 2**63.
         """
         if position_ids is not None:
             if positions is not None:
