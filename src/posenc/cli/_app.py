@@ -1,0 +1,168 @@
+"""The group of commands, and what becomes of every error: one line, one exit code."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import Any, NoReturn
+
+import click
+
+import posenc
+from posenc._core.errors import DependencyError, PosencError, suggest
+
+__all__ = ["COMMANDS", "app", "main"]
+
+# Name -> (module, one line for the help), so that `posenc --help` imports no command.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),
+    "table": ("posenc.cli.table", "Print or write the rows of a table."),
+    "list": ("posenc.cli.listing", "List the encodings and presets."),
+    "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
+    "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),
+}
+
+HELP = """Positional encodings for Transformers, exact at any position.
+
+\b
+  posenc encode "classify the book"
+  posenc encode embeddings.npy --base 10000 -o encoded.npy
+  posenc table --dim 8 --length 16
+
+Every command has --json. Exit codes:
+
+\b
+  0      done
+  1      the data or the machine: a file that is not what it claims, a wrong
+         shape, NaN, a missing library, a full disk
+  2      the command line: an unknown option or name, options that contradict
+         each other, a file that is not there, an output that exists
+  128+n  ended by signal n; nothing partial is left
+
+POSENC_DEBUG=1 shows the traceback of an error.
+"""
+
+# Errors of the operating system that the command line can mend.
+_USAGE_ERRNOS = (errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+
+
+class Interrupted(BaseException):
+    """A signal that asks the command to end; no `Exception`, so that nothing swallows it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class App(click.Group):
+    """The group: commands by import string, and exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The commands, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The section `Commands` of the help, from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, with a suggestion."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            ctx.fail(f"No such command {name!r}. {suggest(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run, say in one line what went wrong, and exit with the documented code."""
+        sys.exit(_exit_code(self, args, prog_name, extra))
+
+
+def _exit_code(
+    group: App, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]
+) -> int:
+    extra["standalone_mode"] = False
+    try:
+        result = click.Group.main(group, args, prog_name, **extra)
+        sys.stdout.flush()  # here, so that a closed pipe is caught
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        _debug()
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _ended_by(signal.SIGINT)
+    except Interrupted as error:
+        return _ended_by(error.number)
+    except BrokenPipeError:
+        # Python flushes once more when it ends; give it somewhere to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except (PosencError, DependencyError) as error:
+        return _fail(str(error))
+    except MemoryError:
+        return _fail("out of memory. Ask for fewer rows or a smaller width")
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{name}{error.strerror or error}", 2 if error.errno in _USAGE_ERRNOS else 1)
+    except Exception as error:  # noqa: BLE001
+        what = f"{type(error).__name__}: {error}"
+        return _fail(f"an error of posenc itself, {what}. POSENC_DEBUG=1 shows where")
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str, code: int = 1) -> int:
+    _debug()
+    click.echo(f"posenc: error: {message}", err=True)
+    return code
+
+
+def _debug() -> None:
+    if os.environ.get("POSENC_DEBUG") == "1":
+        raise  # noqa: PLE0704
+
+
+def _ended_by(number: int) -> int:
+    click.echo(f"posenc: ended by {signal.Signals(number).name}; nothing partial is left", err=True)
+    return 128 + number
+
+
+@click.group(cls=App, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(posenc.__version__, prog_name="posenc")
+def app() -> None:
+    """See `HELP`."""
+
+
+def main() -> NoReturn:
+    """The entry point of the script: as `app`, with signals and streams set up for a process."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode gets question marks
+    app.main(prog_name="posenc")
+
+
+def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001
+    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)  # the first one cleans up undisturbed
+    raise Interrupted(number)

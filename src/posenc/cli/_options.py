@@ -1,0 +1,228 @@
+"""Options that several commands share, and the spec they describe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from posenc._core.errors import ArgumentError, PosencError, explain, suggest
+
+if TYPE_CHECKING:
+    from posenc.encodings.table.base import TableSpec
+
+__all__ = [
+    "Choice",
+    "SpecChoice",
+    "as_json",
+    "count_of",
+    "make_spec",
+    "parse_positions",
+    "positions_from",
+    "spec_options",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ORDERS = ("interleaved", "sin_cos", "cos_sin")
+ODDS = ("sin_extra", "zero_pad", "cut", "error")
+LARGEST_DIM = 2**20  # a spec works its frequencies out to 50 digits each
+MOST_POSITIONS = 2**24
+
+
+class Choice(click.ParamType):
+    """One of some words, with a suggestion for a misspelt one."""
+
+    name = "choice"
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = tuple(words)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word itself."""
+        if value not in self.words:
+            listed = ", ".join(self.words)
+            self.fail(f"{value!r} is none of {listed}. {suggest(value, self.words)}", param, ctx)
+        return str(value)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        """The words, in the help."""
+        return "[" + "|".join(self.words) + "]"
+
+
+class SpecChoice(NamedTuple):
+    """What the command line says about the spec."""
+
+    dim: int | None = None
+    base: float | None = None
+    order: str | None = None
+    odd: str | None = None
+    preset: str | None = None
+    spec: str | None = None
+
+
+def spec_options(command: F) -> F:
+    """Add `--dim --base --order --odd --preset --spec`."""
+    for option in reversed(
+        (
+            click.option(
+                "--dim", type=click.IntRange(1, LARGEST_DIM), help="Width of the encoding."
+            ),
+            click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
+            click.option("--order", type=Choice(ORDERS), help="Order of the channels."),
+            click.option("--odd", type=Choice(ODDS), help="What happens at an odd width."),
+            click.option("--preset", metavar="NAME", help="A family of models; see `posenc list`."),
+            click.option(
+                "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def as_json(command: F) -> F:
+    """Add `--json`."""
+    return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
+
+
+def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> TableSpec:
+    """The table that the options describe.
+
+    Parameters
+    ----------
+    choice : SpecChoice
+        The options.
+    width : int, optional
+        Width of the data, which a `--dim` must equal and stands in for.
+    default : int
+        Width where neither says.
+    """
+    fields = {key: getattr(choice, key) for key in ("base", "order", "odd")}
+    given = [f"--{key}" for key, value in fields.items() if value is not None]
+    _refuse_contradictions(choice, given)
+    if width is not None and choice.dim not in (None, width):
+        raise click.UsageError(f"--dim is {choice.dim}, but the data are {width} wide.")
+    if width is not None and width > LARGEST_DIM:
+        raise ArgumentError(explain("encode", f"a width up to {LARGEST_DIM}", width))
+    dim = choice.dim or width or default
+    if choice.spec is not None:
+        made = _spec_from_json(choice.spec)
+    else:
+        made = _spec_from_fields(choice, dim, {k: v for k, v in fields.items() if v is not None})
+    return _table(made, width)
+
+
+def _refuse_contradictions(choice: SpecChoice, given: list[str]) -> None:
+    if choice.spec is not None:
+        others = [
+            *given,
+            *(["--preset"] if choice.preset else []),
+            *(["--dim"] if choice.dim else []),
+        ]
+        if others:
+            raise click.UsageError(f"--spec says everything: leave out {', '.join(others)}.")
+    if choice.preset is not None and given:
+        raise click.UsageError(
+            f"--preset settles {', '.join(given)}: leave them out, or use --spec."
+        )
+
+
+def _spec_from_json(text: str) -> Any:
+    from posenc.registry import from_json
+
+    inline = text.lstrip().startswith("{")
+    if inline:
+        try:
+            return from_json(text)
+        except PosencError as error:
+            raise click.UsageError(f"--spec: {error}") from error
+    return from_json(Path(text).read_bytes())
+
+
+def _spec_from_fields(choice: SpecChoice, dim: int, fields: dict[str, Any]) -> Any:
+    try:
+        if choice.preset is not None:
+            from posenc.presets import preset
+
+            return preset(choice.preset, dim)
+        from posenc.encodings.table.sinusoidal import Sinusoidal
+
+        return Sinusoidal(dim, **fields)
+    except PosencError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _table(spec: Any, width: int | None) -> TableSpec:
+    from posenc.encodings.table.base import TableSpec
+
+    name = type(spec).__name__
+    if not isinstance(spec, TableSpec):
+        raise click.UsageError(f"{name} is no table: this command adds tables to embeddings.")
+    if len(spec.axes) != 1:
+        raise click.UsageError(
+            f"the spec has the axes {', '.join(spec.axes)}: this command takes specs of one axis."
+        )
+    if width is not None and spec.dim != width:
+        raise ArgumentError(explain("encode", f"data {spec.dim} wide, as the spec", f"{width}"))
+    return spec
+
+
+# --- positions ------------------------------------------------------------------------------------
+
+_RANGE = re.compile(r"([+-]?\d+):([+-]?\d+)(?::([+-]?\d+))?")
+
+
+def parse_positions(text: str) -> list[int]:
+    """Positions from `3,1,4`, `0:10`, `0:100:10`, or several of these with commas."""
+    found: list[int] = []
+    for piece in text.split(","):
+        values = _piece(piece.strip())
+        if len(found) + len(values) > MOST_POSITIONS:
+            raise click.BadParameter(f"more than {MOST_POSITIONS} positions; use --offset.")
+        found.extend(values)
+    return found
+
+
+def _piece(piece: str) -> Sequence[int]:
+    ends = _RANGE.fullmatch(piece)
+    if ends is None and not re.fullmatch(r"[+-]?\d+", piece):
+        raise click.BadParameter(f"{piece!r} is no position: write 3,1,4 or 0:10 or 0:100:10.")
+    numbers = [int(n[:40]) for n in (ends.groups(default="1") if ends else (piece,))]
+    if any(abs(n) >= 2**63 for n in numbers):
+        raise click.BadParameter(f"{piece[:50]!r} is beyond 2**63.")
+    if ends is None:
+        return numbers
+    if numbers[2] == 0:
+        raise click.BadParameter(f"{piece!r} has a step of 0.")
+    values = range(*numbers)
+    # A range of more than 2**63 values has no len().
+    if values and abs(values[-1] - values[0]) // abs(numbers[2]) >= MOST_POSITIONS:
+        raise click.BadParameter(f"more than {MOST_POSITIONS} positions; use --offset.")
+    return values
+
+
+def positions_from(text: str | None, offset: int | None, length: int | None) -> Sequence[int]:
+    """The positions that `--positions`, or `--offset` and a length, describe."""
+    if text is None:
+        first = offset or 0
+        if not -(2**63) <= first < 2**63 - (length or 0):
+            raise click.UsageError(f"--offset: {first} is beyond 2**63.")
+        return range(first, first + (length or 0))
+    if offset is not None:
+        raise click.UsageError("--positions or --offset, not both: add it to the positions.")
+    try:
+        values = parse_positions(text)
+    except click.BadParameter as error:
+        raise click.UsageError(f"--positions: {error.message}") from error
+    if length is not None and len(values) != length:
+        raise click.UsageError(f"--positions: {count_of(values, 'position')} for {length} tokens.")
+    return values
+
+
+def count_of(items: Sequence[Any], what: str) -> str:
+    """`1 token`, `2 tokens`."""
+    return f"{len(items)} {what}{'' if len(items) == 1 else 's'}"

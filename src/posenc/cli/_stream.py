@@ -1,0 +1,259 @@
+"""Arrays through a verb in tiles: memory stays the same however large the file is."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posenc._core import files
+from posenc._core.errors import DataError, explain
+
+if TYPE_CHECKING:
+    from posenc.encodings.table.base import TableSpec
+
+__all__ = [
+    "TILE",
+    "Target",
+    "add_to_file",
+    "check_source",
+    "rows_as",
+    "tiles",
+    "write_array",
+    "write_rows",
+]
+
+TILE = 2**20  # elements worked on at a time; about 30 bytes each while they are
+RUN = 2**17  # elements of one sequence in a tile, so that many sequences share their rows
+
+SUFFIXES = (".npy", ".safetensors")
+
+
+class Target(NamedTuple):
+    """Where a result goes, and what becomes of a file that has the name."""
+
+    path: Path
+    force: bool
+
+    @property
+    def format(self) -> str:
+        """`npy` or `safetensors`, by the suffix."""
+        if self.path.suffix not in SUFFIXES:
+            got = f"{self.path.name!r}"
+            raise DataError(explain("-o", f"a name that ends in {' or '.join(SUFFIXES)}", got))
+        return self.path.suffix[1:]
+
+    def open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
+        """The file, which appears when it is complete."""
+        return files.replacing(self.path, existing="replace" if self.force else "refuse")
+
+
+def check_source(layout: files.Layout, tensor: files.Tensor) -> None:
+    """Raise unless the tensor holds embeddings: floating, (..., seq, dim), in C order."""
+    who = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
+    if tensor.dtype not in files.FLOATS:
+        todo = "Convert it to a floating dtype first."
+        raise DataError(explain(who, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype, todo))
+    if len(tensor.shape) < 2:
+        raise DataError(explain(who, "shape (..., seq, dim)", f"shape {tensor.shape}"))
+    if tensor.shape[-1] == 0:
+        raise DataError(explain(who, "a width of at least 1", f"shape {tensor.shape}"))
+    if tensor.order == "F":
+        todo = "Save it with numpy.ascontiguousarray(array)."
+        raise DataError(explain(who, "the last axis together (C order)", "Fortran order", todo))
+
+
+class Tile(NamedTuple):
+    """Some leading rows, some positions of each."""
+
+    rows: slice
+    seq: slice
+
+
+def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[Tile]:
+    """Cut (rows, seq, dim) into tiles of about `size` elements, in the order of the file.
+
+    A tile takes the same stretch of several sequences where it can: the encoding of that stretch is
+    then computed once for all of them.
+    """
+    stretch = min(seq, max(1, min(RUN, size) // dim))
+    together = min(rows, max(1, size // (max(stretch, 1) * dim)))
+    for row in range(0, rows, together):
+        for begin in range(0, seq, max(stretch, 1)):
+            yield Tile(
+                slice(row, min(row + together, rows)), slice(begin, min(begin + stretch, seq))
+            )
+
+
+def add_to_file(
+    spec: TableSpec,
+    layout: files.Layout,
+    tensor: files.Tensor,
+    target: Target,
+    *,
+    positions: Sequence[int],
+    finite: bool,
+    progress: Callable[[int], object],
+    size: int = TILE,
+) -> None:
+    """Add an encoding to a tensor of a file, and write the file anew.
+
+    Parameters
+    ----------
+    spec : TableSpec
+        A table of one axis, as wide as the tensor.
+    layout, tensor : Layout, Tensor
+        The source, which `check_source` has passed.
+    target : Target
+        In the format of the source everything else is copied byte by byte; otherwise the tensor
+        stands alone.
+    positions : sequence of int
+        Of each token of the sequence: a range, or a list.
+    finite : bool
+        Whether NaN and infinity in the source are errors.
+    progress : callable
+        Is told how many elements are done since the last call.
+    size : int
+        Elements of a tile.
+    """
+    same = target.format == layout.format
+    stored = tensor.stored
+    if stored is None:
+        raise DataError(explain(str(layout.path), "a dtype that NumPy can hold", tensor.dtype))
+    new_stored = stored if same else np.dtype(stored).newbyteorder("<").str
+    *lead, seq, dim = tensor.shape
+    width = np.dtype(stored).itemsize
+    with layout.path.open("rb", buffering=0) as source, target.open() as sink:
+        at = _front(layout, tensor, target, source, sink)
+        for tile in tiles(math.prod(lead), seq, dim, size):
+            starts = [(row * seq + tile.seq.start) * dim * width for row in _range(tile.rows)]
+            count = (tile.seq.stop - tile.seq.start) * dim
+            if tile.seq == slice(0, seq):  # whole sequences lie side by side
+                starts, count = starts[:1], count * len(starts)
+            pieces = [files.read(source, tensor.begin + start, count, stored) for start in starts]
+            shape = (tile.rows.stop - tile.rows.start, -1, dim)
+            x = (
+                np.concatenate(pieces).reshape(shape)
+                if len(pieces) > 1
+                else pieces[0].reshape(shape)
+            )
+            y = _sum(spec, files.decode(x, tensor.dtype), positions[tile.seq])
+            done = files.encode(y, tensor.dtype, new_stored)
+            if finite:
+                _check_finite(str(layout.path), x, done, tensor, tile)
+            for start, piece in zip(starts, done.reshape(len(starts), -1), strict=True):
+                files.write(sink, at + start, piece)
+            progress(done.size)
+
+
+def _front(
+    layout: files.Layout, tensor: files.Tensor, target: Target, source: IO[bytes], sink: IO[bytes]
+) -> int:
+    """Write all that stands around the tensor; where its bytes begin."""
+    if target.format == layout.format:
+        files.copy(source, 0, tensor.begin, sink, 0)
+        files.copy(source, tensor.end, layout.size, sink, tensor.end)
+        return tensor.begin
+    name = tensor.name or "embeddings"
+    header = _header(target, name, tensor.dtype, tensor.shape, layout.metadata)
+    files.write(sink, 0, header)
+    return len(header)
+
+
+def _header(
+    target: Target, name: str, dtype: str, shape: tuple[int, ...], metadata: Mapping[str, str]
+) -> bytes:
+    if target.format == "npy":
+        return files.npy_header(dtype, shape)
+    return files.safetensors_header({name: (dtype, shape)}, metadata)
+
+
+def _range(part: slice) -> range:
+    return range(part.start, part.stop)
+
+
+def _sum(spec: TableSpec, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+    from posenc.functional import add
+
+    with np.errstate(over="ignore", invalid="ignore"):  # looked for below, with a place
+        return add(spec, x, positions=np.array(positions, dtype=np.int64))
+
+
+def _check_finite(who: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, tile: Tile) -> None:
+    # NaN and infinity survive the sum, so one look at the result covers both.
+    if np.isfinite(files.decode(y, tensor.dtype)).all():
+        return
+    before, after = files.decode(x, tensor.dtype), files.decode(y, tensor.dtype)
+    found = ~np.isfinite(before)
+    what = "finite numbers (or --allow-nonfinite)"
+    if not found.any():
+        found, what = ~np.isfinite(after), f"sums that fit {tensor.dtype}"
+    row, step, channel = (int(n) for n in np.argwhere(found)[0])
+    *lead, _, _ = tensor.shape
+    place = [int(n) for n in np.unravel_index(tile.rows.start + row, lead)] if lead else []
+    index = [*place, tile.seq.start + step, channel]
+    value = (before if what.startswith("finite") else after)[row, step, channel]
+    raise DataError(explain(who, what, f"{value} at index {index}"))
+
+
+# --- arrays that are computed ---------------------------------------------------------------------
+
+
+def write_array(target: Target, name: str, values: np.ndarray) -> None:
+    """Write an array of native numbers under a name."""
+    dtype = values.dtype.name
+    with target.open() as sink:
+        header = _header(target, name, dtype, values.shape, {})
+        files.write(sink, 0, header)
+        stored = np.dtype(dtype).newbyteorder("<").str
+        files.write(sink, len(header), files.encode(values, dtype, stored))
+
+
+def write_rows(
+    spec: TableSpec,
+    positions: Sequence[int],
+    target: Target,
+    *,
+    dtype: str,
+    progress: Callable[[int], object],
+    size: int = TILE,
+) -> None:
+    """Write the rows of a table, (positions, dim), as an array or as lines of numbers."""
+    lines = target.path.suffix == ".csv"
+    stored = "<u2" if dtype == "bfloat16" else np.dtype(dtype).newbyteorder("<").str
+    header = b"position," + b",".join(b"c%d" % c for c in range(spec.dim)) + b"\n"
+    if not lines:
+        header = _header(target, "table", dtype, (len(positions), spec.dim), {})
+    with target.open() as sink:
+        files.write(sink, 0, header)
+        at = len(header)
+        for _, part in tiles(1, len(positions), spec.dim, size):
+            rows = rows_as(spec, positions[part], dtype)
+            data: Any = files.encode(rows, dtype, stored)
+            if lines:
+                data = _csv(positions[part], rows)
+            files.write(sink, at, data)
+            at += len(data) if lines else data.nbytes
+            progress(rows.size)
+
+
+def rows_as(spec: TableSpec, positions: Sequence[int], dtype: str) -> np.ndarray:
+    """Rows of a table with the precision of a dtype; bfloat16 comes as float32."""
+    from posenc.functional import table
+
+    where = np.array(positions, dtype=np.int64)
+    if dtype != "bfloat16":
+        return table(spec, where, dtype=dtype)
+    return files.from_bfloat16(files.to_bfloat16(table(spec, where)))
+
+
+def _csv(positions: Sequence[int], rows: np.ndarray) -> bytes:
+    """Lines in the fewest digits that read back as the same numbers."""
+    lines = []
+    for position, row in zip(positions, rows, strict=True):
+        lines.append(",".join([str(position), *(str(value) for value in row)]))
+    return ("\n".join(lines) + "\n").encode()

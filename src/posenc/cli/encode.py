@@ -1,0 +1,372 @@
+"""`posenc encode`: add an encoding to the tokens of a text, or to an array in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+import numpy as np
+
+from posenc._core import files
+from posenc._core.errors import DataError, DependencyError, explain
+from posenc.cli import _show, _stream
+from posenc.cli._options import (
+    SpecChoice,
+    as_json,
+    count_of,
+    make_spec,
+    positions_from,
+    spec_options,
+)
+
+if TYPE_CHECKING:
+    from posenc.encodings.table.base import TableSpec
+
+__all__ = ["command", "random_vectors"]
+
+DEFAULT_DIM = 8  # fits a screen of 80 columns
+LONGEST_TEXT = 2**24  # bytes
+MOST_NUMBERS = 2**23  # of the sum of a text
+
+EXAMPLES = """\b
+Examples:
+  posenc encode "classify the book" --dim 16 --base 100
+  posenc encode embeddings.npy -o encoded.npy
+"""
+
+
+class Tokens(NamedTuple):
+    """A text in pieces; `ids` are rows of a vocabulary where a tokenizer gave them."""
+
+    texts: list[str]
+    ids: list[int] | None
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="TEXT|FILE|-")
+@spec_options
+@click.option("--offset", type=int, help="Position of the first token. [default: 0]")
+@click.option("--positions", metavar="LIST", help="Of each token: 3,1,4 or 0:10 or 0:100:10.")
+@click.option(
+    "--embeddings",
+    metavar="FILE",
+    help="Rows for the tokens of a text: row i for token i, or row ID where --tokenizer gives IDs.",
+)
+@click.option("--tokenizer", metavar="FILE", help="A tokenizer.json. [default: split at spaces]")
+@click.option("--tensor", metavar="NAME", help="Which tensor of a .safetensors file.")
+@click.option("--seed", type=int, help="Of the random vectors of a text. [default: 0]")
+@click.option("-o", "--output", metavar="OUT", help="A .npy or .safetensors file for the sum.")
+@click.option("--force", is_flag=True, help="Replace an output that exists.")
+@click.option("--allow-nonfinite", is_flag=True, help="Let NaN and infinity pass.")
+@as_json
+def command(
+    *,
+    source: str,
+    dim: int | None,
+    base: float | None,
+    order: str | None,
+    odd: str | None,
+    preset: str | None,
+    spec: str | None,
+    **rest: Any,
+) -> None:
+    """Add an encoding to the tokens of a text or to an array.
+
+    TEXT is split at spaces. Its tokens become random vectors, made from a hash of each token and
+    the seed and uniform in [-1, 1), unless --embeddings gives others. - reads the text from
+    standard input.
+
+    FILE is a .npy or .safetensors of shape (..., seq, dim) and needs -o. It is read and written in
+    pieces and keeps its dtype; other tensors are copied as they are.
+    """
+    choice = SpecChoice(dim, base, order, odd, preset, spec)
+    if Path(source).suffix in _stream.SUFFIXES:
+        _encode_file(Path(source), choice, **rest)
+    else:
+        _encode_text(source, choice, **rest)
+
+
+# --- a file ---------------------------------------------------------------------------------------
+
+
+def _encode_file(
+    path: Path,
+    choice: SpecChoice,
+    *,
+    offset: int | None,
+    positions: str | None,
+    tensor: str | None,
+    output: str | None,
+    force: bool,
+    allow_nonfinite: bool,
+    json_: bool,
+    **texts: Any,
+) -> None:
+    for name, value in texts.items():
+        if value is not None:
+            raise click.UsageError(f"--{name} is for a text; {path.name} is a file of numbers.")
+    if output is None:
+        raise click.UsageError(f"{path.name} is a file of numbers: say where the sum goes, -o OUT.")
+    layout = files.read_layout(path)
+    picked = layout.pick(tensor)
+    _stream.check_source(layout, picked)
+    target = _target(output, force)
+    if target.path.exists() and target.path.samefile(path):
+        raise click.UsageError("the output is the input: give it another name.")
+    if target.format == "npy" and picked.dtype == "bfloat16":
+        raise click.UsageError("a .npy cannot name bfloat16: let -o end in .safetensors.")
+    spec = make_spec(choice, width=picked.shape[-1], default=DEFAULT_DIM)
+    seq = picked.shape[-2]
+    where = positions_from(positions, offset, seq)
+    with _show.progress(f"{path.name} ", math.prod(picked.shape)) as done:
+        _stream.add_to_file(
+            spec,
+            layout,
+            picked,
+            target,
+            positions=where,
+            finite=not allow_nonfinite,
+            progress=done,
+        )
+    _report(spec, layout, picked, target, json_=json_)
+
+
+def _target(output: str, force: bool) -> _stream.Target:
+    target = _stream.Target(Path(output), force)
+    if target.path.suffix not in _stream.SUFFIXES:
+        raise click.UsageError(f"-o {output!r}: its name must end in .npy or .safetensors.")
+    if not force and target.path.exists():
+        raise click.UsageError(f"{output} exists: --force replaces it.")
+    return target
+
+
+def _report(
+    spec: TableSpec,
+    layout: files.Layout,
+    picked: files.Tensor,
+    target: _stream.Target,
+    *,
+    json_: bool,
+) -> None:
+    left = [name for name in layout.tensors if name != picked.name]
+    left = left if target.format == "npy" else []
+    if target.format != layout.format and layout.format == "safetensors" and left:
+        click.echo(f"posenc: {count_of(left, 'other tensor')} left out: .npy holds one", err=True)
+    if json_:
+        _show.print_json(
+            {
+                "output": str(target.path),
+                "tensor": picked.name or None,
+                "shape": list(picked.shape),
+                "dtype": picked.dtype,
+                "spec": spec.to_dict(),
+            }
+        )
+        return
+    shape = "x".join(map(str, picked.shape))
+    click.echo(
+        f"{target.path}: {shape} {picked.dtype}, sum of {layout.path.name} and {_show.brief(spec)}"
+    )
+
+
+# --- a text ---------------------------------------------------------------------------------------
+
+
+def _encode_text(
+    source: str,
+    choice: SpecChoice,
+    *,
+    offset: int | None,
+    positions: str | None,
+    embeddings: str | None,
+    tokenizer: str | None,
+    tensor: str | None,
+    seed: int | None,
+    output: str | None,
+    force: bool,
+    allow_nonfinite: bool,
+    json_: bool,
+) -> None:
+    if embeddings is not None and seed is not None:
+        raise click.UsageError("--seed is for random vectors; --embeddings gives others.")
+    if tensor is not None and embeddings is None:
+        raise click.UsageError("--tensor picks from a .safetensors file; there is none.")
+    tokens = _tokens(source, tokenizer)
+    vectors, origin = None, "random"
+    if embeddings is not None:
+        vectors = _rows_of_file(Path(embeddings), tensor, tokens, finite=not allow_nonfinite)
+        origin = f"rows of {embeddings}"
+    width = None if vectors is None else vectors.shape[1]
+    spec = make_spec(choice, width=width, default=DEFAULT_DIM)
+    count = len(tokens.texts)
+    if count * spec.dim > MOST_NUMBERS:
+        todo = "Save its embeddings as .npy and encode that file."
+        got = f"{count} tokens of width {spec.dim}"
+        raise DataError(explain("encode", f"a text of at most {MOST_NUMBERS} numbers", got, todo))
+    target = _target(output, force) if output is not None else None
+    where = positions_from(positions, offset, count)
+    if vectors is None:
+        vectors = random_vectors(tokens.texts, spec.dim, seed or 0)
+        origin = f"random vectors from a hash of each token, seed {seed or 0}; not from a model"
+    _print_text(
+        spec=spec,
+        tokens=tokens,
+        where=where,
+        vectors=vectors,
+        origin=origin,
+        target=target,
+        json_=json_,
+    )
+
+
+def _print_text(
+    *,
+    spec: TableSpec,
+    tokens: Tokens,
+    where: Sequence[int],
+    vectors: np.ndarray,
+    origin: str,
+    target: _stream.Target | None,
+    json_: bool,
+) -> None:
+    from posenc.functional import add, table
+
+    places = np.array(where, dtype=np.int64)
+    total = add(spec, vectors, positions=places)
+    encoding = table(spec, places, dtype="float64" if total.dtype == np.float64 else None)
+    if target is not None:
+        _stream.write_array(target, "sum", total)
+    if json_:
+        found = {
+            "tokens": tokens.texts,
+            "positions": list(where),
+            "embedding": vectors.tolist(),
+            "embedding_source": origin,
+            "encoding": encoding.tolist(),
+            "sum": total.tolist(),
+            "spec": spec.to_dict(),
+        }
+        _show.print_json(found if tokens.ids is None else {**found, "ids": tokens.ids})
+        return
+    strips = _show.Strips(tokens.texts, where, spec.dim, _show.width_of_screen())
+    scale = "" if spec.embedding_scale == 1 else f" * {spec.embedding_scale:g}"
+    click.echo(_show.brief(spec))
+    for heading, rows in (
+        (f"embedding: {_show.clean(origin)}", vectors),
+        ("encoding", encoding),
+        (f"sum = embedding{scale} + encoding", total),
+    ):
+        click.echo()
+        for line in strips.block(heading, rows.__getitem__):
+            click.echo(line)
+
+
+def _tokens(source: str, tokenizer: str | None) -> Tokens:
+    text = _stdin() if source == "-" else source
+    if source != "-" and ("/" in source or Path(source).suffix):
+        path = Path(source)
+        if len(source) < 4096 and "\0" not in source and path.is_dir():
+            raise click.UsageError(f"{source} is a folder: give a text, a .npy or a .safetensors.")
+        if len(source) < 4096 and "\0" not in source and path.is_file():
+            raise click.UsageError(
+                f"{source} is a file, but no .npy or .safetensors. "
+                f"To encode the text in it: posenc encode - < {source}"
+            )
+    if tokenizer is not None:
+        found = _tokenize(text, Path(tokenizer))
+    else:
+        found = Tokens(text.split(), None)
+    if not found.texts:
+        raise DataError(explain("encode", "a text of at least one token", repr(text[:40])))
+    return found
+
+
+def _stdin() -> str:
+    data = sys.stdin.buffer.read(LONGEST_TEXT + 1)
+    if len(data) > LONGEST_TEXT:
+        raise DataError(explain("standard input", f"at most {LONGEST_TEXT} bytes", "more"))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        got = f"the byte {data[error.start]:#04x} at {error.start}"
+        raise DataError(explain("standard input", "text in UTF-8", got)) from None
+
+
+def _tokenize(text: str, path: Path) -> Tokens:
+    content = path.read_bytes()
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise DependencyError(
+            f"--tokenizer needs the package tokenizers ({error}). "
+            "Install it: pip install 'posenc[tokenizers]'"
+        ) from error
+    try:
+        # The library raises plain `Exception` for what is no tokenizer.
+        found = Tokenizer.from_str(content.decode()).encode(text)
+    except Exception as error:  # noqa: BLE001
+        raise DataError(explain(str(path), "a tokenizer.json", str(error)[:200])) from None
+    return Tokens(list(found.tokens), list(found.ids))
+
+
+def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool) -> np.ndarray:
+    layout = files.read_layout(path)
+    tensor = layout.pick(name)
+    _stream.check_source(layout, tensor)
+    if len(tensor.shape) != 2 or tensor.stored is None:
+        got = f"shape {tensor.shape}"
+        raise DataError(explain(str(path), "shape (rows, dim), a row for each token", got))
+    rows, dim = tensor.shape
+    if tokens.ids is None and rows != len(tokens.texts):
+        todo = "Row i is for token i; with --tokenizer rows are looked up by ID."
+        want = f"{count_of(tokens.texts, 'row')}, one for each token"
+        raise DataError(explain(str(path), want.replace("token of", "row of"), rows, todo))
+    ids = tokens.ids if tokens.ids is not None else list(range(rows))
+    if max(ids) >= rows:
+        raise DataError(explain(str(path), f"a row for ID {max(ids)}", f"{rows} rows"))
+    if len(ids) * dim > MOST_NUMBERS:
+        raise DataError(
+            explain(str(path), f"at most {MOST_NUMBERS} numbers", f"{len(ids)} x {dim}")
+        )
+    size = np.dtype(tensor.stored).itemsize * dim
+    with path.open("rb", buffering=0) as file:
+        found = [files.read(file, tensor.begin + i * size, dim, tensor.stored) for i in ids]
+    vectors = files.decode(np.stack(found), tensor.dtype)
+    if finite and not np.isfinite(vectors).all():
+        i, channel = (int(n) for n in np.argwhere(~np.isfinite(vectors))[0])
+        got = f"{vectors[i, channel]} at index {[ids[i], channel]}"
+        raise DataError(explain(str(path), "finite numbers (or --allow-nonfinite)", got))
+    return vectors
+
+
+def random_vectors(tokens: list[str], dim: int, seed: int) -> np.ndarray:
+    """Vectors for words: the same word and seed give the same numbers, on any machine, for ever.
+
+    Multiples of 2**-23, uniform in [-1, 1): so no library's random generator takes part.
+
+    Parameters
+    ----------
+    tokens : list of str
+        Words.
+    dim : int
+        Width.
+    seed : int
+        Any integer.
+
+    Returns
+    -------
+    numpy.ndarray
+        (tokens, dim), float32.
+    """
+    made: dict[str, np.ndarray] = {}
+    for token in tokens:
+        if token not in made:
+            words = f"{seed} {token}".encode("utf-8", "surrogateescape")
+            bits = np.frombuffer(hashlib.shake_256(words).digest(4 * dim), dtype="<u4") >> 8
+            made[token] = (bits.astype(np.int64) - 2**23).astype(np.float32) * np.float32(2.0**-23)
+    return np.stack([made[token] for token in tokens])
