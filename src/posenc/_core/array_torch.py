@@ -23,15 +23,22 @@ def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
     """The constants of `spec` on the device of `beside`."""
     device = beside.device
     if torch.compiler.is_compiling():
-        if _exporting():
+        if _exporting() or _every_length_symbolic():
             return _made(spec, device)
-        return {key: _resident(spec, key, device) for key in spec.lists}
+        return {key: _resident(spec, key, device) for key in spec.texts}
     return _kept(spec, device) if type(beside) is Tensor else _made(spec, device)
 
 
 def _exporting() -> bool:
     # torch 2.6 cannot say; numbers in the graph are right under export and under compile.
     return torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _every_length_symbolic() -> bool:
+    """Whether this is `torch.compile(dynamic=True)`, which makes a symbol of a resident's length
+    too, and then finds nothing that defines it."""
+    return not torch._dynamo.config.assume_static_by_default
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -53,7 +60,9 @@ def _kept(spec: Any, device: torch.device) -> dict[str, Tensor]:
 
 
 def _made(spec: Any, device: torch.device) -> dict[str, Tensor]:
-    return {
-        key: torch.tensor(values, dtype=getattr(torch, dtype), device=device)
-        for key, (dtype, values) in spec.lists.items()
-    }
+    made = {}
+    for key, (dtype, shape, text) in spec.texts.items():
+        number = float if dtype.startswith("float") else int
+        values = [number(word) for word in text.split(" ")] if text else []
+        made[key] = torch.tensor(values, dtype=getattr(torch, dtype), device=device).reshape(shape)
+    return made

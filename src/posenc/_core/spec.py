@@ -78,7 +78,8 @@ class Spec(Value):
     A spec works its constants out when it is constructed, outside anything that traces:
 
     - `arrays`, its constants as NumPy arrays, read-only;
-    - `lists`, the same as plain numbers, which a tracer can embed in a graph;
+    - `texts`, the same as (dtype, shape, numbers in a text), which a tracer can embed in a graph: it
+      takes a text for a constant, but may take a number for a variable;
     - `device_arrays`, a cache of the same on devices, filled on first real use. It is no field:
       it does not travel with copies and pickles and plays no part in equality.
     """
@@ -86,13 +87,13 @@ class Spec(Value):
     kind: ClassVar[Literal["table", "rotary", "bias", "relative"]]
     bibtex: ClassVar[str] = ""
     arrays: Mapping[str, np.ndarray]
-    lists: Mapping[str, tuple[str, Any]]
+    texts: Mapping[str, tuple[str, tuple[int, ...], str]]
     device_arrays: dict[Any, Any]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arrays, lists = _derived(self)
-        for name, value in (("arrays", arrays), ("lists", lists), ("device_arrays", {})):
+        arrays, texts = _derived(self)
+        for name, value in (("arrays", arrays), ("texts", texts), ("device_arrays", {})):
             object.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -110,11 +111,17 @@ class Spec(Value):
 
 
 @functools.lru_cache(maxsize=256)
-def _derived(spec: Spec) -> tuple[dict[str, np.ndarray], dict[str, tuple[str, Any]]]:
+def _derived(
+    spec: Spec,
+) -> tuple[dict[str, np.ndarray], dict[str, tuple[str, tuple[int, ...], str]]]:
     arrays = spec.constants()
     for array in arrays.values():
         array.setflags(write=False)
-    return arrays, {key: (array.dtype.name, array.tolist()) for key, array in arrays.items()}
+    texts = {
+        key: (array.dtype.name, array.shape, " ".join(map(repr, array.ravel().tolist())))
+        for key, array in arrays.items()
+    }
+    return arrays, texts
 
 
 # --- JSON -----------------------------------------------------------------------------------------
