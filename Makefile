@@ -86,6 +86,10 @@ bench: $(READY) ## measure, append rows to benchmarks/results, and refresh the t
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python tools/generate.py
 
+.PHONY: generate
+generate: $(READY) ## the tables that files show of the measurements in benchmarks/results
+	@$(BIN)/python tools/generate.py
+
 .PHONY: lock
 lock: $(READY) ## write the versions in .venv to constraints/versions.txt
 	@{ sed -n '/^#/p' constraints/versions.txt; \

@@ -1,6 +1,6 @@
 """What importing posenc costs beside NumPy's own import: `python benchmarks/import_time.py`.
 
-Each statement runs in fresh processes, in turns, and is timed inside them, so that the interpreter's
+Each statement runs in fresh processes, in turns, timed inside them, so that the interpreter's
 own start does not count. The target is NumPy's time + 30 ms for a first table.
 """
 

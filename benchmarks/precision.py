@@ -3,7 +3,7 @@
 Width 128, base 10000, float32 output, for positions below 2**10 to 2**31, as constructed and after
 `.bfloat16()` of the module (with float32 input), which models do to whole networks at once.
 
-The truth is computed here without posenc: frequencies in 60 digits by mpmath, the fraction of a turn
+The truth is found here without posenc: frequencies in 60 digits by mpmath, the fraction of a turn
 by integer arithmetic in 96 bits, its sine and cosine in float64, right to 1e-15.
 
 All positions are tried below 2**17. Above, 2**14 random ones and the last 2**10.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import importlib.metadata
 import json
 import platform
@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parent / "results"
 def circumstances(*packages: str) -> dict[str, Any]:
     """What every row of a run has in common."""
     return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "cpu": _cpu(),
         "system": platform.system(),

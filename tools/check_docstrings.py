@@ -1,0 +1,95 @@
+"""Validate the docstrings of every public name by the rules of numpydoc: `make check`.
+
+Public are the names in the `__all__` of the modules in `MODULES`, and the public methods and
+properties of classes among them. A docstring may fail only where `EXCEPTIONS` says so, with a
+reason; an exception that no longer applies is an error too, so that the list can only shrink.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+
+from numpydoc.validate import validate
+
+MODULES = ("posenc", "posenc.positions", "posenc.torch")
+
+# Rules that do not fit how docstrings are written here.
+IGNORED = {
+    "GL01": "the summary stands on the line of the quotes",
+    "GL08": "ruff finds missing docstrings",
+    "ES01": "one line is often enough; an equation follows where there is one",
+    "SA01": "no See Also: the neighbours stand in the same module",
+    "SS05": "a summary may name what comes back",
+    "SS06": "ruff checks the length of lines",
+    "PR08": "a description may begin with a formula, a literal or a shape",
+    "PR09": "and end with one",
+    "RT02": "the type of the only result is enough, a name is allowed",
+    "RT04": "as PR08",
+    "RT05": "as PR09",
+    "EX01": "verbs and encodings need one: see `excused`",
+    "YD01": "generators are documented by what they yield",
+}
+
+# What a method of one line may leave out, as its class tells the rest.
+IN_ONE_LINE = {"PR01", "RT01"}
+
+# name: {code: reason}
+EXCEPTIONS: dict[str, dict[str, str]] = {}
+
+
+def public() -> Iterator[tuple[str, object]]:
+    """(qualified name, object) of everything public that is ours."""
+    seen = set()
+    for module_name in MODULES:
+        module = importlib.import_module(module_name)
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.ismodule(thing) or id(thing) in seen or not callable(thing):
+                continue
+            seen.add(id(thing))
+            yield f"{module_name}.{name}", thing
+            if inspect.isclass(thing):
+                for member, value in vars(thing).items():
+                    documented = inspect.isfunction(value) or isinstance(value, property)
+                    if documented and not member.startswith("_"):
+                        yield f"{module_name}.{name}.{member}", value
+
+
+def excused(name: str, thing: object, code: str) -> bool:
+    """Whether a rule does not apply to a name."""
+    top_level = name.rpartition(".")[0] in MODULES
+    if code == "EX01":
+        is_error = inspect.isclass(thing) and issubclass(thing, Exception)
+        return not top_level or is_error
+    if code in IN_ONE_LINE and not top_level:
+        return "\n" not in (inspect.getdoc(thing) or "\n")
+    return code in IGNORED
+
+
+def main() -> int:
+    """Print what is wrong; 1 if anything is."""
+    wrong = []
+    used: dict[str, set[str]] = {}
+    count = 0
+    for name, thing in public():
+        count += 1
+        for code, message in validate(name)["errors"]:
+            if excused(name, thing, code):
+                continue
+            if code in EXCEPTIONS.get(name, {}):
+                used.setdefault(name, set()).add(code)
+                continue
+            wrong.append(f"{name}: {code} {message}")
+    for name, codes in EXCEPTIONS.items():
+        stale = codes.keys() - used.get(name, set())
+        wrong += [f"{name}: the exception {code} is not needed" for code in sorted(stale)]
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    print(f"Docstrings: {count} public names, {len(wrong)} errors.")
+    return min(1, len(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

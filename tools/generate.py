@@ -1,0 +1,109 @@
+"""Refresh what files show of measurements, between markers: `make bench`; `--check` only compares.
+
+<!-- generated: precision -->
+...
+<!-- end -->
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.rows import latest
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = ("README.md",)
+BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def precision() -> str:
+    """The table of the worst errors."""
+    rows = latest("precision")
+    worst = {(r["implementation"], r["variant"], r["below"]): r["worst"] for r in rows}
+    bounds = list(dict.fromkeys(r["below"] for r in rows))
+    packages = {r["implementation"]: r["package"] for r in rows}
+    heads = [f"2<sup>{bound.removeprefix('2^')}</sup>" for bound in bounds]
+    last = f"{heads[0]}, after `.bfloat16()`"
+    lines = [
+        "| positions below | " + " | ".join([*heads, last]) + " |",
+        "|---" * (len(bounds) + 2) + "|",
+    ]
+    for name, package in packages.items():
+        cells = [_short(worst[name, "float32", bound]) for bound in bounds]
+        cells.append(_short(worst.get((name, "bfloat16", bounds[0]))))
+        ours = name.startswith("posenc")
+        cells = [f"**{cell}**" if ours and cell != "–" else cell for cell in cells]
+        shown = f"`{name}`" if "(" in name else name
+        lines.append(f"| {_label(shown, package)} | " + " | ".join(cells) + " |")
+    row = rows[0]
+    note = (
+        f"Worst |error| of cosine and sine, float32 output, width {row['dim']}, base {row['base']}, "
+        f"against exact arithmetic; measured {row['date'][:10]} on a CPU ({row['cpu']}), torch "
+        f"{row['versions']['torch'].partition('+')[0]}. Every position below 2<sup>17</sup>, "
+        f"samples above."
+    )
+    return "\n".join([*lines, "", note])
+
+
+def import_time() -> str:
+    """What an import costs, in a sentence."""
+    rows = {row["statement"]: row for row in latest("import_time")}
+    numpy, table = rows["NumPy"], rows["posenc, to a first table"]
+    return (
+        f"`import posenc` takes {rows['posenc']['median_ms']:.0f} ms, as it imports nothing, not "
+        f"even NumPy, before a name is used; to a first table it is {table['median_ms']:.0f} ms, "
+        f"of which {numpy['median_ms']:.0f} ms are NumPy's own import "
+        f"({table['date'][:10]}, {table['cpu']}, medians of {table['n']})."
+    )
+
+
+BLOCKS: dict[str, Callable[[], str]] = {"precision": precision, "import-time": import_time}
+
+
+def _label(name: str, package: str) -> str:
+    number = package.rpartition(" ")[2].partition("+")[0]
+    return name if name.startswith(("posenc", "`")) else f"{name} {number}"
+
+
+def _short(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value >= 0.1:
+        return f"{value:.1f}"
+    digits, exponent = f"{value:.0e}".split("e") if value >= 1e-6 else f"{value:.1e}".split("e")
+    return f"{digits}e{int(exponent)}"
+
+
+def refreshed(text: str) -> str:
+    """The text with every generated block made anew."""
+    return BLOCK.sub(lambda m: f"{m[1]}{BLOCKS[m['name']]()}\n{m[3]}", text)
+
+
+def main() -> int:
+    """Rewrite the files, or compare; 1 if a comparison fails."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    check = parser.parse_args().check
+    stale = 0
+    for name in FILES:
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        made = refreshed(text)
+        if made == text:
+            continue
+        if check:
+            print(f"{name} differs from the measurements: run `make generate`.")
+            stale = 1
+        else:
+            path.write_text(made, encoding="utf-8")
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())
