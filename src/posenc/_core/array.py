@@ -265,8 +265,11 @@ def _numpy_integers(value: Any, who: str) -> np.ndarray:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise ArgumentError(explain(who, "an array of integers", f"{error}")) from None
-    if array.dtype == object and array.size and all(type(item) is int for item in array.flat):
-        return array  # Python integers above 2**64: the range check names them
+    if array.dtype.kind in "fO" and not isinstance(value, (np.ndarray, np.generic)):
+        # NumPy makes floats of Python integers on both sides of 2**63, objects of larger ones.
+        exact = np.asarray(value, dtype=object)
+        if exact.size and all(type(item) is int for item in exact.flat):
+            return exact  # the range check names them
     if array.size == 0 and not isinstance(value, (np.ndarray, np.generic)):
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
