@@ -43,8 +43,8 @@ def precision() -> str:
         lines.append(f"| {_label(shown, package)} | " + " | ".join(cells) + " |")
     row = rows[0]
     note = (
-        f"Worst |error| of cosine and sine, float32 output, width {row['dim']}, base {row['base']}, "
-        f"against exact arithmetic; measured {row['date'][:10]} on a CPU ({row['cpu']}), torch "
+        f"Worst |error| of cosine and sine, float32 output, width {row['dim']}, base "
+        f"{row['base']}, against exact arithmetic; measured {row['date'][:10]} on {row['cpu']}, torch "
         f"{row['versions']['torch'].partition('+')[0]}. Every position below 2<sup>17</sup>, "
         f"samples above."
     )

@@ -1,0 +1,120 @@
+"""Documents are code that ran: every example of the docstrings and of the Markdown files."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sybil import Document, Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+
+import posenc
+
+ROOT = Path(__file__).resolve().parents[1]
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(posenc.__path__, "posenc.")
+    if not module.name.endswith("__main__")
+)
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    if not {"_build", "_generated", "encodings"} & set(path.relative_to(ROOT).parts)
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name: str) -> None:
+    module = importlib.import_module(name)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, name):
+        runner.run(test, out=report.append)
+    assert not report, "\n".join(report)
+
+
+def test_docstrings_are_found() -> None:
+    module = importlib.import_module("posenc.functional._table")
+    tests = doctest.DocTestFinder().find(module, module.__name__)
+    assert {test.name.rpartition(".")[2] for test in tests if test.examples} >= {"add", "table"}
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+
+def run_console(example: Example) -> str | None:
+    """Run `$ posenc ...` lines and compare what follows each; `...` stands for anything."""
+    sessions = re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)
+    assert not sessions[0].strip(), "a console block begins with a command"
+    for session in sessions[1:]:
+        command, _, expected = session.partition("\n")
+        program, *arguments = shlex.split(command)
+        assert program == "posenc", f"{program}: only posenc is run"
+        done = subprocess.run(
+            [Path(sys.executable).with_name(program), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=example.namespace["folder"],
+        )
+        got = done.stdout + done.stderr
+        if not doctest.OutputChecker().check_output(expected, got, doctest.ELLIPSIS):
+            return f"$ {command}\nexpected:\n{expected}\ngot:\n{got}"
+    return None
+
+
+def check_shell(example: Example) -> str | None:
+    """Shell blocks are not run; what they name must exist."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for line in example.parsed.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["make"] and not set(words[1:]) <= targets:
+            return f"{line}: the Makefile has no such target"
+        if words and words[0] not in {"make", "pip", "cd", "git", "python"}:
+            return f"{line}: {words[0]} is not checked here"
+        if words[:1] == ["python"] and not (ROOT / words[1]).exists():
+            return f"{line}: no such script"
+    return None
+
+
+NOT_CODE = ("text", "bibtex", "json", "toml")
+SYBIL = Sybil(
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=FLAGS),
+        CodeBlockParser("console", run_console),
+        CodeBlockParser("sh", check_shell),
+        *(CodeBlockParser(language, lambda _: None) for language in NOT_CODE),
+    ]
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    document: Document = SYBIL.parse(ROOT / page)
+    document.namespace["folder"] = tmp_path
+    found = 0
+    for example in document.examples():
+        example.evaluate()
+        found += 1
+    fences = re.findall(r"^```+(?!\{)\S", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert found == len(fences), "a block of a language that nothing runs"
+
+
+def test_links_between_files_lead_somewhere() -> None:
+    broken = [
+        f"{page}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / page).read_text("utf-8"))
+        if not ((ROOT / page).parent / target).exists()
+    ]
+    assert not broken

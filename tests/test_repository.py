@@ -1,0 +1,178 @@
+"""What holds of the repository as a whole: imports, layers, versions, generated texts."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import posenc
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = ("torch", "jax", "matplotlib", "scipy")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+# --- imports ------------------------------------------------------------------------------------
+
+
+def loaded_after(statement: str) -> set[str]:
+    """The modules in a fresh process after a statement."""
+    done = run("-c", f"{statement}\nimport sys; print(*sys.modules)")
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import posenc",
+        "import posenc; posenc.Sinusoidal; posenc.table",
+        "import posenc; posenc.add(posenc.Sinusoidal(8), posenc.table(posenc.Sinusoidal(8), 4))",
+        "import posenc\nfor name in posenc.__all__: getattr(posenc, name)",
+        "import posenc; posenc.from_json(posenc.to_json(posenc.Sinusoidal(8)))",
+        "import posenc.cli",
+    ],
+)
+def test_nothing_heavy_is_imported(statement: str) -> None:
+    assert not loaded_after(statement) & set(HEAVY)
+
+
+def test_that_test_would_notice() -> None:
+    assert "torch" in loaded_after("import posenc.torch")
+    assert "scipy" in loaded_after("import scipy")
+
+
+def test_a_bare_import_leaves_even_numpy_alone() -> None:
+    assert "numpy" not in loaded_after("import posenc")
+
+
+def test_a_star_import_brings_the_public_names() -> None:
+    code = "from posenc import *\nnames = set(dir())"
+    done = run("-c", f"{code}\nprint(*names)")
+    assert set(posenc.__all__) <= set(done.stdout.split()), done.stderr
+    assert not {"torch", "jax", "np", "numpy"} & set(done.stdout.split())
+
+
+def test_public_names() -> None:
+    assert list(posenc.__all__) == sorted(set(posenc.__all__), key=posenc.__all__.index)
+    assert set(posenc.__all__) == set(posenc._HOME)
+    assert set(posenc.__all__) <= set(dir(posenc))
+    with pytest.raises(AttributeError, match="Did you mean 'Sinusoidal'"):
+        posenc.Sinusoidl  # noqa: B018
+    # A verb and a package of the same name would take each other's place under `posenc.`.
+    packages = {path.parent.name for path in (ROOT / "src" / "posenc").glob("*/__init__.py")}
+    modules = {path.stem for path in (ROOT / "src" / "posenc").glob("*.py")}
+    assert (packages | modules) & set(posenc.__all__) <= {"positions"}
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+
+def test_layers_stand_as_designed() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert settings["contracts"][0]["layers"] == [
+        "(cli)",
+        "(explore) | (study) | (testing)",
+        "(plot)",
+        "(detect)",
+        "(torch)",
+        "functional",
+        "(kernels) | (presets)",
+        "registry",
+        "encodings",
+        "(scaling) | positions",
+        "_core",
+    ]
+    assert all(contract["exhaustive"] for contract in settings["contracts"])
+
+
+def test_every_folder_of_the_source_is_a_package() -> None:
+    # import-linter and mypy pass over folders without `__init__.py`.
+    bare = [
+        path.parent
+        for path in (ROOT / "src").rglob("*.py")
+        if not (path.parent / "__init__.py").exists()
+    ]
+    assert not bare
+
+
+def test_types_are_announced() -> None:
+    assert (ROOT / "src" / "posenc" / "py.typed").exists()
+
+
+# --- versions and texts ---------------------------------------------------------------------------
+
+
+def test_version_and_changelog_agree() -> None:
+    """A version is either released in the changelog or the one being prepared."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert len(headings) == 1 or headings[1] == posenc.__version__
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {posenc.__version__}\n" in citation
+    assert importlib.metadata.version("posenc") == posenc.__version__
+    if len(headings) == 1:
+        assert posenc.__version__ == "0.1.0", "the first version is the only one without a release"
+
+
+def test_changelog_has_numerics() -> None:
+    assert "\n### Numerics\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_every_pinned_version_is_exact() -> None:
+    pins = (ROOT / "constraints" / "versions.txt").read_text().splitlines()
+    loose = [line for line in pins if line and not re.fullmatch(r"#.*|[\w.-]+==[\w.!]+", line)]
+    assert not loose
+    names = [line.partition("==")[0].lower() for line in pins if "==" in line]
+    peers = (ROOT / "constraints" / "peers.txt").read_text().splitlines()
+    assert {line for line in peers if line and not line.startswith("#")} <= set(names)
+
+
+def test_generated_texts_follow_the_measurements() -> None:
+    done = run("tools/generate.py", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_docstrings_pass_their_check() -> None:
+    done = run("tools/check_docstrings.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(re.findall(r"(\d+) public names", done.stdout)[0]) > len(posenc.__all__) // 2
+
+
+# --- the picture ----------------------------------------------------------------------------------
+
+
+def test_the_picture_shows_every_number(tmp_path: Path) -> None:
+    """Each number is a square of pixels of one colour, the colour of its value."""
+    import matplotlib as mpl
+    import numpy as np
+    from matplotlib.image import imread
+
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import picture
+    finally:
+        sys.path.pop(0)
+    spec, length, cell = posenc.Sinusoidal(24), 20, 3
+    path = picture.draw_table(spec, length, tmp_path / "table.png", cell=cell)
+    top, left = picture.MARGINS["top"], picture.MARGINS["left"]
+    drawn = imread(path)[top : top + cell * length, left : left + cell * spec.dim, :3]
+    cells = drawn.reshape(length, cell, spec.dim, cell, 3)[
+        1:-1, :, 1:-1
+    ]  # the frame covers the rest
+    assert (cells == cells[:, :1, :, :1]).all()
+    values = posenc.table(spec, length)[1:-1, 1:-1]
+    colours = mpl.colormaps["RdBu_r"]((values + 1) / 2)[..., :3]
+    assert np.abs(cells[:, 0, :, 0] - colours).max() <= 1 / 255 + 1e-6
