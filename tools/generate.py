@@ -44,8 +44,8 @@ def precision() -> str:
     row = rows[0]
     note = (
         f"Worst |error| of cosine and sine, float32 output, width {row['dim']}, base "
-        f"{row['base']}, against exact arithmetic; measured {row['date'][:10]} on {row['cpu']}, torch "
-        f"{row['versions']['torch'].partition('+')[0]}. Every position below 2<sup>17</sup>, "
+        f"{row['base']}, against exact arithmetic; measured {row['date'][:10]} on {row['cpu']}, "
+        f"torch {row['versions']['torch'].partition('+')[0]}. Every position below 2<sup>17</sup>, "
         f"samples above."
     )
     return "\n".join([*lines, "", note])
