@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - JAX may be absent, and is asked for first
 """The verbs under JAX's transformations, with 64-bit types off as JAX has it, and on."""
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,7 +49,7 @@ def assert_same(got: Any, want: Any) -> None:
 
 
 def assert_near(got: Any, want: Any) -> None:
-    """Raise unless both can be right: under jit XLA contracts products and sums, and bits differ."""
+    """Raise unless both can be right: XLA contracts products and sums under jit; bits differ."""
     assert got.dtype == want.dtype
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     assert_close(got, want, 2 * ABSOLUTE["float32"] + 2.0**-23 * np.abs(want))
@@ -271,8 +273,8 @@ for refused in (jnp.asarray([1], "uint64"), jnp.asarray([1.0])):
 
 
 def test_with_64_bits() -> None:
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    path = os.pathsep.join([root, *filter(None, sys.path)])
+    root = Path(__file__).resolve().parents[1]
+    path = os.pathsep.join([str(root), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-c", X64],
         env={**os.environ, "JAX_ENABLE_X64": "1", "PYTHONPATH": path},

@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - torch may be absent, and is asked for first
 """The torch module: the promises of its docstring on every road through torch's machinery.
 
 Most tests compare bits with the eager result, and `test_rows_are_the_oracles` ties that one to the
@@ -581,7 +582,7 @@ def test_verbs_compile_with_a_spec_from_outside() -> None:
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_mistakes_are_explained_under_compile_too() -> None:
     compiled, _ = counted(cold())
-    with pytest.raises(Exception, match="expected an? .*float"):
+    with pytest.raises(Exception, match=r"expected an? .*float"):
         compiled(X.to(torch.int64))
 
 
