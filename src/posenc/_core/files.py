@@ -190,7 +190,7 @@ def _npy_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
     end = begin + math.prod(shape) * dtype.itemsize
     if end != size:
         what = "truncated" if size < end else "longer than its header says"
-        raise DataError(explain(f"{who} is {what}", f"{end} bytes for shape {shape}", size))
+        raise DataError(explain(f"{who} is {what}", f"{end} bytes for shape {shape}"[:200], size))
     order: Literal["C", "F"] = "F" if fortran and len(shape) > 1 else "C"
     tensor = Tensor("", dtype.name, shape, begin, end, dtype.str, order)
     return Layout(path, "npy", size, {"": tensor}, {})
@@ -290,8 +290,8 @@ def _safetensors_tensor(who: str, name: str, entry: Any, data: int) -> Tensor:
     bits, dtype, stored = CODES[code]
     begin, end = offsets
     if 8 * (end - begin) != math.prod(shape) * bits:
-        want = f"{math.prod(shape) * bits / 8:g} bytes for {code} of shape {shape}"
-        raise DataError(explain(f"{who}: data_offsets", want, f"{end - begin}"))
+        want = f"the {bits}-bit numbers of shape {repr(shape)[:80]}"
+        raise DataError(explain(f"{who}: data_offsets", want, f"{end - begin} bytes"))
     return Tensor(name, dtype, tuple(shape), data + begin, data + end, stored)
 
 
