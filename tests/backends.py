@@ -61,7 +61,9 @@ BACKENDS = (
 )
 COMBINATIONS = [(b, d) for b in BACKENDS for d in b.dtypes]
 
-each_backend: Callable[..., Any] = pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
+each_backend: Callable[..., Any] = pytest.mark.parametrize(
+    "backend", BACKENDS, ids=lambda b: b.name
+)
 each_backend_and_dtype: Callable[..., Any] = pytest.mark.parametrize(
     ("backend", "dtype"), COMBINATIONS, ids=[f"{b.name}-{d}" for b, d in COMBINATIONS]
 )

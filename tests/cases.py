@@ -133,7 +133,7 @@ TABLES = (
             ladder=Ladder(denominator="n-1"),
             arrangement=Arrangement(rule="axial", axes=("h", "w")),
         ),
-        lambda p: oracle.per_axis(p, 16, 1e4, (0, 1), shift=1) + [0.0, 0.0],
+        lambda p: [*oracle.per_axis(p, 16, 1e4, (0, 1), shift=1), 0.0, 0.0],
         GRID,
     ),
 )

@@ -66,6 +66,10 @@ def test_add_is_the_sum_rounded_once(case: Case, backend: Backend, dtype: str) -
     exact = before * case.spec.embedding_scale + np.array([case.oracle(p) for p in case.positions])
     one_rounding = {"float64": 0, "float32": 2.0**-23, "float16": 2.0**-11, "bfloat16": 2.0**-8}
     bound = tolerance(case, "float64" if dtype == "float64" else "float32", size_of(case.positions))
-    assert_close(backend.numpy(y), exact, bound + 1.001 * one_rounding[dtype] * np.abs(exact) + (
-        4e-16 * np.abs(exact)), case.name)
+    assert_close(
+        backend.numpy(y),
+        exact,
+        bound + 1.001 * one_rounding[dtype] * np.abs(exact) + (4e-16 * np.abs(exact)),
+        case.name,
+    )
     assert_close(backend.numpy(x), before, 0, "the input")

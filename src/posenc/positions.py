@@ -211,8 +211,8 @@ def packed(cu_seqlens: Array, total: int | None = None) -> Array:
     array([0, 1, 2, 0, 1])
     """
     who = "positions.packed"
-    cu_seqlens = cu_seqlens if is_array(cu_seqlens) else np.asarray(cu_seqlens)
-    xp, device = namespace(cu_seqlens, who), device_of(cu_seqlens)
+    xp = namespace(cu_seqlens, who) if is_array(cu_seqlens) else library(np)
+    device = device_of(cu_seqlens)
     ends = integers(cu_seqlens, xp=xp, device=device, who=f"{who}: cu_seqlens")
     if len(ends.shape) != 1 or ends.shape[0] == 0:
         got = f"shape {tuple(ends.shape)}"

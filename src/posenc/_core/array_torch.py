@@ -36,8 +36,10 @@ def _exporting() -> bool:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _every_length_symbolic() -> bool:
-    """Whether this is `torch.compile(dynamic=True)`, which makes a symbol of a resident's length
-    too, and then finds nothing that defines it."""
+    """Whether this is `torch.compile(dynamic=True)`.
+
+    It makes a symbol of a resident's length too, and then finds nothing that defines it.
+    """
     return not torch._dynamo.config.assume_static_by_default
 
 

@@ -78,8 +78,8 @@ class Spec(Value):
     A spec works its constants out when it is constructed, outside anything that traces:
 
     - `arrays`, its constants as NumPy arrays, read-only;
-    - `texts`, the same as (dtype, shape, numbers in a text), which a tracer can embed in a graph: it
-      takes a text for a constant, but may take a number for a variable;
+    - `texts`, the same as (dtype, shape, numbers in a text), which a tracer can embed in a graph:
+      it takes a text for a constant, but may take a number for a variable;
     - `device_arrays`, a cache of the same on devices, filled on first real use. It is no field:
       it does not travel with copies and pickles and plays no part in equality.
     """

@@ -116,6 +116,9 @@ def shift(spec: Sinusoidal, k: int | Sequence[int]) -> np.ndarray:
     """
     spec = _whole(spec, "shift")
     cos, sin = _angles(spec, np.asarray(k), "shift: k")
+    if cos.ndim != 1:
+        got = f"shape {np.shape(k)}"
+        raise ArgumentError(explain("shift: k", "one shift for the whole table", got))
     sines, cosines = _channels(spec)
     moved = np.zeros((spec.dim, spec.dim))
     moved[sines, sines] = cos

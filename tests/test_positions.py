@@ -1,0 +1,162 @@
+"""Position builders, each against a brute-force twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import posenc
+from posenc import Arrangement, Sinusoidal, positions
+from tests.backends import Backend, each_backend
+
+INT64_MAX = 2**63 - 1
+
+
+def rows_of_mask(mask: list[list[bool]], pad: int) -> list[list[int]]:
+    """Count the real tokens before each real token."""
+    return [
+        [sum(row[:i]) if real else pad for i, real in enumerate(row)]
+        for row in ([bool(m) for m in line] for line in mask)
+    ]
+
+
+def within(lengths: list[int]) -> list[int]:
+    """Each token's place in its own sequence."""
+    return [i for length in lengths for i in range(length)]
+
+
+masks = st.integers(0, 6).flatmap(
+    lambda width: st.lists(
+        st.lists(st.booleans(), min_size=width, max_size=width), min_size=1, max_size=4
+    )
+)
+
+
+@each_backend
+@given(st.integers(0, 20), st.integers(-(2**31), 2**31 - 30))
+@settings(max_examples=25)
+def test_arange(backend: Backend, length: int, start: int) -> None:
+    got = positions.arange(length, start=start, xp=backend.xp())
+    assert backend.numpy(got).tolist() == [start + i for i in range(length)]
+
+
+@each_backend
+@given(st.integers(0, 6), st.lists(st.integers(-(2**31), 2**31 - 10), max_size=4))
+@settings(max_examples=25)
+def test_offset_per_row(backend: Backend, length: int, offsets: list[int]) -> None:
+    given_offsets = backend.asarray(np.array(offsets, dtype=np.int64))
+    got = backend.numpy(positions.offset(length, given_offsets))
+    assert got.shape == (len(offsets), length)
+    assert got.tolist() == [[o + i for i in range(length)] for o in offsets]
+
+
+@each_backend
+@given(masks, st.integers(-3, 3))
+@settings(max_examples=25)
+def test_from_mask(backend: Backend, mask: list[list[bool]], pad: int) -> None:
+    for kind in (bool, np.int32):
+        array = backend.asarray(np.array(mask, dtype=kind).reshape(len(mask), len(mask[0])))
+        got = backend.numpy(positions.from_mask(array, pad=pad))
+        assert got.tolist() == rows_of_mask(mask, pad)
+
+
+def test_fairseq_like_tables() -> None:
+    """padding_idx + 1, 2, … for real tokens, padding_idx for padding, whose row is zero."""
+    padding_idx = 1
+    mask = np.array([[0, 0, 1, 1, 1], [1, 1, 0, 1, 0]])
+    spec = Sinusoidal(6, arrangement=Arrangement(start=padding_idx + 1, pad=padding_idx))
+    table = posenc.table(spec, positions.from_mask(mask, pad=-1))
+    for row, line in zip(table, mask, strict=True):
+        count = padding_idx
+        for vector, real in zip(row, line, strict=True):
+            count += int(real)
+            absolute = posenc.table(Sinusoidal(6), [count])[0] if real else np.zeros(6)
+            np.testing.assert_array_equal(vector, absolute)
+
+
+@each_backend
+@given(st.lists(st.integers(0, 5), max_size=6))
+@settings(max_examples=25)
+def test_packed(backend: Backend, lengths: list[int]) -> None:
+    ends = backend.asarray(np.cumsum([0, *lengths]))
+    got = backend.numpy(positions.packed(ends))
+    assert got.tolist() == within(lengths)
+    total = sum(lengths) + 3
+    got = backend.numpy(positions.packed(ends, total))
+    assert got.tolist() == [*within(lengths), 0, 1, 2]
+
+
+def test_packed_rows_equal_separate_rows() -> None:
+    spec, lengths = Sinusoidal(8), [3, 1, 4]
+    packed = posenc.table(spec, positions.packed(np.cumsum([0, *lengths])))
+    separate = np.concatenate([posenc.table(spec, n) for n in lengths])
+    np.testing.assert_array_equal(packed, separate)
+
+
+def test_left_padded_rows_equal_rows_without_padding() -> None:
+    spec = Sinusoidal(8)
+    table = posenc.table(spec, positions.from_mask([[0, 0, 1, 1, 1]]))
+    np.testing.assert_array_equal(table[0, 2:], posenc.table(spec, 3))
+
+
+def test_lists_and_scalars() -> None:
+    assert positions.offset(3, [1, 2]).tolist() == [[1, 2, 3], [2, 3, 4]]
+    assert positions.offset(2, np.int32(7)).tolist() == [7, 8]
+    assert positions.offset(2, np.array(7)).tolist() == [7, 8]
+    assert positions.packed([0]).tolist() == []
+    assert positions.arange(0).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: positions.arange(-1), posenc.ArgumentError, "at least 0, got -1"),
+        (lambda: positions.arange(2.0), posenc.ArgumentError, "at least 0, got 2.0"),
+        (lambda: positions.arange(True), posenc.ArgumentError, "at least 0, got True"),
+        (lambda: positions.arange(2, start=INT64_MAX), posenc.PositionError, str(INT64_MAX)),
+        (lambda: positions.arange(2, start=2**70), posenc.PositionError, str(2**70)),
+        (
+            lambda: positions.arange(2, start=-(2**63) - 1),
+            posenc.PositionError,
+            "-9223372036854775809",
+        ),
+        (lambda: positions.offset(2, [INT64_MAX]), posenc.PositionError, "positions up to"),
+        (lambda: positions.offset(2, [[1]]), posenc.ArgumentError, "one number, or one per row"),
+        (lambda: positions.offset(2, 1.5), posenc.DTypeError, "integer positions, got float64"),
+        (lambda: positions.offset(2, True), posenc.DTypeError, "integer positions, got bool"),
+        (lambda: positions.from_mask([[0, 2]]), posenc.ArgumentError, "a mask of 0 and 1"),
+        (lambda: positions.from_mask([[0.0, -np.inf]]), posenc.ArgumentError, "mask == 0"),
+        (lambda: positions.from_mask(1), posenc.ArgumentError, "a scalar"),
+        (lambda: positions.packed([1, 2]), posenc.ArgumentError, "from 0, never falling"),
+        (lambda: positions.packed([0, 3, 2]), posenc.ArgumentError, "from 0, never falling"),
+        (lambda: positions.packed([]), posenc.ArgumentError, "shape .sequences"),
+        (lambda: positions.packed([[0, 1]]), posenc.ArgumentError, "shape .sequences"),
+        (lambda: positions.packed([0, 5], 3), posenc.ArgumentError, "at least 5, got 3"),
+        (lambda: positions.packed([0.0, 5.0]), posenc.DTypeError, "integer positions"),
+    ],
+)
+def test_bad_input(call: object, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        call()  # type: ignore[operator]
+
+
+def test_jax_refuses_what_would_wrap() -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    with pytest.raises(posenc.PositionError, match="2147483645"):
+        positions.arange(3, start=2**31 - 2, xp=jnp)
+    assert positions.arange(2, start=2**31 - 2, xp=jnp).tolist() == [2**31 - 2, 2**31 - 1]
+    with pytest.raises(posenc.PositionError, match="2147483647"):
+        positions.offset(3, jnp.asarray([2**31 - 2]))
+    with pytest.raises(posenc.PositionError, match="x64"):
+        positions.offset(3, np.array([2**40]), xp=jnp)
+
+
+def test_jit_needs_the_total_of_a_packed_row() -> None:
+    jax = pytest.importorskip("jax")
+    ends = jax.numpy.asarray([0, 2, 5])
+    with pytest.raises(posenc.ArgumentError, match="under tracing"):
+        jax.jit(positions.packed)(ends)
+    packed = jax.jit(positions.packed, static_argnums=1)(ends, 5)
+    assert packed.tolist() == [0, 1, 0, 1, 2]
