@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import click
 
 import posenc
-from posenc._core.errors import DependencyError, PosencError, suggest
+from posenc._core.errors import PosencError, suggest
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -88,6 +89,16 @@ class App(click.Group):
             ctx.fail(f"No such command {name!r}. {suggest(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """As click's, which prints the help here."""
+        with _closed_pipes_are_signals():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's."""
+        with _closed_pipes_are_signals():
+            return super().invoke(ctx)
+
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
@@ -101,7 +112,6 @@ def _exit_code(
     extra["standalone_mode"] = False
     try:
         result = click.Group.main(group, args, prog_name, **extra)
-        sys.stdout.flush()  # here, so that a closed pipe is caught
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
@@ -112,11 +122,7 @@ def _exit_code(
         return _ended_by(signal.SIGINT)
     except Interrupted as error:
         return _ended_by(error.number)
-    except BrokenPipeError:
-        # Python flushes once more when it ends; give it somewhere to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    except (PosencError, DependencyError) as error:
+    except PosencError as error:
         return _fail(str(error))
     except MemoryError:
         return _fail("out of memory. Ask for fewer rows or a smaller width")
@@ -140,7 +146,20 @@ def _debug() -> None:
         raise  # noqa: PLE0704
 
 
+@contextlib.contextmanager
+def _closed_pipes_are_signals() -> Iterator[None]:
+    """Keep click from ending with code 1, an error in the data, when a reader has seen enough."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise Interrupted(signal.SIGPIPE) from None
+
+
 def _ended_by(number: int) -> int:
+    if number == signal.SIGPIPE:
+        # Python flushes once more when it ends; give it somewhere to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + number
     click.echo(f"posenc: ended by {signal.Signals(number).name}; nothing partial is left", err=True)
     return 128 + number
 

@@ -80,10 +80,10 @@ def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[Tile]:
     A tile takes the same stretch of several sequences where it can: the encoding of that stretch is
     then computed once for all of them.
     """
-    stretch = min(seq, max(1, min(RUN, size) // dim))
-    together = min(rows, max(1, size // (max(stretch, 1) * dim)))
+    stretch = max(1, min(seq, min(RUN, size) // dim))
+    together = max(1, min(rows, size // (stretch * dim)))
     for row in range(0, rows, together):
-        for begin in range(0, seq, max(stretch, 1)):
+        for begin in range(0, seq, stretch):
             yield Tile(
                 slice(row, min(row + together, rows)), slice(begin, min(begin + stretch, seq))
             )

@@ -1,0 +1,276 @@
+"""The command as a process: memory, signals, pipes, imports, streams that know no Unicode."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc
+from posenc._core import files
+
+COMMAND = [sys.executable, "-m", "posenc.cli"]
+SOURCES = str(Path(posenc.__file__).parents[1])
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": SOURCES, **more}
+
+
+def run(
+    *args: str, cwd: Path, stdin: bytes = b"", **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*COMMAND, *args],
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        env=environment(**more),
+        timeout=120,
+    )
+
+
+def zeros(path: Path, shape: tuple[int, ...]) -> None:
+    """A .npy of zeros that takes no room on the disk."""
+    header = files.npy_header("float32", shape)
+    with path.open("wb") as file:
+        file.write(header)
+        file.truncate(len(header) + 4 * int(np.prod(shape)))
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+# `ru_maxrss` starts from the size of the process that forked, which under pytest is larger than
+# anything measured here; Linux resets `VmHWM` when a program starts.
+MEASURE = """
+import resource, sys
+import posenc.cli.encode, posenc.functional, posenc.encodings.table.sinusoidal
+from posenc.cli import app
+
+def peak():
+    try:
+        lines = open("/proc/self/status").read().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    except OSError:
+        unit = 2**20 if sys.platform == "darwin" else 2**10
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+before = peak()
+try:
+    app.main(sys.argv[1:], prog_name="posenc")
+except SystemExit as error:
+    print(error.code or 0, before, peak())
+"""
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 65536, 512), (64, 1024, 512), (524288, 2, 32), (1, 2048, 16384)],
+    ids=["one long sequence", "a batch", "many short ones", "very wide"],
+)
+def test_a_file_of_128_mib_takes_little_memory(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    zeros(tmp_path / "x.npy", shape)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, "encode", "x.npy", "-o", "y.npy"],
+        cwd=tmp_path,
+        capture_output=True,
+        env=environment(),
+        timeout=120,
+        check=True,
+    )
+    code, before, after = map(float, done.stdout.split()[-3:])
+    assert code == 0
+    assert 10 < before < 150
+    assert after - before < 64
+    assert (tmp_path / "y.npy").stat().st_size == (tmp_path / "x.npy").stat().st_size
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+
+def started(tmp_path: Path, *more: str) -> subprocess.Popen[bytes]:
+    """The command at work on a large file: part of the output is written."""
+    zeros(tmp_path / "x.npy", (1, 2**20, 512))
+    process = subprocess.Popen(
+        [*COMMAND, "encode", "x.npy", "-o", "y.npy", *more],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    deadline = time.monotonic() + 60
+    while not any(part.stat().st_size > 2**20 for part in tmp_path.glob(".y.npy.*.part")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_partial(tmp_path: Path, number: signal.Signals) -> None:
+    process = started(tmp_path)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert error.decode() == f"posenc: ended by {number.name}; nothing partial is left\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_a_signal_leaves_the_old_output(tmp_path: Path) -> None:
+    (tmp_path / "y.npy").write_bytes(b"old")
+    process = started(tmp_path, "--force")
+    for _ in range(3):  # an impatient user
+        process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.npy", "y.npy"]
+    assert (tmp_path / "y.npy").read_bytes() == b"old"
+
+
+def test_a_signal_that_was_ignored_stays_ignored(tmp_path: Path) -> None:
+    script = (
+        "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from posenc.cli import main\n"
+        "try: main()\n"
+        "finally: print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--version"],
+        cwd=tmp_path,
+        capture_output=True,
+        env=environment(),
+        timeout=60,
+    )
+    assert done.stdout.decode().splitlines()[-1] == "True"
+
+
+def test_a_full_disk_leaves_nothing_partial(tmp_path: Path) -> None:
+    zeros(tmp_path / "x.npy", (1, 2**16, 64))
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails instead
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**22, 2**22))
+
+    done = subprocess.run(
+        [*COMMAND, "encode", "x.npy", "-o", "y.npy"],
+        cwd=tmp_path,
+        capture_output=True,
+        env=environment(),
+        preexec_fn=limit,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert b"File too large" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+
+
+# --- pipes and streams ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("args", [["table", "--length", "20000", "--json"], ["list"], ["--help"]])
+def test_a_closed_pipe_is_no_error(tmp_path: Path, args: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*COMMAND, *args],
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        timeout=60,
+    )
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == 128 + signal.SIGPIPE
+
+
+def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
+    command = " ".join(["exec", *COMMAND, "table", ">&-"])
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, env=environment(), timeout=60
+    )
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_terminal_without_unicode_gets_question_marks(tmp_path: Path) -> None:
+    done = run("encode", "grün", cwd=tmp_path, PYTHONIOENCODING="latin-1")
+    assert done.returncode == 0, done.stderr
+    assert b"gr\xfcn" in done.stdout
+    assert b"????????" in done.stdout  # the bars
+
+
+def test_arguments_that_are_no_text(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*(os.fsencode(word) for word in COMMAND), b"encode", b"a\xff", b"--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        env=environment(),
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tokens"] == [os.fsdecode(b"a\xff")]
+
+
+def test_no_progress_bar_without_a_screen(tmp_path: Path) -> None:
+    zeros(tmp_path / "x.npy", (1, 64, 8))
+    done = run("encode", "x.npy", "-o", "y.npy", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_progress_bar_on_a_screen(tmp_path: Path) -> None:
+    zeros(tmp_path / "x.npy", (1, 64, 8))
+    ours, theirs = os.openpty()
+    done = subprocess.run(
+        [*COMMAND, "encode", "x.npy", "-o", "y.npy"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=environment(),
+        timeout=60,
+    )
+    os.close(theirs)
+    shown = os.read(ours, 2**16)
+    os.close(ours)
+    assert done.returncode == 0
+    assert b"100%" in shown
+    assert done.stdout.startswith(b"y.npy: 1x64x8 float32")
+
+
+# --- imports --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "absent"),
+    [
+        (["--help"], ["numpy", "posenc.cli.encode", "posenc.functional", "torch", "jax"]),
+        (["encode", "a"], ["torch", "jax", "tokenizers", "matplotlib", "scipy", "ml_dtypes"]),
+        (["doctor", "--json"], ["torch", "jax", "tokenizers", "matplotlib"]),
+    ],
+)
+def test_commands_import_what_they_need(tmp_path: Path, args: list[str], absent: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from posenc.cli import app\n"
+        "try: app.main(sys.argv[1:], prog_name='posenc')\n"
+        "finally: print('\\n' + repr(sorted(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *args],
+        cwd=tmp_path,
+        capture_output=True,
+        env=environment(),
+        timeout=120,
+    )
+    loaded: list[Any] = eval(done.stdout.decode().splitlines()[-1])
+    assert "posenc.cli" in loaded
+    assert not set(absent) & set(loaded)
