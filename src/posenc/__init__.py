@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posenc import positions
+    from posenc import positions, presets
     from posenc._core.errors import (
         ArgumentError,
         DataError,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         table,
         wavelengths,
     )
+    from posenc.presets import preset
     from posenc.registry import from_json, to_json
 
 __version__ = "0.1.0"
@@ -57,10 +58,11 @@ _HOMES = {
         "table",
         "wavelengths",
     ),
+    "posenc.presets": ("preset",),
     "posenc.registry": ("from_json", "to_json"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_HOME["positions"] = "posenc.positions"
+_HOME |= {name: f"posenc.{name}" for name in ("positions", "presets")}
 
 __all__ = [
     "ArgumentError",
@@ -78,6 +80,8 @@ __all__ = [
     "frequencies",
     "from_json",
     "positions",
+    "preset",
+    "presets",
     "resolution",
     "shift",
     "similarity",
