@@ -70,9 +70,8 @@ class PositionTable(nn.Module):
         self.seq_dim = seq_dim
         self.dropout = nn.Dropout(dropout)
         self.seed = seed
-        self._names = tuple(spec.parameters())
-        for name, parameter in spec.parameters().items():
-            self.register_parameter(name, nn.Parameter(torch.empty(parameter.shape)))
+        for name, shape in spec.shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
         self.reset_parameters()
 
     @torch.no_grad()
@@ -127,7 +126,7 @@ class PositionTable(nn.Module):
                     explain("PositionTable", "positions or position_ids", "both of them")
                 )
             positions = position_ids
-        params = {name: getattr(self, name) for name in self._names}
+        params = {name: getattr(self, name) for name in self.spec.shapes}
         y = functional.add(
             self.spec,
             x,
