@@ -40,7 +40,7 @@ def of(backend: Backend, params: dict[str, np.ndarray]) -> dict[str, Any]:
     return {name: backend.asarray(values) for name, values in params.items()}
 
 
-# --- laws -------------------------------------------------------------------------------------------
+# --- laws -----------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.integers(0, LENGTH - 1), min_size=1, max_size=20))
@@ -109,14 +109,12 @@ def test_json_round_trip(length: Any, start: int, init: Init, magnitude: Magnitu
     assert copy.deepcopy(spec) == spec
 
 
-# --- where a table ends (PEERS.md, section 2, rows 6 and 17) ----------------------------------------
+# --- where a table ends (PEERS.md, section 2, rows 6 and 17) --------------------------------------
 
 
 @each_backend
 @pytest.mark.parametrize("position", [LENGTH, LENGTH + 1, 2**31 - 1, -2, -(2**31) + 1])
-def test_row_6_an_index_past_the_table_names_both_numbers(
-    backend: Backend, position: int
-) -> None:
+def test_row_6_an_index_past_the_table_names_both_numbers(backend: Backend, position: int) -> None:
     params = of(backend, posenc.init(OFFSET))
     with pytest.raises(posenc.PositionError) as caught:
         posenc.table(OFFSET, backend.asarray([0, position, 1]), params=params)
@@ -126,7 +124,7 @@ def test_row_6_an_index_past_the_table_names_both_numbers(
 
 @each_backend
 def test_row_6_reserved_rows_are_not_counted(backend: Backend) -> None:
-    # 514 rows serve 512 positions where two are reserved; asking for row 512 of them is the mistake.
+    # 514 rows serve 512 positions where two are reserved.
     spec = Learned(4, length=512, start=2, pad=1)
     params = of(backend, posenc.init(spec))
     assert params["weight"].shape == (514, 4)
@@ -161,7 +159,7 @@ def test_an_empty_sequence_has_no_end() -> None:
     assert posenc.table(PLAIN, [], params=params).shape == (0, 8)
 
 
-# --- parameters -------------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------------------
 
 
 def test_init_is_a_function_of_spec_and_seed() -> None:
@@ -196,9 +194,7 @@ def test_init_can_be_a_sinusoid() -> None:
     np.testing.assert_allclose(rows[2:], exact, rtol=0, atol=1.5e-7)
     assert not rows[:2].any()
     axes = posenc.Arrangement(rule="axial", axes=("row", "column"))
-    grid = Learned(
-        8, length=(2, 3), lookup=Lookup(prefix=1), init=Sinusoidal(8, arrangement=axes)
-    )
+    grid = Learned(8, length=(2, 3), lookup=Lookup(prefix=1), init=Sinusoidal(8, arrangement=axes))
     rows = posenc.init(grid)["weight"]
     cells = [(r, c) for r in range(2) for c in range(3)]
     halves = [oracle.vaswani(r, 4) + oracle.vaswani(c, 4) for r, c in cells]
@@ -211,7 +207,10 @@ BAD_PARAMS = {
     "a list": ([[0.0]], "a dict"),
     "nothing in it": ({}, "names \\['weight'\\]"),
     "another name": ({"weights": np.zeros((12, 8), "f")}, "Did you mean 'weight'"),
-    "one too many": ({"weight": np.zeros((12, 8), "f"), "b": np.zeros(1, "f")}, r"\['b', 'weight'\]"),
+    "one too many": (
+        {"weight": np.zeros((12, 8), "f"), "b": np.zeros(1, "f")},
+        r"\['b', 'weight'\]",
+    ),
     "shape": ({"weight": np.zeros((13, 8), "f")}, r"shape \(12, 8\), got shape \(13, 8\)"),
     "no array": ({"weight": [[0.0] * 8] * 12}, "an array of shape"),
 }
@@ -244,7 +243,7 @@ def test_arguments_of_init() -> None:
         posenc.init("Learned")  # type: ignore[arg-type]
 
 
-# --- specs that cannot exist ------------------------------------------------------------------------
+# --- specs that cannot exist ----------------------------------------------------------------------
 
 AXES = {"axes": ("row", "column")}
 IMPOSSIBLE: dict[str, tuple[Any, str]] = {
@@ -263,9 +262,7 @@ IMPOSSIBLE: dict[str, tuple[Any, str]] = {
         "start=0",
     ),
     "shared tables of two shapes": (
-        lambda: Learned(
-            4, length=(3, 5), lookup=Lookup("factorised", tables=("x", "x"), **AXES)
-        ),
+        lambda: Learned(4, length=(3, 5), lookup=Lookup("factorised", tables=("x", "x"), **AXES)),
         "one shape",
     ),
     "uneven shares": (
@@ -309,7 +306,7 @@ def test_specs_that_cannot_exist(make: Any, words: str) -> None:
         make()
 
 
-# --- appended tables --------------------------------------------------------------------------------
+# --- appended tables ------------------------------------------------------------------------------
 
 
 @each_backend

@@ -72,9 +72,9 @@ def test_grad_of_a_learned_factor() -> None:
 
 def test_a_sum_with_nan_rows_does_not_poison_gradients() -> None:
     where = jnp.asarray([0, 99])
-    grad = jax.jit(
-        jax.grad(lambda p: jnp.nan_to_num(posenc.table(SPEC, where, params=p)).sum())
-    )(given(SPEC))["weight"]
+    grad = jax.jit(jax.grad(lambda p: jnp.nan_to_num(posenc.table(SPEC, where, params=p)).sum()))(
+        given(SPEC)
+    )["weight"]
     expected = np.zeros((8, 4), np.float32)
     expected[2] = 1
     np.testing.assert_array_equal(grad, expected)

@@ -41,7 +41,7 @@ def assert_same(got: Tensor, want: Tensor) -> None:
     torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
 
 
-# --- the module -------------------------------------------------------------------------------------
+# --- the module -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,12 @@ def test_row_25_the_answer_follows_the_weights() -> None:
 @pytest.mark.parametrize("how", ["offset", "positions", "position_ids", "length"])
 def test_row_6_the_module_names_both_numbers(how: str) -> None:
     module = PositionTable(SPEC)
+    where: dict[str, Any] = {"offset": {"offset": 8}, "length": {}}.get(
+        how, {how: torch.tensor([0, 1, 2, 3, 12])}
+    )
+    x = torch.zeros(1, 13, 8) if how == "length" else X
     with pytest.raises(posenc.PositionError, match=r"usable length is 12, got position 12"):
-        if how == "offset":
-            module(X, offset=8)
-        elif how == "length":
-            module(torch.zeros(1, 13, 8))
-        else:
-            module(X, **{how: torch.tensor([0, 1, 2, 3, 12])})
+        module(x, **where)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -155,7 +154,7 @@ def test_parameters_of_another_library_are_refused() -> None:
         posenc.add(SPEC, X.numpy(), params=params)
 
 
-# --- gradients --------------------------------------------------------------------------------------
+# --- gradients ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("spec", [SPEC, BOXES, SCALED], ids=["flat", "tables", "scale"])
@@ -194,7 +193,7 @@ def test_the_pad_row_is_read_as_it_is_stored() -> None:
     assert_same(module(X, positions=POSITIONS)[1, 0], X[1, 0] + 7.0)
 
 
-# --- compiled, exported, transformed ----------------------------------------------------------------
+# --- compiled, exported, transformed --------------------------------------------------------------
 
 
 def compiled(module: nn.Module, counter: Any = "aot_eager", **options: Any) -> Any:
@@ -221,7 +220,9 @@ def test_compiled_is_eager(spec: Any) -> None:
 
 def test_compiled_with_inductor() -> None:
     module = PositionTable(SPEC)
-    assert_same(compiled(module, "inductor")(X, positions=POSITIONS), module(X, positions=POSITIONS))
+    assert_same(
+        compiled(module, "inductor")(X, positions=POSITIONS), module(X, positions=POSITIONS)
+    )
 
 
 def test_lengths_compile_at_most_two_frames() -> None:
@@ -256,5 +257,7 @@ def test_export(strict: bool) -> None:
 
 def test_vmap_over_tables() -> None:
     stack = torch.randn(3, 14, 8)
-    got = torch.func.vmap(lambda w: posenc.table(SPEC, torch.arange(4), params={"weight": w}))(stack)
+    got = torch.func.vmap(lambda w: posenc.table(SPEC, torch.arange(4), params={"weight": w}))(
+        stack
+    )
     assert_same(got, stack[:, 2:6])

@@ -52,7 +52,7 @@ def boxes(limit: int) -> Tensor:
     return corners.flatten(2)
 
 
-# --- rows -------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 
 def test_bert() -> None:
@@ -141,9 +141,7 @@ def test_layoutlm_sums_tables_that_axes_share() -> None:
     spec = Learned(
         DIM,
         length=(8, *[30] * 6),
-        lookup=Lookup(
-            "factorised", axes=("position", *BOX), tables=("position", *BOX_TABLES)
-        ),
+        lookup=Lookup("factorised", axes=("position", *BOX), tables=("position", *BOX_TABLES)),
     )
     names = ("position", "x", "y", "h", "w")
     tables = {
@@ -244,7 +242,7 @@ def test_x_transformers_learns_a_factor_on_a_sinusoid() -> None:
     assert_close(got[0].detach(), layer(torch.zeros(1, 65, DIM)).detach(), ORIGINAL)
 
 
-# --- other image sizes (PEERS.md, section 2, row 18) --------------------------------------------------
+# --- other image sizes (PEERS.md, section 2, row 18) ----------------------------------------------
 
 SIZES = [(4, 4), (3, 7), (7, 3), (9, 9), (8, 20), (1, 2), (37, 53)]
 each_size = pytest.mark.parametrize("size", SIZES, ids=str)

@@ -28,7 +28,7 @@ each_method = pytest.mark.parametrize("method", METHODS)
 SIZES = [(4, 6), (4, 9), (9, 6), (7, 13), (13, 2), (2, 2), (1, 1), (3, 40)]
 
 
-# --- interpolation ----------------------------------------------------------------------------------
+# --- interpolation --------------------------------------------------------------------------------
 
 
 @each_method
@@ -201,7 +201,7 @@ def test_what_is_beside_the_tables_is_kept() -> None:
         assert posenc.add(longer, x, params=new).shape == (1, 15, 7)
 
 
-# --- tails ------------------------------------------------------------------------------------------
+# --- tails ----------------------------------------------------------------------------------------
 
 
 @each_backend
@@ -232,7 +232,9 @@ def test_a_sinusoidal_tail_is_as_large_as_the_rows() -> None:
     tail = posenc.table(longer, 200, params=new)[50:].astype(np.float64)
     size = np.sqrt(np.square(params["weight"][2:].astype(np.float64)).mean())
     waves = np.array([tables.vaswani(p, 6) for p in range(50, 200)])
-    assert_close(tail, waves / np.sqrt(np.square(waves).mean()) * size, ABSOLUTE["float32"] * 2 * size)
+    assert_close(
+        tail, waves / np.sqrt(np.square(waves).mean()) * size, ABSOLUTE["float32"] * 2 * size
+    )
 
 
 def test_tables_of_their_own_are_extended_by_themselves() -> None:
@@ -251,7 +253,7 @@ def test_extending_by_nothing(how: Any) -> None:
     np.testing.assert_array_equal(new["weight"], params["weight"])
 
 
-# --- mistakes ---------------------------------------------------------------------------------------
+# --- mistakes -------------------------------------------------------------------------------------
 
 MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
     "no learned table": (

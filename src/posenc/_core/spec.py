@@ -121,8 +121,10 @@ class Spec(Value):
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The first values of one parameter, float32."""
-        parameter = self.parameters()[name]
-        return parameter.init.draw(parameter.shape, rng)
+        shape, init = self.parameters()[name]
+        if isinstance(init, Spec):
+            raise TypeError(f"{type(self).__name__}: `initial` must say how to copy an encoding")
+        return init.draw(shape, rng)
 
     @property
     def fingerprint(self) -> str:

@@ -70,8 +70,8 @@ def parameters(
     if not shapes:
         if params:
             todo = "Leave them out."
-            got = sorted(params) if isinstance(params, Mapping) else type(params).__name__
-            raise ArgumentError(explain(who, "none, as the spec learns nothing", got, todo))
+            names = list(params) if isinstance(params, Mapping) else type(params).__name__
+            raise ArgumentError(explain(who, "none, as the spec learns nothing", names, todo))
         return {}
     if not isinstance(params, Mapping):
         want = f"a dict with {_list(shapes)}"

@@ -1,4 +1,4 @@
-"""Learned tables of another length: by interpolation, or with a tail that leaves their rows alone."""
+"""Learned tables of another length: interpolated, or with a tail that leaves their rows alone."""
 
 from __future__ import annotations
 
@@ -229,9 +229,7 @@ def _given(spec: TableSpec, params: Mapping[str, Array], verb: str) -> dict[str,
     return parameters(spec, params, xp=xp, device=device_of(first), who=verb)
 
 
-def _sides(
-    old: Learned, new: Learned
-) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], int]]:
+def _sides(old: Learned, new: Learned) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], int]]:
     """Of each table: its sides before and after, and how many rows before them are no position."""
     if old.lookup.shared:
         return {"weight": (old.lengths, new.lengths, old.start + old.lookup.prefix)}

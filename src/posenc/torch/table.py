@@ -27,7 +27,9 @@ class PositionTable(nn.Module):
     The module has no buffers: rows are computed from integer phases when they are needed. So there
     is nothing to cast wrongly, to lose on the meta device, to outgrow, or to find in a state dict.
     What a learned encoding learns are parameters of the module, under the names that `posenc.init`
-    gives them; they are cast, moved, saved and trained as any others. The sum is formed in float32 (float64 for float64 inputs) and rounded once, under autocast too.
+    gives them; they are cast, moved, saved and trained as any others.
+
+    The sum is formed in float32 (float64 for float64 inputs) and rounded once, under autocast too.
 
     Parameters
     ----------
