@@ -102,6 +102,14 @@ def test_row_6_the_module_names_both_numbers(how: str) -> None:
         module(x, **where)
 
 
+def test_row_6_counted_positions_are_checked_where_no_value_can_be_read() -> None:
+    # As on a GPU: nothing is copied to the host, and the length is enough to know.
+    module = PositionTable(SPEC).to("meta")
+    assert module(torch.zeros(1, 12, 8, device="meta")).shape == (1, 12, 8)
+    with pytest.raises(posenc.PositionError, match=r"usable length is 12, got position 12"):
+        module(torch.zeros(1, 13, 8, device="meta"))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_weights_are_cast_and_the_output_follows_the_input(dtype: torch.dtype) -> None:
     module = PositionTable(SPEC).to(dtype)

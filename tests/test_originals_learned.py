@@ -320,6 +320,19 @@ def test_row_18_siglip2(size: tuple[int, int]) -> None:
     assert_close(got, theirs[0], RESAMPLED)
 
 
+@each_size
+def test_row_18_qwen3_vl_interpolates_between_the_corners(size: tuple[int, int]) -> None:
+    vision = pytest.importorskip(
+        "transformers.vision_utils", reason="this transformers keeps it elsewhere"
+    )
+    spec, weight = image(0)
+    index, share = vision.get_vision_interpolation_indices_and_weights(
+        torch.tensor([[1, *size]]), num_grid_per_side=4, mode="bilinear", align_corners=True
+    )
+    theirs = (weight[0][index] * share[:, :, None]).sum(1)
+    assert_close(resized(spec, weight, size, "linear_corners"), theirs, RESAMPLED)
+
+
 def test_row_25_the_resized_table_is_another_one() -> None:
     spec, weight = image(1)
     kept = weight.clone()

@@ -122,6 +122,17 @@ def test_row_18_the_same_size_is_the_same_bits(
         np.testing.assert_array_equal(backend.numpy(new[name]), backend.numpy(value))
 
 
+@each_method
+@pytest.mark.parametrize("spec", [LINE, IMAGE, GRID, SUMMED], ids=["line", "image", "grid", "sum"])
+def test_row_18_the_same_size_keeps_what_arithmetic_would_not(spec: Learned, method: Any) -> None:
+    params = posenc.init(spec)
+    for value in params.values():
+        value[-1, 0], value[-2, 0], value[-1, 1] = -0.0, np.inf, np.nan
+    new = posenc.resize(spec, params, spec.length, method=method)[1]
+    for name, value in params.items():
+        np.testing.assert_array_equal(new[name].view(np.int32), value.view(np.int32))
+
+
 @each_backend
 @each_method
 def test_resized_on_every_library(method: Any, backend: Backend) -> None:
