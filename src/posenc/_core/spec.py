@@ -16,11 +16,14 @@ import numbers
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Union
 
 import numpy as np
 
 from posenc._core.errors import SpecError, explain, suggest
+
+if TYPE_CHECKING:
+    from posenc._core.parameters import Parameter
 
 __all__ = ["Spec", "Value", "field_help", "from_dict", "from_json", "to_json"]
 
@@ -80,6 +83,7 @@ class Spec(Value):
     - `arrays`, its constants as NumPy arrays, read-only;
     - `texts`, the same as (dtype, shape, numbers in a text), which a tracer can embed in a graph:
       it takes a text for a constant, but may take a number for a variable;
+    - `shapes`, those of its parameters by name;
     - `device_arrays`, a cache of the same on devices, filled on first real use. It is no field:
       it does not travel with copies and pickles and plays no part in equality.
     """
@@ -88,12 +92,19 @@ class Spec(Value):
     bibtex: ClassVar[str] = ""
     arrays: Mapping[str, np.ndarray]
     texts: Mapping[str, tuple[str, tuple[int, ...], str]]
+    shapes: Mapping[str, tuple[int, ...]]
     device_arrays: dict[Any, Any]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         arrays, texts = _derived(self)
-        for name, value in (("arrays", arrays), ("texts", texts), ("device_arrays", {})):
+        shapes = {name: tuple(p.shape) for name, p in self.parameters().items()}
+        for name, value in (
+            ("arrays", arrays),
+            ("texts", texts),
+            ("shapes", shapes),
+            ("device_arrays", {}),
+        ):
             object.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -103,6 +114,17 @@ class Spec(Value):
     def constants(self) -> dict[str, np.ndarray]:
         """The paper's constants, from the fields alone; int64 arrays are bit patterns of steps."""
         return {}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The shape and the first values of each learned array, by name; none by default."""
+        return {}
+
+    def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
+        """The first values of one parameter, float32."""
+        shape, init = self.parameters()[name]
+        if isinstance(init, Spec):
+            raise TypeError(f"{type(self).__name__}: `initial` must say how to copy an encoding")
+        return init.draw(shape, rng)
 
     @property
     def fingerprint(self) -> str:
@@ -146,7 +168,7 @@ def to_json(value: Value, *, indent: int | None = None) -> str:
     --------
     >>> import posenc
     >>> posenc.to_json(posenc.Magnitude())
-    '{"embedding_scale": 1.0, "table_scale": 1.0, "type": "Magnitude"}'
+    '{"embedding_scale": 1.0, "learned": "nothing", "table_scale": 1.0, "type": "Magnitude"}'
     """
     if not isinstance(value, Value):
         raise SpecError(explain("to_json", "a spec", type(value).__name__))
