@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     )
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
+    from posenc._core.mixing import FrequencyMatrix, Gaussian
+    from posenc.encodings.table.fourier import Fourier
     from posenc.encodings.table.sinusoidal import Sinusoidal
+    from posenc.encodings.table.timestep import Timestep
     from posenc.functional import (
         add,
         frequencies,
@@ -48,7 +51,10 @@ _HOMES = {
     ),
     "posenc._core.ladder": ("Arrangement", "Ladder"),
     "posenc._core.magnitude": ("Magnitude",),
+    "posenc._core.mixing": ("FrequencyMatrix", "Gaussian"),
+    "posenc.encodings.table.fourier": ("Fourier",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
+    "posenc.encodings.table.timestep": ("Timestep",),
     "posenc.functional": (
         "add",
         "frequencies",
@@ -70,12 +76,16 @@ __all__ = [
     "DTypeError",
     "DataError",
     "DependencyError",
+    "Fourier",
+    "FrequencyMatrix",
+    "Gaussian",
     "Ladder",
     "Magnitude",
     "PosencError",
     "PositionError",
     "Sinusoidal",
     "SpecError",
+    "Timestep",
     "add",
     "frequencies",
     "from_json",

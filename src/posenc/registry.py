@@ -13,11 +13,15 @@ from posenc._core.spec import Spec, Value, to_json
 __all__ = ["SPECS", "VALUES", "from_json", "lookup", "specs", "to_json"]
 
 SPECS: dict[str, str] = {
+    "Fourier": "posenc.encodings.table.fourier",
     "Sinusoidal": "posenc.encodings.table.sinusoidal",
+    "Timestep": "posenc.encodings.table.timestep",
 }
 
 VALUES: dict[str, str] = {
     "Arrangement": "posenc._core.ladder",
+    "FrequencyMatrix": "posenc._core.mixing",
+    "Gaussian": "posenc._core.mixing",
     "Ladder": "posenc._core.ladder",
     "Magnitude": "posenc._core.magnitude",
 }

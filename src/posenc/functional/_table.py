@@ -18,6 +18,7 @@ from posenc._core.array import (
     is_symbolic,
     library,
     namespace,
+    reals,
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, explain
@@ -89,7 +90,8 @@ def table(
         where = _positions.offset(positions, 0, xp=xp, device=device)
         where = where if len(spec.axes) == 1 else _refuse_count(spec, who)
     else:
-        where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
+        read = reals if spec.coordinates == "real" else integers
+        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
     rows = _rows(spec, with_axes(spec.axes, where, who), compute_dtype(out, xp), xp)
     rows = astype(rows, out, xp)
     return rows[None, ...] if batch_dim else rows
@@ -151,9 +153,16 @@ def add(
     if len(shape) < 2 or shape[-1] != spec.dim:
         expected = f"shape (..., seq, {spec.dim})"
         raise ArgumentError(explain(f"{who}: x", expected, f"shape {shape}"))
-    axes = len(spec.axes)
     where = token_positions(
-        shape, positions, offset, axes=axes, seq_dim=seq_dim, xp=xp, device=device, who=who
+        shape,
+        positions,
+        offset,
+        axes=len(spec.axes),
+        coordinates=spec.coordinates,
+        seq_dim=seq_dim,
+        xp=xp,
+        device=device,
+        who=who,
     )
     inner = compute_dtype(dtype, xp)
     rows = _rows(spec, where, inner, xp)
