@@ -102,7 +102,7 @@ class Gaussian(Value):
     --------
     >>> from posenc import Gaussian
     >>> [round(float(f), 3) for f in Gaussian(sigma=1.0, seed=0).matrix(1, 2)[0]]
-    [-14.227, 10.208]
+    [-14.275, -4.407]
     """
 
     _: KW_ONLY
