@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from posenc.functional import (
         add,
         frequencies,
+        reorder,
         resolution,
         shift,
         similarity,
@@ -58,6 +59,7 @@ _HOMES = {
     "posenc.functional": (
         "add",
         "frequencies",
+        "reorder",
         "resolution",
         "shift",
         "similarity",
@@ -92,6 +94,7 @@ __all__ = [
     "positions",
     "preset",
     "presets",
+    "reorder",
     "resolution",
     "shift",
     "similarity",

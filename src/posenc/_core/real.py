@@ -201,13 +201,15 @@ def _angle(x: Array, slope: Array, dtype: Any, xp: Any) -> Array:
 
 
 def _torch_needs(x: Any) -> bool:
+    torch = sys.modules["torch"]
     if x.requires_grad:
         return True
-    torch = sys.modules["torch"]
     if torch.compiler.is_compiling():
         return False
-    forward = sys.modules["torch"].autograd.forward_ad
-    return forward.unpack_dual(x).tangent is not None
+    # What a transform has wrapped may carry a derivative inside, and cannot be asked.
+    if torch._C._functorch.is_functorch_wrapped_tensor(x):
+        return True
+    return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 
 
 def _jax(

@@ -10,11 +10,13 @@ from posenc.functional._frequencies import (
     similarity,
     wavelengths,
 )
+from posenc.functional._reorder import reorder
 from posenc.functional._table import add, table
 
 __all__ = [
     "add",
     "frequencies",
+    "reorder",
     "resolution",
     "shift",
     "similarity",

@@ -108,10 +108,10 @@ class Fourier(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         arrangement, axes = self.arrangement, self.axes
-        room = self.dim - self._raw_width
+        room = self.dim - self.raw_width
         if room < 2 or room % 2:
             want = "a width of two channels for each pair" + (
-                f", and {self._raw_width} for the coordinates" if self._raw_width else ""
+                f", and {self.raw_width} for the coordinates" if self.raw_width else ""
             )
             raise SpecError(explain("Fourier: dim", want, self.dim))
         if arrangement.start or arrangement.pad is not None:
@@ -146,13 +146,14 @@ class Fourier(TableSpec):
         return self.arrangement.axes
 
     @property
-    def _raw_width(self) -> int:
+    def raw_width(self) -> int:
+        """Channels that hold coordinates themselves."""
         return 0 if self.raw == "none" else len(self.axes)
 
     @property
     def pairs(self) -> int:
         """Number of (sine, cosine) pairs."""
-        return (self.dim - self._raw_width) // 2
+        return (self.dim - self.raw_width) // 2
 
     @property
     def matrix(self) -> PhaseMatrix | DenseMatrix:
