@@ -325,6 +325,21 @@ def test_torch_gradient_through_the_module_and_compiled() -> None:
     torch.testing.assert_close(compiled(x, plain), module(x, plain), rtol=0, atol=0)
 
 
+def test_torch_forward_mode_through_a_compiled_call() -> None:
+    """A graph made without derivatives must not serve a call that has one."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from torch.autograd import forward_ad
+
+    compiled = torch.compile(lambda v: posenc.table(SMOOTH, v), fullgraph=True, backend="aot_eager")
+    x = torch.tensor([0.3])
+    for _ in range(2):
+        assert torch.equal(compiled(x), posenc.table(SMOOTH, x))
+        with forward_ad.dual_level():
+            dual = compiled(forward_ad.make_dual(x, torch.ones(1)))
+            tangent = forward_ad.unpack_dual(dual).tangent
+        torch.testing.assert_close(tangent[:, 2], 4 * torch.cos(4 * x))
+
+
 def test_torch_export() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import PositionTable

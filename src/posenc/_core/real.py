@@ -201,15 +201,14 @@ def _angle(x: Array, slope: Array, dtype: Any, xp: Any) -> Array:
 
 
 def _torch_needs(x: Any) -> bool:
+    """Whether a derivative of a tensor may be asked for: backward, forward, or by a transform."""
     torch = sys.modules["torch"]
-    if x.requires_grad:
-        return True
-    if torch.compiler.is_compiling():
-        return False
-    # What a transform has wrapped may carry a derivative inside, and cannot be asked.
-    if torch._C._functorch.is_functorch_wrapped_tensor(x):
-        return True
-    return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+    # Inside a level of forward differentiation any tensor may carry a derivative, and what a
+    # transform has wrapped cannot be asked.
+    forward = torch.autograd.forward_ad._current_level >= 0
+    if x.requires_grad or forward or torch.compiler.is_compiling():
+        return bool(x.requires_grad or forward)
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(x))
 
 
 def _jax(
