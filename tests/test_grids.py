@@ -218,12 +218,12 @@ def test_bad_input(call: Any, match: str) -> None:
 def test_grids_under_compile_and_jit() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     jax = pytest.importorskip("jax", reason="jax is not installed")
-    spec = posenc.Fourier(
-        16, arrangement=posenc.Arrangement(rule="axial", axes=("h", "w"))
-    )
+    spec = posenc.Fourier(16, arrangement=posenc.Arrangement(rule="axial", axes=("h", "w")))
 
     def rows(x: Any, xp: Any) -> Any:
-        where = positions.grid({"h": x.shape[0], "w": x.shape[1]}, start=0.5, normalise="unit", xp=xp)
+        where = positions.grid(
+            {"h": x.shape[0], "w": x.shape[1]}, start=0.5, normalise="unit", xp=xp
+        )
         return posenc.table(spec, where)
 
     for shape in ((3, 5), (4, 7)):

@@ -19,7 +19,7 @@ SIZES = {"h": 5, "w": 7}
 GRID_PRESETS = ("mae", "rt-detr", "simple-vit", "omdet-turbo", "tensor2tensor-2d")
 
 
-# --- pain 20: height and width exchanged, visible only on grids that are not square ----------------
+# --- pain 20: height and width exchanged, visible only on grids that are not square ---------------
 
 
 def test_pain_20_axes_are_named_in_the_spec() -> None:
@@ -40,7 +40,9 @@ def test_pain_20_positions_follow_the_names() -> None:
     """With the names of the spec, the order in which sizes are written changes nothing."""
     spec = Sinusoidal(8, arrangement=Arrangement(rule="axial", axes=("w", "h")))
     right = posenc.table(spec, posenc.positions.grid(SIZES, axes=spec.axes))
-    np.testing.assert_array_equal(right, posenc.table(spec, [(w, h) for h in range(5) for w in range(7)]))
+    np.testing.assert_array_equal(
+        right, posenc.table(spec, [(w, h) for h in range(5) for w in range(7)])
+    )
     with pytest.raises(posenc.ArgumentError, match="the names"):
         posenc.positions.grid({"height": 5, "width": 7}, axes=spec.axes)
 
@@ -72,10 +74,12 @@ def test_pain_20_converts_between_the_orders() -> None:
     source, target = (Sinusoidal(16, order="sin_cos", arrangement=a) for a in (HW, WH))
     where = posenc.positions.grid(SIZES)
     order = posenc.reorder(source, target)
-    np.testing.assert_array_equal(posenc.table(source, where)[:, order], posenc.table(target, where))
+    np.testing.assert_array_equal(
+        posenc.table(source, where)[:, order], posenc.table(target, where)
+    )
 
 
-# --- pain 26: which sinusoid is it? -----------------------------------------------------------------
+# --- pain 26: which sinusoid is it? ---------------------------------------------------------------
 
 NAMED = ("vaswani2017", "tensor2tensor", "fairseq", "whisper", "ddpm-timestep", "mae")
 
@@ -142,7 +146,7 @@ def test_pain_26_the_two_ladders_differ_by_as_much_as_people_found() -> None:
     assert 0.70 < np.abs(paper - tensor2tensor).max() < 0.72
 
 
-# --- pain 27: odd widths ----------------------------------------------------------------------------
+# --- pain 27: odd widths --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dim", [1, 3, 5, 7, 9, 17])
@@ -166,7 +170,7 @@ def test_pain_27_odd_widths_of_features_are_refused_or_padded(dim: int) -> None:
     assert not posenc.table(Timestep(dim), 40)[:, -1].any()
 
 
-# --- peers, defect 3: axes that are lost ------------------------------------------------------------
+# --- peers, defect 3: axes that are lost ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("axes", [2, 3, 4])
@@ -189,7 +193,14 @@ def test_peer_3_every_axis_is_in_the_table_or_the_width_is_refused(
         assert np.abs(posenc.table(spec, moved) - origin).max() > 0.01, (axis, dim)
 
 
-@pytest.mark.parametrize(("preset_name", "dim"), [("positional-encodings-3d", 4), ("positional-encodings-3d", 8), ("positional-encodings-2d", 2)])
+@pytest.mark.parametrize(
+    ("preset_name", "dim"),
+    [
+        ("positional-encodings-3d", 4),
+        ("positional-encodings-3d", 8),
+        ("positional-encodings-2d", 2),
+    ],
+)
 def test_peer_3_the_widths_of_the_report(preset_name: str, dim: int) -> None:
     with pytest.raises(posenc.SpecError, match="room for each of the axes"):
         preset(preset_name, dim)
@@ -202,7 +213,7 @@ def test_peer_3_an_empty_share_can_be_asked_for() -> None:
     assert posenc.table(spec, [[1, 5]]).shape == (1, 8)
 
 
-# --- peers, defects 5 and 9 -------------------------------------------------------------------------
+# --- peers, defects 5 and 9 -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -1,4 +1,4 @@
-"""Every preset of a table against the code it describes, and which of them are held to every bit."""
+"""Every preset of a table against the code it describes; some of them to every bit."""
 
 from __future__ import annotations
 

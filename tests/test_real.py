@@ -21,9 +21,7 @@ from tests.tolerances import ABSOLUTE, PER_POSITION, assert_close
 pytestmark = pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning")
 
 FREQUENCIES = (1.0, 3.7, -0.3, 1e-7, math.pi, math.pi * 2**9, 6283.25, 123_456.75, 2.0**39 + 0.5)
-PLAIN = Fourier(
-    2 * len(FREQUENCIES), ladder=Ladder(spacing="explicit", frequencies=FREQUENCIES)
-)
+PLAIN = Fourier(2 * len(FREQUENCIES), ladder=Ladder(spacing="explicit", frequencies=FREQUENCIES))
 DIFFICULT = [0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, np.nextafter(0.5, 0), 1e-30, -1e-9, 8191.5]
 
 
@@ -94,6 +92,24 @@ def test_words_are_those_of_64_bit_integers(backend: Backend) -> None:
     assert np.abs(got64 - want).max() <= 4
 
 
+def test_the_form_without_overflow_gives_the_same_integers() -> None:
+    import array_api_compat.numpy as xp
+
+    from posenc._core.phase import words
+
+    x = np.concatenate([swept(np.float64), [2.0**40 + 0.25, -(2.0**52) + 1, 2.0**62]])[:, None]
+    step, whole = PLAIN.arrays["step"], PLAIN.arrays["whole"]
+    origin = np.full(step.shape[1], -(2**63) + 17, dtype=np.int64)
+    want = real_turns(x, step, whole, origin, xp=xp)
+    got = real_turns(x, words(step), words(whole), words(origin), xp=xp)
+    assert np.abs(got - want).max() <= 4
+    both = np.concatenate([x, x[::-1]], axis=1)
+    steps, wholes = (np.concatenate([a, a[:, ::-1]]) for a in (step, whole))
+    want = real_turns(both, steps, wholes, xp=xp)
+    got = real_turns(both, words(steps), words(wholes), xp=xp)
+    assert np.abs(got - want).max() <= 8
+
+
 @given(
     st.lists(st.integers(-(2**31) + 1, 2**31 - 1), min_size=1, max_size=8),
     st.floats(1e-6, 1e6),
@@ -152,10 +168,12 @@ def test_normal_numbers_are_normal() -> None:
     turns = drawn.astype(np.float64).ravel() / (2 * math.pi)
     assert abs(turns.mean()) < 0.1
     assert abs(turns.std() - 3) < 0.05
-    assert (np.array(posenc.Gaussian(seed=2).matrix(1, 9)) != posenc.Gaussian(seed=3).matrix(1, 9)).all()
+    assert (
+        np.array(posenc.Gaussian(seed=2).matrix(1, 9)) != posenc.Gaussian(seed=3).matrix(1, 9)
+    ).all()
 
 
-# --- what is refused --------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("spec", [PLAIN, Timestep(8)], ids=["Fourier", "Timestep"])
@@ -263,7 +281,7 @@ def test_values_refused(make: Any, match: str) -> None:
         make()
 
 
-# --- derivatives ------------------------------------------------------------------------------------
+# --- derivatives ----------------------------------------------------------------------------------
 
 SMOOTH = Fourier(8, ladder=Ladder(spacing="octave"))
 MIXED = Fourier(
@@ -340,6 +358,13 @@ def test_torch_forward_mode_through_a_compiled_call() -> None:
         torch.testing.assert_close(tangent[:, 2], 4 * torch.cos(4 * x))
 
 
+def test_torch_compiled_bits_are_the_eager_bits() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    x = torch.tensor(swept(np.float64))
+    compiled = torch.compile(lambda v: posenc.table(PLAIN, v), fullgraph=True)
+    assert torch.equal(compiled(x), posenc.table(PLAIN, x))
+
+
 def test_torch_export() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import PositionTable
@@ -372,7 +397,7 @@ def test_classic_arithmetic_has_gradients_too() -> None:
     torch.testing.assert_close(x.grad, 4 * torch.cos(4 * x.detach()))
 
 
-# --- other verbs ------------------------------------------------------------------------------------
+# --- other verbs ----------------------------------------------------------------------------------
 
 
 def test_frequencies_of_a_matrix() -> None:

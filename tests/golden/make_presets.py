@@ -1,10 +1,10 @@
-"""Make `presets.json`: numbers of published code that is not installed, from its releases on PyPI.
+"""Make `presets.json`: numbers of published code that is not installed, from releases on PyPI.
 
     pip download --no-deps -d DIR tensor2tensor fairseq espnet keras-hub openai-whisper vit-pytorch
     python tests/golden/make_presets.py DIR
 
-One function or class is cut out of each archive and run; nothing else of it is. TensorFlow and Keras
-are stood in for by NumPy in float32, whose functions have the same names.
+One function or class is cut out of each archive and run; nothing else of it is. TensorFlow and
+Keras are stood in for by NumPy in float32, whose functions have the same names.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def cut(folder: Path, package: str, path: str, name: str, names: dict[str, Any])
 def tensorflow() -> Any:
     """The functions of TensorFlow that timing signals use, in NumPy and float32."""
     f32 = np.float32
-    tf = types.SimpleNamespace(
+    return types.SimpleNamespace(
         to_float=lambda x: np.asarray(x, dtype=f32),
         range=np.arange,
         maximum=lambda a, b: np.maximum(a, f32(b)),
@@ -63,7 +63,6 @@ def tensorflow() -> Any:
         expand_dims=np.expand_dims,
         concat=lambda parts, axis: np.concatenate(parts, axis=axis),
     )
-    return tf
 
 
 class Shaped(np.ndarray):
@@ -128,9 +127,7 @@ def main(folder: Path) -> None:
         d: np.asarray(many(np.zeros((1, 5, 7, d), np.float32).view(Shaped)))[0].reshape(35, d)
         for d in (16, 18)
     }
-    store(
-        "tensor2tensor-2d", "tensor2tensor", version, "add_timing_signal_nd", [SIZES], values
-    )
+    store("tensor2tensor-2d", "tensor2tensor", version, "add_timing_signal_nd", [SIZES], values)
 
     path = "fairseq/modules/sinusoidal_positional_embedding.py"
     cls, version = cut(folder, "fairseq", path, "SinusoidalPositionalEmbedding", torch_names)
@@ -138,7 +135,9 @@ def main(folder: Path) -> None:
     # given a mask: three tokens of padding, then the rest.
     values = {d: cls.get_embedding(67, d, 1)[[1, 1, 1, *range(2, 18)]] for d in (8, 9, 16, 17)}
     mask = [[0] * 3 + [1] * 16]
-    store("fairseq", "fairseq", version, "SinusoidalPositionalEmbedding.get_embedding", mask, values)
+    store(
+        "fairseq", "fairseq", version, "SinusoidalPositionalEmbedding.get_embedding", mask, values
+    )
 
     sinusoids, version = cut(folder, "openai_whisper", "whisper/model.py", "sinusoids", torch_names)
     values = {d: sinusoids(65, d)[ROWS] for d in (8, 16)}

@@ -1,4 +1,4 @@
-"""Fourier features and times by plain loops, in 60-digit arithmetic. Nothing here imports posenc."""
+"""Fourier features and times by plain loops, in 60 digits. Nothing here imports posenc."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def band_by_band(position: Sequence[float], bands: int) -> list[float]:
 def interleaved_per_axis(
     position: Sequence[float], pairs: int, bases: Sequence[float], first: float
 ) -> list[float]:
-    """For each axis, sine and cosine in turn of first * base ** (-j / pairs) times the coordinate."""
+    """Sine and cosine in turn of first * base ** (-j / pairs) * x, axis by axis."""
     row: list[float] = []
     with mp.workdps(WORK):
         for x, base in zip(position, bases, strict=True):
@@ -75,7 +75,7 @@ def mixed(position: Sequence[float], rows: Sequence[Sequence[float]]) -> list[fl
 def time(
     t: float, dim: int, *, base: float, shift: float, scale: float, cosine_first: bool
 ) -> list[float]:
-    """The embedding of a time: exponents j / (n - shift), a factor on the angle, odd widths padded."""
+    """Exponents j / (n - shift), a factor on the angle, a zero after an odd width."""
     n = dim // 2
     with mp.workdps(WORK):
         angles = [mpf(t) * scale * mpf(base) ** (-mpf(j) / (n - mpf(shift))) for j in range(n)]

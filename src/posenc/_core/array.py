@@ -289,7 +289,7 @@ def reals(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
     except (ValueError, TypeError, OverflowError) as error:
         raise ArgumentError(explain(who, "an array of numbers", f"{error}")) from None
     name = dtype_name(array.dtype)
-    if name.startswith(("int", "uint", "object")) or not own and array.size == 0:
+    if name.startswith(("int", "uint", "object")) or (not own and array.size == 0):
         return integers(value, xp=xp, device=device, who=who)
     if name not in ("float32", "float64"):
         todo = "Form positions in float32 or as integers: half precision merges neighbours."

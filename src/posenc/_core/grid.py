@@ -288,8 +288,8 @@ def descending(
 ) -> Array:
     """Signed offsets first, first - 1, …, last: the rows of tables for relative attention.
 
-    A layer that looks at keys from `first` tokens back to `-last` tokens ahead reads a table of these
-    rows: L-1 down to -(L-1) for both directions, keys-1 down to 0 for the past alone.
+    A layer that looks at keys from `first` tokens back to `-last` tokens ahead reads a table of
+    these rows: L-1 down to -(L-1) for both directions, keys-1 down to 0 for the past alone.
 
     Parameters
     ----------

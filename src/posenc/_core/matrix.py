@@ -87,7 +87,7 @@ class PhaseMatrix(NamedTuple):
             with np.errstate(over="ignore"):
                 made["origin"] = made["step"].sum(axis=0) * np.array([start])
         if self.coordinates == "real":
-            made |= real.constants(np.where(onehot, frequencies, Decimal(0)))
+            made |= real.constants(np.where(onehot, np.array(frequencies, dtype=object), 0))
         return made
 
     def cos_sin(

@@ -2,8 +2,8 @@
 
     phase[p, j] = sum over axes a of  position[p, a] * frequency[a, j]
 
-with no entry that must be zero. The matrix is data: written out, or drawn from a seed by a rule that
-is the same on every machine.
+with no entry that must be zero. The matrix is data: written out, or drawn from a seed by a rule
+that is the same on every machine.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class Gaussian(Value):
 
     Tancik et al. (2020, arXiv:2006.10739). The numbers follow from the seed alone, on every machine
     and in every version: the upper 53 bits of each word of the generator Philox-4x64-10, whose key
-    is the seed, taken as a uniform number in (0, 1), through the inverse of the normal distribution,
-    rounded to float32, row by row. They are not those that other code draws from the same seed; a
-    trained matrix is data, for `FrequencyMatrix`.
+    is the seed, taken as a uniform number in (0, 1), through the inverse of the normal
+    distribution, rounded to float32, row by row. They are not those that other code draws from the
+    same seed; a trained matrix is data, for `FrequencyMatrix`.
 
     Parameters
     ----------

@@ -95,12 +95,14 @@ def steps(frequencies: Iterable[Decimal]) -> np.ndarray:
     numpy.ndarray
         int64, one for each frequency.
     """
-    return np.array([(s + 2**63) % 2**64 - 2**63 for s in _turns_per_position(frequencies)], np.int64)
+    wrapped = [(s + 2**63) % 2**64 - 2**63 for s in _turns_per_position(frequencies)]
+    return np.array(wrapped, dtype=np.int64)
 
 
 def whole_turns(frequencies: Iterable[Decimal]) -> np.ndarray:
     """What `steps` drops: the whole turns per position, int64, for positions between integers."""
-    return np.array([(s + 2**63) >> 64 for s in _turns_per_position(frequencies)], np.int64)
+    whole = [(s + 2**63) >> 64 for s in _turns_per_position(frequencies)]
+    return np.array(whole, dtype=np.int64)
 
 
 def _turns_per_position(frequencies: Iterable[Decimal]) -> list[int]:

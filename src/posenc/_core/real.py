@@ -29,7 +29,18 @@ from typing import Any
 import numpy as np
 
 from posenc._core.array import device_of, has_int64, is_jax, is_torch, limits
-from posenc._core.phase import Array, Halves, add, evaluate, multiply, whole_turns
+from posenc._core.phase import (
+    MASK,
+    Array,
+    Halves,
+    Words,
+    add,
+    evaluate,
+    joined,
+    multiply,
+    whole_turns,
+)
+from posenc._core.phase import words as split
 
 __all__ = ["constants", "cos_sin", "differentiable", "turns"]
 
@@ -43,10 +54,10 @@ def constants(frequencies: np.ndarray) -> dict[str, np.ndarray]:
 
 def cos_sin(
     positions: Array,
-    step: Array | Halves,
-    whole: Array | Halves | None,
+    step: Array | Halves | Words,
+    whole: Array | Halves | Words | None,
     slope: Array,
-    origin: Array | Halves | None = None,
+    origin: Array | Halves | Words | None = None,
     *,
     dtype: Any,
     xp: Any,
@@ -57,13 +68,13 @@ def cos_sin(
     ----------
     positions : array of float32 or float64
         (..., axes). What is not finite, or beyond the integers of the library, gives NaN.
-    step : array of int64, or Halves
+    step : array of int64, Halves, or Words
         (axes, pairs), turns per position as bit patterns.
-    whole : array of int64, or Halves, or None
+    whole : array of int64, Halves, Words, or None
         (axes, pairs), whole turns per position; None where all are 0.
     slope : array of float32
         (axes, pairs), radians per position; only derivatives use it.
-    origin : array of int64, or Halves, optional
+    origin : array of int64, Halves, or Words, optional
         (pairs,), the phase of position 0.
     dtype : dtype
         `xp.float32` or `xp.float64`.
@@ -75,34 +86,31 @@ def cos_sin(
     tuple of arrays
         cos, sin: (..., pairs) in `dtype`.
     """
+    within = xp.abs(positions) < float(limits(xp)[1] + 1)
 
     def exact(x: Array) -> tuple[Array, Array]:
-        turn = turns(x, step, whole, xp=xp)
-        turn = turn if origin is None else add(turn, origin) if has_halves(turn) else turn + origin
+        turn = turns(xp.where(within, x, xp.zeros_like(x)), step, whole, origin, xp=xp)
         cos, sin = evaluate(turn, dtype=dtype, xp=xp)
-        wrong = _wrong(x, dtype, xp)
+        wrong = _wrong(within, dtype, xp)
         return cos + wrong, sin + wrong
 
     return differentiable(exact, positions, slope, dtype=dtype, xp=xp)
 
 
-def has_halves(turn: Array | Halves) -> bool:
-    """Whether phases are held as two words."""
-    return isinstance(turn, Halves)
-
-
-def _wrong(positions: Array, dtype: Any, xp: Any) -> Array:
+def _wrong(within: Array, dtype: Any, xp: Any) -> Array:
     """NaN for a row with a coordinate that no integer can hold, else 0: (..., 1)."""
-    limit = float(limits(xp)[1] + 1)
-    zero = xp.zeros(positions.shape[:-1], dtype=dtype, device=device_of(positions))
-    for a in range(positions.shape[-1]):
-        within = xp.abs(positions[..., a]) < limit
-        zero = xp.where(within, zero, xp.full_like(zero, math.nan))
-    return zero[..., None]
+    zero = xp.zeros(within.shape[:-1], dtype=dtype, device=device_of(within))
+    every = xp.all(within, axis=-1)
+    return xp.where(every, zero, xp.full_like(zero, math.nan))[..., None]
 
 
 def turns(
-    positions: Array, step: Array | Halves, whole: Array | Halves | None, *, xp: Any
+    positions: Array,
+    step: Array | Halves | Words,
+    whole: Array | Halves | Words | None,
+    origin: Any = None,
+    *,
+    xp: Any,
 ) -> Array | Halves:
     """The phases of real positions, summed over axes, modulo one turn: (..., pairs)."""
     total: Any = None
@@ -110,22 +118,32 @@ def turns(
         part = _of_axis(positions[..., a, None], _row(step, a), _row(whole, a), xp)
         if total is None:
             total = part
+        elif isinstance(part, Halves):
+            total = add(total, part)
+        elif isinstance(part, Words):
+            total = Words(total.high + part.high, total.low + part.low)
         else:
-            total = add(total, part) if isinstance(part, Halves) else total + part
-    return total
+            total = total + part
+    if isinstance(total, Words):
+        return joined(total.high, total.low, origin)
+    if origin is None:
+        return total
+    return add(total, origin) if isinstance(total, Halves) else total + origin
 
 
 def _row(words: Any, a: int) -> Any:
-    if words is None:
-        return None
-    return Halves(words.high[a, :], words.low[a, :]) if isinstance(words, Halves) else words[a, :]
+    if isinstance(words, (Halves, Words)):
+        return type(words)(words.high[a, :], words.low[a, :])
+    return None if words is None else words[a, :]
 
 
-def _of_axis(x: Array, step: Any, whole: Any, xp: Any) -> Array | Halves:
+def _of_axis(x: Array, step: Any, whole: Any, xp: Any) -> Any:
     n, high, low = _fixed_point(x, xp)
     if isinstance(step, Halves):
-        return _of_words(n, high, low, step, whole)
-    upper, lower = step >> 32, step & 0xFFFFFFFF
+        return _of_halves(n, high, low, step, whole)
+    if isinstance(step, Words):
+        return _without_overflow(n, high, low, step, whole)
+    upper, lower = step >> 32, step & MASK
     turn = n * step + high * upper + (high * lower >> 32) + (low * upper >> 31)
     return turn if whole is None else turn + high * whole * 2**32 + low * whole * 2
 
@@ -144,7 +162,26 @@ def _fixed_point(x: Array, xp: Any) -> tuple[Array, Array, Array]:
     return xp.astype(nearest, integer), xp.astype(high, integer), xp.astype(low, integer)
 
 
-def _of_words(n: Array, high: Array, low: Array, step: Halves, whole: Halves | None) -> Halves:
+def _without_overflow(n: Array, high: Array, low: Array, step: Words, whole: Words | None) -> Words:
+    """The same sum where overflow is undefined, in two parts that `joined` puts together.
+
+    Every factor is a signed 32-bit word, so that no product exceeds 2**62 in size. `high` can be
+    2**31 for a float64 just below 1/2, which changes nothing.
+    """
+    p = split(n)
+    product = p.low * step.low
+    upper = (product >> 32) + (p.low * step.high & MASK) + (p.high * step.low & MASK)
+    lower = product & MASK
+    fraction = high * step.high + (high * step.low >> 32) + (low * step.high >> 31)
+    upper, lower = upper + (fraction >> 32), lower + (fraction & MASK)
+    if whole is None:
+        return Words(upper, lower)
+    rest = low * whole.low * 2
+    upper = upper + (high * whole.low & MASK) + (low * whole.high * 2 & MASK)
+    return Words(upper + (rest >> 32), lower + (rest & MASK))
+
+
+def _of_halves(n: Array, high: Array, low: Array, step: Halves, whole: Halves | None) -> Halves:
     """The same sum from 32-bit words, every product as in `phase.multiply`."""
     turn = multiply(n, step.high, step.low)
     turn = add(turn, _signed_product(high, step.high))
@@ -170,7 +207,7 @@ def _doubled(words: Halves) -> Halves:
     return add(words, words)
 
 
-# --- derivatives ------------------------------------------------------------------------------------
+# --- derivatives ----------------------------------------------------------------------------------
 
 
 def differentiable(

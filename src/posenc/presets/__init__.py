@@ -45,7 +45,7 @@ class Preset(NamedTuple):
     sources: tuple[Mapping[str, str], ...]
     recognise: Mapping[str, tuple[str, ...]]
     note: str
-    positions: Mapping[str, Any] = {}  # noqa: RUF012 - never written to
+    positions: Mapping[str, Any] = {}
 
     def place(self, *given: Any, **more: Any) -> Any:
         """The positions of the family, by the builder that its row names.

@@ -62,9 +62,9 @@ class Fourier(TableSpec):
 
     Notes
     -----
-    With exact phases, float32 rows are right to 1.5e-7 + 6e-20 * f for positions as they are given,
-    whatever the frequency; the classic arithmetic loses 6e-8 * f * |x|. A float32 position is itself
-    known to 6e-8 * |x|: where that matters, give float64 or integers.
+    With exact phases, float32 rows are right to 1.5e-7 + 6e-20 * f for positions as they are
+    given, whatever the frequency; the classic arithmetic loses 6e-8 * f * |x|. A float32 position
+    is itself known to 6e-8 * |x|: where that matters, give float64 or integers.
 
     Gradients with respect to positions are right to all orders, in torch and JAX.
 
@@ -96,9 +96,9 @@ class Fourier(TableSpec):
     bibtex = """@inproceedings{tancik2020fourier,
   title     = {Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional
                Domains},
-  author    = {Tancik, Matthew and Srinivasan, Pratul P. and Mildenhall, Ben and Fridovich-Keil, Sara
-               and Raghavan, Nithin and Singhal, Utkarsh and Ramamoorthi, Ravi and Barron, Jonathan T.
-               and Ng, Ren},
+  author    = {Tancik, Matthew and Srinivasan, Pratul P. and Mildenhall, Ben and
+               Fridovich-Keil, Sara and Raghavan, Nithin and Singhal, Utkarsh and
+               Ramamoorthi, Ravi and Barron, Jonathan T. and Ng, Ren},
   booktitle = {Advances in Neural Information Processing Systems},
   volume    = {33},
   year      = {2020},
@@ -135,7 +135,7 @@ class Fourier(TableSpec):
         bases = self.base if isinstance(self.base, tuple) else (self.base,)
         if any(base <= 0 for base in bases):
             raise SpecError(explain("Fourier: base", "positive numbers", self.base))
-        if arrangement.rule == "axial" or (arrangement.rule == "axial_cyclic"):
+        if arrangement.rule in ("axial", "axial_cyclic"):
             shares = arrangement.shares(self.pairs)
             if self.blocks == "band" and len(set(shares)) > 1:
                 raise SpecError(explain("Fourier: arrangement", "as many bands per axis", shares))
