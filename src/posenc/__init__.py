@@ -21,16 +21,20 @@ if TYPE_CHECKING:
     )
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
+    from posenc._core.mixing import FrequencyMatrix, Gaussian
     from posenc._core.parameters import Init
     from posenc.encodings.table.concatenated import Concatenated
+    from posenc.encodings.table.fourier import Fourier
     from posenc.encodings.table.learned import Learned
     from posenc.encodings.table.lookup import Lookup
     from posenc.encodings.table.sinusoidal import Sinusoidal
+    from posenc.encodings.table.timestep import Timestep
     from posenc.functional import (
         add,
         extend,
         frequencies,
         init,
+        reorder,
         resize,
         resolution,
         shift,
@@ -59,13 +63,17 @@ _HOMES = {
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
     "posenc.encodings.table.lookup": ("Lookup",),
+    "posenc._core.mixing": ("FrequencyMatrix", "Gaussian"),
+    "posenc.encodings.table.fourier": ("Fourier",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
+    "posenc.encodings.table.timestep": ("Timestep",),
     "posenc.functional": (
         "add",
         "extend",
         "frequencies",
         "init",
         "resize",
+        "reorder",
         "resolution",
         "shift",
         "similarity",
@@ -85,6 +93,9 @@ __all__ = [
     "DTypeError",
     "DataError",
     "DependencyError",
+    "Fourier",
+    "FrequencyMatrix",
+    "Gaussian",
     "Init",
     "Ladder",
     "Learned",
@@ -94,6 +105,7 @@ __all__ = [
     "PositionError",
     "Sinusoidal",
     "SpecError",
+    "Timestep",
     "add",
     "extend",
     "frequencies",
@@ -102,6 +114,7 @@ __all__ = [
     "positions",
     "preset",
     "presets",
+    "reorder",
     "resize",
     "resolution",
     "shift",

@@ -1,4 +1,7 @@
-"""Positions of tokens: counted, offset, left-padded, packed. Integers, always.
+"""Positions of tokens: counted, offset, left-padded, packed, on grids, of boxes.
+
+Whatever counts is an integer. Only what is divided (normalised grids, boxes) is real, for the specs
+that take real positions.
 
 Each builder is a pure function of its arguments, on NumPy, torch, JAX and array-api-strict.
 """
@@ -21,8 +24,18 @@ from posenc._core.array import (
     namespace,
 )
 from posenc._core.errors import ArgumentError, PositionError, explain
+from posenc._core.grid import boxes, descending, from_grid_mask, grid
 
-__all__ = ["arange", "from_mask", "offset", "packed"]
+__all__ = [
+    "arange",
+    "boxes",
+    "descending",
+    "from_grid_mask",
+    "from_mask",
+    "grid",
+    "offset",
+    "packed",
+]
 
 Array = Any
 

@@ -16,10 +16,14 @@ SPECS: dict[str, str] = {
     "Sinusoidal": "posenc.encodings.table.sinusoidal",
     "Learned": "posenc.encodings.table.learned",
     "Concatenated": "posenc.encodings.table.concatenated",
+    "Fourier": "posenc.encodings.table.fourier",
+    "Timestep": "posenc.encodings.table.timestep",
 }
 
 VALUES: dict[str, str] = {
     "Arrangement": "posenc._core.ladder",
+    "FrequencyMatrix": "posenc._core.mixing",
+    "Gaussian": "posenc._core.mixing",
     "Init": "posenc._core.parameters",
     "Ladder": "posenc._core.ladder",
     "Lookup": "posenc.encodings.table.lookup",

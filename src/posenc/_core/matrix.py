@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from posenc._core import real
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.phase import Array, classic, cos_sin, steps
 
@@ -22,12 +23,25 @@ __all__ = ["PhaseMatrix"]
 class PhaseMatrix(NamedTuple):
     """Which frequencies turn which pairs, and with which arithmetic."""
 
-    base: float
-    ladder: Ladder
+    base: float | tuple[float, ...]  # one for all axes, or one for each
+    ladder: Ladder | tuple[Ladder, ...]  # likewise
     arrangement: Arrangement
     pairs: int
     width: int  # channels served: 2 * pairs, or one less where the last sine stands alone
     phase: Literal["exact", "float32"]
+    coordinates: Literal["integer", "real"] = "integer"
+
+    @property
+    def ladders(self) -> tuple[tuple[Ladder, float], ...]:
+        """The ladder and the base of each axis."""
+        axes = len(self.arrangement.axes)
+        ladders = self.ladder if isinstance(self.ladder, tuple) else (self.ladder,) * axes
+        bases = self.base if isinstance(self.base, tuple) else (self.base,) * axes
+        return tuple(zip(ladders, bases, strict=True))
+
+    @property
+    def _two_exponents(self) -> bool:
+        return any(ladder.cos_shift for ladder, _ in self.ladders)
 
     def _of_rungs(self, ladders: list[Any], zero: Any) -> list[Any]:
         """Pick for each pair its entry among those of the rungs."""
@@ -43,15 +57,15 @@ class PhaseMatrix(NamedTuple):
     def frequencies(self, *, cosine: bool = False) -> tuple[Decimal, ...]:
         """Radians per position of each pair, to about 45 digits."""
         ladders = [
-            self.ladder.rungs(self.base, count=n, width=w, cosine=cosine) if n else ()
-            for n, w in self._sizes()
+            ladder.rungs(base, count=n, width=w, cosine=cosine) if n else ()
+            for (ladder, base), (n, w) in zip(self.ladders, self._sizes(), strict=True)
         ]
         return tuple(self._of_rungs(ladders, Decimal(0)))
 
     def constants(self) -> dict[str, np.ndarray]:
         """What `cos_sin` needs; the cosines have entries of their own where they differ."""
         made = self._constants(cosine=False)
-        if self.ladder.cos_shift:
+        if self._two_exponents:
             made |= {f"cosine_{k}": v for k, v in self._constants(cosine=True).items()}
         return made
 
@@ -61,24 +75,27 @@ class PhaseMatrix(NamedTuple):
         onehot = axis == np.arange(axes)[:, None]
         if self.phase == "float32":
             ladders = [
-                self.ladder.float32_terms(self.base, count=n, width=w, cosine=cosine)
-                for n, w in self._sizes()
+                ladder.float32_terms(base, count=n, width=w, cosine=cosine)
+                for (ladder, base), (n, w) in zip(self.ladders, self._sizes(), strict=True)
             ]
             turning = np.array(self._of_rungs([np.ones(n) for n, _ in self._sizes()], 0.0))
             terms = np.array(self._of_rungs(ladders, 0.0), dtype=np.float32)
             return {"terms": terms, "mask": (onehot * turning).astype(np.float32)}
-        step = np.where(onehot, steps(self.frequencies(cosine=cosine)), 0)
-        if not start:
-            return {"step": step}
-        with np.errstate(over="ignore"):
-            return {"step": step, "origin": step.sum(axis=0) * np.array([start])}
+        frequencies = self.frequencies(cosine=cosine)
+        made = {"step": np.where(onehot, steps(frequencies), 0)}
+        if start:
+            with np.errstate(over="ignore"):
+                made["origin"] = made["step"].sum(axis=0) * np.array([start])
+        if self.coordinates == "real":
+            made |= real.constants(np.where(onehot, np.array(frequencies, dtype=object), 0))
+        return made
 
     def cos_sin(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines: positions (..., axes) -> two arrays (..., pairs) in `dtype`."""
         cos, sin = self._cos_sin(positions, constants, "", dtype, xp)
-        if self.ladder.cos_shift:
+        if self._two_exponents:
             cos, _ = self._cos_sin(positions, constants, "cosine_", dtype, xp)
         return cos, sin
 
@@ -87,9 +104,20 @@ class PhaseMatrix(NamedTuple):
     ) -> tuple[Array, Array]:
         if self.phase == "exact":
             step, origin = constants[f"{prefix}step"], constants.get(f"{prefix}origin")
-            return cos_sin(positions, step, origin, dtype=dtype, xp=xp)
-        # The functions run in the caller's library, as its bits are the ones to repeat.
-        values = self.ladder.float32_values(constants[f"{prefix}terms"], self.base, xp=xp)
+            if xp.isdtype(positions.dtype, "integral"):
+                return cos_sin(positions, step, origin, dtype=dtype, xp=xp)
+            whole, slope = constants.get(f"{prefix}whole"), constants[f"{prefix}slope"]
+            return real.cos_sin(positions, step, whole, slope, origin, dtype=dtype, xp=xp)
         moved = positions + self.arrangement.start if self.arrangement.start else positions
-        cos, sin = classic(moved, values * constants[f"{prefix}mask"], xp=xp)
+        frequencies = self._float32(constants[f"{prefix}terms"], constants[f"{prefix}mask"], xp)
+        cos, sin = classic(moved, frequencies, xp=xp)
         return xp.astype(cos, dtype), xp.astype(sin, dtype)
+
+    def _float32(self, terms: Array, mask: Array, xp: Any) -> Array:
+        """The frequencies (axes, pairs) in float32."""
+        # The functions run in the caller's library, as its bits are the ones to repeat.
+        if isinstance(self.ladder, Ladder) and not isinstance(self.base, tuple):
+            return self.ladder.float32_values(terms, self.base, xp=xp) * mask
+        values = [ladder.float32_values(terms, base, xp=xp) for ladder, base in self.ladders]
+        # A term of one ladder may overflow in the rule of another, which does not use it.
+        return xp.where(mask != 0, xp.stack(values), xp.zeros_like(mask))

@@ -11,6 +11,7 @@ from posenc.functional._frequencies import (
     wavelengths,
 )
 from posenc.functional._parameters import init
+from posenc.functional._reorder import reorder
 from posenc.functional._resize import extend, resize
 from posenc.functional._table import add, table
 
@@ -19,6 +20,7 @@ __all__ = [
     "extend",
     "frequencies",
     "init",
+    "reorder",
     "resize",
     "resolution",
     "shift",

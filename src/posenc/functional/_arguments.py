@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posenc import positions as _positions
-from posenc._core.array import integers
+from posenc._core.array import integers, reals
 from posenc._core.errors import ArgumentError, explain
 from posenc._core.spec import Spec
 
@@ -22,6 +22,7 @@ def token_positions(
     offset: Any,
     *,
     axes: int,
+    coordinates: str = "integer",
     seq_dim: int,
     xp: Any,
     device: Any,
@@ -47,7 +48,8 @@ def token_positions(
             raise ArgumentError(explain(f"{who}: positions", f"{axes} axes", None, todo))
         where = _positions.offset(seq, 0 if offset is None else offset, xp=xp, device=device)
     else:
-        where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
+        read = reals if coordinates == "real" else integers
+        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
     got = tuple(where.shape)
     if axes > 1:
         if not got or got[-1] != axes:

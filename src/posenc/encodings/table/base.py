@@ -18,6 +18,7 @@ class TableSpec(Spec, ABC):
     """An encoding that is a row of numbers for each position."""
 
     kind: ClassVar[Literal["table"]] = "table"
+    coordinates: ClassVar[Literal["integer", "real"]] = "integer"
     dim: int
 
     @property
