@@ -175,8 +175,6 @@ def add(
     if len(shape) < 2 or shape[-1] != spec.dim:
         expected = f"shape (..., seq, {spec.dim})"
         raise ArgumentError(explain(f"{who}: x", expected, f"shape {shape}"))
-    if positions is None and (offset is None or isinstance(offset, int)) and not is_compiling():
-        spec.check_count(offset or 0, shape[seq_dim])
     where = token_positions(
         shape,
         positions,
@@ -188,6 +186,8 @@ def add(
         device=device,
         who=who,
     )
+    if positions is None and (offset is None or isinstance(offset, int)) and not is_compiling():
+        spec.check_count(offset or 0, shape[seq_dim])
     inner = compute_dtype(dtype, xp)
     values = parameters(spec, params, xp=xp, device=device, who=who)
     rows = _rows(spec, where, values, inner, xp)
