@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posenc import positions, presets
+    from posenc import positions, presets, scaling
     from posenc._core.errors import (
         ArgumentError,
         DataError,
@@ -22,14 +22,25 @@ if TYPE_CHECKING:
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
     from posenc._core.mixing import FrequencyMatrix, Gaussian
+    from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
+    from posenc.encodings.rotary.mixed import MixedRoPE
+    from posenc.encodings.rotary.pairing import Pairing
+    from posenc.encodings.rotary.rope import RoPE
+    from posenc.encodings.rotary.xpos import XPos
     from posenc.encodings.table.fourier import Fourier
     from posenc.encodings.table.sinusoidal import Sinusoidal
     from posenc.encodings.table.timestep import Timestep
     from posenc.functional import (
         add,
+        apply_rotary,
+        cos_sin,
         frequencies,
+        logit_scale,
+        relative_score,
         reorder,
+        rerotate,
         resolution,
+        rotate,
         shift,
         similarity,
         table,
@@ -54,13 +65,24 @@ _HOMES = {
     "posenc._core.magnitude": ("Magnitude",),
     "posenc._core.mixing": ("FrequencyMatrix", "Gaussian"),
     "posenc.encodings.table.fourier": ("Fourier",),
+    "posenc.encodings.rotary.magnitude": ("RotaryMagnitude", "Temperature"),
+    "posenc.encodings.rotary.mixed": ("MixedRoPE",),
+    "posenc.encodings.rotary.pairing": ("Pairing",),
+    "posenc.encodings.rotary.rope": ("RoPE",),
+    "posenc.encodings.rotary.xpos": ("XPos",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
     "posenc.encodings.table.timestep": ("Timestep",),
     "posenc.functional": (
         "add",
+        "apply_rotary",
+        "cos_sin",
         "frequencies",
         "reorder",
+        "logit_scale",
+        "relative_score",
+        "rerotate",
         "resolution",
+        "rotate",
         "shift",
         "similarity",
         "table",
@@ -71,6 +93,8 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _HOME |= {name: f"posenc.{name}" for name in ("positions", "presets")}
+_HOME["positions"] = "posenc.positions"
+_HOME["scaling"] = "posenc.scaling"
 
 __all__ = [
     "ArgumentError",
@@ -83,19 +107,32 @@ __all__ = [
     "Gaussian",
     "Ladder",
     "Magnitude",
+    "MixedRoPE",
+    "Pairing",
     "PosencError",
     "PositionError",
+    "RoPE",
+    "RotaryMagnitude",
     "Sinusoidal",
     "SpecError",
+    "Temperature",
     "Timestep",
+    "XPos",
     "add",
+    "apply_rotary",
+    "cos_sin",
     "frequencies",
     "from_json",
+    "logit_scale",
     "positions",
     "preset",
     "presets",
+    "relative_score",
     "reorder",
+    "rerotate",
     "resolution",
+    "rotate",
+    "scaling",
     "shift",
     "similarity",
     "table",

@@ -14,8 +14,11 @@ __all__ = ["SPECS", "VALUES", "from_json", "lookup", "specs", "to_json"]
 
 SPECS: dict[str, str] = {
     "Fourier": "posenc.encodings.table.fourier",
+    "MixedRoPE": "posenc.encodings.rotary.mixed",
+    "RoPE": "posenc.encodings.rotary.rope",
     "Sinusoidal": "posenc.encodings.table.sinusoidal",
     "Timestep": "posenc.encodings.table.timestep",
+    "XPos": "posenc.encodings.rotary.xpos",
 }
 
 VALUES: dict[str, str] = {
@@ -24,6 +27,18 @@ VALUES: dict[str, str] = {
     "Gaussian": "posenc._core.mixing",
     "Ladder": "posenc._core.ladder",
     "Magnitude": "posenc._core.magnitude",
+    "Pairing": "posenc.encodings.rotary.pairing",
+    "RotaryMagnitude": "posenc.encodings.rotary.magnitude",
+    "Temperature": "posenc.encodings.rotary.magnitude",
+    "DynamicNTK": "posenc.scaling.dynamic_ntk",
+    "Linear": "posenc.scaling.linear",
+    "Llama3": "posenc.scaling.llama3",
+    "LongRoPE": "posenc.scaling.longrope",
+    "MixedNTK": "posenc.scaling.mixed_ntk",
+    "Multipliers": "posenc.scaling.multipliers",
+    "NTK": "posenc.scaling.ntk",
+    "Proportional": "posenc.scaling.proportional",
+    "YaRN": "posenc.scaling.yarn",
 }
 
 

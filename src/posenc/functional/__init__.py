@@ -11,13 +11,27 @@ from posenc.functional._frequencies import (
     wavelengths,
 )
 from posenc.functional._reorder import reorder
+from posenc.functional._rotary import (
+    apply_rotary,
+    cos_sin,
+    logit_scale,
+    relative_score,
+    rerotate,
+    rotate,
+)
 from posenc.functional._table import add, table
 
 __all__ = [
     "add",
+    "apply_rotary",
+    "cos_sin",
     "frequencies",
+    "logit_scale",
+    "relative_score",
     "reorder",
+    "rerotate",
     "resolution",
+    "rotate",
     "shift",
     "similarity",
     "table",
