@@ -7,6 +7,7 @@ A scaling is arithmetic on a handful of numbers. It is written once, against `Nu
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
@@ -91,6 +92,7 @@ class Float32Rungs(NamedTuple):
     base: float
     width: int
     axis: int
+    leading: Callable[[int], Array]  # the first k frequencies of the plain ladder, computed alone
 
 
 class Rescaling(Protocol):

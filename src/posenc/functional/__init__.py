@@ -18,6 +18,7 @@ from posenc.functional._rotary import (
     relative_score,
     rerotate,
     rotate,
+    rotate_together,
 )
 from posenc.functional._table import add, table
 
@@ -32,6 +33,7 @@ __all__ = [
     "rerotate",
     "resolution",
     "rotate",
+    "rotate_together",
     "shift",
     "similarity",
     "table",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from posenc._core.array import (
     dtype_named,
     integers,
     is_array,
+    is_symbolic,
     library,
     namespace,
     reals,
@@ -25,12 +27,21 @@ from posenc._core.array import (
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.inplace import overwrite
 from posenc._core.phase import cos_sin as phase_cos_sin
+from posenc._core.spec import texts_of
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Order, Pairing, turn
 from posenc.functional._arguments import align, name_of, require, token_positions, with_axes
 
-__all__ = ["apply_rotary", "cos_sin", "logit_scale", "relative_score", "rerotate", "rotate"]
+__all__ = [
+    "apply_rotary",
+    "cos_sin",
+    "logit_scale",
+    "relative_score",
+    "rerotate",
+    "rotate",
+    "rotate_together",
+]
 
 Array = Any
 
@@ -102,16 +113,75 @@ def rotate(
     >>> posenc.rotate(rope, q, offset=5)[0, 0, 0].round(4)
     array([ 1.2426,  0.9488, -0.6753,  1.0487], dtype=float32)
     """
+    (turned,) = rotate_together(
+        spec,
+        [(x, role)],
+        positions=positions,
+        offset=offset,
+        cu_seqlens=cu_seqlens,
+        seq_dim=seq_dim,
+        inverse=inverse,
+        length=length,
+        inplace=inplace,
+        params=params,
+    )
+    return turned
+
+
+def rotate_together(
+    spec: RotarySpec,
+    inputs: Sequence[tuple[Array, Any]],
+    *,
+    positions: Any = None,
+    offset: Any = None,
+    cu_seqlens: Any = None,
+    seq_dim: int = -2,
+    inverse: bool = False,
+    length: int | None = None,
+    inplace: bool = False,
+    params: Any = None,
+) -> tuple[Array, ...]:
+    """`rotate` for several arrays at the same positions; cosines and sines are computed once.
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        An encoding of the second kind.
+    inputs : sequence of (array, role)
+        Arrays of one sequence length and any numbers of heads.
+    positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params
+        As for `rotate`.
+
+    Returns
+    -------
+    tuple of arrays
+        The arrays turned, in order.
+    """
     who = f"rotate({name_of(spec)})"
     spec = _at(spec, length, "rotate")
-    xp, dtype, inner = _checked(spec, x, who)
-    where = _token_positions(
-        spec, x, positions, offset, cu_seqlens, seq_dim=seq_dim, xp=xp, who=who
-    )
-    cos, sin = _factors(
-        spec, where, role, params, inner, dtype_name(dtype), xp, who, inverse=inverse, seq_dim=seq_dim
-    )
-    return _turned(x, cos, sin, spec.channels, spec.dim, inverse, inplace, inner, xp, who)
+    if inplace and spec.per_head is not None:
+        todo = "Gradients of learned frequencies need what stood there before."
+        raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
+    turned: list[Array] = []
+    last: Any = None
+    for x, role in inputs:
+        xp, dtype, inner = _checked(spec, x, who)
+        where = _token_positions(
+            spec, x, positions, offset, cu_seqlens, seq_dim=seq_dim, xp=xp, who=who
+        )
+        # Positions that do not vary with the heads are the same for all inputs.
+        kind = (tuple(where.shape), inner, dtype_name(dtype), role if spec.sided else None)
+        if last is None or last[0] != kind:
+            name = dtype_name(dtype)
+            cos, sin = _factors(
+                spec, where, role, params, inner, name, xp, who, inverse=inverse, seq_dim=seq_dim
+            )
+            last = kind, cos, sin
+        _, cos, sin = last
+        turned.append(
+            _turned(x, cos, sin, spec.channels, spec.dim, inverse, inplace, inner, xp, who)
+        )
+    return tuple(turned)
 
 
 def cos_sin(
@@ -177,11 +247,12 @@ def cos_sin(
     else:
         xp = library(np if xp is None else xp)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
-    if isinstance(positions, (int, np.integer)) and not isinstance(positions, bool):
+    counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
+    if counted or is_symbolic(positions):
         if len(spec.axes) > 1:
             want = f"an array of coordinates {spec.axes} in its last axis"
             raise ArgumentError(explain(f"{who}: positions", want, "a number of positions"))
-        where = _positions.offset(int(positions), 0, xp=xp, device=device)
+        where = _positions.offset(positions, 0, xp=xp, device=device)
     else:
         read = reals if spec.coordinates == "real" else integers
         where = read(positions, xp=xp, device=device, who=f"{who}: positions")
@@ -245,7 +316,7 @@ def apply_rotary(
         want = '"half", "interleaved" or a posenc.Pairing'
         raise ArgumentError(explain(f"{who}: pairing", want, repr(pairing)))
     xp = namespace(x, f"{who}: x")
-    dtype = result_dtype(x, xp, who)
+    dtype = result_dtype(x, who)
     inner = compute_dtype(dtype, xp)
     if tuple(cos.shape) != tuple(sin.shape):
         got = f"{tuple(cos.shape)} and {tuple(sin.shape)}"
@@ -474,7 +545,7 @@ def _at(spec: RotarySpec, length: int | None, verb: str) -> RotarySpec:
 def _checked(spec: RotarySpec, x: Array, who: str) -> tuple[Any, Any, Any]:
     """The library of `x`, its dtype, and the dtype to compute in."""
     xp = namespace(x, f"{who}: x")
-    dtype = result_dtype(x, xp, who)
+    dtype = result_dtype(x, who)
     if len(x.shape) < 2 or x.shape[-1] < spec.dim:
         want = f"shape (..., seq, channels) with at least {spec.dim} channels"
         raise ArgumentError(explain(f"{who}: x", want, f"shape {tuple(x.shape)}"))
@@ -585,34 +656,19 @@ def _turned(
 ) -> Array:
     """Turn the rotated part of `x`, pass the rest through, and round once."""
 
-    def linear(y: Array, transposed: bool) -> Array:
-        turned = turn(
-            astype(_part(y, pairing, dim), inner, xp), cos, sin, pairing, transposed=transposed, xp=xp
-        )
-        turned = astype(turned, y.dtype, xp)
+    part = x
+    if x.shape[-1] != dim:
+        part = x[..., :dim] if pairing.part == "leading" else x[..., x.shape[-1] - dim :]
+    turned = turn(astype(part, inner, xp), cos, sin, pairing, transposed=inverse, xp=xp)
+    turned = astype(turned, x.dtype, xp)
+    if inplace:
+        written = overwrite(part, turned, who)
+        return written if x.shape[-1] == dim else x
+    if x.shape[-1] == dim:
         return turned
-
-    def whole(y: Array, transposed: bool) -> Array:
-        turned = linear(y, transposed)
-        if y.shape[-1] == dim:
-            return turned
-        if pairing.part == "leading":
-            return xp.concat([turned, y[..., dim:]], axis=-1)
-        return xp.concat([y[..., : y.shape[-1] - dim], turned], axis=-1)
-
-    if not inplace:
-        return whole(x, inverse)
-    part = _part(x, pairing, dim)
-    written = overwrite(part, lambda y: linear(y, inverse), lambda g: linear(g, not inverse), who)
-    if x.shape[-1] == dim:
-        return written
-    return x
-
-
-def _part(x: Array, pairing: Pairing, dim: int) -> Array:
-    if x.shape[-1] == dim:
-        return x
-    return x[..., :dim] if pairing.part == "leading" else x[..., x.shape[-1] - dim :]
+    if pairing.part == "leading":
+        return xp.concat([turned, x[..., dim:]], axis=-1)
+    return xp.concat([x[..., : x.shape[-1] - dim], turned], axis=-1)
 
 
 def _half_width(full: Array, pairing: Pairing) -> Array:
@@ -634,7 +690,7 @@ class _Difference:
         if any(origin is not None for origin in origins):
             before, after = (np.zeros(old.pairs, np.int64) if o is None else o for o in origins)
             self.arrays["origin"] = after - before
-        self.lists = {key: (a.dtype.name, a.tolist()) for key, a in self.arrays.items()}
+        self.texts = texts_of(self.arrays)
         self.device_arrays: dict[Any, Any] = {}
 
 

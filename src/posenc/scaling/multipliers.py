@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-import numpy as np
-
 from posenc._core.array import device_of
 from posenc._core.errors import SpecError, explain
 from posenc.scaling.base import Array, Float32Rungs, Rungs, Scaling
@@ -72,5 +70,4 @@ def require_count(values: tuple[float, ...], count: int, who: str) -> None:
 
 def beside(values: tuple[float, ...], array: Array, xp: Any) -> Array:
     """float32 values as an array of the library, on the device of `array`."""
-    exact = np.array(values, dtype=np.float32).tolist()
-    return xp.asarray(exact, dtype=xp.float32, device=device_of(array))
+    return xp.asarray(list(values), dtype=xp.float32, device=device_of(array))

@@ -54,5 +54,5 @@ class Proportional(Scaling):
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""
-        still = xp.zeros_like(rungs.frequencies)
-        return xp.where(rungs.index < self.turning(rungs.width), rungs.frequencies, still)
+        kept = self.turning(rungs.width)
+        return xp.concat([rungs.leading(kept), xp.zeros_like(rungs.frequencies[kept:])])

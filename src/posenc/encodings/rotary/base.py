@@ -48,6 +48,11 @@ class RotarySpec(Spec, ABC):
         return None
 
     @property
+    def sided(self) -> bool:
+        """Whether queries and keys have sizes of their own."""
+        return False
+
+    @property
     def needs_length(self) -> bool:
         """Whether frequencies depend on a length that has not been given yet."""
         return False

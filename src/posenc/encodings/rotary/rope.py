@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
@@ -173,7 +172,10 @@ class RoPE(RotarySpec):
         if self.magnitude.attention_factor is not None:
             return self.magnitude.attention_factor
         self._require_length()
-        return math.prod(scaling.attention_factor() for scaling in self.scalings)
+        factor = 1.0
+        for scaling in self.scalings:
+            factor *= scaling.attention_factor()
+        return factor
 
     @property
     def attention_factor(self) -> float:
@@ -185,7 +187,9 @@ class RoPE(RotarySpec):
         """The constant factor on the softmax scale."""
         given = self.magnitude.logit_factor
         if isinstance(given, str):
-            given = math.prod(scaling.logit_factor() for scaling in self.scalings)
+            given = 1.0
+            for scaling in self.scalings:
+                given *= scaling.logit_factor()
         return given * self._factor() ** 2 if self.magnitude.at == "softmax" else given
 
     def _require_length(self) -> None:

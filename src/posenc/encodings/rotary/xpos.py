@@ -18,6 +18,7 @@ from posenc.encodings.rotary.pairing import Order, Pairing
 
 __all__ = ["XPos"]
 
+SINGLE = Arrangement()
 # ln of the largest and of the least normal number.
 RANGE = {
     "float64": (709.78, 708.39),
@@ -118,10 +119,14 @@ class XPos(RotarySpec):
         return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
 
     @property
+    def sided(self) -> bool:
+        """Whether queries and keys have sizes of their own: they grow against each other."""
+        return True
+
+    @property
     def matrix(self) -> PhaseMatrix:
         """The phases of the pairs."""
-        one = Arrangement()
-        return PhaseMatrix(self.base, self.ladder, one, self.pairs, self.dim, self.phase)
+        return PhaseMatrix(self.base, self.ladder, SINGLE, self.pairs, self.dim, self.phase)
 
     @property
     def decays(self) -> np.ndarray:
