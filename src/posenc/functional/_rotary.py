@@ -636,9 +636,9 @@ def _of_heads(spec: RotarySpec, params: Any, seq_dim: int, who: str) -> dict[str
         got = f"shape {tuple(frequencies.shape)}"
         raise ArgumentError(explain(f"{who}: params['frequencies']", f"shape {want}", got))
     if spec.per_head == 1:
-        frequencies = frequencies[0]
+        frequencies = frequencies[0, ...]
     elif seq_dim != -3:
-        frequencies = frequencies[:, None]
+        frequencies = frequencies[:, None, ...]
     return {"frequencies": frequencies}
 
 

@@ -54,14 +54,16 @@ class Temperature(Value):
 
     def factors(self, positions: Array, *, dtype: Any, xp: Any) -> Array:
         """The factor at each position: integers (...) -> (...) in `dtype`."""
-        counted = positions + self.start
+        # Nothing is added to a position, which may be the largest that its integers hold.
         if self.rule == "log_floor":
             # The division stays in integers: float32 would miscount blocks beyond 2**24.
-            blocks = xp.astype(counted // self.length, dtype)
-            return 1.0 + self.strength * xp.log1p(blocks)
-        beyond = counted > self.length
-        safe = xp.where(beyond, counted, xp.full_like(counted, self.length))
-        logarithm = xp.log(xp.astype(safe, dtype)) * (1 / math.log(self.length))
+            blocks = positions // self.length
+            blocks = blocks + (positions - blocks * self.length + self.start) // self.length
+            return 1.0 + self.strength * xp.log1p(xp.astype(blocks, dtype))
+        beyond = positions > self.length - self.start
+        safe = xp.where(beyond, positions, xp.full_like(positions, self.length))
+        counted = xp.astype(safe, dtype) + self.start
+        logarithm = xp.log(counted) * (1 / math.log(self.length))
         return xp.where(beyond, logarithm, xp.ones_like(logarithm))
 
 
