@@ -22,6 +22,7 @@ def multimodal(
     layout: Sequence[int | tuple[Any, int, int]],
     *,
     start: int = 0,
+    after: Literal["largest", "space"] = "largest",
     xp: Any = np,
     device: Any = None,
 ) -> Array:
@@ -31,7 +32,8 @@ def multimodal(
         grid    t = next + time of the frame,  h = next + row,  w = next + column
 
     where `next` is one more than the largest coordinate so far (Wang et al. 2024, arXiv:2409.12191).
-    Text alone counts as with one axis.
+    Text alone counts as with one axis. Some code leaves the times out: `after="space"` continues
+    past the rows and columns of a grid alone, so that a long video overlaps the text behind it.
 
     Parameters
     ----------
@@ -42,6 +44,9 @@ def multimodal(
         so patches that were merged count once.
     start : int
         Coordinate of the first token.
+    after : {"largest", "space"}
+        What the first token behind a grid follows: its largest coordinate, or that of its rows and
+        columns.
     xp : module
         `numpy`, `torch`, `jax.numpy` or another array-API module.
     device : device, optional
@@ -71,6 +76,8 @@ def multimodal(
            [4, 4, 4]])
     """
     who = "positions.multimodal"
+    if after not in ("largest", "space"):
+        raise ArgumentError(explain(f"{who}: after", "'largest' or 'space'", repr(after)))
     coming, pieces = start, []
     for part in layout:
         if isinstance(part, (int, np.integer)) and not isinstance(part, bool) and part >= 0:
@@ -78,7 +85,7 @@ def multimodal(
         else:
             piece = coming + _grid(part, who)
         if len(piece):
-            coming = int(piece.max()) + 1
+            coming = int((piece if after == "largest" else piece[:, 1:]).max()) + 1
         pieces.append(piece)
     whole = np.concatenate([np.zeros((0, 3), dtype=np.int64), *pieces])
     return integers(whole, xp=library(xp), device=device, who=who)
