@@ -38,13 +38,18 @@ SHORT = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 LONG = (1.0, 2.0, 4.0, 8.0, 16.0, 20.0, 28.0, 32.0)
 
 
-def scaled(name: str, scaling: Any, frequencies: list[Any], dim: int = 16, **fields: Any) -> RotaryCase:
+def scaled(
+    name: str, scaling: Any, frequencies: list[Any], dim: int = 16, **fields: Any
+) -> RotaryCase:
     """A case of one axis whose oracle is a list of frequencies."""
     magnitude = fields.pop("oracle_magnitude", 1.0)
     fields.setdefault("pairing", "half")
     spec = RoPE(dim, scaling=scaling, **fields)
     return RotaryCase(
-        name, spec, lambda p: oracle.cos_sin(p, frequencies, None, magnitude), scale=max(1, magnitude)
+        name,
+        spec,
+        lambda p: oracle.cos_sin(p, frequencies, None, magnitude),
+        scale=max(1, magnitude),
     )
 
 
@@ -121,9 +126,7 @@ ROTARY = (
     ),
     scaled(
         "yarn-betas-and-mscales",
-        s.YaRN(
-            16, original_length=8192, beta_fast=24, beta_slow=2, mscale=0.7, mscale_all_dim=1.3
-        ),
+        s.YaRN(16, original_length=8192, beta_fast=24, beta_slow=2, mscale=0.7, mscale_all_dim=1.3),
         oracle.yarn(64, 1e4, 16, 8192, 24, 2),
         dim=64,
         oracle_magnitude=oracle.yarn_magnitude(16, 0.7, 1.3),

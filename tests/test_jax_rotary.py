@@ -43,7 +43,9 @@ NEAR = np.array([[0, 1, 2, -3, 500], [7, 65, 5, 0, -1]], np.int32)
 
 
 def close(got: Any, want: Any, most: float = 1.0) -> None:
-    assert_close(np.asarray(got, np.float64), np.asarray(want, np.float64), 12 * most * ABSOLUTE["float32"])
+    assert_close(
+        np.asarray(got, np.float64), np.asarray(want, np.float64), 12 * most * ABSOLUTE["float32"]
+    )
 
 
 @each_spec
@@ -60,7 +62,9 @@ def test_rotate_is_what_numpy_gives(name: str, how: str) -> None:
 def test_far_positions() -> None:
     far = np.array([2**31 - 1, -(2**31), 0, 2**24 + 1, -5])
     spec = SPECS["plain"]
-    got = jax.jit(partial(posenc.rotate, spec))(jnp.asarray(X), positions=jnp.asarray(far, jnp.int32))
+    got = jax.jit(partial(posenc.rotate, spec))(
+        jnp.asarray(X), positions=jnp.asarray(far, jnp.int32)
+    )
     close(got, posenc.rotate(spec, X.astype(np.float64), positions=far), 2)
     with pytest.raises(posenc.PositionError):
         posenc.rotate(spec, jnp.asarray(X), positions=[2**31, 0, 0, 0, 0])
@@ -105,7 +109,9 @@ def test_learned_frequencies_learn() -> None:
 def test_the_other_verbs() -> None:
     spec, x = SPECS["plain"], jnp.asarray(X)
     cached = jax.jit(partial(posenc.rotate, spec))(x, positions=jnp.asarray(NEAR))
-    moved = jax.jit(partial(posenc.rerotate, spec))(cached, jnp.asarray(NEAR), jnp.asarray(NEAR) + 9)
+    moved = jax.jit(partial(posenc.rerotate, spec))(
+        cached, jnp.asarray(NEAR), jnp.asarray(NEAR) + 9
+    )
     close(moved, posenc.rotate(spec, X.astype(np.float64), positions=NEAR + 9), 4)
     cos, sin = jax.jit(partial(posenc.cos_sin, spec))(jnp.asarray(NEAR))
     close(posenc.apply_rotary(x, cos, sin, pairing="half"), cached, 2)

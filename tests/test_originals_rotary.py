@@ -62,7 +62,7 @@ def assert_pairs(spec: RoPE, where: Any, cos: Any, sin: Any, tolerance: float = 
     assert_close(got[1].numpy(), sin.numpy(), tolerance, "sin")
 
 
-# --- scalings ------------------------------------------------------------------------------------------
+# --- scalings -------------------------------------------------------------------------------------
 
 WIDTHS = (16, 64, 80, 96, 128)
 BASES = (10_000.0, 150_000.0, 500_000.0, 1e6)
@@ -175,7 +175,7 @@ def test_bits_of_llama_at_all_positions() -> None:
         assert torch.equal(ours[1], half_of(sin))
 
 
-# --- pairings -------------------------------------------------------------------------------------------
+# --- pairings -------------------------------------------------------------------------------------
 
 PAIRINGS = {
     "llama": ("apply_rotary_pos_emb", Pairing("half"), "half"),
@@ -279,7 +279,7 @@ def test_temperatures_of_llama4_and_ministral() -> None:
     assert_close(posenc.logit_scale(rule, where).numpy(), theirs.numpy(), 2e-7)
 
 
-# --- several axes ----------------------------------------------------------------------------------------
+# --- several axes ---------------------------------------------------------------------------------
 
 THW = ("t", "h", "w")
 VOLUME = torch.randint(0, 18, (2, 18, 3), generator=GENERATOR)
@@ -331,7 +331,10 @@ def test_axes_of_llama4_vision() -> None:
     """Coordinates start at one, x before y, and the class token stands last and does not turn."""
     model = transformers("llama4")
     vision = SimpleNamespace(
-        image_size=15, patch_size=3, hidden_size=128, num_attention_heads=4,
+        image_size=15,
+        patch_size=3,
+        hidden_size=128,
+        num_attention_heads=4,
         rope_parameters={"rope_theta": 10000.0},
     )
     freqs = model.Llama4VisionRotaryEmbedding._compute_freqs_ci(vision)[:, 0]
@@ -405,7 +408,7 @@ def test_multimodal_positions_of_qwen2_vl() -> None:
     assert int(positions.multimodal(layout)[-1, 0]) == 3 + 3 + 2 + 9 + 4 - 1
 
 
-# --- diffusers ---------------------------------------------------------------------------------------------
+# --- diffusers ------------------------------------------------------------------------------------
 
 
 def grid_of(**sizes: int) -> Any:
@@ -464,7 +467,9 @@ def test_axes_of_cogvideox(kind: str) -> None:
     )
     sizes = {"t": 3, "h": 5, "w": 7}
     where = positions.grid(sizes, xp=torch)
-    if kind == "linspace":  # a crop of 10 x 21, of which the grid of 5 x 7 is every second and third
+    if (
+        kind == "linspace"
+    ):  # a crop of 10 x 21, of which the grid of 5 x 7 is every second and third
         where = positions.grid(sizes, normalise="reference", reference=(3, 10, 21), xp=torch)
     assert_pairs(spec, where, half_of(cos, "interleaved"), half_of(sin, "interleaved"))
 
@@ -530,14 +535,16 @@ def test_ascending_frequencies_of_ltx() -> None:
         phase="real",
     )
     where = positions.grid({"t": 3, "h": 5, "w": 7}, normalise="centred", xp=torch)
-    where64 = positions.grid({"t": 3, "h": 5, "w": 7}, normalise="centred", dtype="float64", xp=torch)
+    where64 = positions.grid(
+        {"t": 3, "h": 5, "w": 7}, normalise="centred", dtype="float64", xp=torch
+    )
     for coordinates in (where, where64):
         ours = posenc.rotate(spec, x, positions=coordinates)
         assert_close(ours.numpy(), theirs.numpy(), 4e-3, "rotation")
         assert torch.equal(ours[..., :2], x[..., :2])
 
 
-# --- other packages ---------------------------------------------------------------------------------------
+# --- other packages -------------------------------------------------------------------------------
 
 
 def test_rotary_embedding_torch() -> None:
@@ -564,9 +571,7 @@ def test_timm_of_two_axes() -> None:
     )
     embed = module.get_embed([5, 7])
     sin, cos = embed.chunk(2, dim=-1)
-    spec = RoPE(
-        32, pairing="interleaved", arrangement=Arrangement(rule="axial", axes=("h", "w"))
-    )
+    spec = RoPE(32, pairing="interleaved", arrangement=Arrangement(rule="axial", axes=("h", "w")))
     where = grid_of(h=5, w=7)
     assert_pairs(spec, where, half_of(cos, "interleaved"), half_of(sin, "interleaved"))
 
@@ -594,5 +599,3 @@ def test_deepseek_magnitude_on_the_softmax() -> None:
     )
     assert math.isclose(posenc.logit_scale(spec), helper(40, 1.0) ** 2, rel_tol=1e-15)
     assert spec.attention_factor == 1
-
-

@@ -43,7 +43,11 @@ def test_pain_1_positions_and_frequencies_in_half_precision(dtype: torch.dtype) 
         turned, _ = module(ones, ones, torch.tensor([p]))
         error = np.abs(turned.double().numpy()[0, 0, 0].reshape(2, 8) - exact(p)).max()
         assert error <= {8: 1e-9, 4: 2e-7}.get(dtype.itemsize, 2.0**-9)
-    for a, b in ((256, 257), (2048, 2049), (10**6, 10**6 + 1)):  # merged by half precision elsewhere
+    for a, b in (
+        (256, 257),
+        (2048, 2049),
+        (10**6, 10**6 + 1),
+    ):  # merged by half precision elsewhere
         cos, _ = posenc.cos_sin(ROPE, torch.tensor([a, b]))
         assert not torch.equal(cos[0], cos[1])
 
@@ -146,7 +150,9 @@ def test_pain_12_axes_are_data_and_text_alone_is_rope() -> None:
         arrangement = Arrangement(rule=rule, axes=("t", "h", "w"), sizes=(2, 3, 3))  # type: ignore[arg-type]
         spec = RoPE(16, pairing="half", arrangement=arrangement)
         text = positions.multimodal([6], start=10, xp=torch)
-        assert torch.equal(posenc.rotate(spec, Q, positions=text), posenc.rotate(ROPE, Q, offset=10))
+        assert torch.equal(
+            posenc.rotate(spec, Q, positions=text), posenc.rotate(ROPE, Q, offset=10)
+        )
         image = positions.multimodal([1, (1, 1, 5)], xp=torch)
         assert not torch.equal(posenc.rotate(spec, Q, positions=image), posenc.rotate(ROPE, Q))
     with pytest.raises(posenc.SpecError, match="add up to 9"):
@@ -161,9 +167,13 @@ def test_pain_12_axes_are_data_and_text_alone_is_rope() -> None:
 def test_pain_14_partial_rotation_leaves_the_rest_alone(part: str) -> None:
     spec = RoPE(4, pairing=Pairing("half", part=part))  # type: ignore[arg-type]
     y = posenc.rotate(spec, Q, offset=9)
-    still, turned = (slice(4, 16), slice(0, 4)) if part == "leading" else (slice(0, 12), slice(12, 16))
+    still, turned = (
+        (slice(4, 16), slice(0, 4)) if part == "leading" else (slice(0, 12), slice(12, 16))
+    )
     assert torch.equal(y[..., still], Q[..., still])
-    assert torch.equal(y[..., turned], posenc.rotate(RoPE(4, pairing="half"), Q[..., turned], offset=9))
+    assert torch.equal(
+        y[..., turned], posenc.rotate(RoPE(4, pairing="half"), Q[..., turned], offset=9)
+    )
     with pytest.raises(posenc.ArgumentError, match="at least 4 channels"):
         posenc.rotate(spec, Q[..., :2])
 
@@ -192,7 +202,9 @@ def test_pain_17_there_is_no_table_to_outgrow() -> None:
 def test_pain_20_axes_have_names_and_an_order() -> None:
     """On a grid of 2 x 3, where height and width cannot be exchanged unseen."""
     rows, columns = (
-        RoPE(16, pairing="half", arrangement=Arrangement(rule="axial", axes=("h", "w"), order=order))
+        RoPE(
+            16, pairing="half", arrangement=Arrangement(rule="axial", axes=("h", "w"), order=order)
+        )
         for order in (("h", "w"), ("w", "h"))
     )
     grid = positions.grid({"h": 2, "w": 3}, axes=rows.axes, xp=torch)
@@ -210,9 +222,13 @@ def test_pain_21_no_float64_on_the_device(monkeypatch: pytest.MonkeyPatch) -> No
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Watch(TorchDispatchMode):
-        seen: set[torch.dtype] = set()
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: set[torch.dtype] = set()
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             out = func(*args, **(kwargs or {}))
             flat = out if isinstance(out, (tuple, list)) else [out]
             self.seen |= {x.dtype for x in flat if isinstance(x, torch.Tensor)}
@@ -231,7 +247,9 @@ def test_pain_22_real_arithmetic_only() -> None:
     """No complex number in the source, and none in an exported graph."""
     roots = Path(inspect.getfile(RoPE)).parent, Path(inspect.getfile(posenc)).parent / "functional"
     for file in (f for root in roots for f in root.glob("*.py")):
-        names = {n.attr for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Attribute)}
+        names = {
+            n.attr for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Attribute)
+        }
         assert names.isdisjoint({"view_as_complex", "polar", "complex64", "complex128"}), file
     program = torch.export.export(RotaryEmbedding(RoPE(16, pairing="interleaved")), (Q, Q))
     for node in program.graph.nodes:
@@ -258,7 +276,9 @@ def test_pain_24_cached_keys_move_exactly() -> None:
         cached = posenc.rerotate(ROPE, cached, where, where - 1000)
         where = where - 1000
     assert_close(cached.numpy(), posenc.rotate(ROPE, keys).numpy(), 2e-13)
-    at_once = posenc.rerotate(ROPE, posenc.rotate(ROPE, keys, offset=100_000), where + 100_000, where)
+    at_once = posenc.rerotate(
+        ROPE, posenc.rotate(ROPE, keys, offset=100_000), where + 100_000, where
+    )
     assert_close(at_once.numpy(), posenc.rotate(ROPE, keys).numpy(), 1e-13)
 
 
@@ -267,7 +287,9 @@ def test_pain_25_nothing_stale() -> None:
     specs = [RoPE(16, pairing="half", base=base) for base in (1e4, 5e5)]
     modules = [RotaryEmbedding(spec) for spec in specs]
     fresh = {
-        (i, offset, dtype): posenc.rotate(RoPE(16, pairing="half", base=base), Q.to(dtype), offset=offset)
+        (i, offset, dtype): posenc.rotate(
+            RoPE(16, pairing="half", base=base), Q.to(dtype), offset=offset
+        )
         for i, base in enumerate((1e4, 5e5))
         for offset in (0, 300)
         for dtype in (torch.float32, torch.bfloat16)

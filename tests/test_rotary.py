@@ -6,6 +6,7 @@ see distances alone, and rows that do not see their neighbours, their padding or
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def carried(case: RotaryCase, backend: Backend, dtype: str) -> Any:
     return {k: backend.asarray(v, inner) for k, v in case.params.items()}
 
 
-# --- numbers ----------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------
 
 
 @each_case
@@ -129,7 +130,9 @@ def test_apply_rotary_is_rotate(backend: Backend) -> None:
     assert_close(backend.numpy(got), backend.numpy(want), 0, "half width")
     xp = backend.xp()
     both = xp.concatenate if backend.name == "jax" else xp.concat
-    full = [both([a, a], -1) if backend.name == "torch" else both([a, a], axis=-1) for a in (cos, sin)]
+    full = [
+        both([a, a], -1) if backend.name == "torch" else both([a, a], axis=-1) for a in (cos, sin)
+    ]
     got = posenc.apply_rotary(x, *full, pairing="half", width="full")
     assert_close(backend.numpy(got), backend.numpy(want), 0, "full width")
 
@@ -141,7 +144,7 @@ def test_apply_rotary_reads_full_width_tables_in_either_order() -> None:
     assert_close(got, posenc.rotate(spec, x), 0)
 
 
-# --- laws --------------------------------------------------------------------------------------------
+# --- laws -----------------------------------------------------------------------------------------
 
 SCALINGS: dict[str, Any] = {
     "none": (),
@@ -222,8 +225,7 @@ def test_decoding_gives_what_prefill_gave(name: str) -> None:
     for cuts in (range(1, length), (4, 8, 20), (17,)):
         ends = [0, *cuts, length]
         parts = [
-            posenc.rotate(spec, x[:, :, a:b], offset=a, length=length)
-            for a, b in zip(ends[:-1], ends[1:], strict=True)
+            posenc.rotate(spec, x[:, :, a:b], offset=a, length=length) for a, b in pairwise(ends)
         ]
         assert (np.concatenate(parts, axis=2) == whole).all()
     again = posenc.rotate(spec, x[:, :, 10:14], offset=10, length=length)  # after a rewind
@@ -253,7 +255,7 @@ def test_packed_sequences_are_separate_sequences(lengths: list[int]) -> None:
     ends = np.concatenate([[0], np.cumsum(lengths)])
     packed = posenc.rotate(spec, x, cu_seqlens=ends, seq_dim=-3)
     probe = posenc.table(posenc.Sinusoidal(8), positions.packed(ends))
-    for a, b in zip(ends[:-1], ends[1:], strict=True):
+    for a, b in pairwise(ends):
         assert (packed[a:b] == posenc.rotate(spec, x[a:b], seq_dim=-3)).all()
         assert (probe[a:b] == posenc.table(posenc.Sinusoidal(8), int(b - a))).all()
 
@@ -355,7 +357,7 @@ def test_temperatures(backend: Backend) -> None:
     assert_close(backend.numpy(posenc.logit_scale(logarithm, ids)), np.array(want), 5e-7)
 
 
-# --- xPos ---------------------------------------------------------------------------------------------
+# --- xPos -----------------------------------------------------------------------------------------
 
 
 @given(m=st.integers(-20_000, 20_000), rel=st.integers(-2000, 2000))
@@ -409,7 +411,7 @@ def test_xpos_rerotates_its_decay_too() -> None:
     assert_close(moved, posenc.rotate(spec, k, offset=2, role="key"), 1e-13)
 
 
-# --- real coordinates ----------------------------------------------------------------------------------
+# --- real coordinates -----------------------------------------------------------------------------
 
 
 @each_backend
@@ -426,7 +428,7 @@ def test_real_coordinates(backend: Backend) -> None:
     assert_close(backend.numpy(posenc.cos_sin(spec, whole)[0]), backend.numpy(plain[0]), 0)
 
 
-# --- refusals ------------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 X = np.zeros((2, 3, 5, 16), "float32")
 ROPE = RoPE(16, pairing="half")
@@ -463,7 +465,10 @@ BAD_SPECS: dict[str, tuple[Any, str]] = {
         lambda: s.YaRN(4, original_length=64, beta_fast=1, beta_slow=32),
         "beta_slow < beta_fast",
     ),
-    "original length of zero": (lambda: s.Llama3(4, original_length=0), "original_length.*at least 1"),
+    "original length of zero": (
+        lambda: s.Llama3(4, original_length=0),
+        "original_length.*at least 1",
+    ),
     "yarn on a length too short for its base": (
         lambda: RoPE(16, pairing="half", scaling=s.YaRN(4, original_length=4, rounding="none")),
         "original_length",
@@ -473,7 +478,9 @@ BAD_SPECS: dict[str, tuple[Any, str]] = {
         "as many short as long",
     ),
     "longrope of another width": (
-        lambda: RoPE(16, pairing="half", scaling=s.LongRoPE((1, 2), (1, 2), original_length=64)).at(9),
+        lambda: RoPE(16, pairing="half", scaling=s.LongRoPE((1, 2), (1, 2), original_length=64)).at(
+            9
+        ),
         "8 numbers",
     ),
     "a factor for each of other axes": (

@@ -97,7 +97,7 @@ def counted(function: Callable[..., Any]) -> tuple[Callable[..., Any], CompileCo
     return torch.compile(function, backend=counter, fullgraph=True), counter
 
 
-# --- numbers ---------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -177,7 +177,7 @@ def test_autocast_changes_nothing(dtype: torch.dtype) -> None:
     assert_same(got, reference("plain", q, k, positions=IDS))
 
 
-# --- guarantees ------------------------------------------------------------------------------------------
+# --- guarantees -----------------------------------------------------------------------------------
 
 
 def test_g4_no_state_that_meta_can_lose() -> None:
@@ -206,7 +206,9 @@ def test_g4_learned_rotations_are_reset() -> None:
 @each_spec
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_g5_a_cast_of_the_module_changes_no_phase(name: str, dtype: torch.dtype) -> None:
-    where = torch.tensor([[257, 4097, 32_768, 30_000, 1]] if name == "xpos" else [[257, 4097, 10**6, 2**31 - 1, 1]])
+    where = torch.tensor(
+        [[257, 4097, 32_768, 30_000, 1]] if name == "xpos" else [[257, 4097, 10**6, 2**31 - 1, 1]]
+    )
     for module in (cold(name).to(dtype), nn.Sequential(nn.Linear(2, 2), cold(name)).to(dtype)[1]):
         assert_same(module(Q, K, where), reference(name, positions=where))
 
@@ -266,7 +268,7 @@ def test_g13_packed_is_separate() -> None:
     assert not torch.equal(unreset[2:], turned[2:])
 
 
-# --- training ---------------------------------------------------------------------------------------------
+# --- training -------------------------------------------------------------------------------------
 
 
 @each_spec
@@ -355,7 +357,7 @@ def test_learned_frequencies_learn() -> None:
         RotaryEmbedding(spec, inplace=True)(q.detach(), q.detach(), grid)
 
 
-# --- life of a module -----------------------------------------------------------------------------------------
+# --- life of a module -----------------------------------------------------------------------------
 
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "deepcopy": copy.deepcopy,
@@ -404,7 +406,7 @@ def test_vmap_and_grad() -> None:
     torch.testing.assert_close(slope, turned)
 
 
-# --- compile and export -----------------------------------------------------------------------------------------
+# --- compile and export ---------------------------------------------------------------------------
 
 
 @each_spec
@@ -513,7 +515,7 @@ def test_export(name: str, strict: bool) -> None:
     assert_same(loaded(q, k, positions=where), reference(name, q, k, positions=where))
 
 
-# --- refusals -----------------------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def test_arguments_of_the_module_are_checked_at_once() -> None:

@@ -19,7 +19,7 @@ def ladder(dim: int, base: float = 10000.0, first: float = 1.0) -> list[mpf]:
         return [mpf(first) * mpf(base) ** (-mpf(2 * j) / dim) for j in range(dim // 2)]
 
 
-# --- scalings: each from its own text ----------------------------------------------------------------
+# --- scalings: each from its own text -------------------------------------------------------------
 
 
 def linear(dim: int, base: float, factor: float) -> list[mpf]:
@@ -131,7 +131,7 @@ def mixed_ntk(dim: int, base: float, factor: float, power: float) -> list[mpf]:
         return [f / mp.exp(a * mpf(j + 1) ** mpf(power)) for j, f in enumerate(ladder(dim, base))]
 
 
-# --- axes ------------------------------------------------------------------------------------------------
+# --- axes -----------------------------------------------------------------------------------------
 
 
 def angle(position: int | Sequence[int], frequency: mpf, axis: int = 0) -> mpf:

@@ -392,7 +392,9 @@ def rerotate(
     alike = spec.dim == target.dim and spec.channels == target.channels and spec.axes == target.axes
     if not alike or type(spec) is not type(target):
         todo = "Other pairs cannot be reached by turning."
-        raise SpecError(explain(who, "two specs of one width, pairing and axes", repr(target), todo))
+        raise SpecError(
+            explain(who, "two specs of one width, pairing and axes", repr(target), todo)
+        )
     if spec.channels.output == "half" and spec.channels.order != "half":
         todo = "Rotate the keys from scratch."
         raise SpecError(explain(who, "keys in the order of the weights", "output='half'", todo))
@@ -523,7 +525,7 @@ def logit_scale(
     return constant * temperature.factors(where, dtype=xp.float32, xp=xp)
 
 
-# --- shared -----------------------------------------------------------------------------------------
+# --- shared ---------------------------------------------------------------------------------------
 
 
 def _at(spec: RotarySpec, length: int | None, verb: str) -> RotarySpec:
@@ -532,7 +534,9 @@ def _at(spec: RotarySpec, length: int | None, verb: str) -> RotarySpec:
     if not spec.needs_length:
         return spec
     if length is None:
-        todo = "Pass the length of the sequence, cached tokens included, or fix it: spec.at(length)."
+        todo = (
+            "Pass the length of the sequence, cached tokens included, or fix it: spec.at(length)."
+        )
         want = "`length=`, on which its frequencies depend"
         raise ArgumentError(explain(f"{verb}({name_of(spec)})", want, None, todo))
     if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
@@ -655,7 +659,6 @@ def _turned(
     who: str,
 ) -> Array:
     """Turn the rotated part of `x`, pass the rest through, and round once."""
-
     part = x
     if x.shape[-1] != dim:
         part = x[..., :dim] if pairing.part == "leading" else x[..., x.shape[-1] - dim :]
@@ -703,7 +706,9 @@ def _difference(
     spec: RotarySpec, target: RotarySpec, old: Array, new: Array, inner: Any, xp: Any
 ) -> tuple[Array, Array]:
     """Cosine and sine of the new angle less the old one."""
-    whole = not xp.isdtype(old.dtype, "real floating") and not xp.isdtype(new.dtype, "real floating")
+    whole = not xp.isdtype(old.dtype, "real floating") and not xp.isdtype(
+        new.dtype, "real floating"
+    )
     if whole and "step" in spec.arrays and "step" in target.arrays:
         shape = tuple(max(a, b) for a, b in zip(old.shape, new.shape, strict=True))
         both = xp.concat([xp.broadcast_to(new, shape), xp.broadcast_to(old, shape)], axis=-1)

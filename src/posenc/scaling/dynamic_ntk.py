@@ -6,7 +6,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, final
 
 from posenc._core.errors import SpecError, explain
-from posenc.scaling.base import Number, Numbers, Scaling, require_factor, require_length
+from posenc._core.rungs import Number, Numbers
+from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.ntk import larger_base
 
 __all__ = ["DynamicNTK"]

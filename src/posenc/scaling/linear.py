@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, final
 
-from posenc.scaling.base import Array, Float32Rungs, Rungs, Scaling, require_factor, stretch
+from posenc._core.rungs import Array, Float32Rungs, Rungs
+from posenc.scaling.base import Scaling, require_factor, stretch
 
 __all__ = ["Linear"]
 

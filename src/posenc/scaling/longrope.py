@@ -7,14 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from posenc._core.errors import SpecError, explain
-from posenc.scaling.base import (
-    Array,
-    Float32Rungs,
-    Rungs,
-    Scaling,
-    require_factor,
-    require_length,
-)
+from posenc._core.rungs import Array, Float32Rungs, Rungs
+from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.multipliers import beside, require_count
 
 __all__ = ["LongRoPE"]

@@ -7,15 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.errors import SpecError, explain
-from posenc.scaling.base import (
-    Array,
-    Float32Rungs,
-    Number,
-    Numbers,
-    Rungs,
-    Scaling,
-    require_factor,
-)
+from posenc._core.rungs import Array, Float32Rungs, Number, Numbers, Rungs
+from posenc.scaling.base import Scaling, require_factor
 
 __all__ = ["MixedNTK"]
 

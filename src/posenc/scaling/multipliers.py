@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.array import device_of
 from posenc._core.errors import SpecError, explain
-from posenc.scaling.base import Array, Float32Rungs, Rungs, Scaling
+from posenc._core.rungs import Array, Float32Rungs, Rungs
+from posenc.scaling.base import Scaling
 
 __all__ = ["Multipliers", "beside"]
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from posenc._core.errors import SpecError, explain
-from posenc.scaling.base import Number, Numbers, Scaling, require_factor, stretch
+from posenc._core.rungs import Number, Numbers
+from posenc.scaling.base import Scaling, require_factor, stretch
 
 __all__ = ["NTK", "larger_base"]
 
@@ -45,7 +46,7 @@ class NTK(Scaling):
 
 
 def larger_base(base: Number, factor: Number, width: int, numbers: Numbers, who: str) -> Number:
-    """base * factor ** (width / (width - 2))."""
+    """Base * factor ** (width / (width - 2))."""
     if width <= 2:
         want = "at least 2 pairs to an axis, as the first keeps its frequency"
         raise SpecError(explain(who, want, f"a width of {width}"))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.errors import SpecError, explain
-from posenc.scaling.base import Array, Float32Rungs, Rungs, Scaling
+from posenc._core.rungs import Array, Float32Rungs, Rungs
+from posenc.scaling.base import Scaling
 
 __all__ = ["Proportional"]
 

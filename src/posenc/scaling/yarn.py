@@ -7,17 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.errors import SpecError, explain
-from posenc._core.rungs import FLOAT
-from posenc.scaling.base import (
-    Array,
-    Float32Rungs,
-    Number,
-    Numbers,
-    Rungs,
-    Scaling,
-    require_factor,
-    require_length,
-)
+from posenc._core.rungs import FLOAT, Array, Float32Rungs, Number, Numbers, Rungs
+from posenc.scaling.base import Scaling, require_factor, require_length
 
 __all__ = ["YaRN"]
 
@@ -128,7 +119,9 @@ class YaRN(Scaling):
             raw = [(f * unit - slow) / (fast - slow) for f in rungs.frequencies]
             return [one - min(max(t, zero), one) for t in raw]
         low, high = self.bounds(rungs.base, rungs.width, rungs.numbers)
-        return [min(max((j - low) / (high - low), zero), one) for j in range(len(rungs.frequencies))]
+        return [
+            min(max((j - low) / (high - low), zero), one) for j in range(len(rungs.frequencies))
+        ]
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""

@@ -78,7 +78,7 @@ class MixedRoPE(RotarySpec):
 
     def __post_init__(self) -> None:
         if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))  # type: ignore[arg-type]
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
         super().__post_init__()
 
     def check(self) -> None:
@@ -133,7 +133,9 @@ class MixedRoPE(RotarySpec):
         share = self.pairs // axes
         sizes = self.base ** (-np.arange(share) / share)
         if self.init == "axial":
-            return np.broadcast_to(np.kron(np.eye(axes), sizes), (self.heads, axes, self.pairs)).copy()
+            return np.broadcast_to(
+                np.kron(np.eye(axes), sizes), (self.heads, axes, self.pairs)
+            ).copy()
         turned = rng.uniform(0, 2 * np.pi, size=(self.heads, 1))
         angle = np.concatenate([turned, turned + np.pi / 2], axis=1).repeat(share, axis=1)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.tile(sizes, 2)

@@ -90,7 +90,7 @@ class RoPE(RotarySpec):
     def __post_init__(self) -> None:
         # What may be given in short is stored in full, so that equal meanings are equal specs.
         if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))  # type: ignore[arg-type]
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
         if isinstance(self.scaling, Scaling):
             object.__setattr__(self, "scaling", (self.scaling,))
         super().__post_init__()
@@ -196,7 +196,9 @@ class RoPE(RotarySpec):
         if self.needs_length:
             who = " and ".join(type(s).__name__ for s in self.scalings if s.needs_length)
             todo = "Pass `length=` to the verb, or fix it: `spec.at(length)`."
-            raise ArgumentError(explain(f"RoPE with {who}", "the length of the sequence", None, todo))
+            raise ArgumentError(
+                explain(f"RoPE with {who}", "the length of the sequence", None, todo)
+            )
 
     @property
     def matrix(self) -> PhaseMatrix:

@@ -96,7 +96,7 @@ class XPos(RotarySpec):
 
     def __post_init__(self) -> None:
         if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))  # type: ignore[arg-type]
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
         super().__post_init__()
 
     def check(self) -> None:
@@ -158,7 +158,7 @@ class XPos(RotarySpec):
         dtype: Any,
         xp: Any,
     ) -> Array | float:
-        """zeta ** (±(p - centre) / scale): (..., 1) -> (..., pairs)."""
+        """Zeta ** (±(p - centre) / scale): (..., 1) -> (..., pairs)."""
         distance = xp.astype(positions - self.centre, dtype)
         decay = xp.astype(constants["decay"], dtype)
         return xp.exp(distance * (decay if role == "query" else -decay))
