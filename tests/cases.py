@@ -31,6 +31,7 @@ from posenc import (
 from posenc._core.spec import Spec
 from tests.oracles import fourier
 from tests.oracles import table as oracle
+from tests.rotary_cases import ROTARY, RotaryCase
 
 POSITIONS = (0, 1, 2, 17, -5, 12_345, 2**31 - 1, -(2**31) + 1)
 GRID = ((0, 0), (1, 0), (0, 1), (3, 7), (-2, 40_000), (2**31 - 1, 5))
@@ -360,4 +361,4 @@ REAL_TABLES = (
 )
 
 TABLES = (*INTEGER_TABLES, *REAL_TABLES)
-CASES: tuple[Case, ...] = TABLES
+CASES: tuple[Case | RotaryCase, ...] = (*TABLES, *ROTARY)

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posenc import positions, presets
+    from posenc import positions, presets, scaling
     from posenc._core.errors import (
         ArgumentError,
         DataError,
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from posenc._core.magnitude import Magnitude
     from posenc._core.mixing import FrequencyMatrix, Gaussian
     from posenc._core.parameters import Init
+    from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
+    from posenc.encodings.rotary.mixed import MixedRoPE
+    from posenc.encodings.rotary.pairing import Pairing
+    from posenc.encodings.rotary.rope import RoPE
+    from posenc.encodings.rotary.xpos import XPos
     from posenc.encodings.table.concatenated import Concatenated
     from posenc.encodings.table.fourier import Fourier
     from posenc.encodings.table.learned import Learned
@@ -31,12 +36,18 @@ if TYPE_CHECKING:
     from posenc.encodings.table.timestep import Timestep
     from posenc.functional import (
         add,
+        apply_rotary,
+        cos_sin,
         extend,
         frequencies,
         init,
+        logit_scale,
+        relative_score,
         reorder,
+        rerotate,
         resize,
         resolution,
+        rotate,
         shift,
         similarity,
         table,
@@ -65,16 +76,27 @@ _HOMES = {
     "posenc.encodings.table.lookup": ("Lookup",),
     "posenc._core.mixing": ("FrequencyMatrix", "Gaussian"),
     "posenc.encodings.table.fourier": ("Fourier",),
+    "posenc.encodings.rotary.magnitude": ("RotaryMagnitude", "Temperature"),
+    "posenc.encodings.rotary.mixed": ("MixedRoPE",),
+    "posenc.encodings.rotary.pairing": ("Pairing",),
+    "posenc.encodings.rotary.rope": ("RoPE",),
+    "posenc.encodings.rotary.xpos": ("XPos",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
     "posenc.encodings.table.timestep": ("Timestep",),
     "posenc.functional": (
         "add",
         "extend",
+        "apply_rotary",
+        "cos_sin",
         "frequencies",
         "init",
         "resize",
         "reorder",
+        "logit_scale",
+        "relative_score",
+        "rerotate",
         "resolution",
+        "rotate",
         "shift",
         "similarity",
         "table",
@@ -85,6 +107,8 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _HOME |= {name: f"posenc.{name}" for name in ("positions", "presets")}
+_HOME["positions"] = "posenc.positions"
+_HOME["scaling"] = "posenc.scaling"
 
 __all__ = [
     "ArgumentError",
@@ -101,22 +125,35 @@ __all__ = [
     "Learned",
     "Lookup",
     "Magnitude",
+    "MixedRoPE",
+    "Pairing",
     "PosencError",
     "PositionError",
+    "RoPE",
+    "RotaryMagnitude",
     "Sinusoidal",
     "SpecError",
+    "Temperature",
     "Timestep",
+    "XPos",
     "add",
+    "apply_rotary",
+    "cos_sin",
     "extend",
     "frequencies",
     "from_json",
     "init",
+    "logit_scale",
     "positions",
     "preset",
     "presets",
+    "relative_score",
     "reorder",
+    "rerotate",
     "resize",
     "resolution",
+    "rotate",
+    "scaling",
     "shift",
     "similarity",
     "table",

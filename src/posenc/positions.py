@@ -25,6 +25,7 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, PositionError, explain
 from posenc._core.grid import boxes, descending, from_grid_mask, grid
+from posenc._core.sequences import multimodal, shard
 
 __all__ = [
     "arange",
@@ -33,8 +34,10 @@ __all__ = [
     "from_grid_mask",
     "from_mask",
     "grid",
+    "multimodal",
     "offset",
     "packed",
+    "shard",
 ]
 
 Array = Any

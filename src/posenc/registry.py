@@ -18,6 +18,9 @@ SPECS: dict[str, str] = {
     "Concatenated": "posenc.encodings.table.concatenated",
     "Fourier": "posenc.encodings.table.fourier",
     "Timestep": "posenc.encodings.table.timestep",
+    "RoPE": "posenc.encodings.rotary.rope",
+    "XPos": "posenc.encodings.rotary.xpos",
+    "MixedRoPE": "posenc.encodings.rotary.mixed",
 }
 
 VALUES: dict[str, str] = {
@@ -28,6 +31,18 @@ VALUES: dict[str, str] = {
     "Ladder": "posenc._core.ladder",
     "Lookup": "posenc.encodings.table.lookup",
     "Magnitude": "posenc._core.magnitude",
+    "Pairing": "posenc.encodings.rotary.pairing",
+    "RotaryMagnitude": "posenc.encodings.rotary.magnitude",
+    "Temperature": "posenc.encodings.rotary.magnitude",
+    "DynamicNTK": "posenc.scaling.dynamic_ntk",
+    "Linear": "posenc.scaling.linear",
+    "Llama3": "posenc.scaling.llama3",
+    "LongRoPE": "posenc.scaling.longrope",
+    "MixedNTK": "posenc.scaling.mixed_ntk",
+    "Multipliers": "posenc.scaling.multipliers",
+    "NTK": "posenc.scaling.ntk",
+    "Proportional": "posenc.scaling.proportional",
+    "YaRN": "posenc.scaling.yarn",
 }
 
 

@@ -208,6 +208,11 @@ class Ladder(Value):
             rung *= ratio
         return tuple(rungs)
 
+    @property
+    def powers(self) -> bool:
+        """Whether float32 code has `base ** terms` before it divides 1 by it."""
+        return self.spacing == "geometric" and self.expression == "power" and self.first == 1
+
     def float32_terms(
         self, base: float, *, count: int, width: int, cosine: bool = False
     ) -> list[float]:

@@ -9,11 +9,14 @@ from posenc._core.array import integers, reals
 from posenc._core.errors import ArgumentError, explain
 from posenc._core.spec import Spec
 
-__all__ = ["name_of", "require", "token_positions", "with_axes"]
+__all__ = ["align", "name_of", "require", "token_positions", "with_axes"]
 
 Array = Any
 
-EXAMPLES = {"TableSpec": "a table such as posenc.Sinusoidal(512)"}
+EXAMPLES = {
+    "RotarySpec": 'a rotation such as posenc.RoPE(128, pairing="half")',
+    "TableSpec": "a table such as posenc.Sinusoidal(512)",
+}
 
 
 def token_positions(
@@ -56,14 +59,14 @@ def token_positions(
             want = f"a trailing axis of {axes} coordinates"
             raise ArgumentError(explain(f"{who}: positions", want, f"shape {got}"))
         got = got[:-1]
-    aligned = _align(got, lead, place, seq)
+    aligned = align(got, lead, place, seq)
     if aligned is None:
         options = f"({seq},), ({lead[0]}, {seq}) or {lead}"
         raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}"))
     return xp.reshape(where, (*aligned, axes))
 
 
-def _align(
+def align(
     got: tuple[int, ...], lead: tuple[int, ...], place: int, seq: int
 ) -> tuple[int, ...] | None:
     """The shape that makes positions of shape `got` broadcast to `lead`, or None."""
