@@ -19,7 +19,7 @@ def ladder(dim: int, base: float = 10000.0, first: float = 1.0) -> list[mpf]:
         return [mpf(first) * mpf(base) ** (-mpf(2 * j) / dim) for j in range(dim // 2)]
 
 
-# --- scalings: each from its own text -------------------------------------------------------------
+# --- scalings: each from its own text ------------------------------------------------------------
 
 
 def linear(dim: int, base: float, factor: float) -> list[mpf]:
@@ -54,7 +54,7 @@ def yarn(
     *,
     rounded: bool = True,
 ) -> list[mpf]:
-    """Peng et al. 2023, the authors' code: a ramp over indices between two correction dimensions."""
+    """Peng et al. 2023, the authors' code: a ramp over indices between two bounds."""
     with mp.workdps(WORK):
 
         def correction(rotations: float) -> mpf:

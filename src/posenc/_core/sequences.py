@@ -31,7 +31,8 @@ def multimodal(
         text    t = h = w = next, next + 1, …
         grid    t = next + time of the frame,  h = next + row,  w = next + column
 
-    where `next` is one more than the largest coordinate so far (Wang et al. 2024, arXiv:2409.12191).
+    where `next` is one more than the largest coordinate so far (Wang et al. 2024,
+    arXiv:2409.12191).
     Text alone counts as with one axis. Some code leaves the times out: `after="space"` continues
     past the rows and columns of a grid alone, so that a long video overlaps the text behind it.
 
@@ -40,8 +41,8 @@ def multimodal(
     layout : sequence
         In the order of the tokens: a number n stands for n tokens of text, a tuple (frames, rows,
         columns) for the tokens of an image (1 frame) or video, frame after frame and row after row.
-        `frames` is their number, or a sequence of their integer times. Rows and columns count tokens,
-        so patches that were merged count once.
+        `frames` is their number, or a sequence of their integer times. Rows and columns count
+        tokens, so patches that were merged count once.
     start : int
         Coordinate of the first token.
     after : {"largest", "space"}
@@ -55,8 +56,8 @@ def multimodal(
     Returns
     -------
     array of integers
-        (tokens, 3). Decoding goes on at one more than the largest entry, which after an image is less
-        than the number of tokens.
+        (tokens, 3). Decoding goes on at one more than the largest entry, which after an image is
+        less than the number of tokens.
 
     Raises
     ------

@@ -175,12 +175,32 @@ def rotate_together(
         if last is None or last[0] != kind:
             name = dtype_name(dtype)
             cos, sin = _factors(
-                spec, where, role, params, inner, name, xp, who, inverse=inverse, seq_dim=seq_dim
+                spec,
+                where,
+                role=role,
+                params=params,
+                inner=inner,
+                dtype=name,
+                xp=xp,
+                who=who,
+                inverse=inverse,
+                seq_dim=seq_dim,
             )
             last = kind, cos, sin
         _, cos, sin = last
         turned.append(
-            _turned(x, cos, sin, spec.channels, spec.dim, inverse, inplace, inner, xp, who)
+            _turned(
+                x,
+                cos,
+                sin,
+                spec.channels,
+                dim=spec.dim,
+                inner=inner,
+                xp=xp,
+                who=who,
+                inverse=inverse,
+                inplace=inplace,
+            )
         )
     return tuple(turned)
 
@@ -259,7 +279,16 @@ def cos_sin(
         where = read(positions, xp=xp, device=device, who=f"{who}: positions")
     where = with_axes(spec.axes, where, who)
     inner = compute_dtype(out, xp)
-    cos, sin = _factors(spec, where, role, params, inner, dtype_name(out), xp, who)
+    cos, sin = _factors(
+        spec,
+        where,
+        role=role,
+        params=params,
+        inner=inner,
+        dtype=dtype_name(out),
+        xp=xp,
+        who=who,
+    )
     return astype(cos, out, xp), astype(sin, out, xp)
 
 
@@ -336,7 +365,7 @@ def apply_rotary(
         raise ArgumentError(explain(who, want, f"shape {tuple(cos.shape)}"))
     cos = astype(xp.reshape(cos, (*aligned, dim // 2)), inner, xp)
     sin = astype(xp.reshape(sin, (*aligned, dim // 2)), inner, xp)
-    return _turned(x, cos, sin, pairing, dim, False, inplace, inner, xp, who)
+    return _turned(x, cos, sin, pairing, dim=dim, inner=inner, xp=xp, who=who, inplace=inplace)
 
 
 def rerotate(
@@ -402,14 +431,14 @@ def rerotate(
     xp, dtype, inner = _checked(spec, k, who)
     old = _token_positions(spec, k, old_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
     new = _token_positions(target, k, new_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
-    cos, sin = _difference(spec, target, old, new, inner, xp)
+    cos, sin = _difference(spec, target, old, new, inner=inner, xp=xp)
     before = spec.sizes(old, "key", constants(spec, old, xp=xp), dtype=inner, xp=xp)
     after = target.sizes(new, "key", constants(target, new, xp=xp), dtype=inner, xp=xp)
     target.check_positions(new, dtype_name(dtype))
     ratio = after / before
     if not isinstance(ratio, float) or ratio != 1:
         cos, sin = cos * ratio, sin * ratio
-    return _turned(k, cos, sin, spec.channels, spec.dim, False, False, inner, xp, who)
+    return _turned(k, cos, sin, spec.channels, dim=spec.dim, inner=inner, xp=xp, who=who)
 
 
 def relative_score(
@@ -459,7 +488,7 @@ def relative_score(
     size = size * spec.attention_factor
     wide, keys = astype(q, inner, xp)[..., None, :], astype(k, inner, xp)[..., None, :]
     same = spec.channels.replace(output="same")
-    turned = _turned(keys, cos * size, sin * size, same, spec.dim, False, False, inner, xp, who)
+    turned = _turned(keys, cos * size, sin * size, same, dim=spec.dim, inner=inner, xp=xp, who=who)
     return astype(xp.sum(wide * turned, axis=-1), dtype, xp)
 
 
@@ -606,13 +635,13 @@ def _token_positions(
 def _factors(
     spec: RotarySpec,
     where: Array,
+    *,
     role: Role,
     params: Any,
     inner: Any,
     dtype: str,
     xp: Any,
     who: str,
-    *,
     inverse: bool = False,
     seq_dim: int = -2,
 ) -> tuple[Array, Array]:
@@ -646,12 +675,13 @@ def _turned(
     cos: Array,
     sin: Array,
     pairing: Pairing,
+    *,
     dim: int,
-    inverse: bool,
-    inplace: bool,
     inner: Any,
     xp: Any,
     who: str,
+    inverse: bool = False,
+    inplace: bool = False,
 ) -> Array:
     """Turn the rotated part of `x`, pass the rest through, and round once."""
     part = x
@@ -698,14 +728,14 @@ def _difference_constants(old: RotarySpec, new: RotarySpec) -> _Difference:
 
 
 def _difference(
-    spec: RotarySpec, target: RotarySpec, old: Array, new: Array, inner: Any, xp: Any
+    spec: RotarySpec, target: RotarySpec, old: Array, new: Array, *, inner: Any, xp: Any
 ) -> tuple[Array, Array]:
     """Cosine and sine of the new angle less the old one."""
     whole = not xp.isdtype(old.dtype, "real floating") and not xp.isdtype(
         new.dtype, "real floating"
     )
     if whole and "step" in spec.arrays and "step" in target.arrays:
-        shape = tuple(max(a, b) for a, b in zip(old.shape, new.shape, strict=True))
+        shape = tuple(b if a == 1 else a for a, b in zip(old.shape, new.shape, strict=True))
         both = xp.concat([xp.broadcast_to(new, shape), xp.broadcast_to(old, shape)], axis=-1)
         known = constants(_difference_constants(spec, target), both, xp=xp)
         return phase_cos_sin(both, known["step"], known.get("origin"), dtype=inner, xp=xp)

@@ -70,7 +70,7 @@ class DynamicNTK(Scaling):
 
     def rebase(self, base: Number, width: int, axis: int, numbers: Numbers) -> Number:  # noqa: ARG002
         """The base for the length."""
-        assert self.length is not None  # a spec without it has no constants
+        length = self.original_length if self.length is None else self.length
         factor, original = numbers.number(self.factor), numbers.number(self.original_length)
-        grown = factor * numbers.number(self.length) / original - (factor - 1)
+        grown = factor * numbers.number(length) / original - (factor - 1)
         return larger_base(base, grown, width, numbers, "DynamicNTK")

@@ -1,4 +1,4 @@
-"""NTK-aware scaling: a larger base, so that the slowest pair is interpolated and the fastest kept."""
+"""NTK-aware scaling: a larger base, by which the slowest pair is stretched and the fastest kept."""
 
 from __future__ import annotations
 

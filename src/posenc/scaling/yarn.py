@@ -41,7 +41,7 @@ class YaRN(Scaling):
     original_length : int
         Length of training before the extension.
     beta_fast, beta_slow : float
-        Pairs with more turns than the first are kept, pairs with fewer than the second interpolated.
+        Pairs with more turns than the first are kept, those with fewer than the second stretched.
     ramp : {"index", "turns"}
         The ramp of the code, or of the paper.
     rounding : {"outward", "none"}

@@ -1,8 +1,8 @@
 """The module of the second kind: rotations of queries and keys.
 
 The module compiles and exports as a whole. A spec whose frequencies depend on the length of the
-sequence is fixed outside the compiled function, `RotaryEmbedding(spec.at(length))`, as its constants
-take arithmetic that Dynamo does not trace.
+sequence is fixed outside the compiled function, `RotaryEmbedding(spec.at(length))`, as its
+constants take arithmetic that Dynamo does not trace.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ __all__ = ["MixedRoPE"]
 @final
 @dataclass(frozen=True)
 class MixedRoPE(RotarySpec):
-    """RoPE-Mixed (Heo et al. 2024, arXiv:2403.13298): learned directions in a space of several axes.
+    """RoPE-Mixed (Heo et al. 2024, arXiv:2403.13298): learned directions in a space of axes.
 
         angle[h, p, j] = sum over axes a of  position[p, a] * frequencies[h, a, j]
 
@@ -48,9 +48,9 @@ class MixedRoPE(RotarySpec):
 
     Notes
     -----
-    The parameters are `{"frequencies": (heads, axes, pairs)}`, and gradients flow to them. The angle
-    is a product of floats: in float32 the error of cos and sin is about 1.2e-7 * (1 + |angle|), so
-    this is for grids, not for the millionth token.
+    The parameters are `{"frequencies": (heads, axes, pairs)}`, and gradients flow to them. The
+    angle is a product of floats: in float32 the error of cos and sin is about
+    1.2e-7 * (1 + |angle|), so this is for grids, not for the millionth token.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class MixedRoPE(RotarySpec):
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:
-        """Whether positions are integers, or may be real: they may, as the path is one of floats."""
+        """Whether positions may be real: they may, as the path is one of floats."""
         return "real"
 
     @property

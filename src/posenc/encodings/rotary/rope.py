@@ -43,13 +43,14 @@ class RoPE(RotarySpec):
     ladder : Ladder
         How the frequencies follow from the base.
     arrangement : Arrangement
-        Which axis and rung each pair uses: 2-D and 3-D grids, M-RoPE sections, pairs that do not turn.
+        Which axis and rung each pair uses: grids of 2 and 3 axes, M-RoPE sections, pairs that do
+        not turn.
     magnitude : RotaryMagnitude
         The attention factor and where it acts; factors on the logits.
     phase : {"exact", "float32", "real"}
         `exact`: integer positions, right at every one of them. `real`: float32 and float64
-        coordinates too (pixel centres, seconds). `float32`: the classic arithmetic and its error, to
-        continue a checkpoint bit by bit.
+        coordinates too (pixel centres, seconds). `float32`: the classic arithmetic and its error,
+        to continue a checkpoint bit by bit.
 
     Raises
     ------
@@ -82,7 +83,8 @@ class RoPE(RotarySpec):
 
     bibtex = """@article{su2021roformer,
   title   = {{RoFormer}: Enhanced Transformer with Rotary Position Embedding},
-  author  = {Su, Jianlin and Lu, Yu and Pan, Shengfeng and Murtadha, Ahmed and Wen, Bo and Liu, Yunfeng},
+  author  = {Su, Jianlin and Lu, Yu and Pan, Shengfeng and Murtadha, Ahmed and Wen, Bo and
+             Liu, Yunfeng},
   journal = {arXiv preprint arXiv:2104.09864},
   year    = {2021}
 }"""

@@ -34,11 +34,12 @@ class XPos(RotarySpec):
     """Extrapolatable position embedding (Sun et al. 2022, arXiv:2212.10554).
 
         q'[j] = R(p f[j]) q[j] * zeta[j] ** ((p - centre) / scale)
-        k'[j] = R(p f[j]) k[j] / zeta[j] ** ((p - centre) / scale)       zeta[j] = (2j/d + gamma) / (1 + gamma)
+        k'[j] = R(p f[j]) k[j] / zeta[j] ** ((p - centre) / scale)
+        zeta[j] = (2j/d + gamma) / (1 + gamma)
 
-    The score of a query at m and a key at n is multiplied by zeta ** ((m - n) / scale), whatever the
-    centre. The centre is a field and not half of the current length, as in the paper's code, so a
-    key cached early and a query that comes later agree.
+    The score of a query at m and a key at n is multiplied by zeta ** ((m - n) / scale), whatever
+    the centre. The centre is a field and not half of the current length, as in the paper's code, so
+    a key cached early and a query that comes later agree.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ class XPos(RotarySpec):
         return np.log((2 * j / self.dim + self.gamma) / (1 + self.gamma)) / self.scale
 
     def reach(self, dtype: str = "float32") -> int:
-        """The largest distance from the centre at which both factors are normal numbers of a dtype."""
+        """The largest distance from the centre at which both factors are normal numbers."""
         rate = -float(self.decays[0])
         return math.floor(min(RANGE[dtype]) / rate)
 
@@ -171,7 +172,7 @@ class XPos(RotarySpec):
             return
         least, most = int(known.min()) - self.centre, int(known.max()) - self.centre
         if max(-least, most) > reach:
-            want = f"positions within {reach} of the centre {self.centre}, where the decay leaves {dtype}"
+            want = f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there"
             todo = "Move the centre, or choose a larger scale."
             got = f"{least + self.centre} to {most + self.centre}"
             raise PositionError(explain("XPos", want, got, todo))
