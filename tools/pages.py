@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,13 @@ def command_help() -> str:
 # --- docstrings -----------------------------------------------------------------------------------
 
 
+def _plain_bars(line: str) -> str:
+    """A line whose |x| stays an absolute value; reStructuredText would substitute it."""
+    parts = line.split("`")
+    parts[::2] = [re.sub(r"\|(?=\S)", r"\\|", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
 def with_literal_blocks(lines: list[str]) -> list[str]:
     """The lines of a docstring, with each indented paragraph before its sections made literal."""
     made: list[str] = []
@@ -183,12 +191,12 @@ def with_literal_blocks(lines: list[str]) -> list[str]:
     for number, line in enumerate(lines):
         following = lines[number + 1] if number + 1 < len(lines) else ""
         if following.strip() and set(following.strip()) <= SECTION:
-            return made + lines[number:]
+            return made + [_plain_bars(rest) for rest in lines[number:]]
         indented = line.startswith("    ")
         if indented and not inside and (not made or not made[-1].strip()):
             made += ["::", ""]
             inside = True
         elif line.strip() and not indented:
             inside = False
-        made.append(line)
+        made.append(line if indented else _plain_bars(line))
     return made
