@@ -414,3 +414,16 @@ def test_timestep_of_integers_counts_far() -> None:
     far = posenc.table(Timestep(8), [2**31 - 1])
     f = posenc.frequencies(Timestep(8))
     assert_close(far, exact([2**31 - 1], f), 2e-7)
+
+
+def test_classic_arithmetic_of_a_ladder_for_each_axis() -> None:
+    """Rules of different kinds beside each other; the far frequency would overflow in the other."""
+    spec = Fourier(
+        8,
+        base=(20.0, 10_000.0),
+        ladder=(Ladder(denominator="n"), Ladder(spacing="linear", first=1.0, last=900.0)),
+        arrangement=Arrangement(rule="axial", axes=("x", "y")),
+    )
+    where = [[0.5, -0.25], [1.0, 0.125]]
+    classic = posenc.table(spec.replace(phase="float32"), where)
+    assert_close(classic, posenc.table(spec, where, dtype="float64"), 2e-5)

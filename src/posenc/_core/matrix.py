@@ -118,6 +118,9 @@ class PhaseMatrix(NamedTuple):
         # The functions run in the caller's library, as its bits are the ones to repeat.
         if isinstance(self.ladder, Ladder) and not isinstance(self.base, tuple):
             return self.ladder.float32_values(terms, self.base, xp=xp) * mask
-        values = [ladder.float32_values(terms, base, xp=xp) for ladder, base in self.ladders]
-        # A term of one ladder may overflow in the rule of another, which does not use it.
-        return xp.where(mask != 0, xp.stack(values), xp.zeros_like(mask))
+        # A term of one ladder may overflow in the rule of another, so each sees its own alone.
+        rows = []
+        for a, (ladder, base) in enumerate(self.ladders):
+            own = mask[a, :]
+            rows.append(ladder.float32_values(terms * own, base, xp=xp) * own)
+        return xp.stack(rows)
