@@ -40,8 +40,9 @@ def values(array: Any) -> np.ndarray:
 
 def difference(original: Original, dim: int) -> float:
     """max |preset - original|."""
-    given, made = original.make(dim)
-    table = posenc.table(spec_of(original, dim), positions_of(original, given))
+    given, made, *rest = original.make(dim)
+    params = {name: value.detach() for name, value in rest[0].items()} if rest else None
+    table = posenc.table(spec_of(original, dim), positions_of(original, given), params=params)
     want = values(made)
     assert table.shape == want.shape, f"{table.shape} for {want.shape}"
     return float(np.abs(values(table) - want).max())

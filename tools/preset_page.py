@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pytest
 from tests.presets_compare import difference, differing_bits, version_of
+from tests.presets_learned import LEARNED
 from tests.presets_originals import ORIGINALS, Original
 
 from posenc import presets
@@ -48,7 +49,7 @@ def page() -> str:
     """The whole page: the words of `preset_page.md`, and two tables."""
     heads = ["preset", "original", "status", "widths", "difference", "bits"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    lines += [_measured(original) for original in ORIGINALS]
+    lines += [_measured(original) for original in (*ORIGINALS, *LEARNED)]
     rows = [_row(name) for name in presets.names() if presets.row(name).kind == "table"]
     text = TEMPLATE.read_text(encoding="utf-8")
     text = text.replace("<!-- compared -->", "\n".join(lines))
