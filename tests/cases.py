@@ -7,11 +7,23 @@ fails when an encoding of the registry has no row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posenc import Arrangement, Ladder, Magnitude, Sinusoidal
+import numpy as np
+
+from posenc import (
+    Arrangement,
+    Concatenated,
+    Init,
+    Ladder,
+    Learned,
+    Lookup,
+    Magnitude,
+    Sinusoidal,
+    init,
+)
 from posenc._core.spec import Spec
 from tests.oracles import table as oracle
 
@@ -28,7 +40,25 @@ class Case:
     oracle: Callable[..., Any]
     positions: tuple[Any, ...] = POSITIONS
     scale: float = 1.0  # size of the largest entry, which the tolerances are multiples of
+    params: Mapping[str, np.ndarray] | None = None
 
+
+def learned(
+    name: str,
+    spec: Any,
+    row: Callable[..., Any],
+    positions: tuple[Any, ...],
+) -> Case:
+    """A row of a learned spec; its oracle takes the parameters as plain lists."""
+    params = init(spec, seed=7)
+    lists = {key: value.tolist() for key, value in params.items()}
+    largest = max(abs(value) for p in positions for value in row(lists, p))
+    # Rounding errors follow powers of two, so the bound of a value is that of up to its double.
+    return Case(name, spec, lambda p: row(lists, p), positions, 2 * largest, params)
+
+
+UNIT = Init(scale=1.0)
+CELLS = ((0, 0), (2, 0), (0, 3), (2, 3), (1, 2))
 
 TABLES = (
     Case("vaswani", Sinusoidal(16), lambda p: oracle.vaswani(p, 16)),
@@ -135,6 +165,91 @@ TABLES = (
         ),
         lambda p: [*oracle.per_axis(p, 16, 1e4, (0, 1), shift=1), 0.0, 0.0],
         GRID,
+    ),
+    Case(
+        "learned-scale",
+        Sinusoidal(8, magnitude=Magnitude(table_scale="rsqrt_dim", learned="table_scale")),
+        lambda p: [0.5 * value for value in oracle.vaswani(p, 8)],
+        params={"scale": np.float32(0.5)},
+    ),
+    learned(
+        "learned",
+        Learned(6, length=5, init=UNIT),
+        lambda w, p: w["weight"][p],
+        (0, 1, 4, 2, 2),
+    ),
+    learned(
+        "learned-start-pad",
+        Learned(6, length=5, start=2, pad=1, init=UNIT),
+        lambda w, p: w["weight"][p + 2] if p >= 0 else [0.0] * 6,
+        (0, -1, 4, 3),
+    ),
+    learned(
+        "learned-scaled",
+        Learned(4, length=5, init=UNIT, magnitude=Magnitude(embedding_scale="sqrt_dim", table_scale=3)),
+        lambda w, p: [3 * value for value in w["weight"][p]],
+        (0, 4, 3),
+    ),
+    learned(
+        "learned-prefix",
+        Learned(6, length=(3, 4), lookup=Lookup(prefix=2), init=UNIT),
+        lambda w, p: w["weight"][p],
+        (0, 1, 2, 13),
+    ),
+    learned(
+        "learned-grid",
+        Learned(6, length=(3, 4), lookup=Lookup("grid", axes=("row", "column")), init=UNIT),
+        lambda w, p: w["weight"][4 * p[0] + p[1]],
+        CELLS,
+    ),
+    learned(
+        "learned-factorised",
+        Learned(6, length=(3, 4), lookup=Lookup("factorised", axes=("row", "column")), init=UNIT),
+        lambda w, p: oracle.summed(w["row_weight"][p[0]], w["column_weight"][p[1]]),
+        CELLS,
+    ),
+    learned(
+        "learned-boxes",
+        Learned(
+            6,
+            length=(3, 4, 3, 4),
+            start=1,
+            lookup=Lookup(
+                "factorised", axes=("x0", "y0", "x1", "y1"), tables=("x", "y", "x", "y")
+            ),
+            init=UNIT,
+        ),
+        lambda w, p: oracle.summed(
+            w["x_weight"][p[0] + 1],
+            w["y_weight"][p[1] + 1],
+            w["x_weight"][p[2] + 1],
+            w["y_weight"][p[3] + 1],
+        ),
+        ((0, 0, 2, 3), (1, 2, 2, 3), (2, 3, 2, 3)),
+    ),
+    learned(
+        "learned-concatenated",
+        Learned(
+            6,
+            length=(3, 4),
+            lookup=Lookup(
+                "concatenated", axes=("row", "column"), order=("column", "row"), sizes=(4, 2)
+            ),
+            init=UNIT,
+        ),
+        lambda w, p: w["column_weight"][p[1]] + w["row_weight"][p[0]],
+        CELLS,
+    ),
+    Case(
+        "appended",
+        Concatenated(3, table=Sinusoidal(8), magnitude=Magnitude(embedding_scale="sqrt_dim")),
+        lambda p: oracle.vaswani(p, 8),
+    ),
+    learned(
+        "appended-learned",
+        Concatenated(3, table=Learned(4, length=5, init=UNIT)),
+        lambda w, p: w["weight"][p],
+        (0, 1, 4, 2, 2),
     ),
 )
 

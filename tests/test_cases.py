@@ -22,6 +22,13 @@ def tolerance(case: Case, dtype: str, magnitude: Any) -> Any:
     return ABSOLUTE[dtype] * case.scale + PER_POSITION * magnitude
 
 
+def params_of(case: Case, backend: Backend) -> dict[str, Any] | None:
+    """The learned arrays of a case, of one library."""
+    if case.params is None:
+        return None
+    return {name: backend.asarray(values) for name, values in case.params.items()}
+
+
 def size_of(positions: tuple[Any, ...]) -> np.ndarray:
     """The largest coordinate of each position, as a column."""
     return np.array([np.abs(p).max() for p in positions], dtype=np.float64)[:, None]
@@ -47,7 +54,7 @@ def test_json_round_trip(case: Case) -> None:
 @each_backend_and_dtype
 def test_table_equals_oracle(case: Case, backend: Backend, dtype: str) -> None:
     positions = backend.asarray(case.positions)
-    table = posenc.table(case.spec, positions, dtype=dtype)
+    table = posenc.table(case.spec, positions, params=params_of(case, backend), dtype=dtype)
     assert backend.dtype_of(table) == dtype
     exact = np.array([case.oracle(p) for p in case.positions])
     bound = tolerance(case, dtype, size_of(case.positions))
@@ -61,9 +68,15 @@ def test_add_is_the_sum_rounded_once(case: Case, backend: Backend, dtype: str) -
     values = rng.normal(size=(2, len(case.positions), case.spec.dim))
     x = backend.asarray(values.astype(np.float32), dtype)
     before = backend.numpy(x).copy()
-    y = posenc.add(case.spec, x, positions=backend.asarray(case.positions))
+    params = params_of(case, backend)
+    y = posenc.add(case.spec, x, params=params, positions=backend.asarray(case.positions))
     assert backend.dtype_of(y) == dtype
-    exact = before * case.spec.embedding_scale + np.array([case.oracle(p) for p in case.positions])
+    exact = before * case.spec.embedding_scale
+    rows = np.array([case.oracle(p) for p in case.positions])
+    if case.spec.width == case.spec.dim:
+        exact = exact + rows
+    else:
+        exact = np.concatenate([exact, np.broadcast_to(rows, (2, *rows.shape))], axis=-1)
     one_rounding = {"float64": 0, "float32": 2.0**-23, "float16": 2.0**-11, "bfloat16": 2.0**-8}
     bound = tolerance(case, "float64" if dtype == "float64" else "float32", size_of(case.positions))
     assert_close(

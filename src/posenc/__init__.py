@@ -21,10 +21,17 @@ if TYPE_CHECKING:
     )
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
+    from posenc._core.parameters import Init
+    from posenc.encodings.table.concatenated import Concatenated
+    from posenc.encodings.table.learned import Learned
+    from posenc.encodings.table.lookup import Lookup
     from posenc.encodings.table.sinusoidal import Sinusoidal
     from posenc.functional import (
         add,
+        extend,
         frequencies,
+        init,
+        resize,
         resolution,
         shift,
         similarity,
@@ -47,10 +54,17 @@ _HOMES = {
     ),
     "posenc._core.ladder": ("Arrangement", "Ladder"),
     "posenc._core.magnitude": ("Magnitude",),
+    "posenc._core.parameters": ("Init",),
+    "posenc.encodings.table.concatenated": ("Concatenated",),
+    "posenc.encodings.table.learned": ("Learned",),
+    "posenc.encodings.table.lookup": ("Lookup",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
     "posenc.functional": (
         "add",
+        "extend",
         "frequencies",
+        "init",
+        "resize",
         "resolution",
         "shift",
         "similarity",
@@ -65,19 +79,26 @@ _HOME["positions"] = "posenc.positions"
 __all__ = [
     "ArgumentError",
     "Arrangement",
+    "Concatenated",
     "DTypeError",
     "DataError",
     "DependencyError",
+    "Init",
     "Ladder",
+    "Learned",
+    "Lookup",
     "Magnitude",
     "PosencError",
     "PositionError",
     "Sinusoidal",
     "SpecError",
     "add",
+    "extend",
     "frequencies",
     "from_json",
+    "init",
     "positions",
+    "resize",
     "resolution",
     "shift",
     "similarity",

@@ -14,11 +14,15 @@ __all__ = ["SPECS", "VALUES", "from_json", "lookup", "specs", "to_json"]
 
 SPECS: dict[str, str] = {
     "Sinusoidal": "posenc.encodings.table.sinusoidal",
+    "Learned": "posenc.encodings.table.learned",
+    "Concatenated": "posenc.encodings.table.concatenated",
 }
 
 VALUES: dict[str, str] = {
     "Arrangement": "posenc._core.ladder",
+    "Init": "posenc._core.parameters",
     "Ladder": "posenc._core.ladder",
+    "Lookup": "posenc.encodings.table.lookup",
     "Magnitude": "posenc._core.magnitude",
 }
 

@@ -97,3 +97,8 @@ def given_frequencies(position: int, frequencies: Sequence[float]) -> list[float
             angle = position * mpf(value)
             row += [float(mp.sin(angle)), float(mp.cos(angle))]
     return row
+
+
+def summed(*rows: Sequence[float]) -> list[float]:
+    """The sum of rows of several tables, channel by channel."""
+    return [sum(channel) for channel in zip(*rows, strict=True)]

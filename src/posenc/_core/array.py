@@ -26,8 +26,11 @@ __all__ = [
     "constants",
     "device_of",
     "dtype_named",
+    "fixed",
+    "gather",
     "integers",
     "is_array",
+    "is_compiling",
     "is_symbolic",
     "is_torch",
     "library",
@@ -67,6 +70,12 @@ def is_array(x: object) -> bool:
         or is_jax(x)
         or hasattr(x, "__array_namespace__")
     )
+
+
+def is_compiling() -> bool:
+    """Whether torch traces: a comparison with a length would become a condition of the graph."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
 
 
 def is_symbolic(x: object) -> bool:
@@ -213,6 +222,19 @@ def astype(x: Array, dtype: Any, xp: Any) -> Array:
     if is_torch(x):
         return x.to(dtype)
     return x.astype(dtype) if hasattr(x, "astype") else xp.astype(x, dtype)
+
+
+def gather(table: Array, rows: Array, *, xp: Any) -> Array:
+    """The rows of a table (n, width) at integers of any shape (...): (..., width)."""
+    taken = xp.take(table, xp.reshape(rows, (-1,)), axis=0)
+    return xp.reshape(taken, (*rows.shape, table.shape[-1]))
+
+
+def fixed(x: Array) -> Array:
+    """The same values without a gradient."""
+    if is_torch(x):
+        return x.detach()
+    return sys.modules["jax"].lax.stop_gradient(x) if is_jax(x) else x
 
 
 # --- positions ------------------------------------------------------------------------------------

@@ -16,11 +16,14 @@ import numbers
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Union
 
 import numpy as np
 
 from posenc._core.errors import SpecError, explain, suggest
+
+if TYPE_CHECKING:
+    from posenc._core.parameters import Parameter
 
 __all__ = ["Spec", "Value", "field_help", "from_dict", "from_json", "to_json"]
 
@@ -104,6 +107,15 @@ class Spec(Value):
         """The paper's constants, from the fields alone; int64 arrays are bit patterns of steps."""
         return {}
 
+    def parameters(self) -> dict[str, Parameter]:
+        """The shape and the first values of each learned array, by name; none by default."""
+        return {}
+
+    def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
+        """The first values of one parameter, float32."""
+        parameter = self.parameters()[name]
+        return parameter.init.draw(parameter.shape, rng)
+
     @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify the spec: the SHA-256 of its JSON."""
@@ -146,7 +158,7 @@ def to_json(value: Value, *, indent: int | None = None) -> str:
     --------
     >>> import posenc
     >>> posenc.to_json(posenc.Magnitude())
-    '{"embedding_scale": 1.0, "table_scale": 1.0, "type": "Magnitude"}'
+    '{"embedding_scale": 1.0, "learned": "nothing", "table_scale": 1.0, "type": "Magnitude"}'
     """
     if not isinstance(value, Value):
         raise SpecError(explain("to_json", "a spec", type(value).__name__))

@@ -10,11 +10,16 @@ from posenc.functional._frequencies import (
     similarity,
     wavelengths,
 )
+from posenc.functional._parameters import init
+from posenc.functional._resize import extend, resize
 from posenc.functional._table import add, table
 
 __all__ = [
     "add",
+    "extend",
     "frequencies",
+    "init",
+    "resize",
     "resolution",
     "shift",
     "similarity",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from posenc._core.array import (
     dtype_named,
     integers,
     is_array,
+    is_compiling,
     is_symbolic,
     library,
     namespace,
@@ -23,6 +25,7 @@ from posenc._core.array import (
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
 from posenc.functional._arguments import name_of, require, token_positions, with_axes
+from posenc.functional._parameters import parameters
 
 __all__ = ["add", "table"]
 
@@ -33,6 +36,7 @@ def table(
     spec: TableSpec,
     positions: Any,
     *,
+    params: Mapping[str, Array] | None = None,
     batch_dim: bool = False,
     dtype: Any = None,
     xp: Any = None,
@@ -48,13 +52,17 @@ def table(
         An encoding of the first kind.
     positions : int, or array of integers
         A number n for the positions 0 to n - 1, or any positions of shape (...); for a spec of
-        several axes (..., axes). Negative ones and any up to 2**63 are computed.
+        several axes (..., axes). Negative ones and any up to 2**63 are computed, except by learned
+        tables, which end.
+    params : mapping of str to array, optional
+        The parameters of a learned encoding, as `posenc.init` makes them; of the library of the
+        result, or NumPy arrays.
     batch_dim : bool
         Whether to put an axis of length 1 in front: (1, positions, dim), as tutorials have it.
     dtype : dtype or str, optional
         float32 by default; float64, float16 and bfloat16 where the library has them.
     xp : module, optional
-        The library of the result; that of `positions` by default, else NumPy.
+        The library of the result; that of `positions` or `params` by default, else NumPy.
     device : device, optional
         Where the table goes; with `positions` by default.
 
@@ -65,10 +73,12 @@ def table(
 
     Raises
     ------
+    ArgumentError
+        If the parameters are not those of the spec.
     DTypeError
         If the positions are not integers.
     PositionError
-        If a position does not fit the integers of the library.
+        If a position does not fit the integers of the library, or is not in a learned table.
 
     Examples
     --------
@@ -82,7 +92,9 @@ def table(
         xp = namespace(positions, who) if xp is None else library(xp)
         device = device_of(positions) if device is None else device
     else:
-        xp = library(np if xp is None else xp)
+        home = _home(params) if xp is None else None
+        device = device_of(home) if device is None and home is not None else device
+        xp = library(np if xp is None else xp) if home is None else namespace(home, who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
     counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
     if counted or is_symbolic(positions):
@@ -90,7 +102,8 @@ def table(
         where = where if len(spec.axes) == 1 else _refuse_count(spec, who)
     else:
         where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
-    rows = _rows(spec, with_axes(spec.axes, where, who), compute_dtype(out, xp), xp)
+    values = parameters(spec, params, xp=xp, device=device, who=who)
+    rows = _rows(spec, with_axes(spec.axes, where, who), values, compute_dtype(out, xp), xp)
     rows = astype(rows, out, xp)
     return rows[None, ...] if batch_dim else rows
 
@@ -99,6 +112,7 @@ def add(
     spec: TableSpec,
     x: Array,
     *,
+    params: Mapping[str, Array] | None = None,
     positions: Any = None,
     offset: Any = None,
     seq_dim: int = -2,
@@ -107,7 +121,8 @@ def add(
 
         y[..., s, c] = embedding_scale * x[..., s, c] + PE(positions[s], c)
 
-    The sum is formed in float32 (float64 for float64) and rounded once to the dtype of `x`.
+    The sum is formed in float32 (float64 for float64) and rounded once to the dtype of `x`. A
+    `Concatenated` spec appends its table to the embeddings instead.
 
     Parameters
     ----------
@@ -115,6 +130,9 @@ def add(
         An encoding of the first kind, as wide as `x`.
     x : array
         (..., seq, dim), floating; any array library.
+    params : mapping of str to array, optional
+        The parameters of a learned encoding, as `posenc.init` makes them; of the library of `x`,
+        or NumPy arrays.
     positions : array of integers, optional
         (seq,), (batch, seq), or the leading shape of `x`; a trailing axis for specs of several
         axes. 0, 1, … by default.
@@ -126,14 +144,18 @@ def add(
     Returns
     -------
     array
-        As `x`, in its dtype; `x` is left as it was.
+        (..., seq, width) in the dtype of `x`, which is left as it was. The width is that of `x`,
+        unless the table is appended: see `spec.width`.
 
     Raises
     ------
     ArgumentError
-        If the width or the positions do not fit `x`, or both `positions` and `offset` are given.
+        If the width or the positions do not fit `x`, both `positions` and `offset` are given, or
+        the parameters are not those of the spec.
     DTypeError
         If `x` is not floating or the positions are not integers.
+    PositionError
+        If a position does not fit the integers of the library, or is not in a learned table.
 
     Examples
     --------
@@ -152,18 +174,31 @@ def add(
         expected = f"shape (..., seq, {spec.dim})"
         raise ArgumentError(explain(f"{who}: x", expected, f"shape {shape}"))
     axes = len(spec.axes)
+    if positions is None and (offset is None or isinstance(offset, int)) and not is_compiling():
+        spec.check_count(offset or 0, shape[seq_dim])
     where = token_positions(
         shape, positions, offset, axes=axes, seq_dim=seq_dim, xp=xp, device=device, who=who
     )
     inner = compute_dtype(dtype, xp)
-    rows = _rows(spec, where, inner, xp)
+    values = parameters(spec, params, xp=xp, device=device, who=who)
+    rows = _rows(spec, where, values, inner, xp)
     scale = spec.embedding_scale
     wide = astype(x, inner, xp)
-    return astype(wide + rows if scale == 1 else wide * scale + rows, dtype, xp)
+    return astype(spec.join(wide if scale == 1 else wide * scale, rows, xp=xp), dtype, xp)
 
 
-def _rows(spec: TableSpec, positions: Array, dtype: Any, xp: Any) -> Array:
-    return spec.rows(positions, constants(spec, positions, xp=xp), dtype=dtype, xp=xp)
+def _rows(
+    spec: TableSpec, positions: Array, params: dict[str, Array], dtype: Any, xp: Any
+) -> Array:
+    known = {**constants(spec, positions, xp=xp), **params}
+    return spec.rows(positions, known, dtype=dtype, xp=xp)
+
+
+def _home(params: Any) -> Array:
+    """A parameter that says which library and device a table goes to; None for those of NumPy."""
+    values = params.values() if isinstance(params, Mapping) else ()
+    others = (v for v in values if is_array(v) and not isinstance(v, (np.ndarray, np.generic)))
+    return next(others, None)
 
 
 def _refuse_count(spec: TableSpec, who: str) -> Any:

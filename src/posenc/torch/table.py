@@ -8,6 +8,7 @@ to it.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from posenc import functional
@@ -25,7 +26,8 @@ class PositionTable(nn.Module):
 
     The module has no buffers: rows are computed from integer phases when they are needed. So there
     is nothing to cast wrongly, to lose on the meta device, to outgrow, or to find in a state dict.
-    The sum is formed in float32 (float64 for float64 inputs) and rounded once, under autocast too.
+    What a learned encoding learns are parameters of the module, under the names that `posenc.init`
+    gives them; they are cast, moved, saved and trained as any others. The sum is formed in float32 (float64 for float64 inputs) and rounded once, under autocast too.
 
     Parameters
     ----------
@@ -35,6 +37,8 @@ class PositionTable(nn.Module):
         Probability of dropping an entry of the sum, in training.
     seq_dim : int
         The axis of the input that holds the sequence: -2, or -3 for (batch, seq, heads, dim).
+    seed : int
+        Seed of the first values of the parameters: those of `posenc.init(spec, seed)`.
 
     Raises
     ------
@@ -52,7 +56,9 @@ class PositionTable(nn.Module):
     OrderedDict()
     """
 
-    def __init__(self, spec: TableSpec, *, dropout: float = 0.0, seq_dim: int = -2) -> None:
+    def __init__(
+        self, spec: TableSpec, *, dropout: float = 0.0, seq_dim: int = -2, seed: int = 0
+    ) -> None:
         super().__init__()
         require(spec, TableSpec, "PositionTable")
         if not 0 <= dropout <= 1:
@@ -63,6 +69,19 @@ class PositionTable(nn.Module):
         self.spec = spec
         self.seq_dim = seq_dim
         self.dropout = nn.Dropout(dropout)
+        self.seed = seed
+        self._names = tuple(spec.parameters())
+        for name, parameter in spec.parameters().items():
+            self.register_parameter(name, nn.Parameter(torch.empty(parameter.shape)))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Give the parameters their first values anew, as after `to_empty` from the meta device."""
+        for name, values in functional.init(self.spec, self.seed).items():
+            parameter = self.get_parameter(name)
+            if not parameter.is_meta:
+                parameter.copy_(torch.from_numpy(values))
 
     def forward(
         self,
@@ -89,7 +108,8 @@ class PositionTable(nn.Module):
         Returns
         -------
         Tensor
-            As `x`, in its dtype.
+            (..., seq, width), in the dtype of `x`; the width is `spec.width`, which is that of `x`
+            unless the table is appended.
 
         Raises
         ------
@@ -98,7 +118,8 @@ class PositionTable(nn.Module):
         DTypeError
             If `x` is not floating or the positions are not signed or small unsigned integers.
         PositionError
-            If `offset` leaves no room for the sequence below 2**63.
+            If `offset` leaves no room for the sequence below 2**63, or a position is not in a
+            learned table.
         """
         if position_ids is not None:
             if positions is not None:
@@ -106,7 +127,15 @@ class PositionTable(nn.Module):
                     explain("PositionTable", "positions or position_ids", "both of them")
                 )
             positions = position_ids
-        y = functional.add(self.spec, x, positions=positions, offset=offset, seq_dim=self.seq_dim)
+        params = {name: getattr(self, name) for name in self._names}
+        y = functional.add(
+            self.spec,
+            x,
+            params=params,
+            positions=positions,
+            offset=offset,
+            seq_dim=self.seq_dim,
+        )
         return self.dropout(y)
 
     def extra_repr(self) -> str:

@@ -30,6 +30,18 @@ class TableSpec(Spec, ABC):
         """Factor on the embeddings when the table is added to them."""
         return 1.0
 
+    @property
+    def width(self) -> int:
+        """Width of the embeddings after the table is added to (or appended to) them."""
+        return self.dim
+
+    def join(self, x: Array, rows: Array, *, xp: Any) -> Array:  # noqa: ARG002
+        """Embeddings and rows in one: x (..., dim) -> (..., width)."""
+        return x + rows
+
+    def check_count(self, first: int, count: int) -> None:
+        """Raise `PositionError` unless the positions first, first + 1, … `count` of them exist."""
+
     @abstractmethod
     def rows(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
@@ -41,7 +53,7 @@ class TableSpec(Spec, ABC):
         positions : array of integers
             (..., axes).
         constants : mapping
-            The arrays of `constants()`, of the library `xp`.
+            The arrays of `constants()` and the values of `parameters()`, of the library `xp`.
         dtype : dtype
             `xp.float32` or `xp.float64`.
         xp : namespace
@@ -50,7 +62,7 @@ class TableSpec(Spec, ABC):
         Returns
         -------
         array
-            (..., dim) in `dtype`.
+            (..., dim) in `dtype`; of a table that is appended, only its own columns.
         """
 
 

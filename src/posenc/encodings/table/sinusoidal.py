@@ -12,6 +12,7 @@ from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.magnitude import Magnitude
 from posenc._core.matrix import PhaseMatrix
+from posenc._core.parameters import Parameter
 from posenc.encodings.table.base import Array, TableSpec, columns
 
 __all__ = ["Sinusoidal"]
@@ -142,6 +143,10 @@ class Sinusoidal(TableSpec):
         """The steps of the pairs."""
         return self.matrix.constants()
 
+    def parameters(self) -> dict[str, Parameter]:
+        """The factor on the table, where it is learned."""
+        return self.magnitude.parameters(self.dim)
+
     def rows(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Array:
@@ -149,9 +154,7 @@ class Sinusoidal(TableSpec):
         cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
         blocks, lone_sine = self.arrangement.blocks(self.pairs), self.odd == "sin_extra"
         table = columns(cos, sin, self.order, self.dim, blocks, lone_sine=lone_sine, xp=xp)
-        scale = self.magnitude.table(self.dim)
-        if scale != 1:
-            table = table * scale
+        table = self.magnitude.scaled(table, self.dim, constants, xp=xp)
         if self.arrangement.pad is None:
             return table
         padding = positions[..., :1] == self.arrangement.pad - self.arrangement.start

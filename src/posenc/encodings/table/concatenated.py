@@ -1,0 +1,126 @@
+"""Tables that are appended to the embeddings instead of added to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, final
+
+import numpy as np
+
+from posenc._core.errors import SpecError, explain
+from posenc._core.magnitude import Magnitude
+from posenc._core.parameters import Parameter
+from posenc.encodings.table.base import Array, TableSpec
+
+__all__ = ["Concatenated"]
+
+
+@final
+@dataclass(frozen=True)
+class Concatenated(TableSpec):
+    """An encoding beside the embedding (Jaegle et al. 2021, arXiv:2103.03206, section 3.2).
+
+        y[s] = [ embedding_scale * x[s] | table_scale * PE(s) ]
+
+    Adding mixes content and position in the same channels and costs no width; appending keeps them
+    apart, and everything after it is wider. `posenc.add`, the verb of all tables, appends for this
+    spec; `posenc.table` gives PE alone.
+
+    Parameters
+    ----------
+    dim : int
+        Width of the embeddings.
+    table : TableSpec
+        The encoding that stands beside them, of any width.
+    magnitude : Magnitude
+        Factors on the embeddings and on the table. The embeddings have no other factor: the
+        `embedding_scale` of `table` itself must be 1.
+
+    Raises
+    ------
+    SpecError
+        If a width is not positive, or the table is itself appended or scales the embeddings.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> spec = posenc.Concatenated(3, table=posenc.Sinusoidal(2))
+    >>> spec.width
+    5
+    >>> posenc.add(spec, np.zeros((1, 1, 3), "float32"))
+    array([[[0., 0., 0., 0., 1.]]], dtype=float32)
+    """
+
+    dim: int
+    _: KW_ONLY
+    table: TableSpec
+    magnitude: Magnitude = Magnitude()
+
+    bibtex = """@inproceedings{jaegle2021perceiver,
+  title     = {Perceiver: General Perception with Iterative Attention},
+  author    = {Jaegle, Andrew and Gimeno, Felix and Brock, Andrew and Zisserman, Andrew and
+               Vinyals, Oriol and Carreira, Jo{\\~a}o},
+  booktitle = {International Conference on Machine Learning},
+  year      = {2021},
+  eprint    = {2103.03206}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the parts do not fit."""
+        if self.dim < 1:
+            raise SpecError(explain("Concatenated: dim", "a width of at least 1", self.dim))
+        if isinstance(self.table, Concatenated):
+            want = "a table that is not itself appended"
+            raise SpecError(explain("Concatenated: table", want, repr(self.table)))
+        if self.table.embedding_scale != 1:
+            want = "a table with embedding_scale=1"
+            todo = "Put the factor into the magnitude of Concatenated."
+            raise SpecError(explain("Concatenated", want, self.table.embedding_scale, todo))
+        if set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim)):
+            want = "one learned factor on the table"
+            raise SpecError(explain("Concatenated", want, "one here and one in `table`"))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.table.axes
+
+    @property
+    def width(self) -> int:
+        """Width of the result: that of the embeddings and that of the table."""
+        return self.dim + self.table.dim
+
+    @property
+    def embedding_scale(self) -> float:
+        """Factor on the embeddings."""
+        return self.magnitude.embedding(self.dim)
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The constants of the table."""
+        return self.table.constants()
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters of the table, and the factor on it where it is learned."""
+        return self.table.parameters() | self.magnitude.parameters(self.table.dim)
+
+    def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
+        """The first values of one parameter, float32."""
+        own = name not in self.table.parameters()
+        return super().initial(name, rng) if own else self.table.initial(name, rng)
+
+    def check_count(self, first: int, count: int) -> None:
+        """Raise `PositionError` unless the positions first, first + 1, … `count` of them exist."""
+        self.table.check_count(first, count)
+
+    def rows(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The rows of the table: (..., axes) -> (..., width - dim)."""
+        rows = self.table.rows(positions, constants, dtype=dtype, xp=xp)
+        return self.magnitude.scaled(rows, self.table.dim, constants, xp=xp)
+
+    def join(self, x: Array, rows: Array, *, xp: Any) -> Array:
+        """Embeddings and rows side by side: x (..., dim) -> (..., width)."""
+        rows = xp.broadcast_to(rows, (*x.shape[:-1], rows.shape[-1]))
+        return xp.concat([x, rows], axis=-1)

@@ -1,0 +1,126 @@
+"""How a position finds its rows in learned tables."""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, final
+
+from posenc._core.errors import SpecError, explain
+from posenc._core.spec import Value
+
+__all__ = ["Lookup"]
+
+
+@final
+@dataclass(frozen=True)
+class Lookup(Value):
+    """Which rows of which learned tables a position reads.
+
+        flat           PE(p)    = weight[p]
+        grid           PE(r, c) = weight[r * columns + c]
+        factorised     PE(r, c) = row_weight[r] + column_weight[c]
+        concatenated   PE(r, c) = [row_weight[r] | column_weight[c]]
+
+    The equations are those of two axes (`row`, `column`); any number may be named.
+
+    Parameters
+    ----------
+    rule : {"flat", "grid", "factorised", "concatenated"}
+        `flat`: one table, and a position is the number of its row; where the table stands for a
+        grid, its rows are the prefix and then the cells, the last axis fastest. `grid`: the same
+        table read by coordinates. The others have a table for each axis.
+    axes : tuple of str
+        Names of the trailing axis of the positions, in its order; one name for `flat`.
+    tables : tuple of str, optional
+        The table that each axis reads, where axes share one: both corners of a box may read the
+        tables ("x", "y", "x", "y"). Its own for each axis by default.
+    order : tuple of str, optional
+        For `concatenated`: the axes in the order of their channels; `axes` by default.
+    sizes : tuple of int, optional
+        For `concatenated`: channels of each axis, in `order`; equal shares by default.
+    prefix : int
+        For `flat`: rows before those of the grid, such as a class token. They are positions
+        0 to prefix - 1, and no resizing changes them.
+
+    Raises
+    ------
+    SpecError
+        If names repeat or a field does not belong to the rule.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> lookup = posenc.Lookup("factorised", axes=("row", "column"))
+    >>> spec = posenc.Learned(8, length=(3, 4), lookup=lookup)
+    >>> {name: array.shape for name, array in posenc.init(spec).items()}
+    {'row_weight': (3, 8), 'column_weight': (4, 8)}
+    """
+
+    rule: Literal["flat", "grid", "factorised", "concatenated"] = "flat"
+    _: KW_ONLY
+    axes: tuple[str, ...] = ("position",)
+    tables: tuple[str, ...] | None = None
+    order: tuple[str, ...] | None = None
+    sizes: tuple[int, ...] | None = None
+    prefix: int = 0
+
+    def check(self) -> None:
+        """Raise `SpecError` when names repeat or a field does not belong to the rule."""
+        if not self.axes or len(set(self.axes)) != len(self.axes):
+            raise SpecError(explain("Lookup: axes", "distinct names, at least one", self.axes))
+        if self.rule == "flat" and len(self.axes) != 1:
+            todo = "Choose 'grid', 'factorised' or 'concatenated' to read by several coordinates."
+            raise SpecError(explain("Lookup", "one axis with rule='flat'", self.axes, todo))
+        for name in (*self.axes, *(self.tables or ())):
+            if not name.isidentifier() or keyword.iskeyword(name):
+                raise SpecError(explain("Lookup", "identifiers as names", repr(name)))
+        owners = {
+            "tables": ("factorised", "concatenated"),
+            "order": ("concatenated",),
+            "sizes": ("concatenated",),
+            "prefix": ("flat",),
+        }
+        for field, rules in owners.items():
+            if getattr(self, field) and self.rule not in rules:
+                want = f"it with rule {' or '.join(map(repr, rules))} alone"
+                raise SpecError(explain(f"Lookup: {field}", want, repr(self.rule)))
+        if self.prefix < 0:
+            raise SpecError(explain("Lookup: prefix", "at least 0 rows", self.prefix))
+        for field in ("tables", "sizes"):
+            given = getattr(self, field)
+            if given is not None and len(given) != len(self.axes):
+                want = f"{len(self.axes)} entries, one for each axis"
+                raise SpecError(explain(f"Lookup: {field}", want, given))
+        if self.sizes is not None and min(self.sizes) < 1:
+            raise SpecError(explain("Lookup: sizes", "at least 1 channel each", self.sizes))
+        if self.order is not None and sorted(self.order) != sorted(self.axes):
+            raise SpecError(explain("Lookup: order", f"the names {self.axes}", self.order))
+
+    @property
+    def shared(self) -> bool:
+        """Whether all axes read one table."""
+        return self.rule in ("flat", "grid")
+
+    def names(self) -> tuple[str, ...]:
+        """The parameter that each axis reads."""
+        if self.shared:
+            return ("weight",) * len(self.axes)
+        return tuple(f"{table}_weight" for table in self.tables or self.axes)
+
+    def shares(self, dim: int) -> tuple[int, ...]:
+        """Channels of each axis, in the order of `axes`."""
+        count = len(self.axes)
+        if self.rule != "concatenated":
+            return (dim,) * count
+        sizes = self.sizes
+        if sizes is None:
+            if dim % count:
+                want = f"a width divisible by the {count} axes"
+                raise SpecError(explain("Lookup", want, dim, "Give `sizes`."))
+            sizes = (dim // count,) * count
+        if sum(sizes) != dim:
+            got = f"{sizes}, which add up to {sum(sizes)}"
+            raise SpecError(explain("Lookup: sizes", f"{dim} channels in all", got))
+        by_name = dict(zip(self.order or self.axes, sizes, strict=True))
+        return tuple(by_name[name] for name in self.axes)

@@ -1,0 +1,112 @@
+"""Parameters of learned encodings: the first ones, and those that the verbs are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from posenc._core.array import FLOATS, dtype_name, is_array, namespace
+from posenc._core.errors import ArgumentError, DTypeError, explain, suggest
+from posenc._core.spec import Spec
+from posenc.functional._arguments import name_of
+
+__all__ = ["init", "parameters"]
+
+Array = Any
+
+
+def init(spec: Spec, seed: int = 0) -> dict[str, np.ndarray]:
+    """The first parameters of a learned encoding.
+
+    The fields of the spec say how they begin. Each parameter draws from a stream of its own, so the
+    result depends on the spec and the seed alone.
+
+    Parameters
+    ----------
+    spec : Spec
+        An encoding of any kind.
+    seed : int
+        At least 0. Two tables of one model, such as those of encoder and decoder, need two seeds.
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        float32 arrays by name; empty for encodings that learn nothing.
+
+    Raises
+    ------
+    ArgumentError
+        If the seed is no integer of at least 0, or `spec` is none.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.init(posenc.Learned(4, length=8), seed=1)["weight"].shape
+    (8, 4)
+    >>> posenc.init(posenc.Sinusoidal(4))
+    {}
+    """
+    if not isinstance(spec, Spec):
+        raise ArgumentError(explain("init", "a spec such as posenc.Learned(...)", name_of(spec)))
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ArgumentError(explain("init: seed", "an integer of at least 0", repr(seed)))
+    return {
+        name: spec.initial(name, np.random.default_rng([place, int(seed)]))
+        for place, name in enumerate(spec.parameters())
+    }
+
+
+def parameters(
+    spec: Spec, params: Mapping[str, Array] | None, *, xp: Any, device: Any, who: str
+) -> dict[str, Array]:
+    """The parameters of a spec as arrays of the library `xp`, or an error that says what is wrong.
+
+    NumPy arrays are carried over to any library; others must be of the library already.
+    """
+    declared = spec.parameters()
+    who = f"{who}: params"
+    if not declared:
+        if params:
+            todo = "Leave them out."
+            got = sorted(params) if isinstance(params, Mapping) else type(params).__name__
+            raise ArgumentError(explain(who, "none, as the spec learns nothing", got, todo))
+        return {}
+    shapes = {name: parameter.shape for name, parameter in declared.items()}
+    if not isinstance(params, Mapping):
+        want = f"a dict with {_list(shapes)}"
+        todo = "`posenc.init(spec, seed)` makes the first ones."
+        got = None if params is None else type(params).__name__
+        raise ArgumentError(explain(who, want, got, todo))
+    if set(params) != set(shapes):
+        unknown = [name for name in params if name not in shapes]
+        todo = suggest(unknown[0], shapes) if unknown else ""
+        raise ArgumentError(explain(who, f"the names {sorted(shapes)}", sorted(params), todo))
+    return {
+        name: _given(params[name], shape, xp=xp, device=device, who=f"{who}[{name!r}]")
+        for name, shape in shapes.items()
+    }
+
+
+def _list(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name!r} of shape {shape}" for name, shape in shapes.items())
+
+
+def _given(value: Array, shape: tuple[int, ...], *, xp: Any, device: Any, who: str) -> Array:
+    if not is_array(value):
+        raise ArgumentError(explain(who, f"an array of shape {shape}", type(value).__name__))
+    if tuple(value.shape) != shape:
+        raise ArgumentError(explain(who, f"shape {shape}", f"shape {tuple(value.shape)}"))
+    if dtype_name(value.dtype) not in FLOATS:
+        raise DTypeError(explain(who, " or ".join(FLOATS), dtype_name(value.dtype)))
+    own = namespace(value, who)
+    if own is xp:
+        return value
+    if not isinstance(value, (np.ndarray, np.generic)):
+        library, other = (module.__name__.rpartition(".")[2] for module in (xp, own))
+        todo = "Convert one of them."
+        raise ArgumentError(explain(who, f"an array of {library}, as the input", other, todo))
+    if dtype_name(value.dtype) == "bfloat16":
+        value = value.astype(np.float32)  # exact; other libraries refuse NumPy's extension dtypes
+    return xp.asarray(value, device=device) if device is not None else xp.asarray(value)

@@ -1,0 +1,239 @@
+"""Learned tables of another length: by interpolation, or with a tail that leaves their rows alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from posenc._core.array import astype, compute_dtype, device_of, library, namespace
+from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.resample import METHODS, Method, resample
+from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.concatenated import Concatenated
+from posenc.encodings.table.learned import Learned
+from posenc.encodings.table.sinusoidal import Sinusoidal
+from posenc.functional._arguments import name_of
+from posenc.functional._parameters import parameters
+
+__all__ = ["extend", "resize"]
+
+Array = Any
+T = TypeVar("T", bound=TableSpec)
+
+
+def resize(
+    spec: T,
+    params: Mapping[str, Array],
+    length: int | tuple[int, ...],
+    *,
+    method: Method = "cubic_antialias",
+) -> tuple[T, dict[str, Array]]:
+    """A learned table for another length or grid, by interpolation.
+
+        weight'[i] = sum over t of  k(t, i) * weight[t]
+
+    Each axis is resampled in turn. Reserved rows and prefix rows (`start`, `prefix`) stay as they
+    are, and at the same length every number does, bit for bit.
+
+    Parameters
+    ----------
+    spec : Learned
+        The spec of the parameters, or a `Concatenated` of one.
+    params : mapping of str to array
+        Its parameters, of any library.
+    length : int or tuple of int
+        The new usable length, in the form of `spec.length`: (rows, columns) for a grid.
+    method : str
+        `cubic_antialias` is what timm's `resample_abs_pos_embed` does unless told otherwise;
+        `cubic` is the bicubic interpolation of ViT, DeiT and DINOv2 in transformers;
+        `linear_antialias` that of images of any size in SigLIP 2. `linear` interpolates a
+        sequence. `linear_corners` and `cubic_corners` keep the first and last rows in place.
+
+    Returns
+    -------
+    tuple
+        The new spec, and new parameters in the dtype, library and device of the given ones. The
+        arithmetic is float32 (float64 for float64), and gradients flow through it.
+
+    Raises
+    ------
+    ArgumentError
+        If the length is not positive or has another number of axes, the method is unknown, or the
+        parameters are not those of the spec.
+    SpecError
+        If the spec has no learned table, or its pad row stands among the rows to interpolate.
+
+    References
+    ----------
+    Keys, "Cubic convolution interpolation for digital image processing", 1981.
+
+    Examples
+    --------
+    A class token and 14 x 14 patches become a class token and 8 x 20 patches:
+
+    >>> import posenc
+    >>> spec = posenc.Learned(6, length=(14, 14), lookup=posenc.Lookup(prefix=1))
+    >>> spec, params = posenc.resize(spec, posenc.init(spec), (8, 20))
+    >>> params["weight"].shape, spec.length
+    ((161, 6), (8, 20))
+    """
+    if method not in METHODS:
+        todo = suggest(method, METHODS)
+        raise ArgumentError(explain("resize: method", "a way to interpolate", repr(method), todo))
+    learned, rebuilt = _learned(spec, "resize")
+    if learned.pad is not None and learned.pad >= learned.start:
+        want = "a pad row before `start`, which interpolation leaves alone"
+        raise SpecError(explain("resize", want, f"pad={learned.pad}, start={learned.start}"))
+    new = _of_length(learned, length, "resize")
+    given = _given(spec, params, "resize")
+
+    def change(weight: Array, old: tuple[int, ...], now: tuple[int, ...], kept: int) -> Array:
+        xp = namespace(weight, "resize")
+        if old == now:
+            return weight
+        width = weight.shape[-1]
+        grid = astype(weight[kept:, :], compute_dtype(weight.dtype, xp), xp)
+        grid = xp.reshape(grid, (*old, width))
+        for axis in reversed(range(len(old))):
+            grid = resample(grid, axis, now[axis], method, xp=xp)
+        rows = astype(xp.reshape(grid, (-1, width)), weight.dtype, xp)
+        return xp.concat([weight[:kept, :], rows], axis=0) if kept else rows
+
+    return rebuilt(new), given | {
+        name: change(given[name], *sides) for name, sides in _sides(learned, new).items()
+    }
+
+
+def extend(
+    spec: T,
+    params: Mapping[str, Array],
+    length: int | tuple[int, ...],
+    *,
+    how: Literal["tile", "sinusoidal"] = "tile",
+) -> tuple[T, dict[str, Array]]:
+    """A learned table with more positions, its own rows unchanged bit for bit.
+
+        tile         PE'(p) = PE(p mod length)
+        sinusoidal   PE'(p) = a * sin_cos(p)       p >= length
+
+    The new rows are a beginning to train from. The sinusoid is that of Vaswani et al. (2017); a
+    gives it the root mean square of the old rows.
+
+    Parameters
+    ----------
+    spec : Learned
+        The spec of the parameters, or a `Concatenated` of one; not of a grid in one table, whose
+        rows would change their places.
+    params : mapping of str to array
+        Its parameters, of any library.
+    length : int or tuple of int
+        The new usable length, at least the old one: one number, or one for each axis.
+    how : {"tile", "sinusoidal"}
+        What the new rows are.
+
+    Returns
+    -------
+    tuple
+        The new spec, and new parameters in the dtype, library and device of the given ones.
+
+    Raises
+    ------
+    ArgumentError
+        If a length is shorter than the old one, `how` is unknown, or the parameters are not those
+        of the spec.
+    SpecError
+        If the spec has no learned table, or one that stands for a grid.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.Learned(6, length=512, start=2, pad=1)
+    >>> longer, params = posenc.extend(spec, posenc.init(spec), 4096)
+    >>> params["weight"].shape
+    (4098, 6)
+    """
+    if how not in ("tile", "sinusoidal"):
+        todo = suggest(how, ("tile", "sinusoidal"))
+        raise ArgumentError(explain("extend: how", "'tile' or 'sinusoidal'", repr(how), todo))
+    learned, rebuilt = _learned(spec, "extend")
+    if learned.lookup.rule == "grid" or len(learned.lengths) > len(learned.axes):
+        want = "a table for each axis, as rows of a grid would change their places"
+        raise SpecError(explain("extend", want, f"length={learned.length}", "Use `resize`."))
+    new = _of_length(learned, length, "extend")
+    given = _given(spec, params, "extend")
+
+    def change(weight: Array, old: tuple[int, ...], now: tuple[int, ...], kept: int) -> Array:
+        kept = min(kept, learned.start)  # prefix rows are positions too
+        xp = namespace(weight, "extend")
+        have, want = weight.shape[0] - kept, now[0] - old[0] + weight.shape[0] - kept
+        if want < have:
+            raise ArgumentError(explain("extend: length", f"at least {old[0]}", now[0]))
+        if how == "tile":
+            device = device_of(weight)
+            row = kept + np.arange(have, want) % have
+            row = xp.asarray(row, device=device) if device is not None else xp.asarray(row)
+            tail = xp.take(weight, row, axis=0)
+        else:
+            tail = _sinusoid(weight, kept, want, xp)
+        return xp.concat([weight, tail], axis=0)
+
+    return rebuilt(new), given | {
+        name: change(given[name], *sides) for name, sides in _sides(learned, new).items()
+    }
+
+
+def _sinusoid(weight: Array, kept: int, want: int, xp: Any) -> Array:
+    """Sinusoids for the positions past the table, as large as its rows are on the whole."""
+    inner = compute_dtype(weight.dtype, xp)
+    have, width = weight.shape[0] - kept, weight.shape[-1]
+    rows = astype(weight[kept:, :], inner, xp)
+    plain = Sinusoidal(width)
+    numpy = library(np)
+    positions = np.arange(have, want, dtype=np.int64)[:, None]
+    tail = plain.rows(positions, plain.arrays, dtype=numpy.float64, xp=numpy)
+    size = math.sqrt(float(np.square(tail).mean())) if tail.size else 1.0
+    device = device_of(weight)
+    tail = xp.asarray(tail / size) if device is None else xp.asarray(tail / size, device=device)
+    return astype(astype(tail, inner, xp) * xp.sqrt(xp.mean(rows * rows)), weight.dtype, xp)
+
+
+def _learned(spec: Any, verb: str) -> tuple[Learned, Any]:
+    """The learned table of a spec, and how to put another into its place."""
+    if isinstance(spec, Concatenated) and isinstance(spec.table, Learned):
+        return spec.table, lambda table: spec.replace(table=table)
+    if not isinstance(spec, Learned):
+        todo = "Others are computed at any position." if isinstance(spec, TableSpec) else ""
+        raise SpecError(explain(verb, "a learned table", name_of(spec), todo))
+    return spec, lambda table: table
+
+
+def _of_length(spec: Learned, length: Any, verb: str) -> Learned:
+    count = len(spec.lengths)
+    lengths = tuple(length) if isinstance(length, (tuple, list)) else (length,)
+    whole = all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in lengths)
+    if len(lengths) != count or not whole or min(lengths) < 1:
+        want = "one positive number" if count == 1 else f"{count} positive numbers"
+        raise ArgumentError(explain(f"{verb}: length", want, length))
+    return spec.replace(length=lengths[0] if count == 1 else lengths)
+
+
+def _given(spec: TableSpec, params: Mapping[str, Array], verb: str) -> dict[str, Array]:
+    if not isinstance(params, Mapping) or not params:
+        todo = "`posenc.init(spec, seed)` makes the first ones."
+        raise ArgumentError(explain(f"{verb}: params", "the arrays of the spec", params, todo))
+    first = next(iter(params.values()))
+    xp = namespace(first, f"{verb}: params")
+    return parameters(spec, params, xp=xp, device=device_of(first), who=verb)
+
+
+def _sides(
+    old: Learned, new: Learned
+) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], int]]:
+    """Of each table: its sides before and after, and how many rows before them are no position."""
+    if old.lookup.shared:
+        return {"weight": (old.lengths, new.lengths, old.start + old.lookup.prefix)}
+    sides = zip(old.lookup.names(), old.lengths, new.lengths, strict=True)
+    return {name: ((a,), (b,), old.start) for name, a, b in sides}
