@@ -22,12 +22,22 @@ if TYPE_CHECKING:
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
     from posenc._core.parameters import Init
+    from posenc.encodings.bias.alibi import ALiBi
+    from posenc.encodings.bias.decay import Decay
+    from posenc.encodings.bias.fire import FIRE
+    from posenc.encodings.bias.kerple import KERPLE
+    from posenc.encodings.bias.log_cpb import LogCPB
+    from posenc.encodings.bias.sandwich import Sandwich
+    from posenc.encodings.bias.t5 import T5
+    from posenc.encodings.bias.tupe import TUPE
+    from posenc.encodings.bias.window import WindowTable
     from posenc.encodings.table.concatenated import Concatenated
     from posenc.encodings.table.learned import Learned
     from posenc.encodings.table.lookup import Lookup
     from posenc.encodings.table.sinusoidal import Sinusoidal
     from posenc.functional import (
         add,
+        bias,
         extend,
         frequencies,
         init,
@@ -59,7 +69,17 @@ _HOMES = {
     "posenc.encodings.table.learned": ("Learned",),
     "posenc.encodings.table.lookup": ("Lookup",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
+    "posenc.encodings.bias.alibi": ("ALiBi",),
+    "posenc.encodings.bias.t5": ("T5",),
+    "posenc.encodings.bias.kerple": ("KERPLE",),
+    "posenc.encodings.bias.fire": ("FIRE",),
+    "posenc.encodings.bias.sandwich": ("Sandwich",),
+    "posenc.encodings.bias.window": ("WindowTable",),
+    "posenc.encodings.bias.log_cpb": ("LogCPB",),
+    "posenc.encodings.bias.tupe": ("TUPE",),
+    "posenc.encodings.bias.decay": ("Decay",),
     "posenc.functional": (
+        "bias",
         "add",
         "extend",
         "frequencies",
@@ -77,22 +97,32 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _HOME["positions"] = "posenc.positions"
 
 __all__ = [
+    "FIRE",
+    "KERPLE",
+    "T5",
+    "TUPE",
+    "ALiBi",
     "ArgumentError",
     "Arrangement",
     "Concatenated",
     "DTypeError",
     "DataError",
+    "Decay",
     "DependencyError",
     "Init",
     "Ladder",
     "Learned",
+    "LogCPB",
     "Lookup",
     "Magnitude",
     "PosencError",
     "PositionError",
+    "Sandwich",
     "Sinusoidal",
     "SpecError",
+    "WindowTable",
     "add",
+    "bias",
     "extend",
     "frequencies",
     "from_json",

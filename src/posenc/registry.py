@@ -16,6 +16,15 @@ SPECS: dict[str, str] = {
     "Sinusoidal": "posenc.encodings.table.sinusoidal",
     "Learned": "posenc.encodings.table.learned",
     "Concatenated": "posenc.encodings.table.concatenated",
+    "ALiBi": "posenc.encodings.bias.alibi",
+    "T5": "posenc.encodings.bias.t5",
+    "KERPLE": "posenc.encodings.bias.kerple",
+    "FIRE": "posenc.encodings.bias.fire",
+    "Sandwich": "posenc.encodings.bias.sandwich",
+    "WindowTable": "posenc.encodings.bias.window",
+    "LogCPB": "posenc.encodings.bias.log_cpb",
+    "TUPE": "posenc.encodings.bias.tupe",
+    "Decay": "posenc.encodings.bias.decay",
 }
 
 VALUES: dict[str, str] = {

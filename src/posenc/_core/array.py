@@ -35,7 +35,10 @@ __all__ = [
     "is_torch",
     "library",
     "limits",
+    "lookup",
     "namespace",
+    "product",
+    "rank",
     "result_dtype",
 ]
 
@@ -228,6 +231,41 @@ def gather(table: Array, rows: Array, *, xp: Any) -> Array:
     """The rows of a table (n, width) at integers of any shape (...): (..., width)."""
     taken = xp.take(table, xp.reshape(rows, (-1,)), axis=0)
     return xp.reshape(taken, (*rows.shape, table.shape[-1]))
+
+
+def lookup(table: Array, *indices: Array, xp: Any) -> Array:
+    """`table[i, j, …]` for integers of shapes that broadcast; each index in range."""
+    if isinstance(table, np.ndarray) or is_torch(table) or is_jax(table):
+        return table[indices]
+    number = indices[0]
+    for axis in range(1, len(indices)):
+        number = number * table.shape[axis] + indices[axis]
+    tail = tuple(table.shape[len(indices) :])
+    rows = xp.reshape(table, (-1, *tail))
+    return xp.reshape(xp.take(rows, xp.reshape(number, (-1,)), axis=0), (*number.shape, *tail))
+
+
+def rank(sorted_values: Array, n: Array, *, xp: Any) -> Array:
+    """How many of 2**s - 1 rising values are at most n, for each n, by s halvings.
+
+    Each halving works entry by entry, so that it runs inside a fused attention kernel, where
+    `searchsorted` does not exist.
+    """
+    count, step = xp.zeros_like(n), (sorted_values.shape[0] + 1) // 2
+    while step:
+        reached = lookup(sorted_values, count + (step - 1), xp=xp) <= n
+        count = count + step * xp.astype(reached, count.dtype)
+        step //= 2
+    return count
+
+
+def product(a: Array, b: Array, *, xp: Any) -> Array:
+    """The matrix product in the dtype of the arrays, under autocast too."""
+    if is_torch(a):
+        torch = sys.modules["torch"]
+        with torch.autocast(a.device.type, enabled=False):
+            return torch.matmul(a, b)
+    return xp.matmul(a, b)
 
 
 def fixed(x: Array) -> Array:

@@ -3,6 +3,7 @@
 The only place that chooses between the reference and a kernel.
 """
 
+from posenc.functional._bias import bias
 from posenc.functional._frequencies import (
     frequencies,
     resolution,
@@ -16,6 +17,7 @@ from posenc.functional._table import add, table
 
 __all__ = [
     "add",
+    "bias",
     "extend",
     "frequencies",
     "init",

@@ -13,7 +13,11 @@ __all__ = ["name_of", "require", "token_positions", "with_axes"]
 
 Array = Any
 
-EXAMPLES = {"TableSpec": "a table such as posenc.Sinusoidal(512)"}
+EXAMPLES = {
+    "TableSpec": "a table such as posenc.Sinusoidal(512)",
+    "BiasSpec": "a bias such as posenc.ALiBi(heads=8)",
+    "RelativeSpec": "a relative encoding such as posenc.Shaw(64, clip=16)",
+}
 
 
 def token_positions(
