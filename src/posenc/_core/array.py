@@ -25,6 +25,7 @@ __all__ = [
     "concrete",
     "constants",
     "device_of",
+    "dtype_name",
     "dtype_named",
     "fixed",
     "gather",
@@ -248,9 +249,10 @@ def lookup(table: Array, *indices: Array, xp: Any) -> Array:
 def rank(sorted_values: Array, n: Array, *, xp: Any) -> Array:
     """How many of 2**s - 1 rising values are at most n, for each n, by s halvings.
 
-    Each halving works entry by entry, so that it runs inside a fused attention kernel, where
-    `searchsorted` does not exist.
+    Values of 2**31 - 1 stand for none, and no n reaches them. Each halving works entry by entry, so
+    that it runs inside a fused attention kernel, where `searchsorted` does not exist.
     """
+    n = xp.where(n < 2**31 - 2, n, xp.full_like(n, 2**31 - 2))
     count, step = xp.zeros_like(n), (sorted_values.shape[0] + 1) // 2
     while step:
         reached = lookup(sorted_values, count + (step - 1), xp=xp) <= n

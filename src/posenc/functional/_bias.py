@@ -13,6 +13,7 @@ from posenc._core.array import (
     compute_dtype,
     concrete,
     device_of,
+    dtype_name,
     dtype_named,
     library,
     namespace,
@@ -61,7 +62,7 @@ def bias(
         Only the heads [first, end) of the spec, as tensor parallelism divides them.
     dtype : dtype or str, optional
         float32 by default; float64, float16 and bfloat16 where the library has them. The arithmetic
-        is float32 or better.
+        is float32 or better. float16 ends at 65504, and larger entries become that.
     xp : module, optional
         The library of the result; that of positions or parameters by default, else NumPy.
     device : device, optional
@@ -115,5 +116,14 @@ def bias(
     wrapped = where.wrapped(xp)
     if wrapped is not None:
         entries = xp.where(wrapped[..., None, :, :], xp.asarray(float("nan"), dtype=inner), entries)
+    if dtype_name(out) == "float16":
+        entries = _within_float16(entries, xp)
     shape = (*where.lead, end - first, where.rows, where.columns)
     return xp.broadcast_to(astype(entries, out, xp), shape)
+
+
+def _within_float16(x: Array, xp: Any) -> Array:
+    """Finite entries within the range of float16: an infinity would be a mask, or a NaN later."""
+    infinity, largest = float("inf"), xp.full_like(x, 65504.0)
+    x = xp.where((x > 65504.0) & (x < infinity), largest, x)
+    return xp.where((x < -65504.0) & (x > -infinity), -largest, x)

@@ -34,8 +34,10 @@ class Sides:
 
     def __init__(self, q: Array, k: Array, lead: tuple[int, ...]) -> None:
         self.lead, self.rows, self.columns = lead, q.shape[-2], k.shape[-2]
-        self.q = tuple(_spread(q[..., axis], lead)[..., :, None] for axis in range(q.shape[-1]))
-        self.k = tuple(_spread(k[..., axis], lead)[..., None, :] for axis in range(k.shape[-1]))
+        ones = (None,) * len(lead)
+        q, k = (side if len(side.shape) > 2 else side[(*ones, ...)] for side in (q, k))
+        self.q = tuple(q[..., axis][..., :, None] for axis in range(q.shape[-1]))
+        self.k = tuple(k[..., axis][..., None, :] for axis in range(k.shape[-1]))
 
     def with_heads(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         """The same with an axis for heads: (*lead, 1, queries, 1) and (*lead, 1, 1, keys)."""
@@ -59,11 +61,6 @@ class Sides:
             bad = past | ((k >= 0) & (q < 0) & (rel < 0)) | (rel == -(2**31))
             found = bad if found is None else found | bad
         return found
-
-
-def _spread(x: Array, lead: tuple[int, ...]) -> Array:
-    """(seq,) or (*lead, seq) as (*lead, seq), with 1s where there was nothing."""
-    return x[(None,) * (len(lead) + 1 - len(x.shape))] if len(x.shape) <= len(lead) else x
 
 
 def sides(
@@ -173,7 +170,7 @@ def known(
     by_head: Mapping[str, int] = getattr(spec, "by_head", {})
     for name, axis in by_head.items():
         if name in values and values[name].shape[axis] != end - first:
-            values[name] = values[name][(slice(None),) * axis + (slice(first, end),)]
+            values[name] = values[name][(slice(None),) * axis + (slice(first, end), ...)]
     return values
 
 

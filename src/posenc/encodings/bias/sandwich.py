@@ -98,7 +98,7 @@ class Sandwich(BiasSpec):
         rel, step = distance(q, k)[..., None], constants["step"]
         total: Any = 0.0
         for begin in range(0, self.dim // 2, AT_ONCE):
-            part = slice(begin, begin + AT_ONCE)
+            part = slice(begin, min(begin + AT_ONCE, self.dim // 2))
             some = (
                 Halves(step.high[:, part], step.low[:, part])
                 if isinstance(step, Halves)

@@ -139,9 +139,10 @@ class WindowTable(BiasSpec):
         cell, outside = cells(q, k, self.window, xp=xp)
         if self.extra == "class_token":
             asks, is_asked = q[0] < 0, k[0] < 0
-            entry = self._cells + xp.where(asks, xp.where(is_asked, 2, 0), 1)
             special = asks | is_asked
-            cell = xp.where(special, xp.astype(entry, cell.dtype), cell)
+            other = xp.astype(is_asked, cell.dtype)
+            entry = self._cells + xp.where(asks, 2 * other, other)
+            cell = xp.where(special, entry, cell)
             outside = outside & ~special
         found = astype(lookup(constants["weight"], cell, head, xp=xp), dtype, xp)
         return xp.where(outside, xp.full_like(found, math.nan), found)
