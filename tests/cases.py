@@ -25,7 +25,7 @@ from posenc import (
     init,
 )
 from posenc._core.spec import Spec
-from tests.cases_scores import BIASES
+from tests.cases_scores import BIASES, RELATIVES
 from tests.oracles import table as oracle
 
 POSITIONS = (0, 1, 2, 17, -5, 12_345, 2**31 - 1, -(2**31) + 1)
@@ -254,4 +254,4 @@ TABLES = (
     ),
 )
 
-CASES: tuple[Any, ...] = (*TABLES, *BIASES)
+CASES: tuple[Any, ...] = (*TABLES, *BIASES, *RELATIVES)

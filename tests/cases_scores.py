@@ -15,15 +15,22 @@ from posenc import (
     T5,
     TUPE,
     ALiBi,
+    CoPE,
     Decay,
+    Decomposed,
+    Disentangled,
     Init,
     LogCPB,
+    MusicTransformer,
     Sandwich,
+    Shaw,
+    TransformerXL,
     WindowTable,
     init,
 )
 from posenc._core.spec import Spec
 from tests.oracles import bias as oracle
+from tests.oracles import relative
 
 QUERIES = (0, 3, 17, -5, 1000, 2**30)
 KEYS = (0, 1, 2, 16, 18, 40, -300, 1001, 1 - 2**30)
@@ -199,4 +206,126 @@ BIASES: tuple[ScoreCase, ...] = (
             m, n, 1 - math.exp(math.log(1 / 32) + h / 4 * (math.log(1 / 512) - math.log(1 / 32)))
         ),
     ),
+)
+
+
+# --- relative -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RelativeCase:
+    """A spec of the fourth kind and its entry (q, k, m, n, h, parameters) -> number."""
+
+    name: str
+    spec: Any
+    oracle: Callable[..., float]
+    queries: tuple[Any, ...] = (0, 3, 17, -5)
+    keys: tuple[Any, ...] = (0, 1, 2, 16, 18, 40, -300)
+    heads: int = 2
+    seed: int = 3
+
+    @property
+    def params(self) -> dict[str, np.ndarray]:
+        """Parameters of unit size, so that no term hides another."""
+        rng = np.random.default_rng(self.seed)
+        shapes = {name: p.shape for name, p in self.spec.parameters().items()}
+        return {k: rng.normal(size=shape).astype(np.float32) for k, shape in shapes.items()}
+
+    def content(self) -> tuple[np.ndarray, np.ndarray]:
+        """Queries and keys (2, heads, …, dim), float32."""
+        rng = np.random.default_rng(11)
+        q = rng.normal(size=(2, self.heads, len(self.queries), self.spec.dim))
+        k = rng.normal(size=(2, self.heads, len(self.keys), self.spec.dim))
+        return q.astype(np.float32), k.astype(np.float32)
+
+    def exact(self, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+        """(2, heads, queries, keys) by the oracle."""
+        w = plain(self.params)
+        out = np.empty((*q.shape[:-1], k.shape[-2]))
+        for b, h in np.ndindex(q.shape[:2]):
+            qs, ks = q[b, h].tolist(), k[b, h].tolist()
+            for i, m in enumerate(self.queries):
+                for j, n in enumerate(self.keys):
+                    out[b, h, i, j] = (
+                        relative.cope(
+                            qs[i],
+                            ks,
+                            m,
+                            self.keys,
+                            j,
+                            w,
+                            self.spec.length,
+                            self.spec.gates == "scaled",
+                        )
+                        if isinstance(self.spec, CoPE)
+                        else self.oracle(qs[i], ks[j], m, n, h, w)
+                    )
+        return out
+
+
+SORTED = (-300, 0, 1, 2, 16, 18, 40)
+
+RELATIVES: tuple[RelativeCase, ...] = (
+    RelativeCase("shaw", Shaw(6, clip=4), lambda *a: relative.shaw(*a, -4, 4)),
+    RelativeCase(
+        "shaw-zero",
+        Shaw(6, clip=4, outside="zero"),
+        lambda *a: relative.shaw(*a, -4, 4, outside="zero"),
+    ),
+    RelativeCase(
+        "shaw-query-key",
+        Shaw(6, clip=(-16, 15), acts_on="keys", distance="query-key"),
+        lambda *a: relative.shaw(*a, -16, 15, sign=-1),
+    ),
+    RelativeCase(
+        "shaw-both",
+        Shaw(6, clip=16, acts_on="keys_queries"),
+        lambda *a: relative.shaw(*a, -16, 16, both=True),
+    ),
+    RelativeCase(
+        "music",
+        MusicTransformer(6, count=2, length=20),
+        lambda *a: relative.music(*a, 20),
+        (0, 3, 17),
+        (0, 1, 2, 16, 18, 40),
+    ),
+    RelativeCase(
+        "transformer-xl",
+        TransformerXL(6, count=2, width=10),
+        lambda *a: relative.transformer_xl(*a, 10),
+    ),
+    RelativeCase(
+        "conformer",
+        TransformerXL(6, count=2, width=10, base=100.0, order="interleaved"),
+        lambda *a: relative.transformer_xl(*a, 10, 100.0, True),
+    ),
+    RelativeCase(
+        "disentangled",
+        Disentangled(6, count=2, max_distance=8),
+        lambda *a: relative.disentangled(*a, 8, lambda r: r),
+    ),
+    RelativeCase(
+        "disentangled-paper",
+        Disentangled(6, count=2, max_distance=8, direction="paper"),
+        lambda *a: relative.disentangled(*a, 8, lambda r: r, paper=True),
+    ),
+    RelativeCase(
+        "disentangled-buckets",
+        Disentangled(6, count=2, max_distance=64, buckets=12),
+        lambda *a: relative.disentangled(*a, 12, lambda r: relative.log_bucket(r, 12, 64)),
+    ),
+    RelativeCase(
+        "disentangled-c2p",
+        Disentangled(6, count=2, max_distance=8, terms="c2p"),
+        lambda *a: relative.disentangled(*a, 8, lambda r: r),
+    ),
+    RelativeCase(
+        "decomposed",
+        Decomposed(6, size=(2, 3)),
+        lambda *a: relative.decomposed(*a, (2, 3), ("row", "column")),
+        IMAGE,
+        IMAGE[1:],
+    ),
+    RelativeCase("cope", CoPE(6, length=4), relative.cope, keys=SORTED),
+    RelativeCase("cope-raw", CoPE(6, length=3, gates="raw"), relative.cope, keys=SORTED),
 )

@@ -25,7 +25,7 @@ from posenc import (
 )
 from tests.backends import Backend, each_backend, each_backend_and_dtype
 from tests.cases_scores import BIASES, ScoreCase
-from tests.tolerances import assert_close
+from tests.tolerances import PER_POSITION, assert_close
 
 each_bias = pytest.mark.parametrize("case", BIASES, ids=lambda case: case.name)
 # Two or three roundings relative to the entry, and those of sums of terms near 1.
@@ -70,7 +70,10 @@ def test_bias_equals_oracle(case: ScoreCase, backend: Backend, dtype: str) -> No
     exact = case.exact()
     if dtype == "float16":
         exact = np.where(np.isfinite(exact), exact.clip(-65504, 65504), exact)
-    close(backend.numpy(got), exact, bound(exact, dtype), f"{case.name} on {backend.name}")
+    tolerance = bound(exact, dtype)
+    if case.name == "sandwich":  # its phases grow with the distance, 2**31 at most here
+        tolerance = tolerance + PER_POSITION * 2**31 * case.spec.dim
+    close(backend.numpy(got), exact, tolerance, f"{case.name} on {backend.name}")
 
 
 @each_bias

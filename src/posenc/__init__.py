@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from posenc.encodings.bias.t5 import T5
     from posenc.encodings.bias.tupe import TUPE
     from posenc.encodings.bias.window import WindowTable
+    from posenc.encodings.relative.cope import CoPE
+    from posenc.encodings.relative.decomposed import Decomposed
+    from posenc.encodings.relative.disentangled import Disentangled
+    from posenc.encodings.relative.music import MusicTransformer
+    from posenc.encodings.relative.shaw import Shaw
+    from posenc.encodings.relative.transformer_xl import TransformerXL
     from posenc.encodings.table.concatenated import Concatenated
     from posenc.encodings.table.learned import Learned
     from posenc.encodings.table.lookup import Lookup
@@ -41,6 +47,8 @@ if TYPE_CHECKING:
         extend,
         frequencies,
         init,
+        relative,
+        relative_values,
         resize,
         resolution,
         shift,
@@ -78,7 +86,15 @@ _HOMES = {
     "posenc.encodings.bias.log_cpb": ("LogCPB",),
     "posenc.encodings.bias.tupe": ("TUPE",),
     "posenc.encodings.bias.decay": ("Decay",),
+    "posenc.encodings.relative.shaw": ("Shaw",),
+    "posenc.encodings.relative.music": ("MusicTransformer",),
+    "posenc.encodings.relative.transformer_xl": ("TransformerXL",),
+    "posenc.encodings.relative.disentangled": ("Disentangled",),
+    "posenc.encodings.relative.decomposed": ("Decomposed",),
+    "posenc.encodings.relative.cope": ("CoPE",),
     "posenc.functional": (
+        "relative_values",
+        "relative",
         "bias",
         "add",
         "extend",
@@ -104,22 +120,28 @@ __all__ = [
     "ALiBi",
     "ArgumentError",
     "Arrangement",
+    "CoPE",
     "Concatenated",
     "DTypeError",
     "DataError",
     "Decay",
+    "Decomposed",
     "DependencyError",
+    "Disentangled",
     "Init",
     "Ladder",
     "Learned",
     "LogCPB",
     "Lookup",
     "Magnitude",
+    "MusicTransformer",
     "PosencError",
     "PositionError",
     "Sandwich",
+    "Shaw",
     "Sinusoidal",
     "SpecError",
+    "TransformerXL",
     "WindowTable",
     "add",
     "bias",
@@ -128,6 +150,8 @@ __all__ = [
     "from_json",
     "init",
     "positions",
+    "relative",
+    "relative_values",
     "resize",
     "resolution",
     "shift",

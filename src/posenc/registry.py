@@ -25,6 +25,12 @@ SPECS: dict[str, str] = {
     "LogCPB": "posenc.encodings.bias.log_cpb",
     "TUPE": "posenc.encodings.bias.tupe",
     "Decay": "posenc.encodings.bias.decay",
+    "Shaw": "posenc.encodings.relative.shaw",
+    "MusicTransformer": "posenc.encodings.relative.music",
+    "TransformerXL": "posenc.encodings.relative.transformer_xl",
+    "Disentangled": "posenc.encodings.relative.disentangled",
+    "Decomposed": "posenc.encodings.relative.decomposed",
+    "CoPE": "posenc.encodings.relative.cope",
 }
 
 VALUES: dict[str, str] = {

@@ -9,6 +9,7 @@ What the rest of posenc may rely on:
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -19,6 +20,7 @@ from posenc._core.phase import Halves, halves
 
 __all__ = [
     "Array",
+    "along",
     "arange",
     "astype",
     "compute_dtype",
@@ -259,6 +261,28 @@ def rank(sorted_values: Array, n: Array, *, xp: Any) -> Array:
         count = count + step * xp.astype(reached, count.dtype)
         step //= 2
     return count
+
+
+def along(x: Array, index: Array, *, xp: Any) -> Array:
+    """Entries of the last axis by number: x (..., n), index (..., m) -> (..., m).
+
+    The axes before the last broadcast.
+    """
+    if is_torch(x):
+        torch = sys.modules["torch"]
+        lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])
+        index = index.expand(*lead, index.shape[-1])
+        return torch.gather(x.expand(*lead, x.shape[-1]), -1, index)
+    if isinstance(x, np.ndarray) or is_jax(x):
+        shape = np.broadcast_shapes(x.shape[:-1], index.shape[:-1])
+        x = xp.broadcast_to(x, (*shape, x.shape[-1]))
+        return xp.take_along_axis(x, xp.broadcast_to(index, (*shape, index.shape[-1])), axis=-1)
+    shape = np.broadcast_shapes(x.shape[:-1], index.shape[:-1])
+    rows = xp.reshape(xp.arange(math.prod(shape)), shape)[..., None]
+    index = xp.broadcast_to(index, (*shape, index.shape[-1]))
+    flat = xp.reshape(xp.broadcast_to(x, (*shape, x.shape[-1])), (-1,))
+    taken = xp.take(flat, xp.reshape(rows * x.shape[-1] + index, (-1,)), axis=0)
+    return xp.reshape(taken, index.shape)
 
 
 def product(a: Array, b: Array, *, xp: Any) -> Array:

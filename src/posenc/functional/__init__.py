@@ -12,6 +12,7 @@ from posenc.functional._frequencies import (
     wavelengths,
 )
 from posenc.functional._parameters import init
+from posenc.functional._relative import relative, relative_values
 from posenc.functional._resize import extend, resize
 from posenc.functional._table import add, table
 
@@ -21,6 +22,8 @@ __all__ = [
     "extend",
     "frequencies",
     "init",
+    "relative",
+    "relative_values",
     "resize",
     "resolution",
     "shift",

@@ -118,7 +118,8 @@ class TUPE(BiasSpec):
         spread = xp.sqrt(xp.mean(p * p, axis=-1, keepdims=True) + EPSILON)
         p = p / spread * w["norm_weight"] + w["norm_bias"]
         q, k = (
-            product(p, xp.matrix_transpose(w[f"{side}_weight"]), xp=xp) + w[f"{side}_bias"][:, None, :]
+            product(p, xp.matrix_transpose(w[f"{side}_weight"]), xp=xp)
+            + w[f"{side}_bias"][:, None, :]
             for side in ("query", "key")
         )
         scale = math.sqrt(2 * self.dim / self.heads)

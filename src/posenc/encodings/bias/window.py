@@ -11,12 +11,11 @@ import numpy as np
 
 from posenc._core.array import astype, lookup
 from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.grid import AXES
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
 __all__ = ["WindowTable", "cells", "check_window", "outside_window", "window_axes"]
-
-AXES = {1: ("position",), 2: ("row", "column"), 3: ("time", "row", "column")}
 
 
 def check_window(who: str, window: tuple[int, ...]) -> None:
