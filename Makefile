@@ -14,7 +14,8 @@ WORKERS ?= 2
 
 BIN := .venv/bin
 READY := .venv/.ready
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints/versions.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet \
+	--no-warn-conflicts --constraint constraints/versions.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: help
@@ -37,11 +38,11 @@ $(BIN)/python:
 $(READY): pyproject.toml constraints/versions.txt constraints/peers.txt | $(BIN)/python
 	@echo 'Installing torch (1 of 3)'
 	@$(PIP) torch
-	@echo 'Installing the peers (2 of 3)'
-	@$(PIP) --no-deps --requirement constraints/peers.txt
-	@echo 'Installing posenc and its tools (3 of 3)'
+	@echo 'Installing posenc and its tools (2 of 3)'
 	@$(PIP) scikit-build-core transformers
 	@$(PIP) --no-build-isolation --editable '.[all,check,docs,test]'
+	@echo 'Installing the peers (3 of 3)'
+	@$(PIP) --no-deps --requirement constraints/peers.txt
 	@touch $@
 
 # --- work -------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,13 @@ def test_wide_rows_are_elided_and_columns_stay_aligned(run: Run) -> None:
     assert all("…" in line for line in rows)
     assert {_show.columns_of(line) for line in rows} == {_show.columns_of(rows[0])}
     assert _show.columns_of(rows[0]) <= 80
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert _show.columns_of("a中文e\u0301") == 6
+    assert _show.fit("中文", 6) == "中文  "
+    assert _show.fit("中文字", 6) == "中文字"
+    assert _show.fit("中文字母", 6) == "中文… "
 
 
 def test_long_texts_are_elided_in_the_middle(run: Run) -> None:
@@ -352,7 +360,7 @@ def test_a_sum_that_does_not_fit_is_named(run: Run) -> None:
         (lambda: np.save("x.npy", np.ones(4, "float32")), 1, "shape (..., seq, dim)"),
         (lambda: np.save("x.npy", np.float32(1)), 1, "shape (..., seq, dim)"),
         (lambda: np.save("x.npy", np.ones((3, 0), "float32")), 1, "a width of at least 1"),
-        (lambda: np.save("x.npy", np.ones((3, 4), "int64")), 1, "got int64"),
+        (lambda: np.save("x.npy", np.ones((3, 4), "int64")), 1, "numbers of float64"),
         (lambda: np.save("x.npy", np.ones((3, 4), "complex64")), 1, "got complex64"),
         (lambda: np.save("x.npy", np.ones((4, 3), "float32").T), 1, "Fortran order"),
         (lambda: np.save("x.npy", np.array([{}]), allow_pickle=True), 1, "pickled"),
@@ -466,12 +474,12 @@ def test_table_as_text(run: Run) -> None:
     assert lines[5].split()[:5] == ["2", "0.91", "-0.42", "0.02", "1.00"]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_table_as_json(run: Run, dtype: str) -> None:
     args = ["--dim", "6", "--base", "100", "--positions", "3,1", "--dtype", dtype, "--json"]
     found = json.loads(run("table", *args).stdout)
     expected = posenc.table(posenc.Sinusoidal(6, base=100), [3, 1], dtype=dtype)
-    np.testing.assert_array_equal(found["table"], expected)
+    np.testing.assert_array_equal(found["table"], expected.astype("float64"))
     assert found["positions"] == [3, 1]
     assert found["dtype"] == dtype
     assert found["shape"] == [2, 6]
@@ -546,6 +554,7 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "a", "--positions", "0:9:0"], "step of 0"),
         (["encode", "a", "--positions", "0:99999999999"], "more than"),
         (["encode", "a", "--positions", "9223372036854775808"], "beyond 2**63"),
+        (["encode", "a", "--positions", f"{1 - 2**63}:{2**63 - 1}"], "more than"),
         (["encode", "a", "--positions", "9" * 5000], "beyond 2**63"),
         (["encode", "a", "--offset", "9223372036854775808"], "beyond 2**63"),
         (["encode", "a", "--seed", "1", "--embeddings", "x.npy"], "--seed"),
@@ -608,6 +617,15 @@ def test_internal_errors_are_one_line_unless_debugging(
     monkeypatch.setenv("POSENC_DEBUG", "1")
     result = CliRunner().invoke(app, ["encode", "a", "--json"])
     assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_the_first_signal_cleans_up_undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored = []
+    monkeypatch.setattr(_app.signal, "signal", lambda number, what: ignored.append((number, what)))
+    with pytest.raises(_app.Interrupted):
+        _app._interrupt(signal.SIGTERM, None)
+    ignore = signal.SIG_IGN
+    assert set(ignored) == {(n, ignore) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 
 
 def test_out_of_memory_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,8 @@ SOURCES = str(Path(posenc.__file__).parents[1])
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": SOURCES, **more}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    return {**inherited, "PYTHONPATH": SOURCES, **more}
 
 
 def run(

@@ -145,6 +145,14 @@ def test_bad_npy_is_refused(tmp_path: Path, what: str) -> None:
     assert len(str(caught.value)) < 600
 
 
+def test_a_long_npy_header_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    header = GOOD + b" " * 2**16
+    with pytest.raises(DataError, match="a header of at most 65536 bytes"):
+        layout_of(tmp_path, npy(header, bytes(8), version=b"\x02\x00"))
+    with pytest.raises(DataError, match="a header of at most 69 bytes, got 4294967295"):
+        layout_of(tmp_path, BAD_NPY["header beyond the file"])
+
+
 class Bomb:
     def __reduce__(self) -> Any:
         return (pytest.fail, ("a pickle was loaded",))

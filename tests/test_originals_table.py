@@ -65,7 +65,7 @@ def test_every_original_has_a_spec_and_golden_numbers() -> None:
     assert names == {row["name"] for row in json.loads(GOLDEN.read_text())["tables"]}
 
 
-# --- within the error of the original --------------------------------------------------------------
+# --- within the error of the original -------------------------------------------------------------
 
 
 def error_of(original: Original, dim: int, positions: np.ndarray) -> Any:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -73,7 +75,8 @@ def test_public_names() -> None:
     # A verb and a package of the same name would take each other's place under `posenc.`.
     packages = {path.parent.name for path in (ROOT / "src" / "posenc").glob("*/__init__.py")}
     modules = {path.stem for path in (ROOT / "src" / "posenc").glob("*.py")}
-    assert (packages | modules) & set(posenc.__all__) <= {"positions"}
+    for name in (packages | modules) & set(posenc.__all__):
+        assert isinstance(getattr(posenc, name), ModuleType)
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -151,20 +154,60 @@ def test_docstrings_pass_their_check() -> None:
     assert int(re.findall(r"(\d+) public names", done.stdout)[0]) > len(posenc.__all__) // 2
 
 
+# --- the documentation ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_page_needs_an_equation_and_bibtex() -> None:
+    import pages
+
+    whole = pages.page_of(posenc.Sinusoidal)
+    assert all(f"| `{name}` |" in whole for name in ("dim", "base", "phase", "whisper"))
+
+    def without(**changes: str) -> Any:
+        return type(
+            "Clock", (posenc.Sinusoidal,), {"__doc__": posenc.Sinusoidal.__doc__, **changes}
+        )
+
+    assert pages.page_of(without())
+    with pytest.raises(ValueError, match="Clock: no BibTeX"):
+        pages.page_of(without(bibtex=""))
+    with pytest.raises(ValueError, match="Clock: the docstring has no equation"):
+        pages.page_of(without(__doc__="A clock."))
+
+
+@pytest.mark.usefixtures("tools")
+def test_an_encoding_without_a_page_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pages
+
+    assert pages.missing(["index", "encodings/Sinusoidal", "encodings/index"]) == set()
+    monkeypatch.setitem(pages.registry.SPECS, "Clock", "nowhere")
+    assert pages.missing(["encodings/Sinusoidal"]) == {"Clock"}
+
+
+@pytest.mark.usefixtures("tools")
+def test_every_public_name_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    named = re.findall(r"auto(?:class|function|module|exception):: ([\w.]+)", text)
+    assert {name.removeprefix("posenc.") for name in named} >= set(posenc.__all__)
+
+
 # --- the picture ----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("tools")
 def test_the_picture_shows_every_number(tmp_path: Path) -> None:
     """Each number is a square of pixels of one colour, the colour of its value."""
     import matplotlib as mpl
     import numpy as np
+    import picture
     from matplotlib.image import imread
 
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import picture
-    finally:
-        sys.path.pop(0)
     spec, length, cell = posenc.Sinusoidal(24), 20, 3
     path = picture.draw_table(spec, length, tmp_path / "table.png", cell=cell)
     top, left = picture.MARGINS["top"], picture.MARGINS["left"]

@@ -28,7 +28,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import posenc
 from posenc import Arrangement, Ladder, Magnitude, Sinusoidal
-from posenc._core import array_torch
+from posenc._core import array_torch, phase
 from posenc.torch import PositionTable
 from tests.oracles import table as oracle
 from tests.tolerances import ABSOLUTE, PER_POSITION, assert_close
@@ -544,20 +544,63 @@ def test_decoding_compiles_at_most_two_frames() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-def test_compiled_bits_are_the_eager_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_bits_are_the_eager_bits() -> None:
     import torch._inductor.config as inductor
 
-    monkeypatch.setattr(inductor, "compile_threads", 1)  # a pool of processes starts slowly
     # One frame for all lengths and offsets, as each costs seconds of the C++ compiler.
     compiled = torch.compile(cold(RICH), fullgraph=True, dynamic=True)
     x = torch.randn(2, 1030, 8, generator=torch.Generator().manual_seed(2))
-    for dtype in (torch.float32, torch.bfloat16):
-        for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
-            y = x[:, :length].to(dtype).contiguous()
-            assert_same(compiled(y, offset=offset), reference(y, RICH, offset=offset))
-    y = X.clone().requires_grad_()
-    compiled(y).square().sum().backward()
+    with inductor.patch(compile_threads=1):  # a pool of processes starts slowly
+        for dtype in (torch.float32, torch.bfloat16):
+            for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
+                y = x[:, :length].to(dtype).contiguous()
+                assert_same(compiled(y, offset=offset), reference(y, RICH, offset=offset))
+        y = X.clone().requires_grad_()
+        compiled(y).square().sum().backward()
     torch.testing.assert_close(y.grad, 2 * RICH.embedding_scale * reference(X, RICH))
+
+
+class Int64(int):
+    """An int64 whose overflow is an error; left shifts drop bits, as compilers cast for them."""
+
+    @staticmethod
+    def checked(operation: str) -> Callable[[int, int], Int64]:
+        def result(a: int, b: int) -> Int64:
+            value = getattr(int, operation)(int(a), int(b))
+            assert -(2**63) <= value < 2**63, f"{operation} of {a} and {b} overflows"
+            return Int64(value)
+
+        return result
+
+    def __lshift__(self, bits: int) -> Int64:
+        return Int64((int(self) << bits) + 2**63 & 2**64 - 1) + -(2**63)
+
+
+for _name in ("add", "sub", "mul", "and", "or", "xor", "rshift"):
+    for _side in ("", "r"):
+        setattr(Int64, f"__{_side}{_name}__", Int64.checked(f"__{_side}{_name}__"))
+
+FAR = (0, 1, -1, 2**31, -(2**31), 2**32 - 1, -(2**32) + 1, 2**63 - 1, -(2**63), 0x7FFFFFFF80000000)
+
+
+@pytest.mark.parametrize("axes", [1, 3])
+def test_compiled_phases_never_overflow(axes: int) -> None:
+    """In C++ that Inductor writes an overflow may give any number, and has given wrong ones."""
+    rng = np.random.default_rng(axes)
+    some = [*FAR, *map(int, rng.integers(-(2**63), 2**63 - 1, size=22, endpoint=True))]
+
+    def draw(*shape: int) -> np.ndarray:
+        return np.vectorize(lambda i: Int64(some[i]), otypes=[object])(rng.integers(0, 32, shape))
+
+    positions, step, origin = draw(200, axes), draw(axes, 40), draw(40)
+    got = phase.turns(positions, phase.words(step), phase.words(origin))
+    p, s, o = (x.astype(np.int64).view(np.uint64) for x in (positions, step, origin))
+    wide = (p @ s + o).view(np.int64)  # unsigned integers wrap around
+    np.testing.assert_array_equal(got.astype(np.int64), wide)
+    quadrant, residual = phase.quadrants(got)
+    want = phase.quadrants(wide)
+    np.testing.assert_array_equal(quadrant.astype(np.int64), want[0])
+    np.testing.assert_array_equal(residual.astype(np.int64), want[1])
 
 
 @pytest.mark.usefixtures("fresh_dynamo")

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.rows import latest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("README.md",)
+FILES = ("README.md", "docs/exact-phases.md")
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posenc import positions
+    from posenc import positions, presets
     from posenc._core.errors import (
         ArgumentError,
         DataError,
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     )
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
-    from posenc._core.parameters import Init
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.decay import Decay
     from posenc.encodings.bias.fire import FIRE
@@ -37,25 +36,20 @@ if TYPE_CHECKING:
     from posenc.encodings.relative.music import MusicTransformer
     from posenc.encodings.relative.shaw import Shaw
     from posenc.encodings.relative.transformer_xl import TransformerXL
-    from posenc.encodings.table.concatenated import Concatenated
-    from posenc.encodings.table.learned import Learned
-    from posenc.encodings.table.lookup import Lookup
     from posenc.encodings.table.sinusoidal import Sinusoidal
     from posenc.functional import (
         add,
         bias,
-        extend,
         frequencies,
-        init,
         relative,
         relative_values,
-        resize,
         resolution,
         shift,
         similarity,
         table,
         wavelengths,
     )
+    from posenc.presets import preset
     from posenc.registry import from_json, to_json
 
 __version__ = "0.1.0"
@@ -72,10 +66,6 @@ _HOMES = {
     ),
     "posenc._core.ladder": ("Arrangement", "Ladder"),
     "posenc._core.magnitude": ("Magnitude",),
-    "posenc._core.parameters": ("Init",),
-    "posenc.encodings.table.concatenated": ("Concatenated",),
-    "posenc.encodings.table.learned": ("Learned",),
-    "posenc.encodings.table.lookup": ("Lookup",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
     "posenc.encodings.bias.alibi": ("ALiBi",),
     "posenc.encodings.bias.t5": ("T5",),
@@ -97,20 +87,18 @@ _HOMES = {
         "relative",
         "bias",
         "add",
-        "extend",
         "frequencies",
-        "init",
-        "resize",
         "resolution",
         "shift",
         "similarity",
         "table",
         "wavelengths",
     ),
+    "posenc.presets": ("preset",),
     "posenc.registry": ("from_json", "to_json"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_HOME["positions"] = "posenc.positions"
+_HOME |= {name: f"posenc.{name}" for name in ("positions", "presets")}
 
 __all__ = [
     "FIRE",
@@ -121,18 +109,14 @@ __all__ = [
     "ArgumentError",
     "Arrangement",
     "CoPE",
-    "Concatenated",
     "DTypeError",
     "DataError",
     "Decay",
     "Decomposed",
     "DependencyError",
     "Disentangled",
-    "Init",
     "Ladder",
-    "Learned",
     "LogCPB",
-    "Lookup",
     "Magnitude",
     "MusicTransformer",
     "PosencError",
@@ -145,14 +129,13 @@ __all__ = [
     "WindowTable",
     "add",
     "bias",
-    "extend",
     "frequencies",
     "from_json",
-    "init",
     "positions",
+    "preset",
+    "presets",
     "relative",
     "relative_values",
-    "resize",
     "resolution",
     "shift",
     "similarity",

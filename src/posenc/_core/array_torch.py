@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc._core.phase import words
+
 __all__ = ["constants"]
 
 
@@ -24,8 +26,11 @@ def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
     device = beside.device
     if torch.compiler.is_compiling():
         if _exporting() or _every_length_symbolic():
-            return _made(spec, device)
-        return {key: _resident(spec, key, device) for key in spec.texts}
+            made = _made(spec, device)
+        else:
+            made = {key: _resident(spec, key, device) for key in spec.texts}
+        # The compiler writes C++, where the overflow of a signed product is undefined.
+        return {k: words(v) if v.dtype == torch.int64 else v for k, v in made.items()}
     return _kept(spec, device) if type(beside) is Tensor else _made(spec, device)
 
 

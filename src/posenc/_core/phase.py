@@ -18,7 +18,9 @@ The part per position is the rounding of `step`; it reaches 4e-10 at position 2*
 
 The polynomial is ours because the libraries' float32 sine differs from one to the next and under
 compilation; this one gives the same bits in NumPy, in eager torch and in compiled torch. Where
-there are no 64-bit integers (JAX by default) the same integers are formed from 32-bit halves.
+there are no 64-bit integers (JAX by default) the same integers are formed from 32-bit halves. Where
+a compiler takes overflow for impossible (C++, which torch's compiler writes) they are formed from
+words whose products do not overflow.
 """
 
 from __future__ import annotations
@@ -32,8 +34,20 @@ import numpy as np
 
 from posenc._core.ladder import context, pi
 
-__all__ = ["Halves", "classic", "cos_sin", "from_residual", "halves", "quadrants", "steps", "turns"]
+__all__ = [
+    "Halves",
+    "Words",
+    "classic",
+    "cos_sin",
+    "from_residual",
+    "halves",
+    "quadrants",
+    "steps",
+    "turns",
+    "words",
+]
 
+MASK = 0xFFFFFFFF
 Array = Any  # an array of NumPy, torch, JAX or another library of the array API standard
 
 # sin(pi u / 4) / u and cos(pi u / 4) for |u| <= 1, fitted by `_fit_cos_sin.py`. The first
@@ -51,6 +65,13 @@ COS = (-0.3084251357928012, 0.015854327515167944, -0.00032594163727223124, 3.531
 
 class Halves(NamedTuple):
     """64-bit integers as two arrays of signed 32-bit ones: `high * 2**32 + unsigned(low)`."""
+
+    high: Array
+    low: Array
+
+
+class Words(NamedTuple):
+    """64-bit integers as two signed 32-bit words in arrays of int64: `high * 2**32 + low`."""
 
     high: Array
     low: Array
@@ -83,16 +104,21 @@ def halves(step: np.ndarray) -> Halves:
     return Halves((step >> 32).astype(np.int32), step.astype(np.int32))
 
 
-def turns(positions: Array, step: Array | Halves, origin: Array | Halves | None = None) -> Any:
+def words(x: Array) -> Words:
+    """Split int64 integers; nothing overflows on the way."""
+    return Words((x >> 32) + ((x >> 31) & 1), ((x & MASK) ^ 2**31) - 2**31)
+
+
+def turns(positions: Array, step: Array | Halves | Words, origin: Any = None) -> Any:
     """The phase matrix, summed over axes, modulo one turn.
 
     Parameters
     ----------
     positions : array of int64, or of int32 beside `Halves`
         (..., axes).
-    step : array of int64, or Halves
+    step : array of int64, Halves, or Words
         (axes, pairs).
-    origin : array of int64, or Halves, optional
+    origin : like `step`, optional
         (pairs,), the phase of position 0.
 
     Returns
@@ -101,6 +127,8 @@ def turns(positions: Array, step: Array | Halves, origin: Array | Halves | None 
         (..., pairs), 2**64 to the turn.
     """
     axes = positions.shape[-1]
+    if isinstance(step, Words):
+        return _turns_without_overflow(positions, step, origin)
     if not isinstance(step, Halves):
         total = positions[..., 0, None] * step[0, :]
         for a in range(1, axes):
@@ -110,6 +138,27 @@ def turns(positions: Array, step: Array | Halves, origin: Array | Halves | None 
     for a in range(1, axes):
         words = _add(words, _multiply(positions[..., a, None], step.high[a, :], step.low[a, :]))
     return words if origin is None else _add(words, origin)
+
+
+def _turns_without_overflow(positions: Array, step: Words, origin: Any) -> Array:
+    """The same phases for compilers in which overflow is undefined: no operation overflows.
+
+    A product of signed 32-bit words is at most 2**62 in size. Of what counts in units of 2**32,
+    only the last 32 bits matter.
+    """
+    high: Any = 0
+    low: Any = 0
+    for a in range(positions.shape[-1]):
+        p = words(positions[..., a, None])
+        product = p.low * step.low[a, :]
+        crossed = (p.low * step.high[a, :] & MASK) + (p.high * step.low[a, :] & MASK)
+        high = high + (product >> 32) + crossed
+        low = low + (product & MASK)
+    if origin is not None:
+        high = high + origin.high + (origin.low >> 32)
+        low = low + (origin.low & MASK)
+    high = high + (low >> 32)
+    return (((high & MASK) ^ 2**31) - 2**31) * 2**32 + (low & MASK)
 
 
 def _multiply(p: Array, high: Array, low: Array) -> Halves:
@@ -138,8 +187,8 @@ def quadrants(turn: Array | Halves) -> tuple[Array, Array | Halves]:
         # Round by the high word alone, as the low one cannot move it across a boundary.
         quadrant = (turn.high + 2**29) >> 30
         return quadrant & 3, Halves(turn.high - (quadrant << 30), turn.low)
-    quadrant = (turn + 2**61) >> 62
-    return quadrant & 3, turn - (quadrant << 62)
+    # Half up, in a form that cannot overflow; what is left are the low 62 bits, signed.
+    return ((turn >> 61) + 1) >> 1 & 3, (turn << 2) >> 2
 
 
 def from_residual(residual: Array | Halves, dtype: Any, xp: Any) -> Array:
@@ -153,8 +202,8 @@ def from_residual(residual: Array | Halves, dtype: Any, xp: Any) -> Array:
 
 def cos_sin(
     positions: Array,
-    step: Array | Halves,
-    origin: Array | Halves | None = None,
+    step: Array | Halves | Words,
+    origin: Array | Halves | Words | None = None,
     *,
     dtype: Any,
     xp: Any,
@@ -165,9 +214,9 @@ def cos_sin(
     ----------
     positions : array of integers
         (..., axes), int64 (int32 beside `Halves`).
-    step : array of int64, or Halves
+    step : array of int64, Halves, or Words
         (axes, pairs), turns per position as bit patterns.
-    origin : array of int64, or Halves, optional
+    origin : like `step`, optional
         (pairs,), the phase of position 0: a shift of positions that cannot overflow.
     dtype : dtype
         `xp.float32` or `xp.float64`; half precision never holds an angle.

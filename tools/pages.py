@@ -1,0 +1,188 @@
+"""The pages of the documentation that are made from the code: encodings and the command.
+
+A page of an encoding shows its docstring, fields, presets, BibTeX and a picture. What is missing is
+an error, so that an encoding cannot be documented by half.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from picture import draw_table
+
+from posenc import presets, registry
+from posenc._core.spec import Spec, field_help
+
+__all__ = ["missing", "page_of", "with_literal_blocks", "write"]
+
+SECTION = set("-=")
+PICTURED = {"table": 64}  # kind: the size that its picture is drawn at
+
+
+def write(docs: Path) -> None:
+    """Write `encodings/*.md` and `_generated/*.md` below a folder, where they changed."""
+    folder = docs / "encodings"
+    made = {}
+    for spec in registry.specs():
+        made[folder / f"{spec.__name__}.md"] = page_of(spec)
+        draw(spec, folder / f"{spec.__name__}.png")
+    names = "\n".join(path.stem for path in made)
+    made[folder / "index.md"] = (
+        f"# Encodings\n\nOne page for each, made from the registry.\n\n"
+        f"```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"
+    )
+    made[docs / "_generated" / "command.md"] = command_help()
+    for path, text in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+    for stale in set(folder.glob("*.md")) - made.keys():
+        stale.unlink()
+
+
+def missing(found: Iterable[str]) -> set[str]:
+    """The encodings of the registry whose page is not among the documents found."""
+    return set(registry.SPECS) - {name.removeprefix("encodings/") for name in found}
+
+
+# --- encodings ------------------------------------------------------------------------------------
+
+
+def page_of(spec: type[Spec]) -> str:
+    """The page of an encoding as Markdown."""
+    name = spec.__name__
+    doc = inspect.getdoc(spec) or ""
+    if "\n\n    " not in doc:
+        raise ValueError(f"{name}: the docstring has no equation (an indented paragraph)")
+    if not spec.bibtex.strip().startswith("@"):
+        raise ValueError(f"{name}: no BibTeX")
+    return "\n".join(
+        [
+            f"# {name}",
+            "",
+            "```{eval-rst}",
+            f".. autoclass:: posenc.{name}",
+            "```",
+            "",
+            f"```{{figure}} {name}.png",
+            f":alt: The rows of {name} as a heat map: positions down, dimensions across.",
+            "",
+            f"`{name}({PICTURED[spec.kind]})`, positions 0 to 63: one square for each number.",
+            "```",
+            "",
+            "## Fields",
+            "",
+            "| field | allowed | default |",
+            "|---|---|---|",
+            *fields(spec),
+            "",
+            "## Presets",
+            "",
+            *preset_rows(name),
+            "",
+            "## Citation",
+            "",
+            "```bibtex",
+            spec.bibtex.strip(),
+            "```",
+            "",
+        ]
+    )
+
+
+def fields(spec: type[Spec]) -> list[str]:
+    """Rows of a table: field, allowed values, default."""
+    defaults = {field.name: field.default for field in dataclasses.fields(spec)}  # type: ignore[arg-type]
+    rows = []
+    for name, words in field_help(spec).items():
+        default = defaults[name]
+        shown = "required" if default is dataclasses.MISSING else f"`{default!r}`"
+        if isinstance(default, registry.Value):
+            shown = f"`{type(default).__name__}()`"
+        rows.append(f"| `{name}` | {words} | {shown} |")
+    return rows
+
+
+def preset_rows(name: str) -> list[str]:
+    """Rows of a table: preset, what it sets, where that was read."""
+    chosen = [presets.row(key) for key in presets.names()]
+    chosen = [row for row in chosen if row.spec["type"] == name]
+    if not chosen:
+        return ["None so far."]
+    rows = ["| preset | sets | read in |", "|---|---|---|"]
+    for row in chosen:
+        sets = {key: _bare(value) for key, value in row.spec.items() if key != "type"}
+        shown = ", ".join(f"`{key}`: `{json.dumps(value)}`" for key, value in sets.items())
+        sources = "; ".join(_source(source) for source in row.sources)
+        rows.append(f"| `{row.name}` | {shown or 'nothing'}. {row.note} | {sources} |")
+    return rows
+
+
+def draw(spec: type[Spec], path: Path) -> None:
+    """The picture of an encoding."""
+    if spec.kind != "table":
+        raise ValueError(f"{spec.__name__}: no picture is known for the kind {spec.kind!r}")
+    size = PICTURED[spec.kind]
+    draw_table(spec(size), 64, path, cell=6)  # type: ignore[call-arg]
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _bare(inner) for key, inner in value.items() if key != "type"}
+    return value
+
+
+def _source(source: Any) -> str:
+    place = source.get("repository") or source.get("paper") or ""
+    path = f" `{source['path']}`" if "path" in source else ""
+    symbol = f" `{source['symbol']}`" if "path" in source else f" {source.get('symbol', '')}"
+    at = f" at {source['version']}" if "version" in source else ""
+    return f"{place}{path}{symbol}{at}".strip()
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def command_help() -> str:
+    """The help of the command and its subcommands."""
+    import click
+
+    from posenc.cli import app
+
+    def help_of(command: click.Command, name: str) -> str:
+        # The width of a page, whatever the terminal of the build.
+        with click.Context(command, info_name=name, terminal_width=80) as context:
+            return f"```text\n{command.get_help(context)}\n```\n"
+
+    parts = [help_of(app, "posenc")]
+    for name in app.list_commands(click.Context(app)):
+        command = app.get_command(click.Context(app), name)
+        assert command is not None
+        parts += [f"## posenc {name}\n", help_of(command, f"posenc {name}")]
+    return "\n".join(parts)
+
+
+# --- docstrings -----------------------------------------------------------------------------------
+
+
+def with_literal_blocks(lines: list[str]) -> list[str]:
+    """The lines of a docstring, with each indented paragraph before its sections made literal."""
+    made: list[str] = []
+    inside = False
+    for number, line in enumerate(lines):
+        following = lines[number + 1] if number + 1 < len(lines) else ""
+        if following.strip() and set(following.strip()) <= SECTION:
+            return made + lines[number:]
+        indented = line.startswith("    ")
+        if indented and not inside and (not made or not made[-1].strip()):
+            made += ["::", ""]
+            inside = True
+        elif line.strip() and not indented:
+            inside = False
+        made.append(line)
+    return made
