@@ -187,7 +187,9 @@ TABLES = (
     ),
     learned(
         "learned-scaled",
-        Learned(4, length=5, init=UNIT, magnitude=Magnitude(embedding_scale="sqrt_dim", table_scale=3)),
+        Learned(
+            4, length=5, init=UNIT, magnitude=Magnitude(embedding_scale="sqrt_dim", table_scale=3)
+        ),
         lambda w, p: [3 * value for value in w["weight"][p]],
         (0, 4, 3),
     ),
@@ -215,9 +217,7 @@ TABLES = (
             6,
             length=(3, 4, 3, 4),
             start=1,
-            lookup=Lookup(
-                "factorised", axes=("x0", "y0", "x1", "y1"), tables=("x", "y", "x", "y")
-            ),
+            lookup=Lookup("factorised", axes=("x0", "y0", "x1", "y1"), tables=("x", "y", "x", "y")),
             init=UNIT,
         ),
         lambda w, p: oracle.summed(

@@ -12,6 +12,8 @@ RELATIVE = {"float64": 1e-15, "float32": 3e-7, "float16": 2.0**-10, "bfloat16": 
 PER_POSITION = 2e-19
 # Agreement with other people's float32 code at positions up to 64.
 ORIGINAL = 1.5e-6
+# Interpolated rows of entries up to 1 in size, float32: a few taps, each rounded once.
+RESAMPLED = 1e-6
 # Results of a few float64 operations on numbers near 1.
 FLOAT64 = 1e-14
 

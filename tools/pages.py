@@ -15,13 +15,17 @@ from typing import Any
 
 from picture import draw_table
 
-from posenc import presets, registry
+from posenc import Init, Sinusoidal, presets, registry
 from posenc._core.spec import Spec, field_help
 
 __all__ = ["missing", "page_of", "with_literal_blocks", "write"]
 
 SECTION = set("-=")
 PICTURED = {"table": 64}  # kind: the size that its picture is drawn at
+EXAMPLES = {  # of encodings that need more than a width
+    "Learned": ({"length": 64, "init": Init("normal", scale=1.0)}, "length=64, init=Init(scale=1)"),
+    "Concatenated": ({"table": Sinusoidal(64)}, "table=Sinusoidal(64)"),
+}
 
 
 def write(docs: Path) -> None:
@@ -61,6 +65,7 @@ def page_of(spec: type[Spec]) -> str:
         raise ValueError(f"{name}: the docstring has no equation (an indented paragraph)")
     if not spec.bibtex.strip().startswith("@"):
         raise ValueError(f"{name}: no BibTeX")
+    arguments = ", ".join(filter(None, [str(PICTURED[spec.kind]), EXAMPLES.get(name, ({}, ""))[1]]))
     return "\n".join(
         [
             f"# {name}",
@@ -72,7 +77,7 @@ def page_of(spec: type[Spec]) -> str:
             f"```{{figure}} {name}.png",
             f":alt: The rows of {name} as a heat map: positions down, dimensions across.",
             "",
-            f"`{name}({PICTURED[spec.kind]})`, positions 0 to 63: one square for each number.",
+            f"`{name}({arguments})`, positions 0 to 63: one square for each number.",
             "```",
             "",
             "## Fields",
@@ -128,7 +133,8 @@ def draw(spec: type[Spec], path: Path) -> None:
     if spec.kind != "table":
         raise ValueError(f"{spec.__name__}: no picture is known for the kind {spec.kind!r}")
     size = PICTURED[spec.kind]
-    draw_table(spec(size), 64, path, cell=6)  # type: ignore[call-arg]
+    more: dict[str, Any] = EXAMPLES.get(spec.__name__, ({}, ""))[0]
+    draw_table(spec(size, **more), 64, path, cell=6)  # type: ignore[call-arg]
 
 
 def _bare(value: Any) -> Any:

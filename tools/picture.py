@@ -25,7 +25,7 @@ def draw_table(spec: Any, length: int, path: Path, *, cell: int = 4, title: str 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    values = posenc.table(spec, length)
+    values = posenc.table(spec, length, params=posenc.init(spec))
     size = float(np.abs(values).max())
     height, width = (cell * n for n in values.shape)
     across = MARGINS["left"] + width + MARGINS["right"]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
+    from posenc._core.parameters import Init
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.decay import Decay
     from posenc.encodings.bias.fire import FIRE
@@ -36,13 +37,19 @@ if TYPE_CHECKING:
     from posenc.encodings.relative.music import MusicTransformer
     from posenc.encodings.relative.shaw import Shaw
     from posenc.encodings.relative.transformer_xl import TransformerXL
+    from posenc.encodings.table.concatenated import Concatenated
+    from posenc.encodings.table.learned import Learned
+    from posenc.encodings.table.lookup import Lookup
     from posenc.encodings.table.sinusoidal import Sinusoidal
     from posenc.functional import (
         add,
         bias,
+        extend,
         frequencies,
+        init,
         relative,
         relative_values,
+        resize,
         resolution,
         shift,
         similarity,
@@ -66,6 +73,10 @@ _HOMES = {
     ),
     "posenc._core.ladder": ("Arrangement", "Ladder"),
     "posenc._core.magnitude": ("Magnitude",),
+    "posenc._core.parameters": ("Init",),
+    "posenc.encodings.table.concatenated": ("Concatenated",),
+    "posenc.encodings.table.learned": ("Learned",),
+    "posenc.encodings.table.lookup": ("Lookup",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
     "posenc.encodings.bias.alibi": ("ALiBi",),
     "posenc.encodings.bias.t5": ("T5",),
@@ -87,7 +98,10 @@ _HOMES = {
         "relative",
         "bias",
         "add",
+        "extend",
         "frequencies",
+        "init",
+        "resize",
         "resolution",
         "shift",
         "similarity",
@@ -109,14 +123,18 @@ __all__ = [
     "ArgumentError",
     "Arrangement",
     "CoPE",
+    "Concatenated",
     "DTypeError",
     "DataError",
     "Decay",
     "Decomposed",
     "DependencyError",
     "Disentangled",
+    "Init",
     "Ladder",
+    "Learned",
     "LogCPB",
+    "Lookup",
     "Magnitude",
     "MusicTransformer",
     "PosencError",
@@ -129,13 +147,16 @@ __all__ = [
     "WindowTable",
     "add",
     "bias",
+    "extend",
     "frequencies",
     "from_json",
+    "init",
     "positions",
     "preset",
     "presets",
     "relative",
     "relative_values",
+    "resize",
     "resolution",
     "shift",
     "similarity",

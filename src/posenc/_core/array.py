@@ -248,21 +248,6 @@ def lookup(table: Array, *indices: Array, xp: Any) -> Array:
     return xp.reshape(xp.take(rows, xp.reshape(number, (-1,)), axis=0), (*number.shape, *tail))
 
 
-def rank(sorted_values: Array, n: Array, *, xp: Any) -> Array:
-    """How many of 2**s - 1 rising values are at most n, for each n, by s halvings.
-
-    Values of 2**31 - 1 stand for none, and no n reaches them. Each halving works entry by entry, so
-    that it runs inside a fused attention kernel, where `searchsorted` does not exist.
-    """
-    n = xp.where(n < 2**31 - 2, n, xp.full_like(n, 2**31 - 2))
-    count, step = xp.zeros_like(n), (sorted_values.shape[0] + 1) // 2
-    while step:
-        reached = lookup(sorted_values, count + (step - 1), xp=xp) <= n
-        count = count + step * xp.astype(reached, count.dtype)
-        step //= 2
-    return count
-
-
 def along(x: Array, index: Array, *, xp: Any) -> Array:
     """Entries of the last axis by number: x (..., n), index (..., m) -> (..., m).
 
@@ -292,6 +277,21 @@ def product(a: Array, b: Array, *, xp: Any) -> Array:
         with torch.autocast(a.device.type, enabled=False):
             return torch.matmul(a, b)
     return xp.matmul(a, b)
+
+
+def rank(sorted_values: Array, n: Array, *, xp: Any) -> Array:
+    """How many of 2**s - 1 rising values are at most n, for each n, by s halvings.
+
+    Values of 2**31 - 1 stand for none, and no n reaches them. Each halving works entry by entry, so
+    that it runs inside a fused attention kernel, where `searchsorted` does not exist.
+    """
+    n = xp.where(n < 2**31 - 2, n, xp.full_like(n, 2**31 - 2))
+    count, step = xp.zeros_like(n), (sorted_values.shape[0] + 1) // 2
+    while step:
+        reached = lookup(sorted_values, count + (step - 1), xp=xp) <= n
+        count = count + step * xp.astype(reached, count.dtype)
+        step //= 2
+    return count
 
 
 def fixed(x: Array) -> Array:

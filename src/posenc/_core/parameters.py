@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 
 from posenc._core.errors import SpecError, explain
 from posenc._core.spec import Value
+
+if TYPE_CHECKING:
+    from posenc._core.spec import Spec
 
 __all__ = ["Init", "Parameter"]
 
@@ -52,7 +55,7 @@ class Init(Value):
             raise SpecError(explain(f"Init({self.rule!r}): scale", "at least 0", self.scale))
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """float32 values of a shape."""
+        """First values of a shape, float32."""
         if self.rule == "constant":
             return np.full(shape, self.scale, dtype=np.float32)
         if self.rule == "normal":
@@ -63,7 +66,7 @@ class Init(Value):
 
 
 class Parameter(NamedTuple):
-    """A learned array of a spec: its shape, and its first values as data."""
+    """A learned array of a spec: its shape, and its first values as a rule or another encoding."""
 
     shape: tuple[int, ...]
-    init: Value
+    init: Init | Spec

@@ -1,4 +1,4 @@
-"""Resampling along an axis: linear and cubic, with and without antialiasing, as PyTorch defines them.
+"""Resampling along an axis, linear and cubic, antialiased or not, as PyTorch defines it.
 
     y[i] = sum over taps t of  weight[i, t] * x[index[i, t]]
 
@@ -66,9 +66,9 @@ def taps(source: int, target: int, method: Method) -> tuple[np.ndarray, np.ndarr
     below = np.floor(centre)
     t = np.clip(centre - below, 0, 1)
     if kernel == "linear":
-        offsets, weights = (0, 1), [one - t, t]
+        offsets, weights = [0, 1], [one - t, t]
     else:
-        offsets = (-1, 0, 1, 2)
+        offsets = [-1, 0, 1, 2]
         weights = [_cubic(t - np.float32(offset), SHARP) for offset in offsets]
     rows = below.astype(np.int64)[:, None] + np.array(offsets, dtype=np.int64)
     return np.clip(rows, 0, source - 1), np.stack(weights, axis=-1).astype(np.float32)
@@ -101,13 +101,13 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x < 2, far, np.float32(0)))
 
 
-def _fused(x: np.ndarray | float, y: np.ndarray, z: float) -> np.ndarray:
-    """x * y + z, rounded to float32 once, as processors that fuse the two operations do."""
+def _fused(x: Any, y: np.ndarray, z: float) -> np.ndarray:
+    """The value of x * y + z, rounded to float32 once, as processors that fuse the two do."""
     return np.asarray(np.float64(x) * y + z, dtype=np.float32)
 
 
 def resample(x: Array, axis: int, target: int, method: Method, *, xp: Any) -> Array:
-    """`x` (..., source, ...) with `target` rows along an axis; the same array at the same length."""
+    """An array with `target` rows along an axis; itself at the same length."""
     source = x.shape[axis]
     if source == target:
         return x

@@ -83,6 +83,7 @@ class Spec(Value):
     - `arrays`, its constants as NumPy arrays, read-only;
     - `texts`, the same as (dtype, shape, numbers in a text), which a tracer can embed in a graph:
       it takes a text for a constant, but may take a number for a variable;
+    - `shapes`, those of its parameters by name;
     - `device_arrays`, a cache of the same on devices, filled on first real use. It is no field:
       it does not travel with copies and pickles and plays no part in equality.
     """
@@ -91,12 +92,19 @@ class Spec(Value):
     bibtex: ClassVar[str] = ""
     arrays: Mapping[str, np.ndarray]
     texts: Mapping[str, tuple[str, tuple[int, ...], str]]
+    shapes: Mapping[str, tuple[int, ...]]
     device_arrays: dict[Any, Any]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         arrays, texts = _derived(self)
-        for name, value in (("arrays", arrays), ("texts", texts), ("device_arrays", {})):
+        shapes = {name: tuple(p.shape) for name, p in self.parameters().items()}
+        for name, value in (
+            ("arrays", arrays),
+            ("texts", texts),
+            ("shapes", shapes),
+            ("device_arrays", {}),
+        ):
             object.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -113,8 +121,10 @@ class Spec(Value):
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The first values of one parameter, float32."""
-        parameter = self.parameters()[name]
-        return parameter.init.draw(parameter.shape, rng)
+        shape, init = self.parameters()[name]
+        if isinstance(init, Spec):
+            raise TypeError(f"{type(self).__name__}: `initial` must say how to copy an encoding")
+        return init.draw(shape, rng)
 
     @property
     def fingerprint(self) -> str:

@@ -166,6 +166,16 @@ def _table(spec: Any, width: int | None) -> TableSpec:
         raise click.UsageError(
             f"the spec has the axes {', '.join(spec.axes)}: this command takes specs of one axis."
         )
+    if spec.shapes:
+        raise click.UsageError(
+            f"{name} learns {', '.join(spec.shapes)}: this command has no parameters for it; "
+            "in Python, posenc.add(spec, x, params=...) takes them."
+        )
+    if spec.width != spec.dim:
+        raise click.UsageError(
+            f"{name} makes embeddings wider: this command keeps their width; "
+            "in Python, posenc.add(spec, x) appends."
+        )
     if width is not None and spec.dim != width:
         raise ArgumentError(explain("encode", f"data {spec.dim} wide, as the spec", f"{width}"))
     return spec

@@ -72,16 +72,15 @@ def parameters(
     NumPy arrays are carried over to any library; others must be of the library already. `part`
     names second shapes that are right as well, such as those of a part of the heads.
     """
-    declared = spec.parameters()
     part = part or {}
+    shapes = spec.shapes
     who = f"{who}: params"
-    if not declared:
+    if not shapes:
         if params:
             todo = "Leave them out."
-            got = sorted(params) if isinstance(params, Mapping) else type(params).__name__
-            raise ArgumentError(explain(who, "none, as the spec learns nothing", got, todo))
+            names = list(params) if isinstance(params, Mapping) else type(params).__name__
+            raise ArgumentError(explain(who, "none, as the spec learns nothing", names, todo))
         return {}
-    shapes = {name: parameter.shape for name, parameter in declared.items()}
     if not isinstance(params, Mapping):
         want = f"a dict with {_list(shapes)}"
         todo = "`posenc.init(spec, seed)` makes the first ones."

@@ -1,4 +1,4 @@
-"""Learned tables of another length: by interpolation, or with a tail that leaves their rows alone."""
+"""Learned tables of another length: interpolated, or with a tail that leaves their rows alone."""
 
 from __future__ import annotations
 
@@ -92,8 +92,6 @@ def resize(
 
     def change(weight: Array, old: tuple[int, ...], now: tuple[int, ...], kept: int) -> Array:
         xp = namespace(weight, "resize")
-        if old == now:
-            return weight
         width = weight.shape[-1]
         grid = astype(weight[kept:, :], compute_dtype(weight.dtype, xp), xp)
         grid = xp.reshape(grid, (*old, width))
@@ -229,9 +227,7 @@ def _given(spec: TableSpec, params: Mapping[str, Array], verb: str) -> dict[str,
     return parameters(spec, params, xp=xp, device=device_of(first), who=verb)
 
 
-def _sides(
-    old: Learned, new: Learned
-) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], int]]:
+def _sides(old: Learned, new: Learned) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], int]]:
     """Of each table: its sides before and after, and how many rows before them are no position."""
     if old.lookup.shared:
         return {"weight": (old.lengths, new.lengths, old.start + old.lookup.prefix)}

@@ -27,7 +27,9 @@ class PositionTable(nn.Module):
     The module has no buffers: rows are computed from integer phases when they are needed. So there
     is nothing to cast wrongly, to lose on the meta device, to outgrow, or to find in a state dict.
     What a learned encoding learns are parameters of the module, under the names that `posenc.init`
-    gives them; they are cast, moved, saved and trained as any others. The sum is formed in float32 (float64 for float64 inputs) and rounded once, under autocast too.
+    gives them; they are cast, moved, saved and trained as any others.
+
+    The sum is formed in float32 (float64 for float64 inputs) and rounded once, under autocast too.
 
     Parameters
     ----------
@@ -70,9 +72,8 @@ class PositionTable(nn.Module):
         self.seq_dim = seq_dim
         self.dropout = nn.Dropout(dropout)
         self.seed = seed
-        self._names = tuple(spec.parameters())
-        for name, parameter in spec.parameters().items():
-            self.register_parameter(name, nn.Parameter(torch.empty(parameter.shape)))
+        for name, shape in spec.shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
         self.reset_parameters()
 
     @torch.no_grad()
@@ -127,7 +128,7 @@ class PositionTable(nn.Module):
                     explain("PositionTable", "positions or position_ids", "both of them")
                 )
             positions = position_ids
-        params = {name: getattr(self, name) for name in self._names}
+        params = {name: getattr(self, name) for name in self.spec.shapes}
         y = functional.add(
             self.spec,
             x,

@@ -138,7 +138,7 @@ class Learned(TableSpec):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The length along each axis, or along each side of the grid that a flat table stands for."""
+        """The length along each axis, or along each side of the grid of a flat table."""
         return (self.length,) if isinstance(self.length, int) else self.length
 
     @property
@@ -169,10 +169,10 @@ class Learned(TableSpec):
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The first values of one parameter, float32."""
         shape, init = self.parameters()[name]
-        if isinstance(init, Init):
-            values = init.draw(shape, rng)
-        else:
+        if isinstance(init, TableSpec):
             values = self._copied(init, shape)
+        else:
+            values = super().initial(name, rng)
         if self.pad is not None and shape:
             values[self.pad] = 0
         return values
