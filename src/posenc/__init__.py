@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
     from posenc._core.parameters import Init
+    from posenc._core.plan import Entry, Plan
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.decay import Decay
     from posenc.encodings.bias.fire import FIRE
@@ -93,6 +94,10 @@ _HOMES = {
     "posenc.encodings.relative.disentangled": ("Disentangled",),
     "posenc.encodings.relative.decomposed": ("Decomposed",),
     "posenc.encodings.relative.cope": ("CoPE",),
+    "posenc._core.plan": (
+        "Entry",
+        "Plan",
+    ),
     "posenc.functional": (
         "relative_values",
         "relative",
@@ -130,6 +135,7 @@ __all__ = [
     "Decomposed",
     "DependencyError",
     "Disentangled",
+    "Entry",
     "Init",
     "Ladder",
     "Learned",
@@ -137,6 +143,7 @@ __all__ = [
     "Lookup",
     "Magnitude",
     "MusicTransformer",
+    "Plan",
     "PosencError",
     "PositionError",
     "Sandwich",

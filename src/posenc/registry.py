@@ -39,6 +39,8 @@ VALUES: dict[str, str] = {
     "Ladder": "posenc._core.ladder",
     "Lookup": "posenc.encodings.table.lookup",
     "Magnitude": "posenc._core.magnitude",
+    "Entry": "posenc._core.plan",
+    "Plan": "posenc._core.plan",
 }
 
 

@@ -83,7 +83,7 @@ def relative(
         got = f"shapes {tuple(q.shape)} and {tuple(k.shape)}"
         raise ArgumentError(explain(who, "q and k of one batch shape and heads", got, todo))
     where, first, end = _where(
-        spec, q, k.shape[-2], q_positions, k_positions, heads, xp=xp, who=who
+        spec, q, k.shape[-2], q_positions, k_positions, heads=heads, xp=xp, who=who
     )
     given = known(spec, params, first, end, where.q[0], xp=xp, device=device_of(q), who=who)
     inner = compute_dtype(dtype, xp)

@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.array import astype, lookup
 from posenc._core.errors import PositionError, SpecError, explain
-from posenc._core.grid import AXES
+from posenc._core.axes import AXES
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
