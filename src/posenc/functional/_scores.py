@@ -140,12 +140,10 @@ def head_range(heads: Any, total: int, who: str) -> tuple[int, int]:
 def part_shapes(spec: Any, first: int, end: int) -> dict[str, tuple[int, ...]]:
     """The shapes of the parameters of some heads alone."""
     shapes = {}
-    for name, parameter in spec.parameters().items():
+    for name, shape in spec.shapes.items():
         axis = spec.by_head.get(name)
-        shape = parameter.shape
-        if axis is not None:
-            shape = (*shape[:axis], end - first, *shape[axis + 1 :])
-        shapes[name] = shape
+        cut = () if axis is None else (*shape[:axis], end - first, *shape[axis + 1 :])
+        shapes[name] = shape if axis is None else cut
     return shapes
 
 

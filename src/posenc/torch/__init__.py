@@ -1,7 +1,7 @@
 """PyTorch modules: one for each kind of encoding. A new encoding does not touch them."""
 
 from posenc.torch.attend import attend
-from posenc.torch.bias import AttentionBias, alibi_reach, score_mod, slopes
+from posenc.torch.bias import AttentionBias, alibi_mask_mod, alibi_reach, score_mod, slopes
 from posenc.torch.relative import RelativeAttention
 from posenc.torch.table import PositionTable
 
@@ -9,6 +9,7 @@ __all__ = [
     "AttentionBias",
     "PositionTable",
     "RelativeAttention",
+    "alibi_mask_mod",
     "alibi_reach",
     "attend",
     "score_mod",

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from posenc import functional
-from posenc._core.spec import Spec
 from posenc.functional._scores import head_range, part_shapes
 
 __all__ = ["LearnedModule"]
@@ -24,7 +23,7 @@ class LearnedModule(nn.Module):
 
     def __init__(self, spec: Any, heads: tuple[int, int] | None, seed: int) -> None:
         super().__init__()
-        self.spec: Spec = spec
+        self.spec = spec
         self.seed = seed
         self.heads = heads
         if heads is not None:
@@ -44,7 +43,7 @@ class LearnedModule(nn.Module):
             if self.heads is not None and name in by_head:
                 values = np.take(values, range(*self.heads), axis=by_head[name])
             if not parameter.is_meta:
-                parameter.copy_(torch.from_numpy(np.ascontiguousarray(values)))
+                parameter.copy_(torch.from_numpy(np.array(values)))
 
     def learned(self) -> dict[str, Tensor] | None:
         """The parameters by name, as the verbs take them."""

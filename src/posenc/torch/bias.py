@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from posenc.functional._arguments import name_of, require
 from posenc.functional._scores import head_range, known, sides
 from posenc.torch._learned import LearnedModule
 
-__all__ = ["AttentionBias", "alibi_reach", "score_mod", "slopes"]
+__all__ = ["AttentionBias", "alibi_mask_mod", "alibi_reach", "score_mod", "slopes"]
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -91,7 +91,6 @@ class AttentionBias(LearnedModule):
             (..., heads, q, k), for the `attn_mask` of `scaled_dot_product_attention`. Entries that
             do not vary share memory.
         """
-        assert isinstance(self.spec, BiasSpec)
         found: Tensor = functional.bias(
             self.spec,
             q_positions,
@@ -106,14 +105,12 @@ class AttentionBias(LearnedModule):
 
     def slopes(self) -> Tensor:
         """The slopes of ALiBi for kernels that take slopes: see `posenc.torch.slopes`."""
-        assert isinstance(self.spec, BiasSpec)
         return slopes(self.spec, params=self.learned(), heads=self.heads)
 
     def score_mod(
         self, q_positions: Any = None, k_positions: Any = None, *, scale: float = 1.0
     ) -> ScoreMod:
         """The same bias for FlexAttention: see `posenc.torch.score_mod`."""
-        assert isinstance(self.spec, BiasSpec)
         return score_mod(
             self.spec,
             q_positions,
@@ -306,15 +303,16 @@ def alibi_reach(
 
         exp(largest - slope * r - (-largest)) < tiny / 2         tiny: least positive number
 
-    The softmax of a row is at least that of its own token, whose score without bias is at least
-    -largest; a key at distance r has at most largest - slope * r. Their ratio bounds the weight.
+    The largest score of a row is at least that of the token itself, -largest or more, as its bias
+    is 0; a key at distance r has at most largest - slope * r. Their ratio bounds the weight.
     Below half the least positive number of `dtype`, subnormal ones counted, the weight is rounded
     to zero, and skipping its block changes nothing.
 
     Parameters
     ----------
     spec : ALiBi
-        With fixed slopes, `form="symmetric"` or `"causal"`, and under a causal mask.
+        With fixed slopes; `form="symmetric"`, or `"causal"` under a causal mask. Every query must
+        see a key at its own position.
     largest : float
         A bound on |q . k| * scale, such as the product of the largest norms.
     dtype : torch.dtype
@@ -336,7 +334,7 @@ def alibi_reach(
     --------
     >>> import posenc
     >>> posenc.torch.alibi_reach(posenc.ALiBi(8), largest=10.0)
-    [248, 496, 992, 1984, 3967, 7934, 15867, 31734]
+    [248, 496, 992, 1984, 3968, 7935, 15869, 31737]
     """
     if not isinstance(spec, ALiBi) or spec.form == "key_only" or spec.slopes == "learned":
         want = "ALiBi with fixed slopes and form 'symmetric' or 'causal'"
@@ -350,3 +348,61 @@ def alibi_reach(
     bound = 2 * largest - math.log(info.smallest_normal * info.eps / 2)
     found = spec.arrays["slopes"][first:end].tolist()
     return [math.floor(bound / slope) + 1 if slope else None for slope in found]
+
+
+def alibi_mask_mod(
+    spec: ALiBi,
+    *,
+    largest: float,
+    mask: Literal["none", "causal"] = "none",
+    heads: tuple[int, int] | None = None,
+    device: torch.device | None = None,
+) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    """A `mask_mod` that leaves out what ALiBi brings to a weight of zero, for block masks.
+
+    Blocks of which no entry is left are not computed: heads with steep slopes see a short stretch
+    of a long sequence. Where `largest` is a true bound on |q . k| * scale, weights are those
+    without this mask.
+
+    Parameters
+    ----------
+    spec : ALiBi
+        With fixed slopes, and not of the form `key_only`.
+    largest : float
+        A bound on |q . k| * scale: see `posenc.torch.alibi_reach`, which derives the distances.
+    mask : {"none", "causal"}
+        Whether keys after the query are left out as well.
+    heads : (int, int), optional
+        The heads [first, end) of the spec that the kernel sees as heads 0, 1, ….
+    device : torch.device, optional
+        Where the distances go.
+
+    Returns
+    -------
+    callable
+        For `torch.nn.attention.flex_attention.create_block_mask`.
+
+    Raises
+    ------
+    ArgumentError
+        If the encoding or the bound do not allow it.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from torch.nn.attention.flex_attention import create_block_mask
+    >>> mod = posenc.torch.alibi_mask_mod(posenc.ALiBi(2), largest=1.0, mask="causal")
+    >>> blocks = create_block_mask(mod, None, 2, 4096, 4096, device="cpu")
+    >>> round(blocks.sparsity())
+    66
+    """
+    distances = alibi_reach(spec, largest=largest, heads=heads)
+    never = 2**62
+    reach = torch.tensor([never if r is None else r for r in distances], device=device)
+
+    def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        del b
+        near = (i - j).abs() < reach[h]
+        return near & (j <= i) if mask == "causal" else near
+
+    return seen

@@ -69,14 +69,14 @@ class RelativeAttention(LearnedModule):
         Tensor
             (..., heads, q, k), in the dtype of `q`.
         """
-        assert isinstance(self.spec, RelativeSpec)
         more = {"params": self.learned(), "heads": self.heads}
         found: Tensor = functional.relative(self.spec, q, k, q_positions, k_positions, **more)
         return found
 
-    def values(self, weights: Tensor, q_positions: Any = None, k_positions: Any = None) -> Tensor:
+    def of_values(
+        self, weights: Tensor, q_positions: Any = None, k_positions: Any = None
+    ) -> Tensor:
         """What is added to the weighted values: see `posenc.relative_values`."""
-        assert isinstance(self.spec, RelativeSpec)
         more = {"params": self.learned(), "heads": self.heads}
         found: Tensor = functional.relative_values(
             self.spec, weights, q_positions, k_positions, **more

@@ -100,7 +100,7 @@ class FIRE(BiasSpec):
     ) -> Array:
         """A perceptron of the normalised distance; `head` counts all heads in order."""
         del head
-        p = {name: astype(constants[name], dtype, xp) for name in self.parameters()}
+        p = {name: astype(constants[name], dtype, xp) for name in self.shapes}
         far = astype(distance(q, k), dtype, xp)
         threshold = xp.abs(p["threshold_factor"]) * self.threshold
         m = astype(q[0], dtype, xp)

@@ -118,7 +118,7 @@ class LogCPB(BiasSpec):
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Mapping[str, Array]:
         """The perceptron at every offset of the window: a table (offsets, heads)."""
-        first, bias, second = (astype(constants[n], dtype, xp) for n in self.parameters())
+        first, bias, second = (astype(constants[n], dtype, xp) for n in self.shapes)
         x = astype(constants["x"], dtype, xp)
         hidden = product(x, xp.matrix_transpose(first), xp=xp) + bias
         hidden = xp.where(hidden > 0, hidden, xp.zeros_like(hidden))

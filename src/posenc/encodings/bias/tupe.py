@@ -113,7 +113,7 @@ class TUPE(BiasSpec):
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Mapping[str, Array]:
         """The products of all pairs of vectors: (heads, length, length)."""
-        w = {name: astype(constants[name], dtype, xp) for name in self.parameters()}
+        w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
         p = w["position"] - xp.mean(w["position"], axis=-1, keepdims=True)
         spread = xp.sqrt(xp.mean(p * p, axis=-1, keepdims=True) + EPSILON)
         p = p / spread * w["norm_weight"] + w["norm_bias"]

@@ -109,7 +109,7 @@ class TransformerXL(RelativeSpec):
         self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Array:
         """U . k + (q + v) . W R(m - n)."""
-        u, v, w = (astype(constants[name], dtype, xp) for name in self.parameters())
+        u, v, w = (astype(constants[name], dtype, xp) for name in self.shapes)
         of_keys = product(u[:, None, :], xp.matrix_transpose(k), xp=xp)
         asked = product(q + v[:, None, :], w, xp=xp)
         half = self.width // 2
