@@ -325,9 +325,8 @@ def test_wav2vec2_conformer() -> None:
     rows = code.Wav2Vec2ConformerRelPositionalEmbedding(config)(torch.zeros(1, 11, 12))
     q, k = torch.randn(2, 2, 3, 11, 4)
     with torch.no_grad():
-        theirs = attention._apply_relative_embeddings(
-            query=q.clone(), key=k, relative_position_embeddings=rows
-        )
+        moved, scaled = code._apply_relative_position_encoding(attention, q, k, rows)
+        theirs = moved @ k.mT * attention.scaling + scaled
     params = {
         "u": attention.pos_bias_u.detach(),
         "v": attention.pos_bias_v.detach(),

@@ -276,8 +276,10 @@ def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) 
     if length > maximum:
         want = f"a length of at most {maximum}, the number of positions"
         raise ArgumentError(explain("positions.randomised", want, length))
+    if seed >= 2**64:
+        raise ArgumentError(explain("positions.randomised", "a seed below 2**64", seed))
     # Floyd's algorithm, written out: the draw must not change with a library's way of sampling.
-    bits = np.random.Philox(key=[int(seed) % 2**64, _mixed(int(step), int(sample))])
+    bits = np.random.Philox(key=[int(seed), _mixed(int(step), int(sample))])
     words = iter(bits.random_raw(2 * int(length) + 8).tolist())
     chosen: set[int] = set()
     for top in range(int(maximum) - int(length), int(maximum)):
