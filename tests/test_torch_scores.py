@@ -50,7 +50,8 @@ def test_module_is_the_verb(case: ScoreCase) -> None:
     params = tensors(posenc.init(case.spec, 3)) or None
     exact = posenc.bias(case.spec, q, k, params=params)
     got = module(q, k)
-    torch.testing.assert_close(got, exact, rtol=0, atol=0)
+    tolerance = 1e-5 if "tupe" in case.name else 0  # products of parameters in another layout
+    close(got, exact, tolerance)
     total = case.spec.heads
     if total > 1:
         part = AttentionBias(case.spec, heads=(1, total), seed=3)

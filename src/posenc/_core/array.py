@@ -279,14 +279,14 @@ def product(a: Array, b: Array, *, xp: Any) -> Array:
     return xp.matmul(a, b)
 
 
-def rank(sorted_values: Array, n: Array, *, xp: Any) -> Array:
-    """How many of 2**s - 1 rising values are at most n, for each n, by s halvings.
+def rank(sorted_values: Array, n: Array, size: int, *, xp: Any) -> Array:
+    """How many of `size` = 2**s - 1 rising values are at most n, for each n, by s halvings.
 
     Values of 2**31 - 1 stand for none, and no n reaches them. Each halving works entry by entry, so
     that it runs inside a fused attention kernel, where `searchsorted` does not exist.
     """
     n = xp.where(n < 2**31 - 2, n, xp.full_like(n, 2**31 - 2))
-    count, step = xp.zeros_like(n), (sorted_values.shape[0] + 1) // 2
+    count, step = xp.zeros_like(n), (size + 1) // 2
     while step:
         reached = lookup(sorted_values, count + (step - 1), xp=xp) <= n
         count = count + step * xp.astype(reached, count.dtype)

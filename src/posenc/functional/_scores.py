@@ -107,12 +107,12 @@ def _lead(q: tuple[int, ...], k: tuple[int, ...], who: str) -> tuple[int, ...]:
 
 def _check_range(q: Array, k: Array, axes: tuple[str, ...], xp: Any, who: str) -> None:
     """Raise where a distance does not fit the integers of the library, if values are known."""
-    known = concrete(q), concrete(k)
-    if known[0] is None or known[1] is None or not known[0].size or not known[1].size:
+    rows, columns = concrete(q), concrete(k)
+    if rows is None or columns is None or not rows.size or not columns.size:
         return
     limit = limits(xp)[1]
     for axis in range(len(axes)):
-        first, second = (side[..., axis] for side in known)
+        first, second = rows[..., axis], columns[..., axis]
         far = max(
             int(second.max()) - int(first.min()),
             int(first.max()) - int(second.min()),
@@ -167,7 +167,11 @@ def known(
     values = {**constants(spec, beside, xp=xp), **given}
     by_head: Mapping[str, int] = getattr(spec, "by_head", {})
     for name, axis in by_head.items():
-        if name in values and values[name].shape[axis] != end - first:
+        if name not in values:
+            continue
+        # A traced constant does not tell its shape, so that of the spec is asked.
+        shape = given[name].shape if name in given else spec.texts[name][1]
+        if shape[axis] != end - first:
             values[name] = values[name][(slice(None),) * axis + (slice(first, end), ...)]
     return values
 

@@ -41,9 +41,11 @@ class LearnedModule(nn.Module):
         for name, values in functional.init(self.spec, self.seed).items():
             parameter = self.get_parameter(name)
             if self.heads is not None and name in by_head:
-                values = np.take(values, range(*self.heads), axis=by_head[name])
+                part = np.take(values, range(*self.heads), axis=by_head[name])
+            else:
+                part = values
             if not parameter.is_meta:
-                parameter.copy_(torch.from_numpy(np.array(values)))
+                parameter.copy_(torch.from_numpy(np.array(part)))
 
     def learned(self) -> dict[str, Tensor] | None:
         """The parameters by name, as the verbs take them."""

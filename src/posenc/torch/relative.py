@@ -69,7 +69,7 @@ class RelativeAttention(LearnedModule):
         Tensor
             (..., heads, q, k), in the dtype of `q`.
         """
-        more = {"params": self.learned(), "heads": self.heads}
+        more: Any = {"params": self.learned(), "heads": self.heads}
         found: Tensor = functional.relative(self.spec, q, k, q_positions, k_positions, **more)
         return found
 
@@ -77,7 +77,7 @@ class RelativeAttention(LearnedModule):
         self, weights: Tensor, q_positions: Any = None, k_positions: Any = None
     ) -> Tensor:
         """What is added to the weighted values: see `posenc.relative_values`."""
-        more = {"params": self.learned(), "heads": self.heads}
+        more: Any = {"params": self.learned(), "heads": self.heads}
         found: Tensor = functional.relative_values(
             self.spec, weights, q_positions, k_positions, **more
         )

@@ -12,7 +12,7 @@ from posenc._core.array import astype
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
-from posenc._core.phase import Halves, cos_sin
+from posenc._core.phase import cos_sin
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
 __all__ = ["Sandwich"]
@@ -84,26 +84,22 @@ class Sandwich(BiasSpec):
         return False
 
     def constants(self) -> dict[str, np.ndarray]:
-        """The steps of the pairs and the divisor of each head."""
+        """The steps of the pairs, a few at a time, and the divisor of each head."""
         pairs = self.dim // 2
         matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.dim, "exact")
         divisors = np.arange(1, self.heads + 1) * self.compression / self.heads
-        return {**matrix.constants(), "divisors": divisors}
+        step = matrix.constants()["step"]
+        parts = {f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, pairs, AT_ONCE)}
+        return {**parts, "divisors": divisors}
 
     def score(
         self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of the cosines, over the divisor of each head in order."""
         del head
-        rel, step = distance(q, k)[..., None], constants["step"]
+        rel = distance(q, k)[..., None]
         total: Any = 0.0
         for begin in range(0, self.dim // 2, AT_ONCE):
-            part = slice(begin, min(begin + AT_ONCE, self.dim // 2))
-            some = (
-                Halves(step.high[:, part], step.low[:, part])
-                if isinstance(step, Halves)
-                else step[:, part]
-            )
-            cos, _ = cos_sin(rel, some, dtype=dtype, xp=xp)
+            cos, _ = cos_sin(rel, constants[f"step_{begin}"], dtype=dtype, xp=xp)
             total = total + xp.sum(cos, axis=-1)
         return total / astype(constants["divisors"], dtype, xp)[:, None, None]

@@ -121,10 +121,11 @@ class T5(BiasSpec):
         return np.asarray(self._bucket(rel, self.arrays["thresholds"], xp=xp))
 
     def _bucket(self, rel: Array, thresholds: Array, *, xp: Any) -> Array:
+        size = self.texts["thresholds"][1][0]  # a traced constant does not tell its length
         if self.direction == "causal":
-            return rank(thresholds, -rel, xp=xp)
+            return rank(thresholds, -rel, size, xp=xp)
         later = xp.astype(rel > 0, rel.dtype) * self._side
-        return rank(thresholds, xp.abs(rel), xp=xp) + later
+        return rank(thresholds, xp.abs(rel), size, xp=xp) + later
 
     def score(
         self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, lookup
-from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.axes import AXES
+from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 

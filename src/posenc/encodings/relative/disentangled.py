@@ -129,7 +129,8 @@ class Disentangled(RelativeSpec):
     def _row(self, rel: Array, constants: Mapping[str, Array], xp: Any) -> Array:
         """The row of each distance."""
         if self.buckets is not None:
-            far = rank(constants["thresholds"], xp.abs(rel), xp=xp)
+            size = self.texts["thresholds"][1][0]  # a traced constant does not tell its length
+            far = rank(constants["thresholds"], xp.abs(rel), size, xp=xp)
             rel = xp.where(rel < 0, -far, far)
         first, last = xp.full_like(rel, -self.span), xp.full_like(rel, self.span - 1)
         return xp.where(rel < first, first, xp.where(rel > last, last, rel)) + self.span

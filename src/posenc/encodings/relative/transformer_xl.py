@@ -13,6 +13,7 @@ from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
+from posenc._core.phase import cos_sin
 from posenc.encodings.relative.base import Places, RelativeSpec, at_least
 
 __all__ = ["TransformerXL"]
@@ -89,15 +90,11 @@ class TransformerXL(RelativeSpec):
         """Number of heads."""
         return self.count
 
-    @property
-    def matrix(self) -> PhaseMatrix:
-        """The phases of the table R."""
-        pairs = self.width // 2
-        return PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.width, "exact")
-
     def constants(self) -> dict[str, np.ndarray]:
-        """The steps of the pairs."""
-        return self.matrix.constants()
+        """The steps of the pairs of the table R."""
+        pairs = self.width // 2
+        matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.width, "exact")
+        return matrix.constants()
 
     def parameters(self) -> dict[str, Parameter]:
         """The two biases on the query and the projection of the table, for each head."""
@@ -117,9 +114,9 @@ class TransformerXL(RelativeSpec):
             s, c = asked[..., :half], asked[..., half:]
         else:
             s, c = asked[..., 0::2], asked[..., 1::2]
-        cos_m, sin_m = self.matrix.cos_sin(at.q[0], constants, dtype=dtype, xp=xp)
-        n = xp.matrix_transpose(at.k[0])
-        cos_n, sin_n = self.matrix.cos_sin(n, constants, dtype=dtype, xp=xp)
+        step, n = constants["step"], xp.matrix_transpose(at.k[0])
+        cos_m, sin_m = cos_sin(at.q[0], step, dtype=dtype, xp=xp)
+        cos_n, sin_n = cos_sin(n, step, dtype=dtype, xp=xp)
         # s sin(m - n) + c cos(m - n), sorted by what depends on n.
         turned = xp.concat([s * sin_m + c * cos_m, c * sin_m - s * cos_m], axis=-1)
         table = xp.concat([cos_n, sin_n], axis=-1)
