@@ -394,7 +394,7 @@ def alibi_mask_mod(
     >>> mod = posenc.torch.alibi_mask_mod(posenc.ALiBi(2), largest=1.0, mask="causal")
     >>> blocks = create_block_mask(mod, None, 2, 4096, 4096, device="cpu")
     >>> round(blocks.sparsity())
-    66
+    56
     """
     distances = alibi_reach(spec, largest=largest, heads=heads)
     never = 2**62

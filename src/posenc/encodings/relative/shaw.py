@@ -125,7 +125,7 @@ class Shaw(RelativeSpec):
     def values(
         self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Array:
-        """sum_n weight[m, n] a_V[r], one product for each query."""
+        """Weighted vectors, sum_n weight[m, n] a_V[r]: one product for each query."""
         row, beyond = self._rows(at, xp)
         if self.outside == "zero":
             weights = xp.where(beyond, xp.zeros_like(weights), weights)
