@@ -16,20 +16,47 @@ import numpy as np
 from posenc import (
     Arrangement,
     Concatenated,
+    Fourier,
+    FrequencyMatrix,
+    Gaussian,
     Init,
     Ladder,
     Learned,
     Lookup,
     Magnitude,
     Sinusoidal,
+    Timestep,
     init,
 )
 from posenc._core.spec import Spec
-from tests.cases_scores import BIASES, RELATIVES
+from tests.cases_scores import BIASES, RELATIVES, RelativeCase, ScoreCase
+from tests.oracles import fourier
 from tests.oracles import table as oracle
+from tests.rotary_cases import ROTARY, RotaryCase
 
 POSITIONS = (0, 1, 2, 17, -5, 12_345, 2**31 - 1, -(2**31) + 1)
 GRID = ((0, 0), (1, 0), (0, 1), (3, 7), (-2, 40_000), (2**31 - 1, 5))
+
+# Real positions that float32 holds, as JAX has no other: near and far, and both sides of a half.
+REALS = (
+    0.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    0.49999997019767761,
+    2.0**-66,
+    -0.3330078125,
+    7.000244140625,
+    8191.75,
+    17,
+)
+POINTS = ((0.0, 0.0), (0.5, -0.25), (-1.0, 1.0), (0.333984375, 2.0**-33), (-0.9990234375, 0.125))
+XYZ = ((0.0, 0.5, -1.0), (0.25, -0.333984375, 0.75))
+XY = Arrangement(rule="axial", axes=("x", "y"))
+PI = 3.141592653589793
+MATRIX = ((0.5, -3.25, 100.0), (2.75, 0.0, 0.001953125))
+LINES = ((PI, 2.5 * PI), (PI, 112 * PI))
 
 
 @dataclass(frozen=True)
@@ -61,7 +88,7 @@ def learned(
 UNIT = Init(scale=1.0)
 CELLS = ((0, 0), (2, 0), (0, 3), (2, 3), (1, 2))
 
-TABLES = (
+INTEGER_TABLES = (
     Case("vaswani", Sinusoidal(16), lambda p: oracle.vaswani(p, 16)),
     Case("vaswani-base-100", Sinusoidal(64, base=100), lambda p: oracle.vaswani(p, 64, 100)),
     Case("vaswani-odd", Sinusoidal(5), lambda p: oracle.vaswani(p, 5)),
@@ -254,4 +281,90 @@ TABLES = (
     ),
 )
 
-CASES: tuple[Any, ...] = (*TABLES, *BIASES, *RELATIVES)
+REAL_TABLES = (
+    Case(
+        "fourier-octaves",
+        Fourier(8),
+        lambda p: fourier.sines_then_cosines((p,), [[PI * 2**k for k in range(4)]]),
+        REALS,
+    ),
+    Case(
+        "fourier-linear-per-axis-raw-last",
+        Fourier(
+            14,
+            ladder=(
+                Ladder(spacing="linear", first=LINES[0][0], last=LINES[0][1]),
+                Ladder(spacing="linear", first=LINES[1][0], last=LINES[1][1]),
+            ),
+            arrangement=XY,
+            raw="last",
+        ),
+        lambda p: fourier.sines_then_cosines(p, fourier.lines(LINES, 3)) + list(p),
+        POINTS,
+    ),
+    Case(
+        "fourier-band-by-band-raw-first",
+        Fourier(
+            27,
+            ladder=Ladder(spacing="octave"),
+            blocks="band",
+            arrangement=Arrangement(rule="axial_cyclic", axes=("x", "y", "z")),
+            raw="first",
+        ),
+        lambda p: fourier.band_by_band(p, 4),
+        XYZ,
+    ),
+    Case(
+        "fourier-interleaved-per-axis-two-bases",
+        Fourier(
+            16,
+            base=(20.0, 10_000.0),
+            ladder=Ladder(denominator="n", first=6.25),
+            order="interleaved",
+            blocks="axis",
+            arrangement=XY,
+        ),
+        lambda p: fourier.interleaved_per_axis(p, 4, (20, 10_000), 6.25),
+        POINTS,
+    ),
+    Case(
+        "fourier-matrix",
+        Fourier(
+            6,
+            ladder=FrequencyMatrix(MATRIX, unit="turns"),
+            arrangement=Arrangement(rule="mixed", axes=("x", "y")),
+        ),
+        lambda p: fourier.mixed(p, MATRIX),
+        POINTS,
+    ),
+    Case(
+        "fourier-gaussian",
+        Fourier(
+            8,
+            ladder=Gaussian(seed=5),
+            arrangement=Arrangement(rule="mixed", axes=("x", "y")),
+        ),
+        lambda p: fourier.mixed(p, fourier.drawn(5, 2, 4)),
+        POINTS,
+    ),
+    Case(
+        "timestep",
+        Timestep(16, ladder=Ladder(denominator="n-1")),
+        lambda t: fourier.time(t, 16, base=1e4, shift=1, scale=1, cosine_first=False),
+        REALS,
+    ),
+    Case(
+        "timestep-scaled-odd-cosine-first",
+        Timestep(17, base=300.0, ladder=Ladder(denominator="n", first=1000.0), order="cos_sin"),
+        lambda t: fourier.time(t, 17, base=300, shift=0, scale=1000, cosine_first=True),
+        REALS,
+    ),
+)
+
+TABLES = (*INTEGER_TABLES, *REAL_TABLES)
+CASES: tuple[Case | RotaryCase | ScoreCase | RelativeCase, ...] = (
+    *TABLES,
+    *ROTARY,
+    *BIASES,
+    *RELATIVES,
+)

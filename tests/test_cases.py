@@ -10,7 +10,7 @@ import pytest
 import posenc
 from posenc.registry import SPECS, from_json, to_json
 from tests.backends import Backend, each_backend_and_dtype
-from tests.cases import CASES, TABLES, Case
+from tests.cases import CASES, TABLES, Case, RotaryCase
 from tests.tolerances import ABSOLUTE, PER_POSITION, assert_close
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -43,7 +43,7 @@ def test_case_names_are_distinct() -> None:
 
 
 @each_case
-def test_json_round_trip(case: Case) -> None:
+def test_json_round_trip(case: Case | RotaryCase) -> None:
     again = from_json(to_json(case.spec))
     assert again == case.spec
     assert hash(again) == hash(case.spec)

@@ -16,6 +16,7 @@ from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 import posenc
+from posenc.registry import SPECS
 
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -113,10 +114,11 @@ def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_links_between_files_lead_somewhere() -> None:
+    made = {f"encodings/{name}.md" for name in SPECS}  # by the build of the documentation
     broken = [
         f"{page}: {target}"
         for page in PAGES
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / page).read_text("utf-8"))
-        if not ((ROOT / page).parent / target).exists()
+        if target not in made and not ((ROOT / page).parent / target).exists()
     ]
     assert not broken

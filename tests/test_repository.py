@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -77,6 +78,23 @@ def test_public_names() -> None:
     modules = {path.stem for path in (ROOT / "src" / "posenc").glob("*.py")}
     for name in (packages | modules) & set(posenc.__all__):
         assert isinstance(getattr(posenc, name), ModuleType)
+
+
+def test_an_editable_install_leaves_the_path_in_charge(tmp_path: Path) -> None:
+    """Another tree on PYTHONPATH is the one that is tested: no hook of the install precedes it."""
+    other = tmp_path / "posenc" / "__init__.py"
+    other.parent.mkdir()
+    other.write_text("")
+    code = "import posenc; print(posenc.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path.parent,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert Path(done.stdout.strip()) == other
 
 
 # --- layers ---------------------------------------------------------------------------------------

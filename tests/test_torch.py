@@ -470,6 +470,14 @@ def test_fake_tensors(order: str) -> None:
         assert module(torch.empty(3, 4, 8)).shape == (3, 4, 8)
 
 
+def test_a_fake_mode_around_real_positions_leaves_nothing_behind() -> None:
+    spec, positions = copy.deepcopy(PLAIN), torch.arange(3)
+    with FakeTensorMode():
+        made = array_torch.constants(spec, positions)
+    assert type(made["step"]) is not Tensor
+    assert spec.device_arrays == {}
+
+
 @pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
 def test_make_fx(mode: str) -> None:
     module, other = cold(RICH), POSITIONS.flip(1)
@@ -558,6 +566,20 @@ def test_compiled_bits_are_the_eager_bits() -> None:
         y = X.clone().requires_grad_()
         compiled(y).square().sum().backward()
     torch.testing.assert_close(y.grad, 2 * RICH.embedding_scale * reference(X, RICH))
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_several_specs_in_one_function(dynamic: bool | None) -> None:
+    one, two, classic = cold(), cold(RICH), cold(Sinusoidal(8, phase="float32"))
+
+    def model(x: Tensor) -> Tensor:
+        return classic(two(one(x), offset=3))
+
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    for length in (5, 4):
+        x = X[:, :length].contiguous()
+        assert_same(compiled(x), model(x))
 
 
 class Int64(int):

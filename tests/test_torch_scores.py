@@ -348,8 +348,6 @@ def test_causal_decode_equals_prefill(spec: Any) -> None:
 
 
 def test_attend_turns_queries_and_keys() -> None:
-    if "RoPE" not in posenc.__all__:
-        pytest.skip("rotary encodings are not in this tree")
     q, k, v = content()
     rope = posenc.RoPE(6, pairing="half")
     turned = [

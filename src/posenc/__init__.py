@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posenc import positions, presets
+    from posenc import positions, presets, scaling
     from posenc._core.errors import (
         ArgumentError,
         DataError,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
+    from posenc._core.mixing import FrequencyMatrix, Gaussian
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
     from posenc.encodings.bias.alibi import ALiBi
@@ -38,20 +39,34 @@ if TYPE_CHECKING:
     from posenc.encodings.relative.music import MusicTransformer
     from posenc.encodings.relative.shaw import Shaw
     from posenc.encodings.relative.transformer_xl import TransformerXL
+    from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
+    from posenc.encodings.rotary.mixed import MixedRoPE
+    from posenc.encodings.rotary.pairing import Pairing
+    from posenc.encodings.rotary.rope import RoPE
+    from posenc.encodings.rotary.xpos import XPos
     from posenc.encodings.table.concatenated import Concatenated
+    from posenc.encodings.table.fourier import Fourier
     from posenc.encodings.table.learned import Learned
     from posenc.encodings.table.lookup import Lookup
     from posenc.encodings.table.sinusoidal import Sinusoidal
+    from posenc.encodings.table.timestep import Timestep
     from posenc.functional import (
         add,
+        apply_rotary,
         bias,
+        cos_sin,
         extend,
         frequencies,
         init,
+        logit_scale,
         relative,
+        relative_score,
         relative_values,
+        reorder,
+        rerotate,
         resize,
         resolution,
+        rotate,
         shift,
         similarity,
         table,
@@ -78,7 +93,15 @@ _HOMES = {
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
     "posenc.encodings.table.lookup": ("Lookup",),
+    "posenc._core.mixing": ("FrequencyMatrix", "Gaussian"),
+    "posenc.encodings.table.fourier": ("Fourier",),
+    "posenc.encodings.rotary.magnitude": ("RotaryMagnitude", "Temperature"),
+    "posenc.encodings.rotary.mixed": ("MixedRoPE",),
+    "posenc.encodings.rotary.pairing": ("Pairing",),
+    "posenc.encodings.rotary.rope": ("RoPE",),
+    "posenc.encodings.rotary.xpos": ("XPos",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
+    "posenc.encodings.table.timestep": ("Timestep",),
     "posenc.encodings.bias.alibi": ("ALiBi",),
     "posenc.encodings.bias.t5": ("T5",),
     "posenc.encodings.bias.kerple": ("KERPLE",),
@@ -104,10 +127,17 @@ _HOMES = {
         "bias",
         "add",
         "extend",
+        "apply_rotary",
+        "cos_sin",
         "frequencies",
         "init",
         "resize",
+        "reorder",
+        "logit_scale",
+        "relative_score",
+        "rerotate",
         "resolution",
+        "rotate",
         "shift",
         "similarity",
         "table",
@@ -118,6 +148,8 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _HOME |= {name: f"posenc.{name}" for name in ("positions", "presets")}
+_HOME["positions"] = "posenc.positions"
+_HOME["scaling"] = "posenc.scaling"
 
 __all__ = [
     "FIRE",
@@ -136,35 +168,53 @@ __all__ = [
     "DependencyError",
     "Disentangled",
     "Entry",
+    "Fourier",
+    "FrequencyMatrix",
+    "Gaussian",
     "Init",
     "Ladder",
     "Learned",
     "LogCPB",
     "Lookup",
     "Magnitude",
+    "MixedRoPE",
     "MusicTransformer",
+    "Pairing",
     "Plan",
     "PosencError",
     "PositionError",
+    "RoPE",
+    "RotaryMagnitude",
     "Sandwich",
     "Shaw",
     "Sinusoidal",
     "SpecError",
+    "Temperature",
+    "Timestep",
     "TransformerXL",
     "WindowTable",
+    "XPos",
     "add",
+    "apply_rotary",
     "bias",
+    "cos_sin",
     "extend",
     "frequencies",
     "from_json",
     "init",
+    "logit_scale",
     "positions",
     "preset",
     "presets",
     "relative",
+    "relative_score",
     "relative_values",
+    "reorder",
+    "rerotate",
     "resize",
     "resolution",
+    "rotate",
+    "scaling",
     "shift",
     "similarity",
     "table",

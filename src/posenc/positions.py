@@ -1,4 +1,7 @@
-"""Positions of tokens: counted, offset, left-padded, packed. Integers, always.
+"""Positions of tokens: counted, offset, left-padded, packed, on grids, of boxes.
+
+Whatever counts is an integer. Only what is divided (normalised grids, boxes) is real, for the specs
+that take real positions.
 
 Each builder is a pure function of its arguments, on NumPy, torch, JAX and array-api-strict.
 """
@@ -22,8 +25,22 @@ from posenc._core.array import (
     namespace,
 )
 from posenc._core.errors import ArgumentError, PositionError, explain
+from posenc._core.grid import boxes, descending, from_grid_mask, grid
+from posenc._core.sequences import multimodal, shard
 
-__all__ = ["arange", "from_mask", "offset", "packed", "randomised"]
+__all__ = [
+    "arange",
+    "boxes",
+    "descending",
+    "from_grid_mask",
+    "from_mask",
+    "grid",
+    "multimodal",
+    "offset",
+    "packed",
+    "randomised",
+    "shard",
+]
 
 Array = Any
 

@@ -42,6 +42,7 @@ __all__ = [
     "namespace",
     "product",
     "rank",
+    "reals",
     "result_dtype",
 ]
 
@@ -346,6 +347,60 @@ def integers(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
     return xp.asarray(array, device=device) if device is not None else xp.asarray(array)
 
 
+def reals(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
+    """Positions of a spec that takes real ones: integers as `integers` has them, else floats.
+
+    Parameters
+    ----------
+    value : number, sequence of numbers, or array
+        What the user passed: integers, float32 or float64. Python floats become float64, or float32
+        in JAX without x64.
+    xp : namespace
+        The library of the result.
+    device : device, optional
+        The device of the result.
+    who : str
+        The name to begin an error with.
+
+    Raises
+    ------
+    DTypeError
+        If the positions are floats in half precision, or no numbers.
+    PositionError
+        If a position that can be looked at is not finite or does not fit the integers.
+    """
+    own = is_array(value) and not isinstance(value, (np.ndarray, np.generic))
+    try:
+        array = value if own else np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ArgumentError(explain(who, "an array of numbers", f"{error}")) from None
+    name = dtype_name(array.dtype)
+    if name.startswith(("int", "uint", "object")) or (not own and array.size == 0):
+        return integers(value, xp=xp, device=device, who=who)
+    if name not in ("float32", "float64"):
+        todo = "Form positions in float32 or as integers: half precision merges neighbours."
+        raise DTypeError(explain(who, "integers, float32 or float64", name, todo))
+    known = concrete(array)
+    limit = float(limits(xp)[1] + 1)
+    if known is not None and not (np.abs(known) < limit).all():
+        worst = known[~(np.abs(known) < limit)][0]
+        want = f"finite positions below {limit:.0f} in size"
+        raise PositionError(explain(who, want, worst))
+    if own:
+        return _own_library(value, xp, device, who)
+    if xp.__name__.endswith("numpy") and not xp.__name__.startswith("jax"):
+        return array
+    array = array if has_int64(xp) else array.astype(np.float32)
+    return xp.asarray(array, device=device) if device is not None else xp.asarray(array)
+
+
+def _own_library(value: Array, xp: Any, device: Any, who: str) -> Array:
+    if namespace(value, who) is not xp:
+        what = f"positions of {xp.__name__.rpartition('.')[2]}, as the input"
+        raise ArgumentError(explain(who, what, type(value).__module__, "Convert one of them."))
+    return value.to(device=device) if is_torch(value) else value
+
+
 def _numpy_integers(value: Any, who: str) -> np.ndarray:
     try:
         array = np.asarray(value)
@@ -367,10 +422,7 @@ def _own_integers(value: Array, xp: Any, device: Any, who: str) -> Array:
     name = dtype_name(value.dtype)
     if not name.startswith(("int", "uint")):
         raise _refused(name, who)
-    if namespace(value, who) is not xp:
-        what = f"positions of {xp.__name__.rpartition('.')[2]}, as the input"
-        got = type(value).__module__
-        raise ArgumentError(explain(who, what, got, "Convert one of them."))
+    value = _own_library(value, xp, device, who)
     if name == "uint64" or (name == "uint32" and not has_int64(xp)):
         todo = "Convert them to a signed dtype yourself; values that do not fit would wrap."
         raise DTypeError(explain(who, "signed positions", name, todo))

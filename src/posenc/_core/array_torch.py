@@ -28,7 +28,9 @@ def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
         if _exporting() or _every_length_symbolic():
             made = _made(spec, device)
         else:
-            made = {key: _resident(spec, key, device) for key in spec.texts}
+            # The compiler names a constant after the function it came from, and refuses two of one
+            # name. Taking all of it gives each a name of its own, and costs nothing in the graph.
+            made = {key: _resident(spec, key, device)[...] for key in spec.texts}
         # The compiler writes C++, where the overflow of a signed product is undefined.
         return {k: words(v) if v.dtype == torch.int64 else v for k, v in made.items()}
     return _kept(spec, device) if type(beside) is Tensor else _made(spec, device)

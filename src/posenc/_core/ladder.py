@@ -87,9 +87,9 @@ class Ladder(Value):
     cos_shift : float
         Added to the index in the exponent of the cosines alone. The published formula has 0; the
         mistakes that give the channels 2i and 2i+1 different exponents have 1/2 or 1.
-    expression : {"power", "exp"}
-        How float32 code writes the geometric rule: `1 / base ** (j/n)`, or
-        `exp(-j * (log(base)/n))`. It matters only under `phase="float32"`, which repeats that
+    expression : {"power", "exp", "exp_quotient"}
+        How float32 code writes the geometric rule: `1 / base ** (j/n)`, `exp(-j * (log(base)/n))`,
+        or `exp((-log(base) * j) / n)`. It matters only under `phase="float32"`, which repeats that
         code's rounding.
     frequencies : tuple of float, optional
         The values, for `spacing="explicit"` alone.
@@ -115,7 +115,7 @@ class Ladder(Value):
     last: float | None = None
     start: float = 0.0
     cos_shift: float = 0.0
-    expression: Literal["power", "exp"] = "power"
+    expression: Literal["power", "exp", "exp_quotient"] = "power"
     frequencies: tuple[float, ...] | None = None
 
     def check(self) -> None:
@@ -208,6 +208,11 @@ class Ladder(Value):
             rung *= ratio
         return tuple(rungs)
 
+    @property
+    def powers(self) -> bool:
+        """Whether float32 code has `base ** terms` before it divides 1 by it."""
+        return self.spacing == "geometric" and self.expression == "power" and self.first == 1
+
     def float32_terms(
         self, base: float, *, count: int, width: int, cosine: bool = False
     ) -> list[float]:
@@ -219,6 +224,8 @@ class Ladder(Value):
         divisor = float(self.divisor(count=count, width=width)) or 1.0
         if self.expression == "power":
             terms = index / np.float32(divisor)
+        elif self.expression == "exp_quotient":
+            terms = np.float32(-math.log(base)) * index / np.float32(divisor)
         else:
             terms = index * np.float32(-(math.log(base) / divisor))
         return [float(term) for term in terms]
@@ -227,7 +234,7 @@ class Ladder(Value):
         """The float32 frequencies from their terms, by the functions of the library `xp`."""
         if self.spacing != "geometric":
             return terms
-        values = xp.exp(terms) if self.expression == "exp" else 1.0 / base**terms
+        values = 1.0 / base**terms if self.expression == "power" else xp.exp(terms)
         return values if self.first == 1 else values * self.first
 
 
@@ -273,6 +280,7 @@ class Arrangement(Value):
         parity       rung j of a shared ladder belongs to axis j modulo the number of axes,
                      in blocks by axis (Pixtral)
         explicit     the vectors `axis` and `index` themselves; index -1 is a pair that never turns
+        mixed        each pair uses every axis; its frequencies are a column of a matrix
 
     Parameters
     ----------
@@ -313,6 +321,7 @@ class Arrangement(Value):
         "alternate",
         "parity",
         "explicit",
+        "mixed",
     ] = "single"
     axes: tuple[str, ...] = ("position",)
     order: tuple[str, ...] | None = None
@@ -380,6 +389,9 @@ class Arrangement(Value):
 
     def layout(self, pairs: int) -> Layout:
         """The integer vectors for `pairs` pairs."""
+        if self.rule == "mixed":
+            want = "a rule that gives each pair one axis"
+            raise SpecError(explain("Arrangement: rule", want, "'mixed'"))
         if self.axis is not None and self.index is not None:
             if len(self.axis) != pairs:
                 raise SpecError(explain("Arrangement: axis", f"{pairs} entries", len(self.axis)))

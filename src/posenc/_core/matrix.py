@@ -7,14 +7,17 @@ Tables and rotary embeddings hold a `PhaseMatrix` made from their fields; it is 
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core import real
+from posenc._core.ladder import Arrangement, Ladder, context
 from posenc._core.phase import Array, classic, cos_sin, steps
+from posenc._core.rungs import DECIMAL, FLOAT, Float32Rungs, Rescaling, Rungs
 
 __all__ = ["PhaseMatrix"]
 
@@ -22,12 +25,26 @@ __all__ = ["PhaseMatrix"]
 class PhaseMatrix(NamedTuple):
     """Which frequencies turn which pairs, and with which arithmetic."""
 
-    base: float
-    ladder: Ladder
+    base: float | tuple[float, ...]  # one for all axes, or one for each
+    ladder: Ladder | tuple[Ladder, ...]  # likewise
     arrangement: Arrangement
     pairs: int
     width: int  # channels served: 2 * pairs, or one less where the last sine stands alone
     phase: Literal["exact", "float32"]
+    coordinates: Literal["integer", "real"] = "integer"
+    scaling: tuple[Rescaling, ...] = ()
+
+    @property
+    def ladders(self) -> tuple[tuple[Ladder, float], ...]:
+        """The ladder and the base of each axis."""
+        axes = len(self.arrangement.axes)
+        ladders = self.ladder if isinstance(self.ladder, tuple) else (self.ladder,) * axes
+        bases = self.base if isinstance(self.base, tuple) else (self.base,) * axes
+        return tuple(zip(ladders, bases, strict=True))
+
+    @property
+    def _two_exponents(self) -> bool:
+        return any(ladder.cos_shift for ladder, _ in self.ladders)
 
     def _of_rungs(self, ladders: list[Any], zero: Any) -> list[Any]:
         """Pick for each pair its entry among those of the rungs."""
@@ -42,16 +59,27 @@ class PhaseMatrix(NamedTuple):
 
     def frequencies(self, *, cosine: bool = False) -> tuple[Decimal, ...]:
         """Radians per position of each pair, to about 45 digits."""
-        ladders = [
-            self.ladder.rungs(self.base, count=n, width=w, cosine=cosine) if n else ()
-            for n, w in self._sizes()
-        ]
+        with decimal.localcontext(context()):
+            ladders = [self._rungs(a, cosine) for a in range(len(self.arrangement.axes))]
         return tuple(self._of_rungs(ladders, Decimal(0)))
+
+    def _rungs(self, axis: int, cosine: bool) -> tuple[Decimal, ...]:
+        (ladder, plain), (count, width) = self.ladders[axis], self._sizes()[axis]
+        if not count:
+            return ()
+        base = Decimal(plain)
+        for scaling in self.scaling:
+            base = scaling.rebase(base, width, axis, DECIMAL)
+        frequencies = ladder.rungs(base, count=count, width=width, cosine=cosine)
+        rungs = Rungs(frequencies, base, width, axis, DECIMAL)
+        for scaling in self.scaling:
+            rungs = scaling.scale(rungs)
+        return rungs.frequencies
 
     def constants(self) -> dict[str, np.ndarray]:
         """What `cos_sin` needs; the cosines have entries of their own where they differ."""
         made = self._constants(cosine=False)
-        if self.ladder.cos_shift:
+        if self._two_exponents:
             made |= {f"cosine_{k}": v for k, v in self._constants(cosine=True).items()}
         return made
 
@@ -60,25 +88,47 @@ class PhaseMatrix(NamedTuple):
         axis = np.array(self.arrangement.layout(self.pairs).axis, dtype=np.int64)
         onehot = axis == np.arange(axes)[:, None]
         if self.phase == "float32":
-            ladders = [
-                self.ladder.float32_terms(self.base, count=n, width=w, cosine=cosine)
-                for n, w in self._sizes()
-            ]
-            turning = np.array(self._of_rungs([np.ones(n) for n, _ in self._sizes()], 0.0))
-            terms = np.array(self._of_rungs(ladders, 0.0), dtype=np.float32)
-            return {"terms": terms, "mask": (onehot * turning).astype(np.float32)}
-        step = np.where(onehot, steps(self.frequencies(cosine=cosine)), 0)
-        if not start:
-            return {"step": step}
-        with np.errstate(over="ignore"):
-            return {"step": step, "origin": step.sum(axis=0) * np.array([start])}
+            return self._float32_constants(onehot, cosine)
+        frequencies = self.frequencies(cosine=cosine)
+        made = {"step": np.where(onehot, steps(frequencies), 0)}
+        if start:
+            with np.errstate(over="ignore"):
+                made["origin"] = made["step"].sum(axis=0) * np.array([start])
+        if self.coordinates == "real":
+            made |= real.constants(np.where(onehot, np.array(frequencies, dtype=object), 0))
+        return made
+
+    def _float32_constants(self, onehot: np.ndarray, cosine: bool) -> dict[str, np.ndarray]:
+        made: dict[str, np.ndarray] = {}
+        numbers, total = [], 0
+        for a, ((ladder, _), (count, width)) in enumerate(
+            zip(self.ladders, self._sizes(), strict=True)
+        ):
+            numbers.append(range(total, total + count))
+            total += count
+            if count:
+                base = self._float32_base(a)
+                terms = ladder.float32_terms(base, count=count, width=width, cosine=cosine)
+                made[f"terms{a}"] = np.array(terms, dtype=np.float32)
+                made[f"index{a}"] = np.arange(count, dtype=np.float32)
+        # Pairs that do not turn read any rung and multiply it by the zero of the mask.
+        picked = np.array(self._of_rungs(numbers, -1))
+        made["pick"] = np.maximum(picked, 0).astype(np.int32)
+        made["mask"] = (onehot & (picked >= 0)).astype(np.float32)
+        return made
+
+    def _float32_base(self, axis: int) -> float:
+        base, width = self.ladders[axis][1], self._sizes()[axis][1]
+        for scaling in self.scaling:
+            base = scaling.rebase(base, width, axis, FLOAT)
+        return base
 
     def cos_sin(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines: positions (..., axes) -> two arrays (..., pairs) in `dtype`."""
         cos, sin = self._cos_sin(positions, constants, "", dtype, xp)
-        if self.ladder.cos_shift:
+        if self._two_exponents:
             cos, _ = self._cos_sin(positions, constants, "cosine_", dtype, xp)
         return cos, sin
 
@@ -87,9 +137,41 @@ class PhaseMatrix(NamedTuple):
     ) -> tuple[Array, Array]:
         if self.phase == "exact":
             step, origin = constants[f"{prefix}step"], constants.get(f"{prefix}origin")
-            return cos_sin(positions, step, origin, dtype=dtype, xp=xp)
-        # The functions run in the caller's library, as its bits are the ones to repeat.
-        values = self.ladder.float32_values(constants[f"{prefix}terms"], self.base, xp=xp)
+            if xp.isdtype(positions.dtype, "integral"):
+                return cos_sin(positions, step, origin, dtype=dtype, xp=xp)
+            whole, slope = constants.get(f"{prefix}whole"), constants[f"{prefix}slope"]
+            return real.cos_sin(positions, step, whole, slope, origin, dtype=dtype, xp=xp)
         moved = positions + self.arrangement.start if self.arrangement.start else positions
-        cos, sin = classic(moved, values * constants[f"{prefix}mask"], xp=xp)
+        frequencies = self._float32(constants, prefix, xp)
+        cos, sin = classic(moved, frequencies, xp=xp)
         return xp.astype(cos, dtype), xp.astype(sin, dtype)
+
+    def _float32(self, constants: Mapping[str, Array], prefix: str, xp: Any) -> Array:
+        """The frequencies (axes, pairs) in float32.
+
+        The functions run in the caller's library, as its bits are the ones to repeat.
+        """
+        ladders = []
+        for a, ((ladder, _), (count, width)) in enumerate(
+            zip(self.ladders, self._sizes(), strict=True)
+        ):
+            if not count:
+                continue
+            base = self._float32_base(a)
+            terms, index = constants[f"{prefix}terms{a}"], constants[f"{prefix}index{a}"]
+
+            # A power's bits may depend on the length of its vector, as tails take another path.
+            def leading(
+                k: int, ladder: Ladder = ladder, terms: Array = terms, base: float = base
+            ) -> Array:
+                return ladder.float32_values(terms[:k], base, xp=xp)
+
+            values = ladder.float32_values(terms, base, xp=xp)
+            powers = ladder.powers
+            for scaling in self.scaling:
+                periods = base**terms if powers else 1.0 / values
+                rungs = Float32Rungs(values, periods, index, base, width, a, leading)
+                values, powers = scaling.float32(rungs, xp=xp), False
+            ladders.append(values)
+        values = ladders[0] if len(ladders) == 1 else xp.concat(ladders)
+        return xp.take(values, constants[f"{prefix}pick"], axis=0) * constants[f"{prefix}mask"]

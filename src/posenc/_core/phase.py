@@ -37,13 +37,18 @@ from posenc._core.ladder import context, pi
 __all__ = [
     "Halves",
     "Words",
+    "add",
     "classic",
     "cos_sin",
+    "evaluate",
     "from_residual",
     "halves",
+    "joined",
+    "multiply",
     "quadrants",
     "steps",
     "turns",
+    "whole_turns",
     "words",
 ]
 
@@ -90,13 +95,21 @@ def steps(frequencies: Iterable[Decimal]) -> np.ndarray:
     numpy.ndarray
         int64, one for each frequency.
     """
+    wrapped = [(s + 2**63) % 2**64 - 2**63 for s in _turns_per_position(frequencies)]
+    return np.array(wrapped, dtype=np.int64)
+
+
+def whole_turns(frequencies: Iterable[Decimal]) -> np.ndarray:
+    """What `steps` drops: the whole turns per position, int64, for positions between integers."""
+    whole = [(s + 2**63) >> 64 for s in _turns_per_position(frequencies)]
+    return np.array(whole, dtype=np.int64)
+
+
+def _turns_per_position(frequencies: Iterable[Decimal]) -> list[int]:
     arithmetic = context()
     unit = arithmetic.divide(Decimal(2**64), arithmetic.multiply(2, pi()))
-    wrapped = []
-    for frequency in frequencies:
-        step = int(arithmetic.to_integral_value(arithmetic.multiply(frequency, unit)))
-        wrapped.append((step + 2**63) % 2**64 - 2**63)
-    return np.array(wrapped, dtype=np.int64)
+    products = (arithmetic.multiply(frequency, unit) for frequency in frequencies)
+    return [int(arithmetic.to_integral_value(product)) for product in products]
 
 
 def halves(step: np.ndarray) -> Halves:
@@ -134,10 +147,10 @@ def turns(positions: Array, step: Array | Halves | Words, origin: Any = None) ->
         for a in range(1, axes):
             total = total + positions[..., a, None] * step[a, :]
         return total if origin is None else total + origin
-    words = _multiply(positions[..., 0, None], step.high[0, :], step.low[0, :])
+    words = multiply(positions[..., 0, None], step.high[0, :], step.low[0, :])
     for a in range(1, axes):
-        words = _add(words, _multiply(positions[..., a, None], step.high[a, :], step.low[a, :]))
-    return words if origin is None else _add(words, origin)
+        words = add(words, multiply(positions[..., a, None], step.high[a, :], step.low[a, :]))
+    return words if origin is None else add(words, origin)
 
 
 def _turns_without_overflow(positions: Array, step: Words, origin: Any) -> Array:
@@ -154,6 +167,11 @@ def _turns_without_overflow(positions: Array, step: Words, origin: Any) -> Array
         crossed = (p.low * step.high[a, :] & MASK) + (p.high * step.low[a, :] & MASK)
         high = high + (product >> 32) + crossed
         low = low + (product & MASK)
+    return joined(high, low, origin)
+
+
+def joined(high: Array, low: Array, origin: Words | None) -> Array:
+    """`high * 2**32 + low + origin`, modulo a turn, for sums of a few words or masked words."""
     if origin is not None:
         high = high + origin.high + (origin.low >> 32)
         low = low + (origin.low & MASK)
@@ -161,7 +179,7 @@ def _turns_without_overflow(positions: Array, step: Words, origin: Any) -> Array
     return (((high & MASK) ^ 2**31) - 2**31) * 2**32 + (low & MASK)
 
 
-def _multiply(p: Array, high: Array, low: Array) -> Halves:
+def multiply(p: Array, high: Array, low: Array) -> Halves:
     """A signed 32-bit position times a 64-bit step, modulo 2**64; every product wraps in int32.
 
     `p * unsigned(low) >> 32` is formed from 16-bit pieces whose partial products stay in 32 bits.
@@ -175,7 +193,7 @@ def _multiply(p: Array, high: Array, low: Array) -> Halves:
     return Halves(p * high + carried, p * low)
 
 
-def _add(a: Halves, b: Halves) -> Halves:
+def add(a: Halves, b: Halves) -> Halves:
     low = a.low + b.low
     carry = (((a.low & b.low) | ((a.low | b.low) & ~low)) >> 31) & 1
     return Halves(a.high + b.high + carry, low)
@@ -228,7 +246,12 @@ def cos_sin(
     tuple of arrays
         cos, sin: (..., pairs) in `dtype`.
     """
-    quadrant, residual = quadrants(turns(positions, step, origin))
+    return evaluate(turns(positions, step, origin), dtype=dtype, xp=xp)
+
+
+def evaluate(turn: Array | Halves, *, dtype: Any, xp: Any) -> tuple[Array, Array]:
+    """Cosine and sine of phases that `turns` gave, in `dtype`."""
+    quadrant, residual = quadrants(turn)
     u = from_residual(residual, dtype, xp)
     if dtype == xp.float64:
         cos, sin = xp.cos(u * (math.pi / 4)), xp.sin(u * (math.pi / 4))

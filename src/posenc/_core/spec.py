@@ -25,7 +25,7 @@ from posenc._core.errors import SpecError, explain, suggest
 if TYPE_CHECKING:
     from posenc._core.parameters import Parameter
 
-__all__ = ["Spec", "Value", "field_help", "from_dict", "from_json", "to_json"]
+__all__ = ["Spec", "Value", "field_help", "from_dict", "from_json", "texts_of", "to_json"]
 
 Self = TypeVar("Self", bound="Value")
 
@@ -139,11 +139,15 @@ def _derived(
     arrays = spec.constants()
     for array in arrays.values():
         array.setflags(write=False)
-    texts = {
+    return arrays, texts_of(arrays)
+
+
+def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...], str]]:
+    """Arrays as (dtype, shape, numbers in a text)."""
+    return {
         key: (array.dtype.name, array.shape, " ".join(map(repr, array.ravel().tolist())))
         for key, array in arrays.items()
     }
-    return arrays, texts
 
 
 # --- JSON -----------------------------------------------------------------------------------------

@@ -13,19 +13,37 @@ from posenc.functional._frequencies import (
 )
 from posenc.functional._parameters import init
 from posenc.functional._relative import relative, relative_values
+from posenc.functional._reorder import reorder
 from posenc.functional._resize import extend, resize
+from posenc.functional._rotary import (
+    apply_rotary,
+    cos_sin,
+    logit_scale,
+    relative_score,
+    rerotate,
+    rotate,
+    rotate_together,
+)
 from posenc.functional._table import add, table
 
 __all__ = [
     "add",
+    "apply_rotary",
     "bias",
+    "cos_sin",
     "extend",
     "frequencies",
     "init",
+    "logit_scale",
     "relative",
+    "relative_score",
     "relative_values",
+    "reorder",
+    "rerotate",
     "resize",
     "resolution",
+    "rotate",
+    "rotate_together",
     "shift",
     "similarity",
     "table",

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from posenc import positions as _positions
-from posenc._core.array import integers
+from posenc._core.array import integers, reals
 from posenc._core.errors import ArgumentError, explain
 from posenc._core.spec import Spec
 
-__all__ = ["name_of", "require", "token_positions", "with_axes"]
+__all__ = ["align", "name_of", "require", "token_positions", "with_axes"]
 
 Array = Any
 
 EXAMPLES = {
-    "TableSpec": "a table such as posenc.Sinusoidal(512)",
     "BiasSpec": "a bias such as posenc.ALiBi(heads=8)",
     "RelativeSpec": "a relative encoding such as posenc.Shaw(64, clip=16)",
+    "RotarySpec": 'a rotation such as posenc.RoPE(128, pairing="half")',
+    "TableSpec": "a table such as posenc.Sinusoidal(512)",
 }
 
 
@@ -26,6 +27,7 @@ def token_positions(
     offset: Any,
     *,
     axes: int,
+    coordinates: str = "integer",
     seq_dim: int,
     xp: Any,
     device: Any,
@@ -51,21 +53,22 @@ def token_positions(
             raise ArgumentError(explain(f"{who}: positions", f"{axes} axes", None, todo))
         where = _positions.offset(seq, 0 if offset is None else offset, xp=xp, device=device)
     else:
-        where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
+        read = reals if coordinates == "real" else integers
+        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
     got = tuple(where.shape)
     if axes > 1:
         if not got or got[-1] != axes:
             want = f"a trailing axis of {axes} coordinates"
             raise ArgumentError(explain(f"{who}: positions", want, f"shape {got}"))
         got = got[:-1]
-    aligned = _align(got, lead, place, seq)
+    aligned = align(got, lead, place, seq)
     if aligned is None:
         options = f"({seq},), ({lead[0]}, {seq}) or {lead}"
         raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}"))
     return xp.reshape(where, (*aligned, axes))
 
 
-def _align(
+def align(
     got: tuple[int, ...], lead: tuple[int, ...], place: int, seq: int
 ) -> tuple[int, ...] | None:
     """The shape that makes positions of shape `got` broadcast to `lead`, or None."""

@@ -33,7 +33,8 @@ def frequencies(spec: Spec) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        (pairs,), float64, each rounded once from 50 digits; 0 for pairs that do not turn.
+        (pairs,), float64, each rounded once from 50 digits; 0 for pairs that do not turn. Where
+        pairs mix axes, (axes, pairs).
 
     Raises
     ------
@@ -46,7 +47,8 @@ def frequencies(spec: Spec) -> np.ndarray:
     >>> posenc.frequencies(posenc.Sinusoidal(6, base=1000)).round(3)
     array([1.  , 0.1 , 0.01])
     """
-    return np.array([float(f) for f in _sinusoidal(spec, "frequencies").matrix.frequencies()])
+    found = _sinusoidal(spec, "frequencies").matrix.frequencies()
+    return np.array(found, dtype=object).astype(np.float64)
 
 
 def wavelengths(spec: Spec) -> np.ndarray:
@@ -60,7 +62,8 @@ def wavelengths(spec: Spec) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        (pairs,), float64; infinite for pairs that do not turn.
+        (pairs,), float64; infinite for pairs that do not turn. Where pairs mix axes, the distance
+        between crests, straight across them.
 
     Raises
     ------
@@ -77,7 +80,7 @@ def wavelengths(spec: Spec) -> np.ndarray:
     """
     f = frequencies(spec)
     with np.errstate(divide="ignore"):
-        return 2 * math.pi / np.abs(f)
+        return 2 * math.pi / (np.abs(f) if f.ndim == 1 else np.hypot.reduce(f, axis=0))
 
 
 def shift(spec: Sinusoidal, k: int | Sequence[int]) -> np.ndarray:

@@ -20,6 +20,7 @@ from posenc._core.array import (
     is_symbolic,
     library,
     namespace,
+    reals,
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, explain
@@ -101,7 +102,8 @@ def table(
         where = _positions.offset(positions, 0, xp=xp, device=device)
         where = where if len(spec.axes) == 1 else _refuse_count(spec, who)
     else:
-        where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
+        read = reals if spec.coordinates == "real" else integers
+        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
     values = parameters(spec, params, xp=xp, device=device, who=who)
     rows = _rows(spec, with_axes(spec.axes, where, who), values, compute_dtype(out, xp), xp)
     rows = astype(rows, out, xp)
@@ -173,12 +175,19 @@ def add(
     if len(shape) < 2 or shape[-1] != spec.dim:
         expected = f"shape (..., seq, {spec.dim})"
         raise ArgumentError(explain(f"{who}: x", expected, f"shape {shape}"))
-    axes = len(spec.axes)
+    where = token_positions(
+        shape,
+        positions,
+        offset,
+        axes=len(spec.axes),
+        coordinates=spec.coordinates,
+        seq_dim=seq_dim,
+        xp=xp,
+        device=device,
+        who=who,
+    )
     if positions is None and (offset is None or isinstance(offset, int)) and not is_compiling():
         spec.check_count(offset or 0, shape[seq_dim])
-    where = token_positions(
-        shape, positions, offset, axes=axes, seq_dim=seq_dim, xp=xp, device=device, who=who
-    )
     inner = compute_dtype(dtype, xp)
     values = parameters(spec, params, xp=xp, device=device, who=who)
     rows = _rows(spec, where, values, inner, xp)

@@ -6,6 +6,8 @@ A row of the JSON files beside this one holds
     kind        table, rotary, bias or relative
     size        the field of the spec that the caller's number fills: `dim`, `heads`
     spec        the JSON of the spec without that field
+    positions   how positions are built, where they do more than count from 0: a `builder` of
+                `posenc.positions`, what it `takes` from the caller in words, its `arguments`
     sources     where the convention was read: repository, path, symbol, version (absent where the
                 source has none)
     recognise   hints for tools: `model_types` and `classes` as their configs and modules spell them
@@ -25,6 +27,7 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
+from posenc import positions as _positions
 from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, explain, suggest
 from posenc._core.spec import Spec
@@ -42,6 +45,41 @@ class Preset(NamedTuple):
     sources: tuple[Mapping[str, str], ...]
     recognise: Mapping[str, tuple[str, ...]]
     note: str
+    positions: Mapping[str, Any] = {}
+
+    def place(self, *given: Any, **more: Any) -> Any:
+        """The positions of the family, by the builder that its row names.
+
+        Parameters
+        ----------
+        *given
+            What the builder takes: sizes, a mask, the ends of the offsets.
+        **more
+            Arguments of the builder, also in place of those of the row.
+
+        Returns
+        -------
+        array
+            Positions for the spec.
+
+        Raises
+        ------
+        ArgumentError
+            If the family has no builder: its positions are what the caller counts or measures.
+
+        Examples
+        --------
+        >>> from posenc.presets import row
+        >>> row("rt-detr").place({"h": 1, "w": 2})
+        array([[0, 0],
+               [0, 1]])
+        """
+        if not self.positions:
+            todo = "Give its table a number of positions, or positions of your own."
+            who = f"preset {self.name!r}: place"
+            raise ArgumentError(explain(who, "a family that builds positions", "none", todo))
+        builder = getattr(_positions, self.positions["builder"])
+        return builder(*given, **{**self.positions["arguments"], **more})
 
     def build(self, number: int) -> Spec:
         """The spec of the family at a width, or number of heads."""
@@ -114,8 +152,8 @@ def preset(name: str, dim: int) -> Spec:
 
     Examples
     --------
-    >>> from posenc.presets import names, preset
-    >>> preset(names()[0], 512).dim
+    >>> from posenc.presets import preset
+    >>> preset("whisper", 512).dim
     512
     """
     return row(name).build(dim)

@@ -15,6 +15,7 @@ from posenc._core.plan import Entry
 from posenc._core.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
+from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = ["attend"]
 
@@ -94,11 +95,10 @@ def attend(
         todo = "Queries of a decoding step are the last of their sequence, not the first."
         raise ArgumentError(explain("attend: positions", "those of q and k", None, todo))
     rotary = entry.spec("rotary")
-    if rotary is not None:
-        verbs: Any = functional
-        more = {"params": given["rotary"]} if "rotary" in given else {}
-        q = verbs.rotate(rotary, q, positions=q_positions, role="query", **more)
-        k = verbs.rotate(rotary, k, positions=k_positions, role="key", **more)
+    if isinstance(rotary, RotarySpec):
+        learned = given.get("rotary")
+        q = functional.rotate(rotary, q, positions=q_positions, role="query", params=learned)
+        k = functional.rotate(rotary, k, positions=k_positions, role="key", params=learned)
     if k.shape[-3] != q.shape[-3]:
         k, v = (_spread(x, q.shape[-3]) for x in (k, v))
     relative, bias = entry.spec("relative"), entry.spec("bias")

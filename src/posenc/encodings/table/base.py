@@ -21,6 +21,11 @@ class TableSpec(Spec, ABC):
     dim: int
 
     @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Whether positions may be real numbers; integers are always taken."""
+        return "integer"
+
+    @property
     def axes(self) -> tuple[str, ...]:
         """Names of the axes of a position; more than one means a trailing axis of that length."""
         return ("position",)

@@ -107,6 +107,19 @@ class Sinusoidal(TableSpec):
             want = f"another rule than odd={self.odd!r} for {self.pairs} pairs"
             todo = "'zero_pad' fills with zeros, 'cut' cuts to the width."
             raise SpecError(explain("Sinusoidal", want, f"dim={self.dim}", todo))
+        self._check_axes()
+
+    def _check_axes(self) -> None:
+        """Raise when a width is so small that an axis has no channel, unless `sizes` say so."""
+        arrangement = self.arrangement
+        if len(self.axes) == 1 or arrangement.given is not None:
+            return
+        blocks = arrangement.blocks(self.pairs) if self.pairs else ()
+        if not blocks or 2 * sum(blocks[:-1]) >= self.dim:
+            lost = (arrangement.order or arrangement.axes)[-1]
+            want = f"a width with room for each of the axes {self.axes}"
+            todo = f"Nothing would be left for {lost!r}: use a wider table."
+            raise SpecError(explain("Sinusoidal: dim", want, self.dim, todo))
 
     @property
     def axes(self) -> tuple[str, ...]:

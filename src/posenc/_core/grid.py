@@ -1,0 +1,393 @@
+"""Positions on grids, of boxes, and of signed offsets. `posenc.positions` is their public home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core.array import (
+    arange,
+    astype,
+    concrete,
+    device_of,
+    dtype_name,
+    dtype_named,
+    integers,
+    is_array,
+    library,
+    namespace,
+)
+from posenc._core.errors import ArgumentError, explain, suggest
+
+__all__ = ["boxes", "descending", "from_grid_mask", "grid"]
+
+Array = Any
+Normalise = Literal["none", "unit", "centred", "reference"]
+
+
+def grid(
+    sizes: Mapping[str, int] | Sequence[int],
+    *,
+    axes: Sequence[str] | None = None,
+    order: Literal["row_major", "column_major"] = "row_major",
+    start: float = 0,
+    normalise: Normalise = "none",
+    ends: Literal["cells", "points"] = "cells",
+    reference: Sequence[float] | float | None = None,
+    scale: Sequence[float] | float = 1,
+    prefix: int = 0,
+    dtype: Any = None,
+    xp: Any = np,
+    device: Any = None,
+) -> Array:
+    """Positions of the tokens of a grid of any number of axes, flattened into a sequence.
+
+        none        i + start
+        unit        (i + start) / span
+        centred     2 (i + start) / span - 1
+        reference   (i + start) / (size / reference)
+
+    with i = 0, …, size - 1 along an axis, and in the end divided by `scale`. The span is the size;
+    with `ends="points"` it is size - 1, so that the first and the last point are the ends.
+
+    Parameters
+    ----------
+    sizes : mapping of str to int, or sequence of int
+        Tokens along each axis, the slowest axis of a row-major sequence first: `{"h": 5, "w": 7}`.
+    axes : sequence of str, optional
+        The order of coordinates in the result, names of `sizes`; the order of `sizes` by default.
+        Give `axes=spec.axes`, and height and width cannot be confused.
+    order : {"row_major", "column_major"}
+        Whether tokens run along the last axis first (row after row), or along the first.
+    start : float
+        The first coordinate: 1 for code that counts from one, 0.5 for the centres of pixels.
+    normalise : {"none", "unit", "centred", "reference"}
+        The rule.
+    ends : {"cells", "points"}
+        Whether the span of an axis is its cells or the distance between its end points.
+    reference : float or sequence of float, optional
+        With `normalise="reference"`, the sizes that this grid is stretched to, in the order of
+        `sizes`: positions of another resolution, as a model was trained with.
+    scale : float or sequence of float
+        What coordinates are divided by, one number or one for each of `sizes`.
+    prefix : int
+        Tokens before the grid, such as a class token. All their coordinates are -1: a spec with
+        `pad=-1` gives them rows of zeros.
+    dtype : dtype or str, optional
+        float32 (default) or float64; coordinates that are integers stay so unless it is given.
+    xp : module
+        `numpy`, `torch`, `jax.numpy` or another array-API module.
+    device : device, optional
+        Where the array goes.
+
+    Returns
+    -------
+    array
+        (prefix + tokens, axes): integers when nothing divides them, else `dtype`.
+
+    Raises
+    ------
+    ArgumentError
+        If a size, name or number does not fit.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.grid({"h": 2, "w": 3}, axes=("w", "h"))
+    array([[0, 0],
+           [1, 0],
+           [2, 0],
+           [0, 1],
+           [1, 1],
+           [2, 1]])
+    >>> posenc.positions.grid([2, 1], start=0.5, normalise="centred")
+    array([[-0.5,  0. ],
+           [ 0.5,  0. ]], dtype=float32)
+    """
+    who = "positions.grid"
+    xp = library(xp)
+    names, lengths = _names(sizes, who)
+    count = len(lengths)
+    scales = _for_each(scale, count, f"{who}: scale")
+    references = _references(reference, normalise, count, who)
+    whole = normalise == "none" and _is_whole(start) and all(s == 1 for s in scales)
+    if prefix and not whole:
+        todo = "A class token has no coordinate there; put its row in front yourself."
+        raise ArgumentError(explain(f"{who}: prefix", "0 unless coordinates count", prefix, todo))
+    _one_of(order, ("row_major", "column_major"), f"{who}: order")
+    _one_of(ends, ("cells", "points"), f"{who}: ends")
+    lines = []
+    for size, ref, divisor in zip(lengths, references, scales, strict=True):
+        line = arange(size, xp=xp, device=device)
+        if whole and dtype is None:
+            lines.append(line + int(start))
+            continue
+        real = dtype_named("float32" if dtype is None else dtype, xp, who)
+        line = xp.astype(line, real) + start
+        span = size if ends == "cells" else size - 1 + (size == 1)
+        if normalise == "unit":
+            line = line / span
+        elif normalise == "centred":
+            line = (line * 2 - span) / span
+        elif normalise == "reference":
+            line = line / (size / ref)
+        lines.append(line if divisor == 1 else line / divisor)
+    columns = _product(lines, order, xp)
+    if axes is not None:
+        columns = [columns[place] for place in _places(axes, names, who)]
+    tokens = xp.stack(columns, axis=-1)
+    if not prefix:
+        return tokens
+    before = xp.zeros((prefix, count), dtype=tokens.dtype, device=device) - 1
+    return xp.concat([before, tokens], axis=0)
+
+
+def _names(sizes: Any, who: str) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:
+    names = tuple(sizes) if isinstance(sizes, Mapping) else None
+    try:
+        lengths = tuple(sizes.values() if isinstance(sizes, Mapping) else sizes)
+    except TypeError:
+        want = "one size for each axis, such as {'h': 5, 'w': 7}"
+        raise ArgumentError(explain(f"{who}: sizes", want, repr(sizes))) from None
+    # Symbolic sizes are no ints, and must not become such.
+    bad = [n for n in lengths if isinstance(n, (bool, float, str)) or n < 0]
+    if bad or not lengths:
+        raise ArgumentError(explain(f"{who}: sizes", "at least one size, each of 0 or more", sizes))
+    return names, lengths
+
+
+def _for_each(value: Any, count: int, who: str) -> tuple[Any, ...]:
+    values = tuple(value) if isinstance(value, Sequence) else (value,) * count
+    if len(values) != count or any(not v > 0 for v in values):
+        raise ArgumentError(explain(who, f"a positive number, or {count} of them", repr(value)))
+    return values
+
+
+def _references(reference: Any, normalise: str, count: int, who: str) -> tuple[Any, ...]:
+    _one_of(normalise, ("none", "unit", "centred", "reference"), f"{who}: normalise")
+    if (reference is not None) != (normalise == "reference"):
+        want = "it with normalise='reference' alone"
+        raise ArgumentError(explain(f"{who}: reference", want, repr(reference)))
+    if reference is None:
+        return (1,) * count
+    return _for_each(reference, count, f"{who}: reference")
+
+
+def _is_whole(start: float) -> bool:
+    return not isinstance(start, float) or start.is_integer()
+
+
+def _one_of(value: str, known: tuple[str, ...], who: str) -> None:
+    if value not in known:
+        raise ArgumentError(explain(who, " or ".join(known), repr(value), suggest(value, known)))
+
+
+def _places(axes: Sequence[str], names: tuple[str, ...] | None, who: str) -> list[int]:
+    if names is None:
+        todo = "Give sizes by name: {'h': 5, 'w': 7}."
+        raise ArgumentError(explain(f"{who}: axes", "sizes with names", "a sequence", todo))
+    if sorted(axes) != sorted(names):
+        raise ArgumentError(explain(f"{who}: axes", f"the names {names}", tuple(axes)))
+    return [names.index(name) for name in axes]
+
+
+def _product(lines: list[Array], order: str, xp: Any) -> list[Array]:
+    """Each line repeated over the grid of all of them, flattened."""
+    count = len(lines)
+    shape = tuple(line.shape[0] for line in lines)
+    # The slowest axis of the sequence comes first in memory.
+    slowest = range(count) if order == "row_major" else range(count - 1, -1, -1)
+    where = {axis: place for place, axis in enumerate(slowest)}
+    extent = tuple(shape[axis] for axis in slowest)
+    columns = []
+    for axis, line in enumerate(lines):
+        thin = tuple(shape[axis] if place == where[axis] else 1 for place in range(count))
+        columns.append(xp.reshape(xp.broadcast_to(xp.reshape(line, thin), extent), (-1,)))
+    return columns
+
+
+def from_grid_mask(
+    mask: Array,
+    *,
+    normalise: Literal["none", "unit"] = "none",
+    margin: float = 1e-6,
+    axes: int = 2,
+    dtype: Any = None,
+) -> Array:
+    """Positions of the cells of padded grids: each counts the real cells up to it, along each axis.
+
+        none   position[..., a] = cumulative sum of the mask along axis a, which starts at 1
+        unit   that, divided by (the last one along the axis + margin)
+
+    Parameters
+    ----------
+    mask : array of bool or integers
+        (..., h, w) for two axes; true or 1 for real cells.
+    normalise : {"none", "unit"}
+        The rule; a factor such as 2 pi belongs in the ladder of the spec, as `first`.
+    margin : float
+        What keeps the division from failing where nothing is real.
+    axes : int
+        Axes of the grid: the last ones of the mask.
+    dtype : dtype or str, optional
+        float32 (default) or float64, with `normalise="unit"`.
+
+    Returns
+    -------
+    array
+        (..., cells, axes), cells row after row, coordinates in the order of the axes of the mask.
+        Integers, or `dtype` when divided.
+
+    Raises
+    ------
+    ArgumentError
+        If the mask has fewer axes, or holds anything but 0 and 1.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.from_grid_mask([[1, 1, 0], [1, 1, 0]])
+    array([[1, 1],
+           [1, 2],
+           [0, 2],
+           [2, 1],
+           [2, 2],
+           [0, 2]])
+    """
+    who = "positions.from_grid_mask"
+    _one_of(normalise, ("none", "unit"), f"{who}: normalise")
+    mask = mask if is_array(mask) else np.asarray(mask)
+    xp = namespace(mask, who)
+    if axes < 1 or len(mask.shape) < axes:
+        want = f"a mask of at least {max(axes, 1)} axes"
+        raise ArgumentError(explain(who, want, f"shape {tuple(mask.shape)}"))
+    values = concrete(mask)
+    if values is not None and not np.isin(values, (0, 1)).all():
+        todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."
+        raise ArgumentError(explain(who, "a mask of 0 and 1", "others", todo))
+    real = mask if xp.isdtype(mask.dtype, "bool") else mask != 0
+    integer = arange(1, xp=xp, device=device_of(mask)).dtype
+    lead = tuple(mask.shape)[: len(mask.shape) - axes]
+    columns = []
+    for axis in range(-axes, 0):
+        count = xp.cumulative_sum(xp.astype(real, integer), axis=axis)
+        if normalise == "unit":
+            count = xp.astype(count, dtype_named("float32" if dtype is None else dtype, xp, who))
+            # The last entry along the axis, with the axis kept.
+            last = [slice(None)] * len(count.shape)
+            last[axis] = slice(-1, None)
+            count = count / (count[tuple(last)] + margin)
+        columns.append(xp.reshape(count, (*lead, -1)))
+    return xp.stack(columns, axis=-1)
+
+
+def descending(
+    first: int, last: int, *, clip: int | None = None, xp: Any = np, device: Any = None
+) -> Array:
+    """Signed offsets first, first - 1, …, last: the rows of tables for relative attention.
+
+    A layer that looks at keys from `first` tokens back to `-last` tokens ahead reads a table of
+    these rows: L-1 down to -(L-1) for both directions, keys-1 down to 0 for the past alone.
+
+    Parameters
+    ----------
+    first, last : int
+        The ends, both included; `first >= last - 1`, where equality gives no rows.
+    clip : int, optional
+        Offsets beyond this size are cut to it.
+    xp : module
+        `numpy`, `torch`, `jax.numpy` or another array-API module.
+    device : device, optional
+        Where the array goes.
+
+    Returns
+    -------
+    array of integers
+        (first - last + 1,).
+
+    Raises
+    ------
+    ArgumentError
+        If the offsets rise, or the clip is negative.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.descending(2, -2)
+    array([ 2,  1,  0, -1, -2])
+    """
+    who = "positions.descending"
+    if isinstance(first, (bool, float, str)) or isinstance(last, (bool, float, str)):
+        raise ArgumentError(explain(who, "two integers", f"{first!r} and {last!r}"))
+    if first < last - 1:
+        raise ArgumentError(explain(who, "a first offset above the last", f"{first} and {last}"))
+    if clip is not None and clip < 0:
+        raise ArgumentError(explain(f"{who}: clip", "a distance of at least 0", clip))
+    xp = library(xp)
+    found = first - arange(first - last + 1, xp=xp, device=device)
+    return found if clip is None else xp.clip(found, -clip, clip)
+
+
+def boxes(
+    corners: Array,
+    *,
+    form: Literal["centre", "corners", "corners_and_size"] = "centre",
+    size: tuple[float, float] | None = None,
+) -> Array:
+    """Coordinates of boxes from their corners.
+
+        centre            (x, y, w, h)              x, y the centre
+        corners           (x0, y0, x1, y1)
+        corners_and_size  (x0, y0, x1, y1, w, h)
+
+    Parameters
+    ----------
+    corners : array
+        (..., 4): x0, y0, x1, y1, left and top before right and bottom.
+    form : {"centre", "corners", "corners_and_size"}
+        The coordinates wanted.
+    size : tuple of float, optional
+        Width and height of the image, which coordinates are then divided by.
+
+    Returns
+    -------
+    array
+        (..., 4) or (..., 6). Integers for integer corners, unless a centre or a size needs
+        float32; floats keep their dtype.
+
+    Raises
+    ------
+    ArgumentError
+        If the last axis is not of length 4, or a box ends before it begins.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.boxes([[10, 20, 30, 60]], form="corners_and_size")
+    array([[10, 20, 30, 60, 20, 40]])
+    """
+    who = "positions.boxes"
+    _one_of(form, ("centre", "corners", "corners_and_size"), f"{who}: form")
+    corners = corners if is_array(corners) else np.asarray(corners)
+    xp = namespace(corners, who)
+    if not corners.shape or corners.shape[-1] != 4:
+        got = f"shape {tuple(corners.shape)}"
+        raise ArgumentError(explain(f"{who}: corners", "shape (..., 4): x0, y0, x1, y1", got))
+    known = concrete(corners)
+    if known is not None and (known[..., 2:] < known[..., :2]).any():
+        todo = "Corners are x0, y0, x1, y1 with x0 <= x1 and y0 <= y1."
+        raise ArgumentError(explain(who, "boxes that end after they begin", "others", todo))
+    if dtype_name(corners.dtype).startswith(("int", "uint")):
+        whole = size is None and form != "centre"
+        corners = integers(corners, xp=xp, device=device_of(corners), who=who)
+        corners = corners if whole else astype(corners, xp.float32, xp)
+    x0, y0, x1, y1 = (corners[..., k] for k in range(4))
+    if size is not None:
+        width, height = size
+        x0, x1, y0, y1 = x0 / width, x1 / width, y0 / height, y1 / height
+    w, h = x1 - x0, y1 - y0
+    if form == "centre":
+        return xp.stack([(x0 + x1) / 2, (y0 + y1) / 2, w, h], axis=-1)
+    return xp.stack([x0, y0, x1, y1, *([w, h] if form == "corners_and_size" else [])], axis=-1)

@@ -1,0 +1,1 @@
+"""Rotations of queries and keys: the second kind of encoding."""

@@ -1,0 +1,116 @@
+"""The second kind: rotations of queries and keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from posenc._core.spec import Spec
+from posenc.encodings.rotary.magnitude import RotaryMagnitude
+from posenc.encodings.rotary.pairing import Pairing
+
+__all__ = ["RotarySpec"]
+
+Array = Any
+Role = Literal["query", "key"]
+
+
+class RotarySpec(Spec, ABC):
+    """An encoding that turns pairs of channels by angles that are linear in the position."""
+
+    kind: ClassVar[Literal["rotary"]] = "rotary"
+    dim: int
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position; more than one means a trailing axis of that length."""
+        return ("position",)
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs that the rotation holds, turning or not."""
+        return self.dim // 2
+
+    @property
+    @abstractmethod
+    def channels(self) -> Pairing:
+        """Which channels form a pair, and which way they turn."""
+
+    @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Whether positions are integers, or may be real."""
+        return "integer"
+
+    @property
+    def per_head(self) -> int | None:
+        """The number of heads, where each has frequencies of its own."""
+        return None
+
+    @property
+    def sided(self) -> bool:
+        """Whether queries and keys have sizes of their own."""
+        return False
+
+    @property
+    def needs_length(self) -> bool:
+        """Whether frequencies depend on a length that has not been given yet."""
+        return False
+
+    def at(self, length: int) -> RotarySpec:  # noqa: ARG002
+        """The same encoding for sequences of a known length."""
+        return self
+
+    @property
+    def attention_factor(self) -> float:
+        """The factor on cosines and sines."""
+        return 1.0
+
+    @property
+    def logit_factor(self) -> float:
+        """The constant factor on the softmax scale."""
+        return 1.0
+
+    @property
+    def magnitude_of_scores(self) -> RotaryMagnitude:
+        """The factors as declared."""
+        return RotaryMagnitude()
+
+    @abstractmethod
+    def cos_sin(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> tuple[Array, Array]:
+        """Cosines and sines of the angles, of unit size.
+
+        Parameters
+        ----------
+        positions : array
+            (..., axes), integers; floats where `coordinates` says so.
+        constants : mapping
+            The arrays of `constants()`, of the library `xp`; and parameters, where there are any.
+        dtype : dtype
+            `xp.float32` or `xp.float64`.
+        xp : namespace
+            An array-API namespace.
+
+        Returns
+        -------
+        tuple of arrays
+            cos, sin: (..., pairs) in `dtype`.
+        """
+
+    def sizes(
+        self,
+        positions: Array,
+        role: Role,  # noqa: ARG002
+        constants: Mapping[str, Array],  # noqa: ARG002
+        *,
+        dtype: Any,  # noqa: ARG002
+        xp: Any,  # noqa: ARG002
+    ) -> Array | float:
+        """The factor on each pair's cosine and sine: a number, or (..., pairs)."""
+        del positions
+        return self.attention_factor
+
+    def check_positions(self, positions: Array, dtype: str) -> None:
+        """Raise `PositionError` where a position leaves what `dtype` can hold."""

@@ -1,0 +1,160 @@
+"""Rotations by learned frequencies: a matrix of its own for every head (RoPE-Mixed)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.rotary.base import Array, RotarySpec
+from posenc.encodings.rotary.pairing import Order, Pairing
+
+__all__ = ["MixedRoPE"]
+
+
+@final
+@dataclass(frozen=True)
+class MixedRoPE(RotarySpec):
+    """RoPE-Mixed (Heo et al. 2024, arXiv:2403.13298): learned directions in a space of axes.
+
+        angle[h, p, j] = sum over axes a of  position[p, a] * frequencies[h, a, j]
+
+    Parameters
+    ----------
+    dim : int
+        The rotated width, even.
+    heads : int
+        Heads, each with a matrix of its own; 1 for a matrix that all share.
+    pairing : {"half", "interleaved"} or Pairing
+        Which channels form a pair.
+    space : tuple of str
+        Names of the axes of a position.
+    base : float
+        Of the magnitudes at initialisation, `base ** (-j / n)` for each of `directions` directions;
+        10 in the paper.
+    init : {"rotated", "axial", "normal"}
+        `rotated`: the first half of the pairs along a random direction of the first two axes, the
+        second half along the perpendicular (the paper's). `axial`: equal shares along each axis.
+        `normal`: independent Gaussian entries.
+
+    Raises
+    ------
+    SpecError
+        If the width is odd, or the pairs cannot be shared out.
+
+    Notes
+    -----
+    The parameters are `{"frequencies": (heads, axes, pairs)}`, and gradients flow to them. The
+    angle is a product of floats: in float32 the error of cos and sin is about
+    1.2e-7 * (1 + |angle|), so this is for grids, not for the millionth token.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> spec = posenc.MixedRoPE(4, heads=1, pairing="half")
+    >>> params = {"frequencies": np.ones((1, 2, 2))}
+    >>> posenc.rotate(spec, np.ones((1, 1, 4)), positions=[[1, 2]], params=params).round(3)
+    array([[[-1.131, -1.131, -0.849, -0.849]]])
+    """
+
+    dim: int
+    _: KW_ONLY
+    heads: int
+    pairing: Pairing | Order
+    space: tuple[str, ...] = ("x", "y")
+    base: float = 10.0
+    init: Literal["rotated", "axial", "normal"] = "rotated"
+
+    bibtex = """@inproceedings{heo2024ropevit,
+  title     = {Rotary Position Embedding for Vision Transformer},
+  author    = {Heo, Byeongho and Park, Song and Han, Dongyoon and Yun, Sangdoo},
+  booktitle = {ECCV},
+  year      = {2024},
+  eprint    = {2403.13298}
+}"""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pairing, str):
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
+        super().__post_init__()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        if self.dim < 2 or self.dim % 2:
+            raise SpecError(explain("MixedRoPE: dim", "an even width of at least 2", self.dim))
+        if self.heads < 1:
+            raise SpecError(explain("MixedRoPE: heads", "at least 1", self.heads))
+        if self.base <= 0:
+            raise SpecError(explain("MixedRoPE: base", "a positive number", self.base))
+        names = self.space
+        if not names or len(set(names)) != len(names):
+            raise SpecError(explain("MixedRoPE: space", "distinct names", names))
+        if self.init == "rotated" and (len(names) != 2 or self.pairs % 2):
+            want = "two axes and an even number of pairs"
+            got = f"{names} and {self.pairs}"
+            raise SpecError(explain("MixedRoPE: init='rotated'", want, got))
+        if self.init == "axial" and self.pairs % len(names):
+            want = f"a number of pairs divisible by {len(names)}"
+            raise SpecError(explain("MixedRoPE: init='axial'", want, self.pairs))
+        self.channels.sizes(self.pairs)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.space
+
+    @property
+    def channels(self) -> Pairing:
+        """Which channels form a pair, and which way they turn."""
+        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
+
+    @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Whether positions may be real: they may, as the path is one of floats."""
+        return "real"
+
+    @property
+    def per_head(self) -> int | None:
+        """The number of heads."""
+        return self.heads
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The frequencies of each head; they begin as `init` says."""
+        shape = (self.heads, len(self.space), self.pairs)
+        return {"frequencies": Parameter(shape, Init("normal", scale=1.0))}
+
+    def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
+        """The first frequencies, float32: (heads, axes, pairs)."""
+        return self._initial(rng).astype(np.float32)
+
+    def _initial(self, rng: np.random.Generator) -> np.ndarray:
+        axes = len(self.space)
+        if self.init == "normal":
+            return rng.normal(size=(self.heads, axes, self.pairs))
+        share = self.pairs // axes
+        sizes = self.base ** (-np.arange(share) / share)
+        if self.init == "axial":
+            return np.broadcast_to(
+                np.kron(np.eye(axes), sizes), (self.heads, axes, self.pairs)
+            ).copy()
+        turned = rng.uniform(0, 2 * np.pi, size=(self.heads, 1))
+        angle = np.concatenate([turned, turned + np.pi / 2], axis=1).repeat(share, axis=1)
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.tile(sizes, 2)
+
+    def cos_sin(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> tuple[Array, Array]:
+        """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
+        if "frequencies" not in constants:
+            todo = "posenc.init(spec, seed) gives initial ones."
+            raise ArgumentError(explain("MixedRoPE", "params", None, todo))
+        frequencies = xp.astype(constants["frequencies"], dtype)
+        real = xp.astype(positions, dtype)
+        angles = real[..., 0, None] * frequencies[..., 0, :]
+        for a in range(1, len(self.space)):
+            angles = angles + real[..., a, None] * frequencies[..., a, :]
+        return xp.cos(angles), xp.sin(angles)

@@ -1,0 +1,147 @@
+"""Which channels form a pair, and which way a pair turns."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+from posenc._core.errors import SpecError, explain
+from posenc._core.spec import Value
+
+__all__ = ["Pairing", "turn"]
+
+Array = Any
+Order = Literal["half", "interleaved"]
+
+
+@final
+@dataclass(frozen=True)
+class Pairing(Value):
+    """How the channels of a head become pairs that turn.
+
+        half          pair j is channels j and j + d/2
+        interleaved   pair j is channels 2j and 2j + 1
+
+    Parameters
+    ----------
+    order : {"half", "interleaved"}
+        Where the two channels of a pair stand. It belongs to the weights: a model trained with one
+        gives noise under the other.
+    part : {"leading", "trailing"}
+        Which channels turn where the head is wider than the rotation; the rest pass through.
+    output : {"same", "half"}
+        The order of the result: as the input, or half whatever the input. Scores do not see the
+        difference as long as queries and keys share it.
+    direction : {"forward", "backward"}
+        The sign of the angle. Scores do not see it for one position axis and a symmetric use.
+    blocks : tuple of int
+        Pairs in each block of channels, where the order holds within blocks; one block by default.
+    targets : tuple of {"q", "k", "v", "out", "input"}
+        What a model turns. `"v"`: values too; `"out"`: the output of attention is turned back;
+        `"input"`: what comes before the projections. The verbs turn what they are given; the module
+        follows `"q"`, `"k"` and `"v"`.
+
+    Raises
+    ------
+    SpecError
+        If a target stands twice or a block is empty.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.Pairing("half").channels(4)
+    ((0, 2), (1, 3))
+    >>> posenc.Pairing("interleaved").channels(4)
+    ((0, 1), (2, 3))
+    """
+
+    order: Order
+    _: KW_ONLY
+    part: Literal["leading", "trailing"] = "leading"
+    output: Literal["same", "half"] = "same"
+    direction: Literal["forward", "backward"] = "forward"
+    blocks: tuple[int, ...] = ()
+    targets: tuple[Literal["q", "k", "v", "out", "input"], ...] = ("q", "k")
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        if len(set(self.targets)) != len(self.targets):
+            raise SpecError(explain("Pairing: targets", "each target once", self.targets))
+        if any(block < 1 for block in self.blocks):
+            raise SpecError(explain("Pairing: blocks", "at least one pair in each", self.blocks))
+
+    def sizes(self, pairs: int) -> tuple[int, ...]:
+        """Pairs in each block; they must add up to `pairs`."""
+        if not self.blocks:
+            return (pairs,)
+        if sum(self.blocks) != pairs:
+            got = f"{self.blocks}, which add up to {sum(self.blocks)}"
+            raise SpecError(explain("Pairing: blocks", f"{pairs} pairs in all", got))
+        return self.blocks
+
+    def channels(self, dim: int) -> tuple[tuple[int, int], ...]:
+        """The two channels of each pair of a rotation of width `dim`, before the output order."""
+        found = []
+        begin = 0
+        for size in self.sizes(dim // 2):
+            for j in range(size):
+                if self.order == "half":
+                    found.append((begin + j, begin + size + j))
+                else:
+                    found.append((begin + 2 * j, begin + 2 * j + 1))
+            begin += 2 * size
+        return tuple(found)
+
+
+def turn(
+    x: Array, cos: Array, sin: Array, pairing: Pairing, *, transposed: bool = False, xp: Any
+) -> Array:
+    """Turn the pairs of `x` by angles given as cosines and sines.
+
+        a' = a cos - b sin
+        b' = b cos + a sin
+
+    Parameters
+    ----------
+    x : array
+        (..., dim), float32 or float64.
+    cos, sin : array
+        (..., pairs), which broadcast to the leading shape of `x`.
+    pairing : Pairing
+        Where pairs stand and which way they turn.
+    transposed : bool
+        Whether to apply the transpose: the rotation by the opposite angle, from the output order
+        back to the input order.
+    xp : namespace
+        An array-API namespace.
+
+    Returns
+    -------
+    array
+        (..., dim).
+    """
+    source = pairing.order
+    target = "half" if pairing.output == "half" else pairing.order
+    if transposed:
+        source, target = target, source
+    if transposed != (pairing.direction == "backward"):
+        sin = -sin
+    pieces = []
+    begin = 0
+    for pairs in pairing.sizes(x.shape[-1] // 2):
+        block, c, s = x, cos, sin
+        if pairing.blocks:
+            block = x[..., 2 * begin : 2 * (begin + pairs)]
+            c, s = cos[..., begin : begin + pairs], sin[..., begin : begin + pairs]
+        begin += pairs
+        if source == "half":
+            a, b = block[..., :pairs], block[..., pairs:]
+        else:
+            a, b = block[..., 0::2], block[..., 1::2]
+        first, second = a * c - b * s, b * c + a * s
+        if target == "half":
+            pieces += [first, second]
+        else:
+            both = xp.stack([first, second], axis=-1)
+            pieces.append(xp.reshape(both, (*both.shape[:-2], 2 * pairs)))
+    return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)

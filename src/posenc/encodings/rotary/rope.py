@@ -1,0 +1,233 @@
+"""Rotary position embedding with every choice that published code makes of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.matrix import PhaseMatrix
+from posenc.encodings.rotary.base import Array, RotarySpec
+from posenc.encodings.rotary.magnitude import RotaryMagnitude
+from posenc.encodings.rotary.pairing import Order, Pairing
+from posenc.scaling.base import Scaling, contradiction
+
+__all__ = ["RoPE"]
+
+
+@final
+@dataclass(frozen=True)
+class RoPE(RotarySpec):
+    """Rotary position embedding (Su et al. 2021, arXiv:2104.09864).
+
+        q'[2j]   = q[2j]   cos(p f[j]) - q[2j+1] sin(p f[j])
+        q'[2j+1] = q[2j+1] cos(p f[j]) + q[2j]   sin(p f[j])         f[j] = base ** (-2j / d)
+
+    so that the product of a query at m and a key at n depends on n - m alone.
+
+    Parameters
+    ----------
+    dim : int
+        The rotated width d, even. A wider head passes the rest of its channels through.
+    pairing : {"half", "interleaved"} or Pairing
+        Which channels form a pair. Required, as it belongs to the weights.
+    base : float
+        10000 in the paper; "theta" in many configs.
+    scaling : Scaling or tuple of Scaling
+        What extends the context: `posenc.scaling.YaRN(...)` and others, applied in order.
+    ladder : Ladder
+        How the frequencies follow from the base.
+    arrangement : Arrangement
+        Which axis and rung each pair uses: grids of 2 and 3 axes, M-RoPE sections, pairs that do
+        not turn.
+    magnitude : RotaryMagnitude
+        The attention factor and where it acts; factors on the logits.
+    phase : {"exact", "float32", "real"}
+        `exact`: integer positions, right at every one of them. `real`: float32 and float64
+        coordinates too (pixel centres, seconds). `float32`: the classic arithmetic and its error,
+        to continue a checkpoint bit by bit.
+
+    Raises
+    ------
+    SpecError
+        If the width is odd, sections do not add up, or scalings contradict each other.
+
+    Notes
+    -----
+    Cosines and sines are right to 1.5e-7 in float32 at every position up to 2**31. Rotations are
+    computed in float32 (float64 for float64 inputs) and rounded once, to the dtype of the input.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> rope = posenc.RoPE(4, pairing="interleaved")
+    >>> posenc.rotate(rope, np.array([[1.0, 0, 1, 0]] * 2)).round(4)
+    array([[1.    , 0.    , 1.    , 0.    ],
+           [0.5403, 0.8415, 1.    , 0.01  ]])
+    """
+
+    dim: int
+    _: KW_ONLY
+    pairing: Pairing | Order
+    base: float = 10_000.0
+    scaling: Scaling | tuple[Scaling, ...] = ()
+    ladder: Ladder = Ladder()
+    arrangement: Arrangement = Arrangement()
+    magnitude: RotaryMagnitude = RotaryMagnitude()
+    phase: Literal["exact", "float32", "real"] = "exact"
+
+    bibtex = """@article{su2021roformer,
+  title   = {{RoFormer}: Enhanced Transformer with Rotary Position Embedding},
+  author  = {Su, Jianlin and Lu, Yu and Pan, Shengfeng and Murtadha, Ahmed and Wen, Bo and
+             Liu, Yunfeng},
+  journal = {arXiv preprint arXiv:2104.09864},
+  year    = {2021}
+}"""
+
+    def __post_init__(self) -> None:
+        # What may be given in short is stored in full, so that equal meanings are equal specs.
+        if isinstance(self.pairing, str):
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
+        if isinstance(self.scaling, Scaling):
+            object.__setattr__(self, "scaling", (self.scaling,))
+        super().__post_init__()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        if self.dim < 2 or self.dim % 2:
+            todo = "`dim` is the rotated width; a wider head passes its other channels through."
+            raise SpecError(explain("RoPE: dim", "an even width of at least 2", self.dim, todo))
+        if self.base <= 0:
+            raise SpecError(explain("RoPE: base", "a positive number", self.base))
+        self.channels.sizes(self.pairs)
+        layout = self.arrangement.layout(self.pairs)
+        if self.arrangement.pad is not None:
+            raise SpecError(explain("RoPE: arrangement", "no `pad`: rotations have no rows", "pad"))
+        if self.ladder.cos_shift:
+            want = "one frequency for the cosine and sine of a pair"
+            raise SpecError(explain("RoPE: ladder", want, f"cos_shift={self.ladder.cos_shift}"))
+        why = contradiction(self.scalings)
+        if why:
+            todo = "Each of them extends the context by itself."
+            raise SpecError(explain("RoPE: scaling", "rules that go together", why, todo))
+        for scaling in self.scalings:
+            if scaling.geometric and (self.ladder.spacing != "geometric" or self.base == 1):
+                want = f"a geometric ladder, as {type(scaling).__name__} needs its base"
+                got = f"spacing={self.ladder.spacing!r} with base {self.base:g}"
+                raise SpecError(explain("RoPE: ladder", want, got))
+            factor = getattr(scaling, "factor", None)
+            if isinstance(factor, tuple) and len(factor) != len(layout.counts):
+                want = f"{len(layout.counts)} factors, one for each axis"
+                raise SpecError(explain(f"{type(scaling).__name__}: factor", want, factor))
+
+    @property
+    def scalings(self) -> tuple[Scaling, ...]:
+        """The scalings in order."""
+        return self.scaling if isinstance(self.scaling, tuple) else (self.scaling,)
+
+    @property
+    def channels(self) -> Pairing:
+        """Which channels form a pair, and which way they turn."""
+        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.arrangement.axes
+
+    @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Whether positions are integers, or may be real."""
+        return "real" if self.phase == "real" else "integer"
+
+    @property
+    def needs_length(self) -> bool:
+        """Whether frequencies depend on a length that has not been given yet."""
+        return any(scaling.needs_length for scaling in self.scalings)
+
+    def at(self, length: int) -> RoPE:
+        """The same encoding for sequences of `length` positions, its length-dependent rules fixed.
+
+        Parameters
+        ----------
+        length : int
+            Number of positions of the sequence, cached ones included.
+
+        Returns
+        -------
+        RoPE
+            A spec whose verbs need no `length`; itself where nothing depends on it.
+        """
+        return _at(self, length) if self.needs_length else self
+
+    @property
+    def magnitude_of_scores(self) -> RotaryMagnitude:
+        """The factors as declared."""
+        return self.magnitude
+
+    def _factor(self) -> float:
+        if self.magnitude.attention_factor is not None:
+            return self.magnitude.attention_factor
+        self._require_length()
+        factor = 1.0
+        for scaling in self.scalings:
+            factor *= scaling.attention_factor()
+        return factor
+
+    @property
+    def attention_factor(self) -> float:
+        """The factor on cosines and sines."""
+        return self._factor() if self.magnitude.at == "cos_sin" else 1.0
+
+    @property
+    def logit_factor(self) -> float:
+        """The constant factor on the softmax scale."""
+        given = self.magnitude.logit_factor
+        if isinstance(given, str):
+            given = 1.0
+            for scaling in self.scalings:
+                given *= scaling.logit_factor()
+        return given * self._factor() ** 2 if self.magnitude.at == "softmax" else given
+
+    def _require_length(self) -> None:
+        if self.needs_length:
+            who = " and ".join(type(s).__name__ for s in self.scalings if s.needs_length)
+            todo = "Pass `length=` to the verb, or fix it: `spec.at(length)`."
+            raise ArgumentError(
+                explain(f"RoPE with {who}", "the length of the sequence", None, todo)
+            )
+
+    @property
+    def matrix(self) -> PhaseMatrix:
+        """The phases of the pairs."""
+        self._require_length()
+        return PhaseMatrix(
+            self.base,
+            self.ladder,
+            self.arrangement,
+            self.pairs,
+            self.dim,
+            "float32" if self.phase == "float32" else "exact",
+            self.coordinates,
+            self.scalings,
+        )
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The steps of the pairs; none while the length is open."""
+        return {} if self.needs_length else self.matrix.constants()
+
+    def cos_sin(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> tuple[Array, Array]:
+        """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
+        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
+
+
+@functools.lru_cache(maxsize=256)
+def _at(spec: RoPE, length: int) -> RoPE:
+    return spec.replace(scaling=tuple(scaling.at(length) for scaling in spec.scalings))

@@ -1,0 +1,178 @@
+"""Rotation with a decay, so that scores of distant tokens shrink smoothly (xPos)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.array import concrete
+from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.matrix import PhaseMatrix
+from posenc.encodings.rotary.base import Array, Role, RotarySpec
+from posenc.encodings.rotary.pairing import Order, Pairing
+
+__all__ = ["XPos"]
+
+SINGLE = Arrangement()
+# ln of the largest and of the least normal number.
+RANGE = {
+    "float64": (709.78, 708.39),
+    "float32": (88.72, 87.33),
+    "bfloat16": (88.72, 87.33),
+    "float16": (11.09, 9.70),
+}
+
+
+@final
+@dataclass(frozen=True)
+class XPos(RotarySpec):
+    """Extrapolatable position embedding (Sun et al. 2022, arXiv:2212.10554).
+
+        q'[j] = R(p f[j]) q[j] * zeta[j] ** ((p - centre) / scale)
+        k'[j] = R(p f[j]) k[j] / zeta[j] ** ((p - centre) / scale)
+        zeta[j] = (2j/d + gamma) / (1 + gamma)
+
+    The score of a query at m and a key at n is multiplied by zeta ** ((m - n) / scale), whatever
+    the centre. The centre is a field and not half of the current length, as in the paper's code, so
+    a key cached early and a query that comes later agree.
+
+    Parameters
+    ----------
+    dim : int
+        The rotated width d, even.
+    pairing : {"half", "interleaved"} or Pairing
+        Which channels form a pair.
+    base : float
+        10000 in the paper.
+    scale : float
+        Positions over which the decay acts; 512 in the paper.
+    gamma : float
+        Smoothing of the decay; 0.4 in the paper.
+    centre : int
+        Position of decay 1. Half the longest sequence uses the range best.
+    ladder : Ladder
+        How the frequencies follow from the base.
+    phase : {"exact", "float32"}
+        As for `RoPE`.
+
+    Raises
+    ------
+    SpecError
+        If the width is odd, or a number does not belong to its range.
+
+    Notes
+    -----
+    The factors on queries and keys leave the range of a dtype at a distance `reach(dtype)` from the
+    centre: 35,691 for float32 at scale 512. Positions beyond it raise `PositionError`.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.XPos(64, pairing="interleaved").reach("float32")
+    35691
+    """
+
+    dim: int
+    _: KW_ONLY
+    pairing: Pairing | Order
+    base: float = 10_000.0
+    scale: float = 512.0
+    gamma: float = 0.4
+    centre: int = 0
+    ladder: Ladder = Ladder()
+    phase: Literal["exact", "float32"] = "exact"
+
+    bibtex = """@article{sun2022xpos,
+  title   = {A Length-Extrapolatable Transformer},
+  author  = {Sun, Yutao and Dong, Li and Patra, Barun and Ma, Shuming and Huang, Shaohan and
+             Benhaim, Alon and Chaudhary, Vishrav and Song, Xia and Wei, Furu},
+  journal = {arXiv preprint arXiv:2212.10554},
+  year    = {2022}
+}"""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pairing, str):
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
+        super().__post_init__()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        if self.dim < 2 or self.dim % 2:
+            raise SpecError(explain("XPos: dim", "an even width of at least 2", self.dim))
+        for name in ("base", "scale", "gamma"):
+            if getattr(self, name) <= 0:
+                raise SpecError(explain(f"XPos: {name}", "a positive number", getattr(self, name)))
+        if abs(self.centre) > 2**31:
+            raise SpecError(explain("XPos: centre", "at most 2**31 in size", self.centre))
+        if self.ladder.cos_shift:
+            want = "one frequency for the cosine and sine of a pair"
+            raise SpecError(explain("XPos: ladder", want, f"cos_shift={self.ladder.cos_shift}"))
+        self.channels.sizes(self.pairs)
+
+    @property
+    def channels(self) -> Pairing:
+        """Which channels form a pair, and which way they turn."""
+        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
+
+    @property
+    def sided(self) -> bool:
+        """Whether queries and keys have sizes of their own: they grow against each other."""
+        return True
+
+    @property
+    def matrix(self) -> PhaseMatrix:
+        """The phases of the pairs."""
+        return PhaseMatrix(self.base, self.ladder, SINGLE, self.pairs, self.dim, self.phase)
+
+    @property
+    def decays(self) -> np.ndarray:
+        """Growth of each pair per position: ln(zeta) / scale."""
+        j = np.arange(self.pairs, dtype=np.float64)
+        return np.log((2 * j / self.dim + self.gamma) / (1 + self.gamma)) / self.scale
+
+    def reach(self, dtype: str = "float32") -> int:
+        """The largest distance from the centre at which both factors are normal numbers."""
+        rate = -float(self.decays[0])
+        return math.floor(min(RANGE[dtype]) / rate)
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The steps and the decays of the pairs."""
+        return {**self.matrix.constants(), "decay": self.decays}
+
+    def cos_sin(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> tuple[Array, Array]:
+        """Cosines and sines of the angles: (..., 1) -> two arrays (..., pairs)."""
+        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
+
+    def sizes(
+        self,
+        positions: Array,
+        role: Role,
+        constants: Mapping[str, Array],
+        *,
+        dtype: Any,
+        xp: Any,
+    ) -> Array | float:
+        """Zeta ** (±(p - centre) / scale): (..., 1) -> (..., pairs)."""
+        distance = xp.astype(positions - self.centre, dtype)
+        decay = xp.astype(constants["decay"], dtype)
+        return xp.exp(distance * (decay if role == "query" else -decay))
+
+    def check_positions(self, positions: Array, dtype: str) -> None:
+        """Raise `PositionError` where a factor leaves the range of `dtype`."""
+        known = concrete(positions)
+        reach = self.reach(dtype)
+        if known is None or not known.size:
+            return
+        least, most = int(known.min()) - self.centre, int(known.max()) - self.centre
+        if max(-least, most) > reach:
+            want = f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there"
+            todo = "Move the centre, or choose a larger scale."
+            got = f"{least + self.centre} to {most + self.centre}"
+            raise PositionError(explain("XPos", want, got, todo))

@@ -1,0 +1,193 @@
+"""Fourier features: sines and cosines of real coordinates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.array import astype
+from posenc._core.errors import SpecError, explain
+from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.matrix import PhaseMatrix
+from posenc._core.mixing import DenseMatrix, FrequencyMatrix, Gaussian
+from posenc.encodings.table.base import Array, TableSpec, columns
+
+__all__ = ["Fourier"]
+
+
+@final
+@dataclass(frozen=True)
+class Fourier(TableSpec):
+    """Fourier features of real coordinates (Mildenhall et al. 2020, Tancik et al. 2020).
+
+        row(x) = sin(f[a, j] x[a]),  cos(f[a, j] x[a])        for axes a and bands j
+
+    The paper of NeRF has octaves, f[j] = 2 ** j pi; Perceiver (Jaegle et al. 2021) has bands evenly
+    spaced from pi to pi times half the resolution; random features mix the axes with a matrix of
+    normally distributed frequencies. Sinusoidal tables of normalised grids and boxes are Fourier
+    features too, with the ladder of Vaswani et al. (2017) and `first=2 * pi`.
+
+    Positions may be integers, float32 or float64; float16 and bfloat16 raise, as they merge
+    neighbours. Coordinates are used as they are: builders in `posenc.positions` normalise.
+
+    Parameters
+    ----------
+    dim : int
+        Width of a row, raw coordinates included.
+    base : float, or tuple of float
+        Base of geometric ladders: one, or one for each axis in the order of `arrangement.axes`.
+    ladder : Ladder, tuple of Ladder, FrequencyMatrix, or Gaussian
+        The frequencies of an axis: one rule, or one for each axis. With `rule="mixed"` in the
+        arrangement, a matrix.
+    order : {"sin_cos", "cos_sin", "interleaved"}
+        The order within a block of channels: a half each, or sine and cosine of each pair in turn.
+    blocks : {"all", "axis", "band"}
+        What a block holds: everything; one axis; or one band, with all axes (`axial_cyclic`).
+    arrangement : Arrangement
+        Names of the axes, their order in the channels, and the number of bands of each: `axial`,
+        `axial_cyclic` (bands outside, axes inside), or `mixed`.
+    raw : {"none", "first", "last"}
+        Whether the coordinates themselves stand in the row, and at which end.
+    phase : {"exact", "float32"}
+        `float32` repeats the classic arithmetic, `float32(x) * float32(f)`, and its error.
+
+    Raises
+    ------
+    SpecError
+        If the width, ladders, blocks and arrangement contradict each other.
+
+    Notes
+    -----
+    With exact phases, float32 rows are right to 1.5e-7 + 6e-20 * f for positions as they are
+    given, whatever the frequency; the classic arithmetic loses 6e-8 * f * `|x|`. A float32 position
+    is itself known to 6e-8 * `|x|`: where that matters, give float64 or integers.
+
+    Gradients with respect to positions are right to all orders, in torch and JAX.
+
+    Examples
+    --------
+    >>> import math, posenc
+    >>> from posenc import Arrangement, Fourier, Ladder
+    >>> xy = Arrangement(rule="axial", axes=("x", "y"))
+    >>> bands = Ladder(spacing="linear", first=math.pi, last=4 * math.pi)
+    >>> pe = Fourier(258, ladder=bands, arrangement=xy, raw="first")
+    >>> posenc.table(pe, [[0.5, -0.25]]).shape
+    (1, 258)
+    """
+
+    dim: int
+    _: KW_ONLY
+    base: float | tuple[float, ...] = 10_000.0
+    ladder: Ladder | tuple[Ladder, ...] | FrequencyMatrix | Gaussian = Ladder(
+        spacing="octave", first=math.pi
+    )
+    order: Literal["sin_cos", "cos_sin", "interleaved"] = "sin_cos"
+    blocks: Literal["all", "axis", "band"] = "all"
+    arrangement: Arrangement = Arrangement()
+    raw: Literal["none", "first", "last"] = "none"
+    phase: Literal["exact", "float32"] = "exact"
+
+    bibtex = """@inproceedings{tancik2020fourier,
+  title     = {Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional
+               Domains},
+  author    = {Tancik, Matthew and Srinivasan, Pratul P. and Mildenhall, Ben and
+               Fridovich-Keil, Sara and Raghavan, Nithin and Singhal, Utkarsh and
+               Ramamoorthi, Ravi and Barron, Jonathan T. and Ng, Ren},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {33},
+  year      = {2020},
+  eprint    = {2006.10739}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        arrangement, axes = self.arrangement, self.axes
+        room = self.dim - self.raw_width
+        if room < 2 or room % 2:
+            want = "a width of two channels for each pair" + (
+                f", and {self.raw_width} for the coordinates" if self.raw_width else ""
+            )
+            raise SpecError(explain("Fourier: dim", want, self.dim))
+        if arrangement.start or arrangement.pad is not None:
+            todo = "Shift the positions themselves."
+            got = f"start={arrangement.start}, pad={arrangement.pad}"
+            raise SpecError(explain("Fourier: arrangement", "start 0 and no pad", got, todo))
+        mixed = isinstance(self.ladder, FrequencyMatrix | Gaussian)
+        if mixed != (arrangement.rule == "mixed"):
+            want = "a matrix of frequencies with rule='mixed', and with no other"
+            got = f"{type(self.ladder).__name__} with rule={arrangement.rule!r}"
+            raise SpecError(explain("Fourier", want, got))
+        needed = {"axis": ("axial", "single"), "band": ("axial_cyclic", "single")}
+        if self.blocks != "all" and arrangement.rule not in needed[self.blocks]:
+            want = f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}"
+            raise SpecError(explain("Fourier: arrangement", want, repr(arrangement.rule)))
+        for name in ("base", "ladder"):
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != len(axes):
+                want = f"one entry for each of the axes {axes}"
+                raise SpecError(explain(f"Fourier: {name}", want, f"{len(value)} entries"))
+        bases = self.base if isinstance(self.base, tuple) else (self.base,)
+        if any(base <= 0 for base in bases):
+            raise SpecError(explain("Fourier: base", "positive numbers", self.base))
+        if arrangement.rule in ("axial", "axial_cyclic"):
+            shares = arrangement.shares(self.pairs)
+            if self.blocks == "band" and len(set(shares)) > 1:
+                raise SpecError(explain("Fourier: arrangement", "as many bands per axis", shares))
+
+    @property
+    def coordinates(self) -> Literal["real"]:
+        """Positions may be real numbers."""
+        return "real"
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.arrangement.axes
+
+    @property
+    def raw_width(self) -> int:
+        """Channels that hold coordinates themselves."""
+        return 0 if self.raw == "none" else len(self.axes)
+
+    @property
+    def pairs(self) -> int:
+        """Number of (sine, cosine) pairs."""
+        return (self.dim - self.raw_width) // 2
+
+    @property
+    def matrix(self) -> PhaseMatrix | DenseMatrix:
+        """The phases of the pairs."""
+        if isinstance(self.ladder, FrequencyMatrix | Gaussian):
+            return DenseMatrix(self.ladder, len(self.axes), self.pairs, self.phase)
+        width = 2 * self.pairs
+        return PhaseMatrix(
+            self.base, self.ladder, self.arrangement, self.pairs, width, self.phase, "real"
+        )
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The steps of the pairs."""
+        return self.matrix.constants()
+
+    def sizes(self) -> tuple[int, ...]:
+        """Pairs in each block of channels."""
+        if self.blocks == "axis":
+            return self.arrangement.shares(self.pairs)
+        if self.blocks == "band":
+            return (len(self.axes),) * (self.pairs // len(self.axes))
+        return (self.pairs,)
+
+    def rows(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The rows of the table: (..., axes) -> (..., dim)."""
+        cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
+        table = columns(cos, sin, self.order, 2 * self.pairs, self.sizes(), xp=xp)
+        if self.raw == "none":
+            return table
+        coordinates = astype(positions, dtype, xp)
+        both = [coordinates, table] if self.raw == "first" else [table, coordinates]
+        return xp.concat(both, axis=-1)

@@ -1,0 +1,749 @@
+"""Verbs of the second kind: rotations of queries and keys."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc import positions as _positions
+from posenc._core.array import (
+    astype,
+    compute_dtype,
+    constants,
+    device_of,
+    dtype_name,
+    dtype_named,
+    integers,
+    is_array,
+    is_symbolic,
+    library,
+    namespace,
+    reals,
+    result_dtype,
+)
+from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.inplace import overwrite
+from posenc._core.phase import cos_sin as phase_cos_sin
+from posenc._core.spec import texts_of
+from posenc.encodings.rotary.base import Role, RotarySpec
+from posenc.encodings.rotary.magnitude import Temperature
+from posenc.encodings.rotary.pairing import Order, Pairing, turn
+from posenc.functional._arguments import align, name_of, require, token_positions, with_axes
+from posenc.functional._parameters import parameters
+
+__all__ = [
+    "apply_rotary",
+    "cos_sin",
+    "logit_scale",
+    "relative_score",
+    "rerotate",
+    "rotate",
+    "rotate_together",
+]
+
+Array = Any
+
+
+def rotate(
+    spec: RotarySpec,
+    x: Array,
+    *,
+    positions: Any = None,
+    offset: Any = None,
+    cu_seqlens: Any = None,
+    seq_dim: int = -2,
+    role: Role = "query",
+    inverse: bool = False,
+    length: int | None = None,
+    inplace: bool = False,
+    params: Any = None,
+) -> Array:
+    """Turn the queries or keys of a sequence by their positions.
+
+        x'[pair j of token t] = m * R(positions[t] * f[j]) x[pair j of token t]
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        An encoding of the second kind.
+    x : array
+        (..., seq, channels), floating, with at least `spec.dim` channels; the others pass through.
+    positions : array of integers, optional
+        (seq,), (batch, seq) or the leading shape of `x`, with 1 where they do not vary; and a
+        trailing axis for specs of several axes. 0, 1, … by default.
+    offset : int or array of integers, optional
+        Position of the first token: one number, or one per row. Not beside `positions`.
+    cu_seqlens : array of integers, optional
+        Cumulative lengths of sequences packed along the sequence axis; each counts from 0.
+    seq_dim : int
+        The axis of `x` that holds the sequence: -2, or -3 for (batch, seq, heads, channels) and
+        flat (tokens, heads, channels).
+    role : {"query", "key"}
+        What `x` is; it matters where queries and keys are treated differently (xPos).
+    inverse : bool
+        Whether to undo the rotation instead.
+    length : int, optional
+        Length of the sequence, cached tokens included, for scalings that depend on it.
+    inplace : bool
+        Whether to write over `x`, a NumPy array or torch tensor; gradients stay right.
+    params : mapping, optional
+        Parameters of learned rotations.
+
+    Returns
+    -------
+    array
+        As `x`, in its dtype, rounded once.
+
+    Raises
+    ------
+    ArgumentError
+        If shapes do not fit, positions are given twice, or a needed length is absent.
+    DTypeError
+        If `x` is not floating or the positions are not integers.
+    PositionError
+        If a position leaves what can be computed.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> rope = posenc.RoPE(4, pairing="half")
+    >>> q = np.ones((1, 8, 3, 4), "float32")                    # batch, heads, seq, channels
+    >>> posenc.rotate(rope, q, offset=5)[0, 0, 0].round(4)
+    array([ 1.2426,  0.9488, -0.6753,  1.0487], dtype=float32)
+    """
+    (turned,) = rotate_together(
+        spec,
+        [(x, role)],
+        positions=positions,
+        offset=offset,
+        cu_seqlens=cu_seqlens,
+        seq_dim=seq_dim,
+        inverse=inverse,
+        length=length,
+        inplace=inplace,
+        params=params,
+    )
+    return turned
+
+
+def rotate_together(
+    spec: RotarySpec,
+    inputs: Sequence[tuple[Array, Any]],
+    *,
+    positions: Any = None,
+    offset: Any = None,
+    cu_seqlens: Any = None,
+    seq_dim: int = -2,
+    inverse: bool = False,
+    length: int | None = None,
+    inplace: bool = False,
+    params: Any = None,
+) -> tuple[Array, ...]:
+    """`rotate` for several arrays at the same positions; cosines and sines are computed once.
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        An encoding of the second kind.
+    inputs : sequence of (array, role)
+        Arrays of one sequence length and any numbers of heads.
+    positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params
+        As for `rotate`.
+
+    Returns
+    -------
+    tuple of arrays
+        The arrays turned, in order.
+    """
+    who = f"rotate({name_of(spec)})"
+    spec = _at(spec, length, "rotate")
+    if inplace and spec.per_head is not None:
+        todo = "Gradients of learned frequencies need what stood there before."
+        raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
+    turned: list[Array] = []
+    last: Any = None
+    for x, role in inputs:
+        xp, dtype, inner = _checked(spec, x, who)
+        where = _token_positions(
+            spec, x, positions, offset, cu_seqlens, seq_dim=seq_dim, xp=xp, who=who
+        )
+        # Positions that do not vary with the heads are the same for all inputs.
+        kind = (tuple(where.shape), inner, dtype_name(dtype), role if spec.sided else None)
+        if last is None or last[0] != kind:
+            name = dtype_name(dtype)
+            cos, sin = _factors(
+                spec,
+                where,
+                role=role,
+                params=params,
+                inner=inner,
+                dtype=name,
+                xp=xp,
+                who=who,
+                inverse=inverse,
+                seq_dim=seq_dim,
+            )
+            last = kind, cos, sin
+        _, cos, sin = last
+        turned.append(
+            _turned(
+                x,
+                cos,
+                sin,
+                spec.channels,
+                dim=spec.dim,
+                inner=inner,
+                xp=xp,
+                who=who,
+                inverse=inverse,
+                inplace=inplace,
+            )
+        )
+    return tuple(turned)
+
+
+def cos_sin(
+    spec: RotarySpec,
+    positions: Any,
+    *,
+    length: int | None = None,
+    role: Role = "query",
+    dtype: Any = None,
+    xp: Any = None,
+    device: Any = None,
+    params: Any = None,
+) -> tuple[Array, Array]:
+    """Cosines and sines of the angles, for models that compute them once per step.
+
+        cos[..., j] = m * cos(positions * f[j]),   sin likewise
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        An encoding of the second kind.
+    positions : int, or array of integers
+        A number n for the positions 0 to n - 1, or any positions of shape (...); for a spec of
+        several axes (..., axes).
+    length : int, optional
+        Length of the sequence, for scalings that depend on it.
+    role : {"query", "key"}
+        What they will turn; it matters where queries and keys are treated differently (xPos).
+    dtype : dtype or str, optional
+        float32 by default. Angles are never held in less.
+    xp : module, optional
+        The library of the result; that of `positions` by default, else NumPy.
+    device : device, optional
+        Where the result goes; with `positions` by default.
+    params : mapping, optional
+        Parameters of learned rotations.
+
+    Returns
+    -------
+    tuple of arrays
+        cos, sin: (..., pairs), the attention factor included where it acts there. Half width: an
+        entry for each pair, not for each channel.
+
+    Raises
+    ------
+    ArgumentError
+        If a needed length is absent.
+    DTypeError
+        If the positions are not integers.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half"), [2**31 - 1])
+    >>> sin.round(4)
+    array([[-0.7249,  0.7013]], dtype=float32)
+    """
+    who = f"cos_sin({name_of(spec)})"
+    spec = _at(spec, length, "cos_sin")
+    if is_array(positions) and not isinstance(positions, (np.ndarray, np.generic)):
+        xp = namespace(positions, who) if xp is None else library(xp)
+        device = device_of(positions) if device is None else device
+    else:
+        xp = library(np if xp is None else xp)
+    out = dtype_named("float32" if dtype is None else dtype, xp, who)
+    counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
+    if counted or is_symbolic(positions):
+        if len(spec.axes) > 1:
+            want = f"an array of coordinates {spec.axes} in its last axis"
+            raise ArgumentError(explain(f"{who}: positions", want, "a number of positions"))
+        where = _positions.offset(positions, 0, xp=xp, device=device)
+    else:
+        read = reals if spec.coordinates == "real" else integers
+        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
+    where = with_axes(spec.axes, where, who)
+    inner = compute_dtype(out, xp)
+    cos, sin = _factors(
+        spec,
+        where,
+        role=role,
+        params=params,
+        inner=inner,
+        dtype=dtype_name(out),
+        xp=xp,
+        who=who,
+    )
+    return astype(cos, out, xp), astype(sin, out, xp)
+
+
+def apply_rotary(
+    x: Array,
+    cos: Array,
+    sin: Array,
+    *,
+    pairing: Pairing | Order,
+    width: Literal["half", "full"] = "half",
+    seq_dim: int = -2,
+    inplace: bool = False,
+) -> Array:
+    """Turn by cosines and sines that are at hand.
+
+        a' = a cos - b sin,   b' = b cos + a sin      for each pair (a, b) of channels
+
+    Parameters
+    ----------
+    x : array
+        (..., seq, channels), floating. Channels beyond the rotated width pass through.
+    cos, sin : array
+        (seq, pairs), (batch, seq, pairs) or the leading shape of `x` and pairs, as
+        `posenc.cos_sin` gives them.
+    pairing : {"half", "interleaved"} or Pairing
+        Which channels form a pair.
+    width : {"half", "full"}
+        Whether cos and sin have an entry for each pair, or for each channel as some models have it.
+    seq_dim : int
+        The axis of `x` that holds the sequence.
+    inplace : bool
+        Whether to write over `x`.
+
+    Returns
+    -------
+    array
+        As `x`, in its dtype; the arithmetic is float32 or better.
+
+    Raises
+    ------
+    ArgumentError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> rope, q = posenc.RoPE(4, pairing="half"), np.ones((1, 8, 3, 4), "float32")
+    >>> cos, sin = posenc.cos_sin(rope, 3)
+    >>> bool((posenc.apply_rotary(q, cos, sin, pairing="half") == posenc.rotate(rope, q)).all())
+    True
+    """
+    who = "apply_rotary"
+    pairing = Pairing(pairing) if isinstance(pairing, str) else pairing
+    if not isinstance(pairing, Pairing):
+        want = '"half", "interleaved" or a posenc.Pairing'
+        raise ArgumentError(explain(f"{who}: pairing", want, repr(pairing)))
+    xp = namespace(x, f"{who}: x")
+    dtype = result_dtype(x, who)
+    inner = compute_dtype(dtype, xp)
+    if tuple(cos.shape) != tuple(sin.shape):
+        got = f"{tuple(cos.shape)} and {tuple(sin.shape)}"
+        raise ArgumentError(explain(who, "cos and sin of one shape", got))
+    if width == "full":
+        cos, sin = _half_width(cos, pairing), _half_width(sin, pairing)
+    dim = 2 * cos.shape[-1]
+    if len(x.shape) < 2 or dim > x.shape[-1]:
+        todo = "Where cos and sin have an entry for each channel, say width='full'."
+        want = f"x with at least {dim} channels, two for each of the {dim // 2} pairs"
+        raise ArgumentError(explain(who, want, f"shape {tuple(x.shape)}", todo))
+    lead, place = tuple(x.shape[:-1]), _place(x, seq_dim, who)
+    aligned = align(tuple(cos.shape[:-1]), lead, place, lead[place])
+    if aligned is None:
+        want = f"cos of shape ({lead[place]}, {dim // 2}) or (batch, {lead[place]}, {dim // 2})"
+        raise ArgumentError(explain(who, want, f"shape {tuple(cos.shape)}"))
+    cos = astype(xp.reshape(cos, (*aligned, dim // 2)), inner, xp)
+    sin = astype(xp.reshape(sin, (*aligned, dim // 2)), inner, xp)
+    return _turned(x, cos, sin, pairing, dim=dim, inner=inner, xp=xp, who=who, inplace=inplace)
+
+
+def rerotate(
+    spec: RotarySpec,
+    k: Array,
+    old_positions: Any,
+    new_positions: Any,
+    new_spec: RotarySpec | None = None,
+    *,
+    seq_dim: int = -2,
+) -> Array:
+    """Move keys that are rotated already to other positions, or to another base or scaling.
+
+        k' = R'(new) R(old)^-1 k
+
+    The two phases are subtracted as integers, so the angle is exact however far keys move; each
+    move rounds once, to the dtype of the keys. `n` moves differ from one by at most n roundings.
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        What the keys were rotated by; with a length-dependent scaling, `spec.at(length)`.
+    k : array
+        (..., seq, channels), keys as cached.
+    old_positions, new_positions : array of integers
+        (seq,), (batch, seq) or the leading shape of `k`.
+    new_spec : RotarySpec, optional
+        What they shall be rotated by; `spec` by default.
+    seq_dim : int
+        The axis of `k` that holds the sequence.
+
+    Returns
+    -------
+    array
+        As `k`, in its dtype.
+
+    Raises
+    ------
+    SpecError
+        If the two specs do not turn the same pairs.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> rope, k = posenc.RoPE(4, pairing="half"), np.ones((3, 4))
+    >>> cached = posenc.rotate(rope, k, positions=[7, 8, 9])
+    >>> moved = posenc.rerotate(rope, cached, [7, 8, 9], [0, 1, 2])
+    >>> bool(abs(moved - posenc.rotate(rope, k, positions=[0, 1, 2])).max() < 1e-15)
+    True
+    """
+    who = f"rerotate({name_of(spec)})"
+    target = spec if new_spec is None else new_spec
+    spec, target = _at(spec, None, "rerotate"), _at(target, None, "rerotate")
+    alike = spec.dim == target.dim and spec.channels == target.channels and spec.axes == target.axes
+    if not alike or type(spec) is not type(target):
+        todo = "Other pairs cannot be reached by turning."
+        raise SpecError(
+            explain(who, "two specs of one width, pairing and axes", repr(target), todo)
+        )
+    if spec.channels.output == "half" and spec.channels.order != "half":
+        todo = "Rotate the keys from scratch."
+        raise SpecError(explain(who, "keys in the order of the weights", "output='half'", todo))
+    xp, dtype, inner = _checked(spec, k, who)
+    old = _token_positions(spec, k, old_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
+    new = _token_positions(target, k, new_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
+    cos, sin = _difference(spec, target, old, new, inner=inner, xp=xp)
+    before = spec.sizes(old, "key", constants(spec, old, xp=xp), dtype=inner, xp=xp)
+    after = target.sizes(new, "key", constants(target, new, xp=xp), dtype=inner, xp=xp)
+    target.check_positions(new, dtype_name(dtype))
+    ratio = after / before
+    if not isinstance(ratio, float) or ratio != 1:
+        cos, sin = cos * ratio, sin * ratio
+    return _turned(k, cos, sin, spec.channels, dim=spec.dim, inner=inner, xp=xp, who=who)
+
+
+def relative_score(
+    spec: RotarySpec, q: Array, k: Array, offsets: Any, *, length: int | None = None
+) -> Array:
+    """The score of a query and a key as a function of their distance, without the softmax scale.
+
+        score(rel) = q . R(rel * f) k * m ** 2          rel = key position - query position
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        An encoding of the second kind.
+    q, k : array
+        (..., channels), before rotation.
+    offsets : array of integers
+        (n,) the distances; (n, axes) for specs of several axes.
+    length : int, optional
+        Length of the sequence, for scalings that depend on it.
+
+    Returns
+    -------
+    array
+        (..., n), in the dtype of `q`.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> ones = np.ones(64)
+    >>> posenc.relative_score(posenc.RoPE(64, pairing="half"), ones, ones, [0, 1, 10]).round(3)
+    array([64.   , 61.834, 42.103])
+    """
+    who = f"relative_score({name_of(spec)})"
+    spec = _at(spec, length, "relative_score")
+    xp, dtype, inner = _checked(spec, q[..., None, :], who)
+    read = reals if spec.coordinates == "real" else integers
+    rel = with_axes(
+        spec.axes, read(offsets, xp=xp, device=device_of(q), who=f"{who}: offsets"), who
+    )
+    if len(rel.shape) != 2:
+        raise ArgumentError(explain(f"{who}: offsets", "shape (n,)", f"{tuple(rel.shape)}"))
+    cos, sin = spec.cos_sin(rel, constants(spec, rel, xp=xp), dtype=inner, xp=xp)
+    # A distance is a key's position seen from a query at the centre, where sizes are those of m.
+    size = spec.sizes(
+        _from_centre(spec, rel), "key", constants(spec, rel, xp=xp), dtype=inner, xp=xp
+    )
+    size = size * spec.attention_factor
+    wide, keys = astype(q, inner, xp)[..., None, :], astype(k, inner, xp)[..., None, :]
+    same = spec.channels.replace(output="same")
+    turned = _turned(keys, cos * size, sin * size, same, dim=spec.dim, inner=inner, xp=xp, who=who)
+    return astype(xp.sum(wide * turned, axis=-1), dtype, xp)
+
+
+def logit_scale(
+    spec: RotarySpec | Temperature,
+    positions: Any = None,
+    *,
+    length: int | None = None,
+    xp: Any = None,
+    device: Any = None,
+) -> Any:
+    """The factor on the scores of queries that comes with an encoding, apart from its cos and sin.
+
+        logits = logit_scale * (q . k) / sqrt(channels)
+
+    It is the attention factor squared where that acts on the softmax, the factor the scaling asks
+    for besides, and the temperature at the position of the query.
+
+    Parameters
+    ----------
+    spec : RotarySpec or Temperature
+        An encoding, or a temperature alone (layers without positions have one in some models).
+    positions : int or array of integers, optional
+        Positions of the queries (...), needed for a temperature.
+    length : int, optional
+        Length of the sequence, for scalings that depend on it.
+    xp : module, optional
+        The library of the result; that of `positions` by default, else NumPy.
+    device : device, optional
+        Where the result goes.
+
+    Returns
+    -------
+    float or array
+        A number where nothing depends on the position, else (...) in float32.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> scaling = posenc.scaling.YaRN(4, original_length=4096)
+    >>> rope = posenc.RoPE(64, pairing="half", scaling=scaling,
+    ...                    magnitude=posenc.RotaryMagnitude(at="softmax"))
+    >>> round(posenc.logit_scale(rope), 4)
+    1.2965
+    """
+    who = f"logit_scale({name_of(spec)})"
+    if isinstance(spec, Temperature):
+        constant, temperature = 1.0, spec
+    else:
+        spec = _at(spec, length, "logit_scale")
+        constant, found = spec.logit_factor, spec.magnitude_of_scores.temperature
+        if found is None:
+            return constant
+        temperature = found
+    if positions is None:
+        todo = "Its temperature depends on them."
+        raise ArgumentError(explain(f"{who}: positions", "those of the queries", None, todo))
+    if is_array(positions) and not isinstance(positions, (np.ndarray, np.generic)):
+        xp = namespace(positions, who)
+        device = device_of(positions) if device is None else device
+    else:
+        xp = library(np if xp is None else xp)
+    where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
+    return constant * temperature.factors(where, dtype=xp.float32, xp=xp)
+
+
+# --- shared ---------------------------------------------------------------------------------------
+
+
+def _at(spec: RotarySpec, length: int | None, verb: str) -> RotarySpec:
+    """The spec for a length, where it depends on one."""
+    require(spec, RotarySpec, verb)
+    if not spec.needs_length:
+        return spec
+    if length is None:
+        todo = (
+            "Pass the length of the sequence, cached tokens included, or fix it: spec.at(length)."
+        )
+        want = "`length=`, on which its frequencies depend"
+        raise ArgumentError(explain(f"{verb}({name_of(spec)})", want, None, todo))
+    if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
+        want = "a number of positions known to Python"
+        todo = "Inside a compiled graph, fix it outside: spec.at(length)."
+        raise ArgumentError(explain(f"{verb}({name_of(spec)}): length", want, repr(length), todo))
+    return spec.at(int(length))
+
+
+def _checked(spec: RotarySpec, x: Array, who: str) -> tuple[Any, Any, Any]:
+    """The library of `x`, its dtype, and the dtype to compute in."""
+    xp = namespace(x, f"{who}: x")
+    dtype = result_dtype(x, who)
+    if len(x.shape) < 2 or x.shape[-1] < spec.dim:
+        want = f"shape (..., seq, channels) with at least {spec.dim} channels"
+        raise ArgumentError(explain(f"{who}: x", want, f"shape {tuple(x.shape)}"))
+    return xp, dtype, compute_dtype(dtype, xp)
+
+
+def _place(x: Array, seq_dim: int, who: str) -> int:
+    rank = len(x.shape)
+    if not isinstance(seq_dim, int) or not -rank <= seq_dim < -1:
+        todo = "The last axis holds the channels."
+        want = f"an axis from -{rank} to -2"
+        raise ArgumentError(explain(f"{who}: seq_dim", want, repr(seq_dim), todo))
+    return rank + seq_dim
+
+
+def _token_positions(
+    spec: RotarySpec,
+    x: Array,
+    positions: Any,
+    offset: Any,
+    cu_seqlens: Any,
+    *,
+    seq_dim: int,
+    xp: Any,
+    who: str,
+) -> Array:
+    if cu_seqlens is not None:
+        if positions is not None or offset is not None:
+            todo = "Positions within sequences follow from their lengths."
+            raise ArgumentError(explain(who, "cu_seqlens alone", "positions besides", todo))
+        if len(spec.axes) > 1:
+            want = f"positions with a trailing axis {spec.axes}"
+            raise ArgumentError(explain(who, want, "cu_seqlens"))
+        place = _place(x, seq_dim, who)
+        ends = integers(cu_seqlens, xp=xp, device=device_of(x), who=f"{who}: cu_seqlens")
+        positions = _positions.packed(ends, total=x.shape[place])
+        if positions.shape[0] != x.shape[place]:
+            want = f"lengths that add up to at most {x.shape[place]} tokens"
+            raise ArgumentError(explain(f"{who}: cu_seqlens", want, positions.shape[0]))
+    return token_positions(
+        tuple(x.shape),
+        positions,
+        offset,
+        axes=len(spec.axes),
+        seq_dim=seq_dim,
+        xp=xp,
+        device=device_of(x),
+        who=who,
+        coordinates=spec.coordinates,
+    )
+
+
+def _factors(
+    spec: RotarySpec,
+    where: Array,
+    *,
+    role: Role,
+    params: Any,
+    inner: Any,
+    dtype: str,
+    xp: Any,
+    who: str,
+    inverse: bool = False,
+    seq_dim: int = -2,
+) -> tuple[Array, Array]:
+    """Cosines and sines with their sizes: (..., axes) -> two arrays (..., pairs)."""
+    if role not in ("query", "key"):
+        raise ArgumentError(explain(f"{who}: role", '"query" or "key"', repr(role)))
+    spec.check_positions(where, dtype)
+    known = constants(spec, where, xp=xp)
+    if spec.per_head is not None:
+        given = parameters(spec, params, xp=xp, device=device_of(where), who=who)
+        known = {**known, **_of_heads(spec, given, seq_dim)}
+    cos, sin = spec.cos_sin(where, known, dtype=inner, xp=xp)
+    size = spec.sizes(where, role, known, dtype=inner, xp=xp)
+    if isinstance(size, float) and size == 1:
+        return cos, sin
+    return (cos / size, sin / size) if inverse else (cos * size, sin * size)
+
+
+def _of_heads(spec: RotarySpec, params: dict[str, Array], seq_dim: int) -> dict[str, Array]:
+    """Parameters with the axis of the heads where the input has it."""
+    frequencies = params["frequencies"]
+    if spec.per_head == 1:
+        frequencies = frequencies[0, ...]
+    elif seq_dim != -3:
+        frequencies = frequencies[:, None, ...]
+    return {"frequencies": frequencies}
+
+
+def _turned(
+    x: Array,
+    cos: Array,
+    sin: Array,
+    pairing: Pairing,
+    *,
+    dim: int,
+    inner: Any,
+    xp: Any,
+    who: str,
+    inverse: bool = False,
+    inplace: bool = False,
+) -> Array:
+    """Turn the rotated part of `x`, pass the rest through, and round once."""
+    part = x
+    if x.shape[-1] != dim:
+        part = x[..., :dim] if pairing.part == "leading" else x[..., x.shape[-1] - dim :]
+    turned = turn(astype(part, inner, xp), cos, sin, pairing, transposed=inverse, xp=xp)
+    turned = astype(turned, x.dtype, xp)
+    if inplace:
+        written = overwrite(part, turned, who)
+        return written if x.shape[-1] == dim else x
+    if x.shape[-1] == dim:
+        return turned
+    if pairing.part == "leading":
+        return xp.concat([turned, x[..., dim:]], axis=-1)
+    return xp.concat([x[..., : x.shape[-1] - dim], turned], axis=-1)
+
+
+def _half_width(full: Array, pairing: Pairing) -> Array:
+    """The entry of each pair, from arrays with an entry for each channel."""
+    if pairing.blocks:
+        want = "half-width cos and sin for a pairing of several blocks"
+        raise ArgumentError(explain("apply_rotary: width", want, "full"))
+    if pairing.order == "half":
+        return full[..., : full.shape[-1] // 2]
+    return full[..., 0::2]
+
+
+class _Difference:
+    """Constants of the angle between two rotations: one more set of axes, with steps negated."""
+
+    def __init__(self, old: RotarySpec, new: RotarySpec) -> None:
+        self.arrays = {"step": np.concatenate([new.arrays["step"], -old.arrays["step"]])}
+        origins = [spec.arrays.get("origin") for spec in (old, new)]
+        if any(origin is not None for origin in origins):
+            before, after = (np.zeros(old.pairs, np.int64) if o is None else o for o in origins)
+            self.arrays["origin"] = after - before
+        self.texts = texts_of(self.arrays)
+        self.device_arrays: dict[Any, Any] = {}
+
+
+@functools.lru_cache(maxsize=64)
+def _difference_constants(old: RotarySpec, new: RotarySpec) -> _Difference:
+    return _Difference(old, new)
+
+
+def _difference(
+    spec: RotarySpec, target: RotarySpec, old: Array, new: Array, *, inner: Any, xp: Any
+) -> tuple[Array, Array]:
+    """Cosine and sine of the new angle less the old one."""
+    whole = not xp.isdtype(old.dtype, "real floating") and not xp.isdtype(
+        new.dtype, "real floating"
+    )
+    if whole and "step" in spec.arrays and "step" in target.arrays:
+        shape = tuple(b if a == 1 else a for a, b in zip(old.shape, new.shape, strict=True))
+        both = xp.concat([xp.broadcast_to(new, shape), xp.broadcast_to(old, shape)], axis=-1)
+        known = constants(_difference_constants(spec, target), both, xp=xp)
+        return phase_cos_sin(both, known["step"], known.get("origin"), dtype=inner, xp=xp)
+    c0, s0 = spec.cos_sin(old, constants(spec, old, xp=xp), dtype=inner, xp=xp)
+    c1, s1 = target.cos_sin(new, constants(target, new, xp=xp), dtype=inner, xp=xp)
+    return c1 * c0 + s1 * s0, s1 * c0 - c1 * s0
+
+
+def _from_centre(spec: RotarySpec, rel: Array) -> Array:
+    """Positions whose decay is that of a distance."""
+    return rel + getattr(spec, "centre", 0)

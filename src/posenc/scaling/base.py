@@ -1,0 +1,89 @@
+"""What all scalings share: ladder in, ladder out."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Any, ClassVar
+
+from posenc._core.errors import SpecError, explain
+from posenc._core.rungs import Array, Float32Rungs, Number, Numbers, Rungs
+from posenc._core.spec import Value
+
+__all__ = ["Scaling", "contradiction", "require_factor", "require_length", "stretch"]
+
+
+class Scaling(Value, ABC):
+    """A rule that changes the frequencies of a ladder, and nothing else.
+
+    `stretches` marks the rules that extend a context, of which a spec holds one: two of them
+    contradict each other, but for a change of base followed by interpolation. `geometric` marks
+    the rules whose formula needs a base.
+    """
+
+    stretches: ClassVar[bool] = True
+    geometric: ClassVar[bool] = False
+
+    @property
+    def needs_length(self) -> bool:
+        """Whether the frequencies depend on a length that has not been given yet."""
+        return False
+
+    def at(self, length: int) -> Scaling:  # noqa: ARG002
+        """The same rule for sequences of a known length."""
+        return self
+
+    def attention_factor(self) -> float:
+        """The factor on cosines and sines that the paper asks for with these frequencies."""
+        return 1.0
+
+    def logit_factor(self) -> float:
+        """The factor on the softmax scale that the paper asks for besides."""
+        return 1.0
+
+    def rebase(self, base: Number, width: int, axis: int, numbers: Numbers) -> Number:  # noqa: ARG002
+        """The base to build the ladder with."""
+        return base
+
+    def scale(self, rungs: Rungs) -> Rungs:
+        """The scaled ladder, in the numbers of the ladder given."""
+        return rungs
+
+    def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:  # noqa: ARG002
+        """The scaled frequencies by the float32 expression of published code."""
+        return rungs.frequencies
+
+
+def stretch(factor: float | tuple[float, ...], axis: int, who: str) -> float:
+    """The factor of an axis, where each has its own or all share one."""
+    if not isinstance(factor, tuple):
+        return factor
+    if axis >= len(factor):
+        raise SpecError(explain(f"{who}: factor", "one factor for each axis", factor))
+    return factor[axis]
+
+
+def require_factor(factor: float | tuple[float, ...], who: str) -> None:
+    """Raise unless every factor is at least 1: a scaling extends, it never shortens."""
+    for value in factor if isinstance(factor, tuple) else (factor,):
+        if value < 1:
+            todo = "The factor is the new length over the old one."
+            raise SpecError(explain(f"{who}: factor", "a number of at least 1", value, todo))
+
+
+def require_length(length: int | None, who: str) -> None:
+    """Raise unless a length of training is a positive number of positions."""
+    if length is not None and length < 1:
+        todo = "It is the length of training before any scaling."
+        raise SpecError(explain(f"{who}: original_length", "at least 1 position", length, todo))
+
+
+def contradiction(scalings: tuple[Scaling, ...]) -> str | None:
+    """Why these scalings cannot act together, or None."""
+    names = [type(scaling).__name__ for scaling in scalings]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        return f"{sorted(twice)[0]} twice"
+    stretching = [name for s, name in zip(scalings, names, strict=True) if s.stretches]
+    if len(stretching) > 1 and sorted(stretching) != ["Linear", "NTK"]:
+        return f"{' and '.join(stretching)} together"
+    return None

@@ -1,0 +1,68 @@
+"""NTK-aware scaling with a radix for every digit (Su 2023)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, final
+
+from posenc._core.errors import SpecError, explain
+from posenc._core.rungs import Array, Float32Rungs, Number, Numbers, Rungs
+from posenc.scaling.base import Scaling, require_factor
+
+__all__ = ["MixedNTK"]
+
+
+@final
+@dataclass(frozen=True)
+class MixedNTK(Scaling):
+    """NTK-RoPE-fixed and NTK-RoPE-mixed (Su 2023, kexue.fm/archives/9706).
+
+        fixed   f'[j] = (base * factor) ** (-2j/d) / factor ** (2/d)
+        mixed   f'[j] = f[j] / exp(a * (j + 1) ** power),   a = ln(factor) / (d/2) ** power
+
+    Both divide the slowest frequency by exactly the factor; `fixed` is `mixed` with power 1.
+
+    Parameters
+    ----------
+    factor : float
+        At least 1.
+    power : float
+        1 for `fixed`; 0.625 in the article for `mixed`.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> rope = posenc.RoPE(4, pairing="half", scaling=posenc.scaling.MixedNTK(4))
+    >>> posenc.frequencies(rope)
+    array([0.5   , 0.0025])
+    """
+
+    factor: float
+    _: KW_ONLY
+    power: float = 1.0
+    geometric: ClassVar[bool] = False
+
+    def check(self) -> None:
+        """Raise `SpecError` for a factor below 1 or a power that is not positive."""
+        require_factor(self.factor, "MixedNTK")
+        if self.power <= 0:
+            raise SpecError(explain("MixedNTK: power", "a positive number", self.power))
+
+    def _exponents(self, width: int, numbers: Numbers, count: int) -> list[Number]:
+        half = numbers.number(width) / 2
+        power = numbers.number(self.power)
+        strength = numbers.ln(numbers.number(self.factor)) * numbers.exp(-power * numbers.ln(half))
+        rungs = [numbers.ln(numbers.number(j + 1)) for j in range(count)]
+        return [strength * numbers.exp(power * rung) for rung in rungs]
+
+    def scale(self, rungs: Rungs) -> Rungs:
+        """The scaled ladder."""
+        exponents = self._exponents(rungs.width, rungs.numbers, len(rungs.frequencies))
+        pairs = zip(rungs.frequencies, exponents, strict=True)
+        return rungs.with_frequencies([f * rungs.numbers.exp(-e) for f, e in pairs])
+
+    def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
+        """The same in float32."""
+        strength = math.log(self.factor) / (rungs.width / 2) ** self.power
+        return rungs.frequencies / xp.exp(strength * (rungs.index + 1.0) ** self.power)

@@ -1,0 +1,55 @@
+"""NTK-aware scaling: a larger base, by which the slowest pair is stretched and the fastest kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from posenc._core.errors import SpecError, explain
+from posenc._core.rungs import Number, Numbers
+from posenc.scaling.base import Scaling, require_factor, stretch
+
+__all__ = ["NTK", "larger_base"]
+
+
+@final
+@dataclass(frozen=True)
+class NTK(Scaling):
+    """NTK-aware scaling (bloc97 2023; Peng et al. 2023, arXiv:2309.00071, section 3.1).
+
+        base' = base * factor ** (d / (d - 2))
+
+    Parameters
+    ----------
+    factor : float or tuple of float
+        At least 1; one for each axis where they differ.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> rope = posenc.RoPE(4, pairing="half", scaling=posenc.scaling.NTK(4))
+    >>> posenc.frequencies(rope)
+    array([1.    , 0.0025])
+    """
+
+    factor: float | tuple[float, ...]
+    geometric: ClassVar[bool] = True
+
+    def check(self) -> None:
+        """Raise `SpecError` for factors below 1."""
+        require_factor(self.factor, "NTK")
+
+    def rebase(self, base: Number, width: int, axis: int, numbers: Numbers) -> Number:
+        """The larger base."""
+        factor = numbers.number(stretch(self.factor, axis, "NTK"))
+        return larger_base(base, factor, width, numbers, "NTK")
+
+
+def larger_base(base: Number, factor: Number, width: int, numbers: Numbers, who: str) -> Number:
+    """Base * factor ** (width / (width - 2))."""
+    if width <= 2:
+        want = "at least 2 pairs to an axis, as the first keeps its frequency"
+        raise SpecError(explain(who, want, f"a width of {width}"))
+    if isinstance(base, float):  # a float's own power is what float32 code evaluates
+        return base * factor ** (width / (width - 2))
+    return base * numbers.exp(numbers.ln(factor) * width / (width - 2))

@@ -1,0 +1,185 @@
+"""The module of the second kind: rotations of queries and keys.
+
+The module compiles and exports as a whole. A spec whose frequencies depend on the length of the
+sequence is fixed outside the compiled function, `RotaryEmbedding(spec.at(length))`, as its
+constants take arithmetic that Dynamo does not trace.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from posenc import functional
+from posenc._core.errors import ArgumentError, explain
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.functional._arguments import require
+
+__all__ = ["RotaryEmbedding"]
+
+
+class RotaryEmbedding(nn.Module):
+    """Turn queries and keys by their positions.
+
+        q'[pair j of token t] = m * R(positions[t] * f[j]) q[pair j of token t],   k' likewise
+
+    The module has no buffers: cosines and sines are computed from integer phases when they are
+    needed, in float32 or better whatever the dtype of the module. So there is nothing to cast
+    wrongly, to lose on the meta device, to outgrow, or to find in a state dict. Learned rotations
+    have their parameters, and nothing else. Head counts, lengths and positions are arguments.
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        An encoding of the second kind, such as `posenc.RoPE(128, pairing="half")`.
+    seq_dim : int
+        The axis that holds the sequence: -2 for (batch, heads, seq, channels), -3 for (batch, seq,
+        heads, channels) and flat (tokens, heads, channels).
+    inplace : bool
+        Whether to write over queries and keys. Gradients stay right; what cannot be overwritten is
+        refused with the reason.
+    seed : int
+        Of the initial parameters of learned rotations.
+
+    Raises
+    ------
+    ArgumentError
+        If `spec` is no rotation, or `seq_dim` no axis before the last.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from posenc.torch import RotaryEmbedding
+    >>> rotary = RotaryEmbedding(posenc.RoPE(64, pairing="half"))
+    >>> q, k = torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64)     # grouped: 8 and 2 heads
+    >>> q, k = rotary(q, k, offset=torch.tensor([100]))
+    >>> rotary.state_dict()
+    OrderedDict()
+    """
+
+    def __init__(
+        self, spec: RotarySpec, *, seq_dim: int = -2, inplace: bool = False, seed: int = 0
+    ) -> None:
+        super().__init__()
+        require(spec, RotarySpec, "RotaryEmbedding")
+        if not isinstance(seq_dim, int) or seq_dim >= -1:
+            todo = "The last axis holds the channels."
+            raise ArgumentError(explain("RotaryEmbedding: seq_dim", "-2 or less", seq_dim, todo))
+        self.spec = spec
+        self.seq_dim = seq_dim
+        self.inplace = inplace
+        self.seed = seed
+        for name, shape in spec.shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Give the parameters their first values anew, as after `to_empty` from the meta device."""
+        for name, values in functional.init(self.spec, self.seed).items():
+            parameter = self.get_parameter(name)
+            if not parameter.is_meta:
+                parameter.copy_(torch.from_numpy(values))
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        positions: Tensor | None = None,
+        *,
+        v: Tensor | None = None,
+        offset: int | Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cos_sin: tuple[Tensor, Tensor] | None = None,
+        position_ids: Tensor | None = None,
+        length: int | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Turn `q` and `k`, and `v` where the spec turns values.
+
+        Parameters
+        ----------
+        q, k : Tensor
+            (..., seq, channels), floating, of any head counts and one sequence length.
+        positions : Tensor, optional
+            Integers of shape (seq,), (batch, seq) or a leading shape, with a trailing axis for
+            specs of several axes; 0, 1, … by default.
+        v : Tensor, optional
+            Values, for a spec whose targets name them.
+        offset : int or Tensor, optional
+            Position of the first token: one number, or one per row.
+        cu_seqlens : Tensor, optional
+            Cumulative lengths of packed sequences; each counts from 0.
+        cos_sin : tuple of Tensor, optional
+            What `posenc.cos_sin` gave for the positions, in place of all the above.
+        position_ids : Tensor, optional
+            The same as `positions`, under the name that other libraries use.
+        length : int, optional
+            Length of the sequence, for scalings that depend on it.
+
+        Returns
+        -------
+        tuple of Tensor
+            q, k (and v), each in its dtype.
+
+        Raises
+        ------
+        ArgumentError
+            If shapes do not fit, positions are given twice, or a needed length is absent.
+        DTypeError
+            If an input is not floating or the positions are not integers.
+        """
+        who = "RotaryEmbedding"
+        if position_ids is not None:
+            if positions is not None:
+                raise ArgumentError(explain(who, "positions or position_ids", "both of them"))
+            positions = position_ids
+        targets = self.spec.channels.targets
+        if ("v" in targets) != (v is not None):
+            todo = "The targets of its pairing say what turns."
+            want = "values" if v is None else "no values"
+            raise ArgumentError(explain(f"{who}: v", want, f"targets {targets}", todo))
+        if cos_sin is not None:
+            given = (positions, offset, cu_seqlens, length)
+            if any(value is not None for value in given):
+                todo = "They were made for positions already."
+                raise ArgumentError(explain(f"{who}: cos_sin", "them alone", "positions too", todo))
+            return self._by_cos_sin(q, k, v, cos_sin)
+        inputs = [(q, "query"), (k, "key")] if v is None else [(q, "query"), (k, "key"), (v, "key")]
+        return functional.rotate_together(
+            self.spec,
+            inputs,
+            positions=positions,
+            offset=offset,
+            cu_seqlens=cu_seqlens,
+            seq_dim=self.seq_dim,
+            length=length,
+            inplace=self.inplace,
+            params=dict(self.named_parameters()) or None,
+        )
+
+    def _by_cos_sin(
+        self, q: Tensor, k: Tensor, v: Tensor | None, cos_sin: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, ...]:
+        if self.spec.sided:
+            want = "positions, as queries and keys have cosines of their own"
+            raise ArgumentError(explain("RotaryEmbedding", want, "cos_sin"))
+        cos, sin = cos_sin
+        if cos.shape[-1] != self.spec.pairs:
+            got = f"shape {tuple(cos.shape)}"
+            want = f"cos of shape (..., {self.spec.pairs}), an entry for each pair"
+            raise ArgumentError(explain("RotaryEmbedding: cos_sin", want, got))
+        return tuple(
+            functional.apply_rotary(
+                x,
+                cos,
+                sin,
+                pairing=self.spec.channels,
+                seq_dim=self.seq_dim,
+                inplace=self.inplace,
+            )
+            for x in ((q, k) if v is None else (q, k, v))
+        )
+
+    def extra_repr(self) -> str:
+        """The spec, in `print(model)`."""
+        return repr(self.spec)

@@ -1,0 +1,653 @@
+"""Rotations: every row of `rotary_cases.py` on every array library and dtype, and the laws.
+
+The laws are those of the papers and of the issue trackers: sizes kept, angles that add, scores that
+see distances alone, and rows that do not see their neighbours, their padding or their cache.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import posenc
+from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, XPos, positions
+from posenc import scaling as s
+from tests.backends import Backend, each_backend, each_backend_and_dtype
+from tests.oracles import rotary as oracle
+from tests.rotary_cases import LONG, ROTARY, SHORT, RotaryCase
+from tests.tolerances import ABSOLUTE, FLOAT64, PER_POSITION, RELATIVE, assert_close
+
+each_case = pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
+POSITION = st.integers(-(2**31) + 1, 2**31 - 1)
+PAIRINGS = (
+    Pairing("half"),
+    Pairing("interleaved"),
+    Pairing("half", direction="backward"),
+    Pairing("interleaved", output="half"),
+    Pairing("half", part="trailing"),
+    Pairing("half", blocks=(3, 5)),
+    Pairing("interleaved", blocks=(2, 6), part="trailing", direction="backward"),
+)
+
+
+def size_of(case: RotaryCase) -> np.ndarray:
+    """The sum of the coordinates of each position, as a column."""
+    return np.array([float(np.abs(p).sum()) for p in case.positions])[:, None]
+
+
+def bound(case: RotaryCase, dtype: str) -> Any:
+    binade = 2.0 ** np.ceil(np.log2(case.scale))  # where the rounding of half precision doubles
+    return binade * (ABSOLUTE[dtype] + PER_POSITION * size_of(case))
+
+
+def exact(case: RotaryCase) -> tuple[np.ndarray, np.ndarray]:
+    rows = [case.oracle(p) for p in case.positions]
+    return np.array([c for c, _ in rows]), np.array([r for _, r in rows])
+
+
+def carried(case: RotaryCase, backend: Backend, dtype: str) -> Any:
+    if case.params is None:
+        return None
+    inner = "float64" if dtype == "float64" else "float32"
+    return {k: backend.asarray(v, inner) for k, v in case.params.items()}
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+@each_case
+@each_backend_and_dtype
+def test_cos_sin_equals_oracle(case: RotaryCase, backend: Backend, dtype: str) -> None:
+    where = backend.asarray(case.positions)
+    got = posenc.cos_sin(case.spec, where, dtype=dtype, params=carried(case, backend, dtype))
+    for part, want, name in zip(got, exact(case), ("cos", "sin"), strict=True):
+        assert backend.dtype_of(part) == dtype
+        assert_close(backend.numpy(part), want, bound(case, dtype), f"{name} of {case.name}")
+
+
+@each_case
+@each_backend_and_dtype
+def test_rotate_equals_oracle(case: RotaryCase, backend: Backend, dtype: str) -> None:
+    """A wider head: the rotated part turns, the rest comes back as it went."""
+    dim = case.spec.dim
+    values = np.random.default_rng(0).normal(size=(2, len(case.positions), dim + 3))
+    x = backend.asarray(values.astype(np.float32), dtype)
+    before = backend.numpy(x).copy()
+    where = backend.asarray(case.positions)
+    y = posenc.rotate(case.spec, x, positions=where, params=carried(case, backend, dtype))
+    assert backend.dtype_of(y) == dtype
+    source = case.spec.channels.channels(dim)
+    want = before.copy()
+    for b, t in np.ndindex(2, len(case.positions)):
+        cosines, sines = case.oracle(case.positions[t])
+        want[b, t] = oracle.turn(list(before[b, t]), cosines, sines, source)
+    inner = "float64" if dtype == "float64" else "float32"
+    rounding = {"float64": 2.0**-52, "float32": 2.0**-22, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+    length = np.abs(before).max() * 2 + 1
+    tolerance = length * bound(case, inner) + rounding[dtype] * (np.abs(want) + case.scale * 1e-3)
+    tolerance = np.broadcast_to(tolerance + 3e-7 * case.scale * (inner == "float32"), want.shape)
+    assert_close(backend.numpy(y), want, tolerance, case.name)
+    assert_close(backend.numpy(y)[..., dim:], before[..., dim:], 0, "what passes through")
+    assert_close(backend.numpy(x), before, 0, "the input")
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS, ids=repr)
+@each_backend
+def test_every_pairing(pairing: Pairing, backend: Backend) -> None:
+    spec = RoPE(16, pairing=pairing)
+    x = np.random.default_rng(1).normal(size=(3, 20)).astype(np.float32)
+    offset = 4 if pairing.part == "trailing" else 0
+    sizes, begin, source = pairing.blocks or (8,), offset, []
+    for pairs in sizes:
+        pick = oracle.half if pairing.order == "half" else oracle.interleaved
+        source += pick(2 * pairs, begin)
+        begin += 2 * pairs
+    target = oracle.half(16, offset) if pairing.output == "half" else source
+    sign = -1 if pairing.direction == "backward" else 1
+    want = []
+    for p, row in zip((0, 7, 100_000), x.astype(float).tolist(), strict=True):
+        cosines, sines = oracle.cos_sin(p, oracle.ladder(16))
+        want.append(oracle.turn(row, cosines, sines, source, target, sign=sign))
+    got = posenc.rotate(spec, backend.asarray(x), positions=[0, 7, 100_000])
+    assert_close(backend.numpy(got), np.array(want), 1.5e-6, repr(pairing))
+    back = posenc.rotate(spec, got, positions=[0, 7, 100_000], inverse=True)
+    assert_close(backend.numpy(back), x, 2e-6, "back again")
+
+
+@each_backend
+def test_apply_rotary_is_rotate(backend: Backend) -> None:
+    spec = RoPE(8, pairing="half", scaling=s.YaRN(4, original_length=64))
+    x = backend.asarray(np.random.default_rng(0).normal(size=(2, 3, 5, 10)).astype(np.float32))
+    where = backend.asarray(np.array([[0, 1, 2, 3, 4], [9, 8, 7, 6, 5]]))
+    cos, sin = posenc.cos_sin(spec, where)
+    got = posenc.apply_rotary(x, cos, sin, pairing="half")
+    want = posenc.rotate(spec, x, positions=where)
+    assert_close(backend.numpy(got), backend.numpy(want), 0, "half width")
+    xp = backend.xp()
+    both = xp.concatenate if backend.name == "jax" else xp.concat
+    full = [
+        both([a, a], -1) if backend.name == "torch" else both([a, a], axis=-1) for a in (cos, sin)
+    ]
+    got = posenc.apply_rotary(x, *full, pairing="half", width="full")
+    assert_close(backend.numpy(got), backend.numpy(want), 0, "full width")
+
+
+def test_apply_rotary_reads_full_width_tables_in_either_order() -> None:
+    spec, x = RoPE(8, pairing="interleaved"), np.random.default_rng(0).normal(size=(5, 8))
+    cos, sin = (np.repeat(a, 2, axis=-1) for a in posenc.cos_sin(spec, 5, dtype="float64"))
+    got = posenc.apply_rotary(x, cos, sin, pairing="interleaved", width="full")
+    assert_close(got, posenc.rotate(spec, x), 0)
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+SCALINGS: dict[str, Any] = {
+    "none": (),
+    "linear": s.Linear(4),
+    "ntk": s.NTK(4),
+    "dynamic": s.DynamicNTK(2, original_length=64),
+    "yarn": s.YaRN(8, original_length=64),
+    "llama3": s.Llama3(8, original_length=64),
+    "longrope": s.LongRoPE(SHORT, LONG, original_length=64, factor=8),
+    "proportional": s.Proportional(0.5),
+    "mixed-ntk": s.MixedNTK(4),
+    "multipliers": s.Multipliers(SHORT, use="divide"),
+}
+each_scaling = pytest.mark.parametrize("name", SCALINGS)
+
+
+def spec_of(name: str, length: int = 100, **fields: Any) -> RoPE:
+    fields.setdefault("pairing", "half")
+    return RoPE(16, scaling=SCALINGS[name], **fields).at(length)
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@each_scaling
+@given(p=POSITION)
+@settings(max_examples=20, deadline=None)
+def test_sizes_are_kept_up_to_the_declared_magnitude(name: str, p: int) -> None:
+    spec, x = spec_of(name), random(1, 16)
+    y = posenc.rotate(spec, x, offset=p)
+    got = np.linalg.norm(y) / np.linalg.norm(x)
+    assert abs(got / spec.attention_factor - 1) < FLOAT64
+
+
+@given(m=POSITION, n=POSITION)
+@settings(max_examples=50, deadline=None)
+def test_angles_add(m: int, n: int) -> None:
+    spec, x = RoPE(16, pairing="interleaved"), random(1, 16)
+    twice = posenc.rotate(spec, posenc.rotate(spec, x, offset=m), offset=n)
+    assert_close(twice, posenc.rotate(spec, x, offset=m + n), 2e-9)  # three steps, rounded
+    assert_close(
+        posenc.rotate(spec, posenc.rotate(spec, x, offset=m), offset=m, inverse=True), x, FLOAT64
+    )
+
+
+@each_scaling
+@given(m=POSITION, rel=st.integers(-1000, 1000))
+@settings(max_examples=20, deadline=None)
+def test_scores_depend_on_the_distance_alone(name: str, m: int, rel: int) -> None:
+    """At positions up to 2**31, where float32 phases are noise."""
+    spec = spec_of(name)
+    q, k = random(1, 16).astype("float32"), random(1, 16, seed=1).astype("float32")
+
+    def score(at: int) -> float:
+        turned = posenc.rotate(spec, q, offset=at), posenc.rotate(spec, k, offset=at + rel)
+        return float((turned[0].astype(float) * turned[1]).sum())
+
+    assert abs(score(m) - score(0)) < 1e-5 * spec.attention_factor**2
+    expected = posenc.relative_score(spec, q[0].astype(float), k[0].astype(float), [rel])
+    assert abs(score(m) - expected[0]) < 1e-5 * spec.attention_factor**2
+
+
+@each_scaling
+def test_the_length_of_dtype_of_a_cast_is_the_only_loss(name: str) -> None:
+    spec, x = spec_of(name), random(2, 9, 16).astype("float32")
+    half = posenc.rotate(spec, x.astype("float16"), offset=70_000)
+    want = posenc.rotate(spec, x.astype("float16").astype("float32"), offset=70_000)
+    assert (half == want.astype("float16")).all()
+
+
+@each_scaling
+def test_decoding_gives_what_prefill_gave(name: str) -> None:
+    """Guarantee G12: token by token, in chunks, and after a rewind, to the last bit."""
+    spec, length = RoPE(16, pairing="half", scaling=SCALINGS[name]), 40
+    x = random(2, 3, length, 16).astype("float32")
+    whole = posenc.rotate(spec, x, length=length)
+    for cuts in (range(1, length), (4, 8, 20), (17,)):
+        ends = [0, *cuts, length]
+        parts = [
+            posenc.rotate(spec, x[:, :, a:b], offset=a, length=length) for a, b in pairwise(ends)
+        ]
+        assert (np.concatenate(parts, axis=2) == whole).all()
+    again = posenc.rotate(spec, x[:, :, 10:14], offset=10, length=length)  # after a rewind
+    assert (again == whole[:, :, 10:14]).all()
+
+
+@given(pads=st.lists(st.integers(0, 12), min_size=1, max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_a_padded_row_is_the_row_without_padding(pads: list[int]) -> None:
+    spec, x = RoPE(16, pairing="half"), random(16, 16)
+    mask = np.array([[t >= pad for t in range(16)] for pad in pads])
+    rows = np.stack([np.concatenate([x[:pad] * 0, x[: 16 - pad]]) for pad in pads])
+    y = posenc.rotate(spec, rows, positions=positions.from_mask(mask))
+    for pad, row in zip(pads, y, strict=True):
+        assert (row[pad:] == posenc.rotate(spec, x[: 16 - pad])).all()
+
+
+@given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=5))
+@settings(max_examples=30, deadline=None)
+def test_packed_sequences_are_separate_sequences(lengths: list[int]) -> None:
+    """Guarantee G13, by the turned vectors themselves: scores cannot see a shift of positions.
+
+    The absolute probe: a table at the same positions.
+    """
+    spec, total = RoPE(16, pairing="half"), sum(lengths)
+    x = random(total, 2, 16)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    packed = posenc.rotate(spec, x, cu_seqlens=ends, seq_dim=-3)
+    probe = posenc.table(posenc.Sinusoidal(8), positions.packed(ends))
+    for a, b in pairwise(ends):
+        assert (packed[a:b] == posenc.rotate(spec, x[a:b], seq_dim=-3)).all()
+        assert (probe[a:b] == posenc.table(posenc.Sinusoidal(8), int(b - a))).all()
+
+
+@each_scaling
+@given(p=POSITION, q=st.integers(-(10**6), 10**6))
+@settings(max_examples=10, deadline=None)
+def test_rerotate_is_rotate_from_scratch(name: str, p: int, q: int) -> None:
+    spec, k = spec_of(name), random(1, 3, 4, 18)
+    old, new = p + np.arange(4), q + np.arange(4)
+    moved = posenc.rerotate(spec, posenc.rotate(spec, k, positions=old), old, new)
+    assert_close(moved, posenc.rotate(spec, k, positions=new), 2e-9)
+    near = posenc.rerotate(spec, posenc.rotate(spec, k, positions=new), new, new - 1000)
+    assert_close(near, posenc.rotate(spec, k, positions=new - 1000), 1e-12)
+
+
+@pytest.mark.parametrize("name", ["dynamic", "longrope", "yarn", "linear"])
+@each_backend
+def test_rerotate_changes_the_scaling(name: str, backend: Backend) -> None:
+    old, new = spec_of("none"), spec_of(name, 4096)
+    k = backend.asarray(random(2, 5, 16).astype("float32"))
+    where = backend.asarray(np.arange(5) + 10_000)
+    moved = posenc.rerotate(old, posenc.rotate(old, k, positions=where), where, where, new)
+    want = posenc.rotate(new, k, positions=where)
+    assert_close(backend.numpy(moved), backend.numpy(want), 3e-6 * new.attention_factor)
+
+
+@each_backend
+def test_rerotate_of_several_axes_and_starts(backend: Backend) -> None:
+    grid = Arrangement(rule="axial", axes=("h", "w"), start=3)
+    old = RoPE(16, pairing="half", arrangement=grid)
+    new = old.replace(arrangement=grid.replace(start=0), base=100)
+    k = backend.asarray(random(4, 16).astype("float32"))
+    a, b = (backend.asarray(np.array(v)) for v in ([[0, 1], [5, 2], [7, 7], [9, 1]], [[1, 1]] * 4))
+    moved = posenc.rerotate(old, posenc.rotate(old, k, positions=a), a, b, new)
+    assert_close(backend.numpy(moved), backend.numpy(posenc.rotate(new, k, positions=b)), 3e-6)
+
+
+def test_rerotate_rounds_once_a_move() -> None:
+    """The drift of many moves in bfloat16 is that of as many roundings, not of angles."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    spec, k = RoPE(64, pairing="half"), torch.randn(4, 64, dtype=torch.float64)
+    cached = posenc.rotate(spec, k, offset=5000).to(torch.bfloat16)
+    start = np.arange(4) + 5000
+    for move in range(50):
+        cached = posenc.rerotate(spec, cached, start - move, start - move - 1)
+    error = (cached.double() - posenc.rotate(spec, k, offset=4950)).abs().max()
+    assert error < 51 * 2.0**-9 * k.norm(dim=-1).max()
+
+
+@pytest.mark.parametrize("rule", ["sections", "cyclic", "alternate"])
+def test_text_alone_is_rope_of_one_axis(rule: str) -> None:
+    """M-RoPE with equal coordinates, bit by bit."""
+    arrangement = Arrangement(rule=rule, axes=("t", "h", "w"), sizes=(2, 3, 3))  # type: ignore[arg-type]
+    spec, one = RoPE(16, pairing="half", arrangement=arrangement), RoPE(16, pairing="half")
+    x = random(2, 7, 16).astype("float32")
+    ids = positions.multimodal([7], start=1000)
+    assert (posenc.rotate(spec, x, positions=ids) == posenc.rotate(one, x, offset=1000)).all()
+
+
+def test_logit_scales_are_where_they_are_declared() -> None:
+    scaling = s.YaRN(40, original_length=4096, mscale=0.707, mscale_all_dim=0.707)
+    m = 0.1 * 0.707 * np.log(40) + 1
+    plain = RoPE(16, pairing="half", scaling=scaling)
+    assert plain.attention_factor == 1
+    assert posenc.logit_scale(plain) == 1
+    full = plain.replace(magnitude=RotaryMagnitude(logit_factor="scaling"))
+    assert abs(posenc.logit_scale(full) - m**2) < 1e-14
+    q, k = random(1, 16), random(1, 16, seed=1)
+
+    def logits(at: str) -> np.ndarray:
+        spec = RoPE(
+            16,
+            pairing="half",
+            scaling=s.YaRN(8, original_length=64),
+            magnitude=RotaryMagnitude(at=at),  # type: ignore[arg-type]
+        )
+        turned = posenc.rotate(spec, q, offset=3) @ posenc.rotate(spec, k, offset=9).T
+        return turned * posenc.logit_scale(spec)
+
+    assert_close(logits("softmax"), logits("cos_sin"), 1e-13)
+    m = 0.1 * np.log(8) + 1
+    assert_close(logits("none") * m**2, logits("cos_sin"), 1e-13)
+
+
+@each_backend
+def test_temperatures(backend: Backend) -> None:
+    """Three published rules, from their own formulas."""
+    where = np.array([0, 1, 8191, 8192, 100_000, 2**31 - 1])
+    ids = backend.asarray(where)
+    from_one = posenc.Temperature(rule="log_floor", length=8192, start=1)
+    want = [1 + 0.1 * np.log(1 + (int(p) + 1) // 8192) for p in where]
+    assert_close(backend.numpy(posenc.logit_scale(from_one, ids)), np.array(want), 3e-7)
+    from_zero = posenc.Temperature(rule="log_floor", length=8192, strength=0.2)
+    want = [1 + 0.2 * np.log(1 + int(p) // 8192) for p in where]
+    assert_close(backend.numpy(posenc.logit_scale(from_zero, ids)), np.array(want), 5e-7)
+    logarithm = posenc.Temperature(rule="log", length=2048, start=1)
+    want = [max(1.0, np.log(int(p) + 1) / np.log(2048)) for p in where]
+    assert_close(backend.numpy(posenc.logit_scale(logarithm, ids)), np.array(want), 5e-7)
+
+
+# --- xPos -----------------------------------------------------------------------------------------
+
+
+@given(m=st.integers(-20_000, 20_000), rel=st.integers(-2000, 2000))
+@settings(max_examples=40, deadline=None)
+def test_xpos_scores_depend_on_the_distance_alone(m: int, rel: int) -> None:
+    spec, q, k = XPos(16, pairing="half"), random(1, 16), random(1, 16, seed=1)
+
+    def score(at: int) -> float:
+        a = posenc.rotate(spec, q, offset=at, role="query")
+        b = posenc.rotate(spec, k, offset=at + rel, role="key")
+        return float((a * b).sum())
+
+    size = max(1.0, np.exp(1.2528 * rel / 512))  # keys ahead of the query are enlarged
+    assert abs(score(m) - score(0)) < 1e-11 * size
+    got = posenc.relative_score(spec, q[0], k[0], [rel])[0]
+    assert abs(got - score(m)) < 1e-11 * size
+
+
+def test_xpos_cached_keys_do_not_depend_on_the_length() -> None:
+    """Decoding equals prefill: the centre is a field, not half of what is there."""
+    spec, x = XPos(16, pairing="half", centre=50), random(1, 100, 16)
+    for role in ("query", "key"):
+        whole = posenc.rotate(spec, x, role=role)  # type: ignore[arg-type]
+        parts = [posenc.rotate(spec, x[:, t : t + 1], offset=t, role=role) for t in range(100)]  # type: ignore[arg-type]
+        assert (np.concatenate(parts, axis=1) == whole).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_xpos_says_where_its_decay_leaves_a_dtype(dtype: str) -> None:
+    spec = XPos(16, pairing="half", centre=100)
+    reach = spec.reach(dtype)
+    assert reach == {"float32": 35_691, "float16": 3_964}[dtype]
+    x = np.ones((1, 16), dtype)
+    for p in (100 - reach, 100 + reach):
+        for role in ("query", "key"):
+            y = posenc.rotate(spec, x, offset=p, role=role)  # type: ignore[arg-type]
+            assert np.isfinite(y).all()
+            assert (np.abs(y) > 0).any()
+    for p in (100 - reach - 1, 101 + reach):
+        with pytest.raises(posenc.PositionError, match=str(reach)):
+            posenc.rotate(spec, x, offset=p)
+    huge = np.float64(reach * 1.02) * -spec.decays[0]
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(np.exp(huge).astype(dtype)) or dtype == "float16"
+
+
+def test_xpos_rerotates_its_decay_too() -> None:
+    spec, k = XPos(16, pairing="half", centre=10), random(3, 16)
+    cached = posenc.rotate(spec, k, offset=500, role="key")
+    moved = posenc.rerotate(spec, cached, 500 + np.arange(3), 2 + np.arange(3))
+    assert_close(moved, posenc.rotate(spec, k, offset=2, role="key"), 1e-13)
+
+
+# --- real coordinates -----------------------------------------------------------------------------
+
+
+@each_backend
+def test_real_coordinates(backend: Backend) -> None:
+    spec = RoPE(16, pairing="half", phase="real", ladder=posenc.Ladder(first=6.5), base=100)
+    where = np.array([-0.96875, -0.5, 0.0, 0.1, 0.75, 12.625, 1000.5, 2.0**20 + 0.125], np.float32)
+    cos, sin = posenc.cos_sin(spec, backend.asarray(where))
+    want = [oracle.cos_sin(float(p), oracle.ladder(16, 100, 6.5)) for p in where]
+    bound = 1.5e-7 + 6e-8 * 6.5
+    assert_close(backend.numpy(cos), np.array([c for c, _ in want]), bound, "cos")
+    assert_close(backend.numpy(sin), np.array([c for _, c in want]), bound, "sin")
+    whole = backend.asarray(np.array([0, 5, 2**31 - 1]))
+    plain = posenc.cos_sin(spec.replace(phase="exact"), whole)
+    assert_close(backend.numpy(posenc.cos_sin(spec, whole)[0]), backend.numpy(plain[0]), 0)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+X = np.zeros((2, 3, 5, 16), "float32")
+ROPE = RoPE(16, pairing="half")
+
+BAD_SPECS: dict[str, tuple[Any, str]] = {
+    "odd width": (lambda: RoPE(15, pairing="half"), "even width.*15"),
+    "no width": (lambda: RoPE(0, pairing="half"), "even width"),
+    "unknown pairing": (lambda: RoPE(16, pairing="neox"), "order.*'half'.*'neox'"),
+    "base": (lambda: RoPE(16, pairing="half", base=0), "positive"),
+    "sections that do not add up": (
+        lambda: RoPE(
+            16,
+            pairing="half",
+            arrangement=Arrangement(rule="sections", axes=("t", "h", "w"), sizes=(2, 3, 4)),
+        ),
+        "8 pairs in all.*add up to 9",
+    ),
+    "blocks that do not add up": (
+        lambda: RoPE(16, pairing=Pairing("half", blocks=(4, 5))),
+        "8 pairs in all.*add up to 9",
+    ),
+    "two scalings that extend": (
+        lambda: RoPE(16, pairing="half", scaling=(s.Linear(2), s.Llama3(8, original_length=64))),
+        "Linear and Llama3 together",
+    ),
+    "one scaling twice": (
+        lambda: RoPE(16, pairing="half", scaling=(s.Linear(2), s.Linear(2))),
+        "Linear twice",
+    ),
+    "factor below 1": (lambda: s.Linear(0.5), "at least 1.*0.5"),
+    "yarn factor below 1": (lambda: s.YaRN(0.5, original_length=64), "at least 1.*0.5"),
+    "ntk factor below 1": (lambda: s.NTK((2.0, 0.5)), "at least 1.*0.5"),
+    "betas the wrong way round": (
+        lambda: s.YaRN(4, original_length=64, beta_fast=1, beta_slow=32),
+        "beta_slow < beta_fast",
+    ),
+    "original length of zero": (
+        lambda: s.Llama3(4, original_length=0),
+        "original_length.*at least 1",
+    ),
+    "yarn on a length too short for its base": (
+        lambda: RoPE(16, pairing="half", scaling=s.YaRN(4, original_length=4, rounding="none")),
+        "original_length",
+    ),
+    "longrope of two lengths": (
+        lambda: s.LongRoPE((1, 2), (1, 2, 3), original_length=64),
+        "as many short as long",
+    ),
+    "longrope of another width": (
+        lambda: RoPE(16, pairing="half", scaling=s.LongRoPE((1, 2), (1, 2), original_length=64)).at(
+            9
+        ),
+        "8 numbers",
+    ),
+    "a factor for each of other axes": (
+        lambda: RoPE(16, pairing="half", scaling=s.Linear((2.0, 3.0))),
+        "1 factors, one for each axis",
+    ),
+    "a base without a ladder of it": (
+        lambda: RoPE(
+            4,
+            pairing="half",
+            scaling=s.NTK(2),
+            ladder=posenc.Ladder(spacing="explicit", frequencies=(1, 2)),
+        ),
+        "geometric ladder",
+    ),
+    "targets twice": (lambda: Pairing("half", targets=("q", "q")), "each target once"),
+    "fraction": (lambda: s.Proportional(1.5), "from 0 to 1"),
+    "pad": (lambda: RoPE(16, pairing="half", arrangement=Arrangement(pad=0)), "no `pad`"),
+    "xpos scale": (lambda: XPos(16, pairing="half", scale=0), "scale.*positive"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SPECS)
+def test_specs_that_cannot_be(name: str) -> None:
+    make, message = BAD_SPECS[name]
+    with pytest.raises(posenc.SpecError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("scaling", ["YaRN", "Llama3", "DynamicNTK"])
+def test_the_original_length_has_no_default(scaling: str) -> None:
+    with pytest.raises(TypeError, match="original_length"):
+        getattr(s, scaling)(4)
+    with pytest.raises(posenc.SpecError, match="original_length"):
+        posenc.from_json(f'{{"type": "{scaling}", "factor": 4}}')
+
+
+def test_the_pairing_has_no_default() -> None:
+    with pytest.raises(TypeError, match="pairing"):
+        RoPE(16)  # type: ignore[call-arg]
+
+
+BAD_CALLS: dict[str, tuple[Any, type[Exception], str]] = {
+    "narrow": (lambda: posenc.rotate(ROPE, X[..., :8]), posenc.ArgumentError, "16 channels"),
+    "integers": (lambda: posenc.rotate(ROPE, X.astype(int)), posenc.DTypeError, "float"),
+    "more positions than tokens": (
+        lambda: posenc.rotate(ROPE, X, positions=np.arange(6)),
+        posenc.ArgumentError,
+        r"shape \(5,\).*shape \(6,\)",
+    ),
+    "float positions": (
+        lambda: posenc.rotate(ROPE, X, positions=np.arange(5.0)),
+        posenc.DTypeError,
+        "integer positions.*float64",
+    ),
+    "both": (
+        lambda: posenc.rotate(ROPE, X, positions=np.arange(5), offset=3),
+        posenc.ArgumentError,
+        "positions or offset",
+    ),
+    "cu_seqlens and offset": (
+        lambda: posenc.rotate(ROPE, X, cu_seqlens=[0, 5], offset=3),
+        posenc.ArgumentError,
+        "cu_seqlens alone",
+    ),
+    "cu_seqlens too long": (
+        lambda: posenc.rotate(ROPE, X, cu_seqlens=[0, 6]),
+        posenc.ArgumentError,
+        "at least 6|at most 5",
+    ),
+    "seq_dim": (lambda: posenc.rotate(ROPE, X, seq_dim=-1), posenc.ArgumentError, "channels"),
+    "role": (
+        lambda: posenc.rotate(ROPE, X, role="value"),
+        posenc.ArgumentError,
+        "query.*key",
+    ),
+    "no length": (
+        lambda: posenc.rotate(RoPE(16, pairing="half", scaling=SCALINGS["dynamic"]), X),
+        posenc.ArgumentError,
+        "length=",
+    ),
+    "length of nothing": (
+        lambda: posenc.rotate(RoPE(16, pairing="half", scaling=SCALINGS["dynamic"]), X, length=0),
+        posenc.ArgumentError,
+        "number of positions",
+    ),
+    "a table": (
+        lambda: posenc.rotate(posenc.Sinusoidal(16), X),
+        posenc.ArgumentError,
+        "a rotation such as",
+    ),
+    "a rotation added": (lambda: posenc.add(ROPE, X), posenc.ArgumentError, "a table such as"),
+    "full-width tables": (
+        lambda: posenc.apply_rotary(X, np.ones((5, 16)), np.ones((5, 16)), pairing="half"),
+        posenc.ArgumentError,
+        "width='full'",
+    ),
+    "tables of another length": (
+        lambda: posenc.apply_rotary(X, np.ones((6, 8)), np.ones((6, 8)), pairing="half"),
+        posenc.ArgumentError,
+        "shape",
+    ),
+    "another pairing": (
+        lambda: posenc.rerotate(ROPE, X, [0] * 5, [1] * 5, RoPE(16, pairing="interleaved")),
+        posenc.SpecError,
+        "one width, pairing and axes",
+    ),
+    "a temperature without positions": (
+        lambda: posenc.logit_scale(posenc.Temperature(rule="log", length=9)),
+        posenc.ArgumentError,
+        "positions",
+    ),
+    "read-only memory": (
+        lambda: posenc.rotate(ROPE, np.broadcast_to(X[0], X.shape), inplace=True),
+        posenc.ArgumentError,
+        "read-only",
+    ),
+    "no coordinates": (
+        lambda: posenc.rotate(
+            RoPE(16, pairing="half", arrangement=Arrangement(rule="axial", axes=("h", "w"))), X
+        ),
+        posenc.ArgumentError,
+        "axes",
+    ),
+    "no parameters": (
+        lambda: posenc.rotate(
+            posenc.MixedRoPE(16, heads=3, pairing="half"), X, positions=np.zeros((5, 2), int)
+        ),
+        posenc.ArgumentError,
+        "params",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_calls_that_cannot_be(name: str) -> None:
+    call, error, message = BAD_CALLS[name]
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_in_place_writes_over_the_input() -> None:
+    for pairing in PAIRINGS:
+        spec, x = RoPE(16, pairing=pairing), random(2, 5, 20)
+        want = posenc.rotate(spec, x)
+        got = posenc.rotate(spec, x, inplace=True)
+        assert got is x
+        assert (x == want).all()
+
+
+def test_heads_of_a_learned_matrix_turn_by_their_own_frequencies() -> None:
+    spec = posenc.MixedRoPE(8, heads=3, pairing="half")
+    matrix = random(3, 2, 4)
+    x, where = random(2, 3, 5, 8), np.random.default_rng(0).integers(0, 9, size=(5, 2))
+    got = posenc.rotate(spec, x, positions=where, params={"frequencies": matrix})
+    swapped = posenc.rotate(
+        spec, x.swapaxes(1, 2), positions=where, params={"frequencies": matrix}, seq_dim=-3
+    )
+    assert_close(swapped.swapaxes(1, 2), got, 0)
+    for h in range(3):
+        angles = where @ matrix[h]
+        want = posenc.apply_rotary(x[:, h], np.cos(angles), np.sin(angles), pairing="half")
+        assert_close(got[:, h], want, FLOAT64)
+
+
+def test_relative_tolerance_of_slow_pairs() -> None:
+    """A slow pair at a small position keeps all its digits."""
+    _, sin = posenc.cos_sin(RoPE(128, pairing="half", base=1e7), [1])
+    want = np.array(oracle.cos_sin(1, oracle.ladder(128, 1e7))[1])
+    assert (np.abs(sin[0] - want) <= RELATIVE["float32"] * want).all()
