@@ -29,6 +29,7 @@ from posenc import (
     init,
 )
 from posenc._core.spec import Spec
+from tests.cases_scores import BIASES, RELATIVES, RelativeCase, ScoreCase
 from tests.oracles import fourier
 from tests.oracles import table as oracle
 from tests.rotary_cases import ROTARY, RotaryCase
@@ -361,4 +362,9 @@ REAL_TABLES = (
 )
 
 TABLES = (*INTEGER_TABLES, *REAL_TABLES)
-CASES: tuple[Case | RotaryCase, ...] = (*TABLES, *ROTARY)
+CASES: tuple[Case | RotaryCase | ScoreCase | RelativeCase, ...] = (
+    *TABLES,
+    *ROTARY,
+    *BIASES,
+    *RELATIVES,
+)

@@ -36,6 +36,7 @@ class Example(NamedTuple):
 
 
 WIDTH = Example((SIDE,), {}, f"{SIDE}")
+HEADS = Example((4,), {}, "heads=4")
 HALF = Example((SIDE,), {"pairing": "half"}, f'{SIDE}, pairing="half"')
 EXAMPLES = {  # of encodings that need more than a width
     "Learned": Example(
@@ -46,6 +47,24 @@ EXAMPLES = {  # of encodings that need more than a width
     "Concatenated": Example(
         (SIDE,), {"table": Sinusoidal(SIDE)}, f"{SIDE}, table=Sinusoidal({SIDE})"
     ),
+    **dict.fromkeys(("ALiBi", "T5", "KERPLE", "FIRE", "Sandwich", "Decay"), HEADS),
+    "WindowTable": Example((4,), {"window": (8, 8)}, "heads=4, window=(8, 8)"),
+    "LogCPB": Example((4,), {"window": (8, 8)}, "heads=4, window=(8, 8)"),
+    "TUPE": Example((4,), {"dim": SIDE, "length": SIDE}, f"heads=4, dim={SIDE}, length={SIDE}"),
+    "Shaw": Example((SIDE,), {"clip": 16}, f"{SIDE}, clip=16"),
+    "MusicTransformer": Example(
+        (SIDE,), {"count": 1, "length": SIDE}, f"{SIDE}, count=1, length={SIDE}"
+    ),
+    "TransformerXL": Example(
+        (SIDE,), {"count": 1, "width": SIDE}, f"{SIDE}, count=1, width={SIDE}"
+    ),
+    "Disentangled": Example(
+        (SIDE,), {"count": 1, "max_distance": 16}, f"{SIDE}, count=1, max_distance=16"
+    ),
+    "Decomposed": Example(
+        (SIDE,), {"size": (8, 8), "init": Init(scale=1.0)}, f"{SIDE}, size=(8, 8)"
+    ),
+    "CoPE": Example((SIDE,), {"length": 16, "init": Init(scale=1.0)}, f"{SIDE}, length=16"),
     "RoPE": HALF,
     "XPos": HALF,
     "MixedRoPE": Example(
@@ -176,10 +195,37 @@ def _cosines(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
     return cos.reshape(-1, SIDE, cos.shape[-1])[0], ("position", "pair")
 
 
+def _places(spec: Any) -> np.ndarray:
+    """Positions 0 to 63, or the cells of a grid of 8 x 8."""
+    if len(spec.axes) == 1:
+        return np.arange(SIDE)
+    return np.stack(np.divmod(np.arange(SIDE), 8), axis=-1)
+
+
+def _bias(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
+    """Of the first head; what is minus infinity is drawn as the least of the others."""
+    entries = posenc.bias(spec, _places(spec), params=posenc.init(spec) or None)[0]
+    finite = np.isfinite(entries)
+    return np.where(finite, entries, entries[finite].min()), ("query", "key")
+
+
+def _scores(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
+    """For queries and keys that are all the same, so that only positions make a difference."""
+    rng = np.random.default_rng(0)
+    q, k = (np.broadcast_to(rng.normal(size=spec.dim), (1, SIDE, spec.dim)) for _ in range(2))
+    where = _places(spec)
+    return posenc.relative(spec, q, k, where, where, params=posenc.init(spec))[0], ("query", "key")
+
+
 # kind: what a picture shows, and how it comes from a spec
 SHOWN: dict[str, tuple[str, Callable[[Any], tuple[np.ndarray, tuple[str, str]]]]] = {
     "table": ("The rows", _rows),
     "rotary": ("The cosines", _cosines),
+    "bias": ("The bias of the first head", _bias),
+    "relative": (
+        "What positions add to the scores of one query vector and one key vector",
+        _scores,
+    ),
 }
 
 

@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from posenc._core.magnitude import Magnitude
     from posenc._core.mixing import FrequencyMatrix, Gaussian
     from posenc._core.parameters import Init
+    from posenc._core.plan import Entry, Plan
+    from posenc.encodings.bias.alibi import ALiBi
+    from posenc.encodings.bias.decay import Decay
+    from posenc.encodings.bias.fire import FIRE
+    from posenc.encodings.bias.kerple import KERPLE
+    from posenc.encodings.bias.log_cpb import LogCPB
+    from posenc.encodings.bias.sandwich import Sandwich
+    from posenc.encodings.bias.t5 import T5
+    from posenc.encodings.bias.tupe import TUPE
+    from posenc.encodings.bias.window import WindowTable
+    from posenc.encodings.relative.cope import CoPE
+    from posenc.encodings.relative.decomposed import Decomposed
+    from posenc.encodings.relative.disentangled import Disentangled
+    from posenc.encodings.relative.music import MusicTransformer
+    from posenc.encodings.relative.shaw import Shaw
+    from posenc.encodings.relative.transformer_xl import TransformerXL
     from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
     from posenc.encodings.rotary.mixed import MixedRoPE
     from posenc.encodings.rotary.pairing import Pairing
@@ -37,12 +53,15 @@ if TYPE_CHECKING:
     from posenc.functional import (
         add,
         apply_rotary,
+        bias,
         cos_sin,
         extend,
         frequencies,
         init,
         logit_scale,
+        relative,
         relative_score,
+        relative_values,
         reorder,
         rerotate,
         resize,
@@ -83,7 +102,29 @@ _HOMES = {
     "posenc.encodings.rotary.xpos": ("XPos",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
     "posenc.encodings.table.timestep": ("Timestep",),
+    "posenc.encodings.bias.alibi": ("ALiBi",),
+    "posenc.encodings.bias.t5": ("T5",),
+    "posenc.encodings.bias.kerple": ("KERPLE",),
+    "posenc.encodings.bias.fire": ("FIRE",),
+    "posenc.encodings.bias.sandwich": ("Sandwich",),
+    "posenc.encodings.bias.window": ("WindowTable",),
+    "posenc.encodings.bias.log_cpb": ("LogCPB",),
+    "posenc.encodings.bias.tupe": ("TUPE",),
+    "posenc.encodings.bias.decay": ("Decay",),
+    "posenc.encodings.relative.shaw": ("Shaw",),
+    "posenc.encodings.relative.music": ("MusicTransformer",),
+    "posenc.encodings.relative.transformer_xl": ("TransformerXL",),
+    "posenc.encodings.relative.disentangled": ("Disentangled",),
+    "posenc.encodings.relative.decomposed": ("Decomposed",),
+    "posenc.encodings.relative.cope": ("CoPE",),
+    "posenc._core.plan": (
+        "Entry",
+        "Plan",
+    ),
     "posenc.functional": (
+        "relative_values",
+        "relative",
+        "bias",
         "add",
         "extend",
         "apply_rotary",
@@ -111,33 +152,51 @@ _HOME["positions"] = "posenc.positions"
 _HOME["scaling"] = "posenc.scaling"
 
 __all__ = [
+    "FIRE",
+    "KERPLE",
+    "T5",
+    "TUPE",
+    "ALiBi",
     "ArgumentError",
     "Arrangement",
+    "CoPE",
     "Concatenated",
     "DTypeError",
     "DataError",
+    "Decay",
+    "Decomposed",
     "DependencyError",
+    "Disentangled",
+    "Entry",
     "Fourier",
     "FrequencyMatrix",
     "Gaussian",
     "Init",
     "Ladder",
     "Learned",
+    "LogCPB",
     "Lookup",
     "Magnitude",
     "MixedRoPE",
+    "MusicTransformer",
     "Pairing",
+    "Plan",
     "PosencError",
     "PositionError",
     "RoPE",
     "RotaryMagnitude",
+    "Sandwich",
+    "Shaw",
     "Sinusoidal",
     "SpecError",
     "Temperature",
     "Timestep",
+    "TransformerXL",
+    "WindowTable",
     "XPos",
     "add",
     "apply_rotary",
+    "bias",
     "cos_sin",
     "extend",
     "frequencies",
@@ -147,7 +206,9 @@ __all__ = [
     "positions",
     "preset",
     "presets",
+    "relative",
     "relative_score",
+    "relative_values",
     "reorder",
     "rerotate",
     "resize",

@@ -8,6 +8,7 @@ Each builder is a pure function of its arguments, on NumPy, torch, JAX and array
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "multimodal",
     "offset",
     "packed",
+    "randomised",
     "shard",
 ]
 
@@ -246,3 +248,76 @@ def packed(cu_seqlens: Array, total: int | None = None) -> Array:
     token = _arange(total, xp=xp, device=device)
     sequence = xp.searchsorted(ends, token, side="right") - 1
     return token - xp.take(ends, sequence, axis=0)
+
+
+def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) -> np.ndarray:
+    """Randomised positions (Ruoss et al. 2023, arXiv:2305.16843).
+
+        sorted subset of {0, …, maximum - 1} of `length` positions, each subset equally likely
+
+    Training at positions drawn from a range longer than any sequence prepares a model for longer
+    sequences. The draw is a function of its arguments alone: every rank, every recomputation and
+    every restart gets the same one, and no global state is read or moved.
+
+    Parameters
+    ----------
+    seed, step, sample : int
+        What the draw is keyed by: the run, the training step and the number of the sequence in it.
+        Each at least 0.
+    length : int
+        Number of tokens.
+    maximum : int
+        Positions lie below it.
+
+    Returns
+    -------
+    numpy.ndarray
+        (length,) int64, rising, without repetition. On the host, as it is data like the tokens.
+
+    Raises
+    ------
+    ArgumentError
+        If a key is negative or no integer, or more positions are asked for than there are.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.randomised(0, 7, 3, 5, maximum=100)
+    array([18, 19, 22, 27, 29])
+    """
+    named = {"seed": seed, "step": step, "sample": sample, "length": length, "maximum": maximum}
+    for name, value in named.items():
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+            want = "an integer of at least 0"
+            raise ArgumentError(explain(f"positions.randomised: {name}", want, repr(value)))
+    if length > maximum:
+        want = f"a length of at most {maximum}, the number of positions"
+        raise ArgumentError(explain("positions.randomised", want, length))
+    if seed >= 2**64:
+        raise ArgumentError(explain("positions.randomised", "a seed below 2**64", seed))
+    # Floyd's algorithm, written out: the draw must not change with a library's way of sampling.
+    bits = np.random.Philox(key=[int(seed), _mixed(int(step), int(sample))])
+    words = iter(bits.random_raw(2 * int(length) + 8).tolist())
+    chosen: set[int] = set()
+    for top in range(int(maximum) - int(length), int(maximum)):
+        drawn = _below(top + 1, words, bits)
+        chosen.add(top if drawn in chosen else drawn)
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def _mixed(step: int, sample: int) -> int:
+    """One word of two counters below 2**32, which are kept apart."""
+    if step >= 2**32 or sample >= 2**32:
+        want = "step and sample below 2**32"
+        raise ArgumentError(explain("positions.randomised", want, (step, sample)))
+    return step << 32 | sample
+
+
+def _below(limit: int, words: Iterator[int], bits: Any) -> int:
+    """A number below `limit`, each equally likely: words that would favour some are dropped."""
+    fair = 2**64 - 2**64 % limit
+    while True:
+        word = next(words, None)
+        word = bits.random_raw() if word is None else word
+        if word < fair:
+            return int(word) % limit

@@ -21,6 +21,21 @@ SPECS: dict[str, str] = {
     "RoPE": "posenc.encodings.rotary.rope",
     "XPos": "posenc.encodings.rotary.xpos",
     "MixedRoPE": "posenc.encodings.rotary.mixed",
+    "ALiBi": "posenc.encodings.bias.alibi",
+    "T5": "posenc.encodings.bias.t5",
+    "KERPLE": "posenc.encodings.bias.kerple",
+    "FIRE": "posenc.encodings.bias.fire",
+    "Sandwich": "posenc.encodings.bias.sandwich",
+    "WindowTable": "posenc.encodings.bias.window",
+    "LogCPB": "posenc.encodings.bias.log_cpb",
+    "TUPE": "posenc.encodings.bias.tupe",
+    "Decay": "posenc.encodings.bias.decay",
+    "Shaw": "posenc.encodings.relative.shaw",
+    "MusicTransformer": "posenc.encodings.relative.music",
+    "TransformerXL": "posenc.encodings.relative.transformer_xl",
+    "Disentangled": "posenc.encodings.relative.disentangled",
+    "Decomposed": "posenc.encodings.relative.decomposed",
+    "CoPE": "posenc.encodings.relative.cope",
 }
 
 VALUES: dict[str, str] = {
@@ -43,6 +58,8 @@ VALUES: dict[str, str] = {
     "NTK": "posenc.scaling.ntk",
     "Proportional": "posenc.scaling.proportional",
     "YaRN": "posenc.scaling.yarn",
+    "Entry": "posenc._core.plan",
+    "Plan": "posenc._core.plan",
 }
 
 

@@ -3,6 +3,7 @@
 The only place that chooses between the reference and a kernel.
 """
 
+from posenc.functional._bias import bias
 from posenc.functional._frequencies import (
     frequencies,
     resolution,
@@ -11,6 +12,7 @@ from posenc.functional._frequencies import (
     wavelengths,
 )
 from posenc.functional._parameters import init
+from posenc.functional._relative import relative, relative_values
 from posenc.functional._reorder import reorder
 from posenc.functional._resize import extend, resize
 from posenc.functional._rotary import (
@@ -27,12 +29,15 @@ from posenc.functional._table import add, table
 __all__ = [
     "add",
     "apply_rotary",
+    "bias",
     "cos_sin",
     "extend",
     "frequencies",
     "init",
     "logit_scale",
+    "relative",
     "relative_score",
+    "relative_values",
     "reorder",
     "rerotate",
     "resize",

@@ -14,6 +14,8 @@ __all__ = ["align", "name_of", "require", "token_positions", "with_axes"]
 Array = Any
 
 EXAMPLES = {
+    "BiasSpec": "a bias such as posenc.ALiBi(heads=8)",
+    "RelativeSpec": "a relative encoding such as posenc.Shaw(64, clip=16)",
     "RotarySpec": 'a rotation such as posenc.RoPE(128, pairing="half")',
     "TableSpec": "a table such as posenc.Sinusoidal(512)",
 }

@@ -59,12 +59,20 @@ def init(spec: Spec, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def parameters(
-    spec: Spec, params: Mapping[str, Array] | None, *, xp: Any, device: Any, who: str
+    spec: Spec,
+    params: Mapping[str, Array] | None,
+    *,
+    xp: Any,
+    device: Any,
+    who: str,
+    part: Mapping[str, tuple[int, ...]] | None = None,
 ) -> dict[str, Array]:
     """The parameters of a spec as arrays of the library `xp`, or an error that says what is wrong.
 
-    NumPy arrays are carried over to any library; others must be of the library already.
+    NumPy arrays are carried over to any library; others must be of the library already. `part`
+    names second shapes that are right as well, such as those of a part of the heads.
     """
+    part = part or {}
     shapes = spec.shapes
     who = f"{who}: params"
     if not shapes:
@@ -83,7 +91,9 @@ def parameters(
         todo = suggest(unknown[0], shapes) if unknown else ""
         raise ArgumentError(explain(who, f"the names {sorted(shapes)}", sorted(params), todo))
     return {
-        name: _given(params[name], shape, xp=xp, device=device, who=f"{who}[{name!r}]")
+        name: _given(
+            params[name], shape, part.get(name), xp=xp, device=device, who=f"{who}[{name!r}]"
+        )
         for name, shape in shapes.items()
     }
 
@@ -92,11 +102,20 @@ def _list(shapes: Mapping[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name!r} of shape {shape}" for name, shape in shapes.items())
 
 
-def _given(value: Array, shape: tuple[int, ...], *, xp: Any, device: Any, who: str) -> Array:
+def _given(
+    value: Array,
+    shape: tuple[int, ...],
+    part: tuple[int, ...] | None,
+    *,
+    xp: Any,
+    device: Any,
+    who: str,
+) -> Array:
     if not is_array(value):
         raise ArgumentError(explain(who, f"an array of shape {shape}", type(value).__name__))
-    if tuple(value.shape) != shape:
-        raise ArgumentError(explain(who, f"shape {shape}", f"shape {tuple(value.shape)}"))
+    if tuple(value.shape) not in (shape, part):
+        want = f"shape {shape}" + (f" or {part}" if part not in (None, shape) else "")
+        raise ArgumentError(explain(who, want, f"shape {tuple(value.shape)}"))
     if dtype_name(value.dtype) not in FLOATS:
         raise DTypeError(explain(who, " or ".join(FLOATS), dtype_name(value.dtype)))
     own = namespace(value, who)

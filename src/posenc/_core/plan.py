@@ -1,0 +1,169 @@
+"""The plan of a model: what each layer knows of positions, as data.
+
+A plan names its entries once and says which one each layer has, so that a schedule such as "three
+layers with rotations, then one without positions" is a list of names. "No positions" is an entry,
+and convolutional encodings stand in plans by name, without arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, final
+
+from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.spec import Spec, Value
+
+__all__ = ["Entry", "Plan"]
+
+
+@final
+@dataclass(frozen=True)
+class Entry(Value):
+    """What one layer does with positions.
+
+    Parameters
+    ----------
+    name : str
+        The name by which a plan refers to it, such as "local" or "nope".
+    specs : tuple of Spec
+        Encodings of the layer, at most one of each kind; none for a layer without positions.
+    convolution : str, optional
+        A convolutional encoding by name, such as "grouped convolution, kernel 128".
+    window : int, optional
+        The layer attends to keys at most this far from the query; the whole sequence by default.
+    temperature : Value, optional
+        A factor on the scores that depends on the position of the query.
+    share : {"layer", "model"}
+        Whether layers with this entry learn parameters of their own, or share them.
+
+    Raises
+    ------
+    SpecError
+        If two encodings are of one kind, or a number is out of range.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.Entry("nope").specs
+    ()
+    """
+
+    name: str
+    _: KW_ONLY
+    specs: tuple[Spec, ...] = ()
+    convolution: str | None = None
+    window: int | None = None
+    temperature: Value | None = None
+    share: Literal["layer", "model"] = "layer"
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        kinds = [spec.kind for spec in self.specs]
+        if len(set(kinds)) != len(kinds):
+            raise SpecError(explain("Entry: specs", "at most one encoding of each kind", kinds))
+        if not self.name:
+            raise SpecError(explain("Entry: name", "a name", repr(self.name)))
+        if self.window is not None and self.window < 1:
+            raise SpecError(explain("Entry: window", "at least 1", self.window))
+
+    def spec(self, kind: str) -> Spec | None:
+        """The encoding of a kind, or None."""
+        return next((spec for spec in self.specs if spec.kind == kind), None)
+
+
+@final
+@dataclass(frozen=True)
+class Plan(Value):
+    """Which entry each layer of a stack has.
+
+    Parameters
+    ----------
+    entries : tuple of Entry
+        The entries, by name.
+    layers : tuple of str
+        The name of the entry of each layer, the first layer first.
+    embeddings : Entry, optional
+        What happens to the embeddings before the first layer.
+
+    Raises
+    ------
+    SpecError
+        If names repeat, or a layer has a name that no entry has.
+
+    Notes
+    -----
+    An encoder and a decoder are two plans.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> local = posenc.Entry("local", specs=(posenc.ALiBi(8),), window=512)
+    >>> plan = posenc.Plan.repeat((local, posenc.Entry("nope")), "local local nope", layers=7)
+    >>> plan.layers
+    ('local', 'local', 'nope', 'local', 'local', 'nope', 'local')
+    >>> plan[2].specs
+    ()
+    """
+
+    entries: tuple[Entry, ...]
+    _: KW_ONLY
+    layers: tuple[str, ...]
+    embeddings: Entry | None = None
+
+    def check(self) -> None:
+        """Raise `SpecError` when names do not fit."""
+        names = [entry.name for entry in self.entries]
+        if len(set(names)) != len(names):
+            raise SpecError(explain("Plan: entries", "distinct names", names))
+        for name in self.layers:
+            if name not in names:
+                todo = suggest(name, names) if names else ""
+                want = f"names of the entries {names}"
+                raise SpecError(explain("Plan: layers", want, repr(name), todo))
+
+    @classmethod
+    def repeat(
+        cls,
+        entries: Sequence[Entry],
+        pattern: str | Sequence[str],
+        *,
+        layers: int,
+        embeddings: Entry | None = None,
+    ) -> Plan:
+        """A plan that repeats a pattern of entries until there are enough layers.
+
+        Parameters
+        ----------
+        entries : sequence of Entry
+            The entries.
+        pattern : str or sequence of str
+            Names of entries, in a text with spaces between them or one by one.
+        layers : int
+            Number of layers; the last repetition may be cut.
+        embeddings : Entry, optional
+            What happens to the embeddings before the first layer.
+
+        Returns
+        -------
+        Plan
+            With one name for each layer.
+
+        Raises
+        ------
+        SpecError
+            If the pattern is empty, or the number of layers is negative.
+        """
+        names = pattern.split() if isinstance(pattern, str) else list(pattern)
+        if not names or layers < 0:
+            got = f"{pattern!r} for {layers} layers"
+            raise SpecError(explain("Plan.repeat", "a pattern of at least one name", got))
+        repeated = tuple(names[i % len(names)] for i in range(layers))
+        return cls(tuple(entries), layers=repeated, embeddings=embeddings)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, layer: int) -> Entry:
+        name = self.layers[layer]
+        return next(entry for entry in self.entries if entry.name == name)

@@ -1,0 +1,135 @@
+"""Attention with linear biases (Press, Smith and Lewis 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+
+from posenc._core.array import astype, lookup
+from posenc._core.errors import SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+
+__all__ = ["ALiBi"]
+
+
+@final
+@dataclass(frozen=True)
+class ALiBi(BiasSpec):
+    """Attention with linear biases (Press, Smith and Lewis 2022, arXiv:2108.12409).
+
+        logits[h, m, n] += slope[h] * -|n - m|        slope[h] = 2 ** (-max_bias (h + 1) / H)
+
+    Parameters
+    ----------
+    heads : int
+        Number H of heads of the whole model.
+    recipe : {"paper", "geometric"}
+        Slopes where H is no power of two. `paper` follows the authors' code: the slopes for the
+        power of two below H, then every other slope for the power above. `geometric` keeps the
+        formula.
+    form : {"symmetric", "causal", "key_only"}
+        `symmetric`: -|n - m|. `causal`: the same in the past and 0 in the future, which a mask is
+        to remove. `key_only`: +n, which differs from them by a constant in each row, and so not at
+        all after a causal softmax.
+    max_bias : float
+        The exponent of the last slope, 8 in the paper.
+    slopes : {"fixed", "learned"}
+        Whether the logarithms of the slopes are a parameter, `log_slopes`.
+    biased : int, optional
+        Number of heads that have a slope; the heads after them have none. All by default.
+    added : {"after", "before"}
+        Whether the bias is added to the scores after they are divided by sqrt(d), or before.
+
+    Raises
+    ------
+    SpecError
+        If a number is not positive, or more heads are biased than there are.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.bias(posenc.ALiBi(heads=2), [2], [0, 1, 2])
+    array([[[-0.125     , -0.0625    ,  0.        ]],
+    <BLANKLINE>
+           [[-0.0078125 , -0.00390625,  0.        ]]], dtype=float32)
+    """
+
+    heads: int
+    _: KW_ONLY
+    recipe: Literal["paper", "geometric"] = "paper"
+    form: Literal["symmetric", "causal", "key_only"] = "symmetric"
+    max_bias: float = 8.0
+    slopes: Literal["fixed", "learned"] = "fixed"
+    biased: int | None = None
+    added: Literal["after", "before"] = "after"
+
+    by_head: ClassVar[Mapping[str, int]] = {"slopes": 0, "log_slopes": 0}
+    bibtex = """@inproceedings{press2022train,
+  title     = {Train Short, Test Long: Attention with Linear Biases Enables Input Length
+               Extrapolation},
+  author    = {Press, Ofir and Smith, Noah A. and Lewis, Mike},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2022},
+  eprint    = {2108.12409}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when a number is out of range."""
+        super().check()
+        if self.max_bias <= 0:
+            raise SpecError(explain("ALiBi: max_bias", "a positive number", self.max_bias))
+        if self.biased is not None and not 0 <= self.biased <= self.heads:
+            raise SpecError(explain("ALiBi: biased", f"0 to {self.heads} heads", self.biased))
+        if self.slopes == "learned" and self.biased not in (None, self.heads):
+            want = "every head biased where slopes are learned"
+            raise SpecError(explain("ALiBi: biased", want, self.biased))
+
+    @property
+    def place(self) -> Literal["after", "before"]:
+        """Whether it is added after the scores are divided by sqrt(d), or before."""
+        return self.added
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The slope of each head."""
+        count = self.heads if self.biased is None else self.biased
+        whole = count if self.recipe == "geometric" else 1 << max(count.bit_length() - 1, 0)
+        power, above = (
+            2.0 ** (-self.max_bias * np.arange(1, n + 1) / n) for n in (whole, 2 * whole)
+        )
+        chosen = np.concatenate([power, above[0::2]])[:count]
+        return {"slopes": np.concatenate([chosen, np.zeros(self.heads - count)])}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The logarithms of the slopes, where they are learned."""
+        if self.slopes == "fixed":
+            return {}
+        return {"log_slopes": Parameter((self.heads,), Init("constant", scale=0.0))}
+
+    def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
+        """The logarithms of the slopes of the paper."""
+        del name, rng
+        return np.log(self.arrays["slopes"]).astype(np.float32)
+
+    def prepare(
+        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Mapping[str, Array]:
+        """The slopes, fixed or learned."""
+        if self.slopes == "fixed":
+            return {"slopes": astype(constants["slopes"], dtype, xp)}
+        return {"slopes": xp.exp(astype(constants["log_slopes"], dtype, xp))}
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """A slope times a distance."""
+        slope = lookup(constants["slopes"], head, xp=xp)
+        if self.form == "key_only":
+            return slope * astype(k[0], dtype, xp)
+        rel = astype(distance(q, k), dtype, xp)
+        if self.form == "causal":
+            return slope * xp.where(rel < 0, rel, xp.zeros_like(rel))
+        return slope * xp.where(rel > 0, -rel, rel)

@@ -1,0 +1,87 @@
+"""The third kind: biases, added to the attention scores from positions alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from posenc._core.errors import SpecError, explain
+from posenc._core.spec import Spec
+
+__all__ = ["Axes", "BiasSpec", "distance"]
+
+Array = Any
+Axes = tuple[Array, ...]  # the coordinates of a position, an array for each axis
+
+
+class BiasSpec(Spec, ABC):
+    """An encoding that is a number for each head, query position and key position.
+
+    A spec says one entry, `score`. Queries, keys and heads are integers that broadcast against each
+    other, so the same lines give the dense array and run inside a fused attention kernel.
+    """
+
+    kind: ClassVar[Literal["bias"]] = "bias"
+    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
+    heads: int
+
+    def check(self) -> None:
+        """Raise `SpecError` when there are no heads."""
+        if self.heads < 1:
+            raise SpecError(explain(f"{type(self).__name__}: heads", "at least 1", self.heads))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position; more than one means a trailing axis of that length."""
+        return ("position",)
+
+    @property
+    def place(self) -> Literal["after", "before"]:
+        """Whether it is added after the scores are divided by sqrt(d), or before."""
+        return "after"
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether `score` takes few enough steps to run inside a fused attention kernel."""
+        return True
+
+    def check_positions(self, q: Axes, k: Axes) -> None:
+        """Raise `PositionError` where known positions (NumPy) are outside what is learned."""
+
+    def prepare(
+        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Mapping[str, Array]:  # numpydoc ignore=PR01,RT01
+        """What does not depend on positions, worked out once per call."""
+        del dtype, xp
+        return constants
+
+    @abstractmethod
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The entries of the bias.
+
+        Parameters
+        ----------
+        q, k : tuple of arrays of integers
+            Coordinates of the query and the key position, of shapes that broadcast with `head`.
+        head : array of integers
+            Number of the head, from 0 within the arrays that `by_head` names.
+        constants : mapping
+            What `prepare` made of the arrays of `constants()` and the values of `parameters()`.
+        dtype : dtype
+            `xp.float32` or `xp.float64`.
+        xp : namespace
+            An array-API namespace.
+
+        Returns
+        -------
+        array
+            In `dtype`, of a shape that broadcasts to that of all of them.
+        """
+
+
+def distance(q: Axes, k: Axes) -> Array:
+    """Rel = key - query along the only axis, as integers."""
+    return k[0] - q[0]

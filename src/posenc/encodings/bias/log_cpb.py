@@ -1,0 +1,135 @@
+"""A continuous position bias over logarithms of offsets (Liu et al. 2022)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from posenc._core.array import astype, lookup, product
+from posenc._core.errors import SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.window import cells, check_window, outside_window, window_axes
+
+__all__ = ["LogCPB"]
+
+
+@final
+@dataclass(frozen=True)
+class LogCPB(BiasSpec):
+    """Log-spaced continuous position bias (Liu et al. 2022, arXiv:2111.09883).
+
+        logits[h, m, n] += 16 sigmoid(W2 relu(W1 x + b1))[h]
+
+        x = sign(r) log2(1 + |r|) / 3        r = 8 (m - n) / (M - 1), along each axis
+
+    with m and n the coordinates of query and key, and M the window that the model was trained at,
+    so that a larger window extends the same curve.
+
+    Parameters
+    ----------
+    heads : int
+        Number of heads of the whole model.
+    window : tuple of int
+        Lengths of the window along each axis.
+    trained_window : tuple of int, optional
+        The window whose size the offsets are measured in; `window` by default.
+    hidden : int
+        Width of the hidden layer.
+    init : Init
+        First values of the weights.
+
+    Raises
+    ------
+    SpecError
+        If a window has no lengths, more than three, or one below 1.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.LogCPB(heads=4, window=(8, 8), hidden=16)
+    >>> m = [[row, column] for row in range(8) for column in range(8)]
+    >>> posenc.bias(spec, m, params=posenc.init(spec)).shape
+    (4, 64, 64)
+    """
+
+    heads: int
+    _: KW_ONLY
+    window: tuple[int, ...]
+    trained_window: tuple[int, ...] | None = None
+    hidden: int = 512
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0}
+    bibtex = """@inproceedings{liu2022swinv2,
+  title     = {{Swin} Transformer {V2}: Scaling Up Capacity and Resolution},
+  author    = {Liu, Ze and Hu, Han and Lin, Yutong and Yao, Zhuliang and Xie, Zhenda and
+               Wei, Yixuan and Ning, Jia and Cao, Yue and Zhang, Zheng and Dong, Li and
+               Wei, Furu and Guo, Baining},
+  booktitle = {Conference on Computer Vision and Pattern Recognition},
+  year      = {2022},
+  eprint    = {2111.09883}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the windows do not fit each other."""
+        super().check()
+        check_window("LogCPB", self.window)
+        if self.trained_window is not None:
+            check_window("LogCPB", self.trained_window)
+            if len(self.trained_window) != len(self.window):
+                want = f"{len(self.window)} lengths, as the window has"
+                raise SpecError(explain("LogCPB: trained_window", want, self.trained_window))
+        if self.hidden < 1:
+            raise SpecError(explain("LogCPB: hidden", "at least 1", self.hidden))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return window_axes(self.window)
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The coordinates x of every offset, the last axis fastest."""
+        trained = self.trained_window or self.window
+        curves = []
+        for size, unit in zip(self.window, trained, strict=True):
+            r = 8.0 * np.arange(1 - size, size) / max(unit - 1, 1)
+            curves.append(np.sign(r) * np.log2(1 + np.abs(r)) / 3)
+        grid = np.stack(np.meshgrid(*curves, indexing="ij"), axis=-1)
+        return {"x": grid.reshape(-1, len(self.window))}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The weights of the perceptron; the second layer has no bias."""
+        return {
+            "hidden_weight": Parameter((self.hidden, len(self.window)), self.init),
+            "hidden_bias": Parameter((self.hidden,), Init("constant", scale=0.0)),
+            "head_weight": Parameter((self.heads, self.hidden), self.init),
+        }
+
+    def check_positions(self, q: Axes, k: Axes) -> None:
+        """Raise `PositionError` where an offset leaves the window."""
+        outside_window("LogCPB: positions", q, k, self.window, False)
+
+    def prepare(
+        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Mapping[str, Array]:
+        """The perceptron at every offset of the window: a table (offsets, heads)."""
+        first, bias, second = (astype(constants[n], dtype, xp) for n in self.shapes)
+        x = astype(constants["x"], dtype, xp)
+        hidden = product(x, xp.matrix_transpose(first), xp=xp) + bias
+        hidden = xp.where(hidden > 0, hidden, xp.zeros_like(hidden))
+        logits = product(hidden, xp.matrix_transpose(second), xp=xp)
+        return {"weight": 16 / (1 + xp.exp(-logits))}
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The entry of the table; NaN where an offset leaves the window."""
+        del dtype
+        cell, outside = cells(q, k, self.window, xp=xp)
+        found = lookup(constants["weight"], cell, head, xp=xp)
+        return xp.where(outside, xp.full_like(found, math.nan), found)

@@ -1,0 +1,105 @@
+"""Products of sinusoidal positions as a bias (Chi et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from posenc._core.array import astype
+from posenc._core.errors import SpecError, explain
+from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.matrix import PhaseMatrix
+from posenc._core.phase import cos_sin
+from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+
+__all__ = ["Sandwich"]
+
+AT_ONCE = 8  # pairs whose phases are held at the same time
+
+
+@final
+@dataclass(frozen=True)
+class Sandwich(BiasSpec):
+    """Sandwich: the product of two sinusoidal positions (Chi et al. 2023, arXiv:2212.10356).
+
+        logits[h, m, n] += sum_j cos((m - n) base ** (-2j / d)) / (8 (h + 1) / H)
+
+    with j from 0 to d/2 - 1. Sums of exact phases, so it keeps its digits at any distance.
+
+    Parameters
+    ----------
+    heads : int
+        Number H of heads of the whole model.
+    dim : int
+        Width d of the sinusoidal positions, even; a choice of its own, not that of the model.
+    base : float
+        As for sinusoidal tables.
+    compression : float
+        The divisor of the last head.
+
+    Raises
+    ------
+    SpecError
+        If the width is odd or a number is not positive.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.bias(posenc.Sandwich(heads=8, dim=4), [0], [0, 1], heads=(7, 8)).round(4)
+    array([[[0.25  , 0.1925]]], dtype=float32)
+    """
+
+    heads: int
+    _: KW_ONLY
+    dim: int = 128
+    base: float = 10_000.0
+    compression: float = 8.0
+
+    by_head: ClassVar[Mapping[str, int]] = {"divisors": 0}
+    bibtex = """@inproceedings{chi2023dissecting,
+  title     = {Dissecting Transformer Length Extrapolation via the Lens of Receptive Field
+               Analysis},
+  author    = {Chi, Ta-Chung and Fan, Ting-Han and Rudnicky, Alexander I. and Ramadge, Peter J.},
+  booktitle = {Annual Meeting of the Association for Computational Linguistics},
+  year      = {2023},
+  eprint    = {2212.10356}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when a number is out of range."""
+        super().check()
+        if self.dim < 2 or self.dim % 2:
+            raise SpecError(explain("Sandwich: dim", "an even width of at least 2", self.dim))
+        for name in ("base", "compression"):
+            if getattr(self, name) <= 0:
+                want = "a positive number"
+                raise SpecError(explain(f"Sandwich: {name}", want, getattr(self, name)))
+
+    @property
+    def pointwise(self) -> bool:
+        """No: an entry is a sum over all pairs."""
+        return False
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The steps of the pairs, a few at a time, and the divisor of each head."""
+        pairs = self.dim // 2
+        matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.dim, "exact")
+        divisors = np.arange(1, self.heads + 1) * self.compression / self.heads
+        step = matrix.constants()["step"]
+        parts = {f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, pairs, AT_ONCE)}
+        return {**parts, "divisors": divisors}
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The sum of the cosines, over the divisor of each head in order."""
+        del head
+        rel = distance(q, k)[..., None]
+        total: Any = 0.0
+        for begin in range(0, self.dim // 2, AT_ONCE):
+            cos, _ = cos_sin(rel, constants[f"step_{begin}"], dtype=dtype, xp=xp)
+            total = total + xp.sum(cos, axis=-1)
+        return total / astype(constants["divisors"], dtype, xp)[:, None, None]

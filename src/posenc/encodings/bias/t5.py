@@ -1,0 +1,135 @@
+"""Biases by logarithmic buckets of distance (Raffel et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+
+from posenc._core.array import astype, integers, library, lookup, rank
+from posenc._core.buckets import LARGEST, log_thresholds, padded
+from posenc._core.errors import SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+
+__all__ = ["T5"]
+
+
+@final
+@dataclass(frozen=True)
+class T5(BiasSpec):
+    """A learned scalar for each bucket of distances (Raffel et al. 2020, arXiv:1910.10683).
+
+        logits[h, m, n] += weight[bucket(n - m), h]
+
+        bucket(-r) = r                                        r < E
+        bucket(-r) = E + floor((B - E) ln(r / E) / ln(D / E))     E <= r, at most B - 1
+
+    with E = B / 2 and B buckets. Both directions have half the buckets each, those of keys after
+    the query last; else keys after the query share bucket 0. Thresholds are exact integers.
+
+    Parameters
+    ----------
+    heads : int
+        Number of heads of the whole model.
+    buckets : int
+        Number of buckets, both directions together.
+    max_distance : int
+        Distance D from which all share the last bucket of their direction.
+    direction : {"bidirectional", "causal"}
+        Whether both directions are told apart (encoders), or only the past (decoders).
+    layers : {"shared", "own"}
+        Whether one table serves every layer of a stack, as in the paper, or each has its own.
+    added : {"after", "before"}
+        Whether the bias is added after the scores are divided by sqrt(d), or before. Where they are
+        not divided at all, as in the paper, there is no difference.
+    init : Init
+        First values of the table.
+
+    Raises
+    ------
+    SpecError
+        If there are too few buckets, or the largest distance lies below the exact ones.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.T5(heads=8).bucket([-200, -9, -1, 0, 1, 9]).tolist()
+    [15, 8, 1, 0, 17, 24]
+    """
+
+    heads: int
+    _: KW_ONLY
+    buckets: int = 32
+    max_distance: int = 128
+    direction: Literal["bidirectional", "causal"] = "bidirectional"
+    layers: Literal["shared", "own"] = "shared"
+    added: Literal["after", "before"] = "after"
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    bibtex = """@article{raffel2020exploring,
+  title   = {Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer},
+  author  = {Raffel, Colin and Shazeer, Noam and Roberts, Adam and Lee, Katherine and
+             Narang, Sharan and Matena, Michael and Zhou, Yanqi and Li, Wei and Liu, Peter J.},
+  journal = {Journal of Machine Learning Research},
+  volume  = {21},
+  number  = {140},
+  year    = {2020},
+  eprint  = {1910.10683}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when buckets and distances contradict each other."""
+        super().check()
+        least = 4 if self.direction == "bidirectional" else 2
+        if not least <= self.buckets <= 2048:
+            want = f"{least} to 2048 with direction={self.direction!r}"
+            raise SpecError(explain("T5: buckets", want, self.buckets))
+        exact = self._side // 2
+        if not exact < self.max_distance < LARGEST:
+            want = f"more than the {exact} distances that have a bucket each, less than 2**31 - 1"
+            raise SpecError(explain("T5: max_distance", want, self.max_distance))
+
+    @property
+    def _side(self) -> int:
+        """Buckets of one direction."""
+        return self.buckets // 2 if self.direction == "bidirectional" else self.buckets
+
+    @property
+    def place(self) -> Literal["after", "before"]:
+        """Whether it is added after the scores are divided by sqrt(d), or before."""
+        return self.added
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The least distance in each bucket but the first."""
+        exact = self._side // 2
+        steps = self._side - exact
+        above = log_thresholds(exact, self.max_distance, steps, steps, strict=False)
+        return {"thresholds": padded([*range(1, exact), *above])}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The scalar of each bucket and head."""
+        return {"weight": Parameter((self.buckets, self.heads), self.init)}
+
+    def bucket(self, rel: Any) -> np.ndarray:
+        """The buckets of distances rel = key - query, integers of any shape."""
+        xp = library(np)
+        rel = integers(rel, xp=xp, who="T5.bucket: rel")
+        return np.asarray(self._bucket(rel, self.arrays["thresholds"], xp=xp))
+
+    def _bucket(self, rel: Array, thresholds: Array, *, xp: Any) -> Array:
+        size = self.texts["thresholds"][1][0]  # a traced constant does not tell its length
+        if self.direction == "causal":
+            return rank(thresholds, -rel, size, xp=xp)
+        later = xp.astype(rel > 0, rel.dtype) * self._side
+        return rank(thresholds, xp.abs(rel), size, xp=xp) + later
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The scalar of the bucket."""
+        bucket = self._bucket(distance(q, k), constants["thresholds"], xp=xp)
+        return astype(lookup(constants["weight"], bucket, head, xp=xp), dtype, xp)

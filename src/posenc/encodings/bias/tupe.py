@@ -1,0 +1,142 @@
+"""Untied products of learned positions (Ke, He and Liu 2021)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+from posenc._core.array import astype, lookup, product
+from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.bias.base import Array, Axes, BiasSpec
+
+__all__ = ["TUPE"]
+
+EPSILON = 1e-5  # of the normalisation of the position vectors
+
+
+@final
+@dataclass(frozen=True)
+class TUPE(BiasSpec):
+    """Untied positional encoding, absolute form (Ke, He and Liu 2021, arXiv:2006.15595).
+
+        logits[h, m, n] += (U_Q[h] p_m + a[h]) . (U_K[h] p_n + b[h]) / sqrt(2 d / H)
+
+    with position vectors p that are learned and normalised. The content scores are to be divided by
+    sqrt(2 d / H) as well. The relative form adds a `T5` bias to this one.
+
+    Parameters
+    ----------
+    heads : int
+        Number H of heads of the whole model.
+    dim : int
+        Width d of the model.
+    length : int
+        Number of positions.
+    class_position : {"tied", "untied"}
+        `untied`: position 0 is a class token; one scalar from it to every position, and another
+        from every position to it, in place of the products. They are products of the first two
+        vectors with themselves; position n then has vector n + 1.
+    init : Init
+        First values of the position vectors and matrices.
+
+    Raises
+    ------
+    SpecError
+        If the width is not divisible by the heads, or there are no positions.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.TUPE(heads=2, dim=8, length=16)
+    >>> posenc.bias(spec, 5, params=posenc.init(spec)).shape
+    (2, 5, 5)
+    """
+
+    heads: int
+    _: KW_ONLY
+    dim: int
+    length: int
+    class_position: Literal["tied", "untied"] = "untied"
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {
+        "query_weight": 0,
+        "query_bias": 0,
+        "key_weight": 0,
+        "key_bias": 0,
+    }
+    bibtex = """@inproceedings{ke2021rethinking,
+  title     = {Rethinking Positional Encoding in Language Pre-training},
+  author    = {Ke, Guolin and He, Di and Liu, Tie-Yan},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2021},
+  eprint    = {2006.15595}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when widths and heads do not fit."""
+        super().check()
+        if self.dim < 1 or self.dim % self.heads:
+            want = f"a width divisible by {self.heads} heads"
+            raise SpecError(explain("TUPE: dim", want, self.dim))
+        if self.length < 1:
+            raise SpecError(explain("TUPE: length", "at least 1 position", self.length))
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Position vectors, their normalisation, and the two projections."""
+        rows = self.length + (self.class_position == "untied")
+        each, zeros = self.dim // self.heads, Init("constant", scale=0.0)
+        matrix = Parameter((self.heads, each, self.dim), self.init)
+        shift = Parameter((self.heads, each), zeros)
+        return {
+            "position": Parameter((rows, self.dim), self.init),
+            "norm_weight": Parameter((self.dim,), Init("constant", scale=1.0)),
+            "norm_bias": Parameter((self.dim,), zeros),
+            "query_weight": matrix,
+            "query_bias": shift,
+            "key_weight": matrix,
+            "key_bias": shift,
+        }
+
+    def check_positions(self, q: Axes, k: Axes) -> None:
+        """Raise `PositionError` where a position has no vector."""
+        for p in (q[0], k[0]):
+            if p.size and (p.min() < 0 or p.max() >= self.length):
+                worst = int(p.max() if p.max() >= self.length else p.min())
+                want = f"0 to {self.length - 1}, as the length is {self.length}"
+                raise PositionError(explain("TUPE: positions", want, worst))
+
+    def prepare(
+        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Mapping[str, Array]:
+        """The products of all pairs of vectors: (heads, length, length)."""
+        w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
+        p = w["position"] - xp.mean(w["position"], axis=-1, keepdims=True)
+        spread = xp.sqrt(xp.mean(p * p, axis=-1, keepdims=True) + EPSILON)
+        p = p / spread * w["norm_weight"] + w["norm_bias"]
+        q, k = (
+            product(p, xp.matrix_transpose(w[f"{side}_weight"]), xp=xp)
+            + w[f"{side}_bias"][:, None, :]
+            for side in ("query", "key")
+        )
+        scale = math.sqrt(2 * self.dim / self.heads)
+        return {"score": product(q / scale, xp.matrix_transpose(k), xp=xp)}
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The product of the two positions; NaN where one has no vector."""
+        del dtype
+        (m,), (n,) = q, k
+        outside = (m < 0) | (n < 0) | (m >= self.length) | (n >= self.length)
+        m, n = (xp.where(outside, xp.zeros_like(p), p) for p in (m, n))
+        if self.class_position == "untied":
+            to_others, to_it = m == 0, (m != 0) & (n == 0)
+            m, n = m + 1, n + 1
+            m, n = (xp.where(to_others, xp.zeros_like(p), p) for p in (m, n))
+            m, n = (xp.where(to_it, xp.ones_like(p), p) for p in (m, n))
+        found = lookup(constants["score"], head, m, n, xp=xp)
+        return xp.where(outside, xp.full_like(found, math.nan), found)

@@ -1,0 +1,147 @@
+"""A learned scalar for each offset within a window (Liu et al. 2021)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+
+from posenc._core.array import astype, lookup
+from posenc._core.axes import AXES
+from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.bias.base import Array, Axes, BiasSpec
+
+__all__ = ["WindowTable", "cells", "check_window", "outside_window", "window_axes"]
+
+
+def check_window(who: str, window: tuple[int, ...]) -> None:
+    """Raise `SpecError` unless a window has one to three lengths of at least 1."""
+    if len(window) not in AXES or min(window) < 1:
+        raise SpecError(explain(f"{who}: window", "1 to 3 lengths of at least 1", window))
+
+
+def window_axes(window: tuple[int, ...]) -> tuple[str, ...]:
+    """Names of the axes of a position in a window."""
+    return AXES[len(window)]
+
+
+def cells(q: Axes, k: Axes, window: tuple[int, ...], *, xp: Any) -> tuple[Array, Array]:
+    """The number of the offset query - key, the last axis fastest, and where there is none."""
+    number: Any = None
+    outside: Any = None
+    for m, n, size in zip(q, k, window, strict=True):
+        cell = m - n + (size - 1)
+        bad = (cell < 0) | (cell > 2 * size - 2)
+        cell = xp.where(bad, xp.zeros_like(cell), cell)
+        number = cell if number is None else number * (2 * size - 1) + cell
+        outside = bad if outside is None else outside | bad
+    return number, outside
+
+
+def outside_window(who: str, q: Axes, k: Axes, window: tuple[int, ...], free: Any) -> None:
+    """Raise `PositionError` where known offsets, but for the `free` entries, leave the window."""
+    names = window_axes(window)
+    for name, m, n, size in zip(names, q, k, window, strict=True):
+        rel = np.where(free, 0, m - n)
+        if rel.size and np.abs(rel).max() >= size:
+            want = f"offsets of {name!r} from {1 - size} to {size - 1}, as the window is {window}"
+            raise PositionError(explain(who, want, int(rel.flat[np.abs(rel).argmax()])))
+
+
+@final
+@dataclass(frozen=True)
+class WindowTable(BiasSpec):
+    """Relative position bias of a window (Liu et al. 2021, arXiv:2103.14030).
+
+        logits[h, m, n] += weight[cell(m - n), h]
+
+        cell(r, c) = (r + M_r - 1) (2 M_c - 1) + c + M_c - 1
+
+    with m and n the coordinates of query and key, and M_r x M_c the window. An image model that
+    attends over the whole image has that as its window. With a class token the table ends in three
+    more entries: the class token to others, others to it, and to itself.
+
+    Parameters
+    ----------
+    heads : int
+        Number of heads of the whole model.
+    window : tuple of int
+        Lengths of the window along each axis: (row, column), (time, row, column), or one.
+    extra : {"none", "class_token"}
+        Whether the table has the three entries of a class token. A position whose first coordinate
+        is negative is that token.
+    init : Init
+        First values of the table.
+
+    Raises
+    ------
+    SpecError
+        If the window has no lengths, more than three, or one below 1.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.WindowTable(heads=4, window=(7, 7))
+    >>> {name: array.shape for name, array in posenc.init(spec).items()}
+    {'weight': (169, 4)}
+    """
+
+    heads: int
+    _: KW_ONLY
+    window: tuple[int, ...]
+    extra: Literal["none", "class_token"] = "none"
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    bibtex = """@inproceedings{liu2021swin,
+  title     = {{Swin} Transformer: Hierarchical Vision Transformer using Shifted Windows},
+  author    = {Liu, Ze and Lin, Yutong and Cao, Yue and Hu, Han and Wei, Yixuan and Zhang, Zheng and
+               Lin, Stephen and Guo, Baining},
+  booktitle = {International Conference on Computer Vision},
+  year      = {2021},
+  eprint    = {2103.14030}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the window is none."""
+        super().check()
+        check_window("WindowTable", self.window)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return window_axes(self.window)
+
+    @property
+    def _cells(self) -> int:
+        return math.prod(2 * size - 1 for size in self.window)
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The scalar of each offset and head."""
+        count = self._cells + (3 if self.extra == "class_token" else 0)
+        return {"weight": Parameter((count, self.heads), self.init)}
+
+    def check_positions(self, q: Axes, k: Axes) -> None:
+        """Raise `PositionError` where an offset leaves the window."""
+        special = self.extra == "class_token"
+        free = (q[0] < 0) | (k[0] < 0) if special else False
+        outside_window("WindowTable: positions", q, k, self.window, free)
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The scalar of the offset; NaN where there is none."""
+        cell, outside = cells(q, k, self.window, xp=xp)
+        if self.extra == "class_token":
+            asks, is_asked = q[0] < 0, k[0] < 0
+            special = asks | is_asked
+            other = xp.astype(is_asked, cell.dtype)
+            entry = self._cells + xp.where(asks, 2 * other, other)
+            cell = xp.where(special, entry, cell)
+            outside = outside & ~special
+        found = astype(lookup(constants["weight"], cell, head, xp=xp), dtype, xp)
+        return xp.where(outside, xp.full_like(found, math.nan), found)

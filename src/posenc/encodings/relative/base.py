@@ -1,0 +1,100 @@
+"""The fourth kind: positions that meet the content of queries and keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from posenc._core.errors import SpecError, explain
+from posenc._core.spec import Spec
+
+__all__ = ["Places", "RelativeSpec", "at_least"]
+
+Array = Any
+
+
+class Places(NamedTuple):
+    """Coordinates of queries (..., 1, q, 1) and keys (..., 1, 1, k), an array for each axis."""
+
+    q: tuple[Array, ...]
+    k: tuple[Array, ...]
+
+    @property
+    def rel(self) -> Array:
+        """Key - query along the first axis."""
+        return self.k[0] - self.q[0]
+
+
+class RelativeSpec(Spec, ABC):
+    """An encoding that adds products of positions with queries and keys to the scores."""
+
+    kind: ClassVar[Literal["relative"]] = "relative"
+    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
+    dim: int
+
+    @property
+    def heads(self) -> int | None:
+        """Number of heads where each has parameters of its own; None where all share them."""
+        return None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position; more than one means a trailing axis of that length."""
+        return ("position",)
+
+    @property
+    def place(self) -> Literal["after", "before"]:
+        """Whether it is added after the scores are scaled, or is scaled with them."""
+        return "before"
+
+    @property
+    def scale(self) -> float:
+        """What the scores are multiplied by before the softmax: 1 / sqrt(d) by default."""
+        return 1 / self.dim**0.5
+
+    @property
+    def on_values(self) -> bool:
+        """Whether positions are added to the values as well."""
+        return False
+
+    def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
+        """Raise where known positions (NumPy) are outside what is learned, or out of order."""
+
+    @abstractmethod
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """What is added to the products of queries and keys.
+
+        Parameters
+        ----------
+        q, k : array
+            (..., heads, q, dim) and (..., heads, k, dim), in `dtype`.
+        at : Places
+            Their positions.
+        constants : mapping
+            The arrays of `constants()` and the values of `parameters()`, of the library `xp`.
+        dtype : dtype
+            `xp.float32` or `xp.float64`.
+        xp : namespace
+            An array-API namespace.
+
+        Returns
+        -------
+        array
+            (..., heads, q, k) in `dtype`.
+        """
+
+    def values(
+        self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:  # numpydoc ignore=PR01,RT01
+        """What is added to the weighted values: weights (..., heads, q, k) -> (..., q, dim)."""
+        raise NotImplementedError
+
+
+def at_least(who: str, **numbers: int) -> None:
+    """Raise `SpecError` where a number is below 1."""
+    for name, value in numbers.items():
+        if value < 1:
+            raise SpecError(explain(f"{who}: {name}", "at least 1", value))

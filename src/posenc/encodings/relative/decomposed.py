@@ -1,0 +1,114 @@
+"""Relative positions decomposed along the axes of a grid (Li et al. 2022)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.array import Array, along, astype, product
+from posenc._core.axes import AXES
+from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+
+__all__ = ["Decomposed"]
+
+
+@final
+@dataclass(frozen=True)
+class Decomposed(RelativeSpec):
+    """Decomposed relative positions (Li et al. 2022, arXiv:2112.01526, section 4.1).
+
+        scores[m, n] += q[m] . R_row[m_row - n_row] + q[m] . R_column[m_column - n_column]
+
+    with a vector for each offset along each axis, shared by all heads.
+
+    Parameters
+    ----------
+    dim : int
+        Width of a head.
+    size : tuple of int
+        Lengths of the grid: (row, column), or (time, row, column). Offsets from 1 - length to
+        length - 1 have a vector.
+    added : {"after", "before"}
+        Whether the product is added after the scores are divided by sqrt(d), as published, or
+        before.
+    init : Init
+        First values of the vectors.
+
+    Raises
+    ------
+    SpecError
+        If the grid has no lengths, more than three, or one below 1.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.Decomposed(64, size=(14, 10))
+    >>> {name: a.shape for name, a in posenc.init(spec).items()}
+    {'row': (27, 64), 'column': (19, 64)}
+    """
+
+    dim: int
+    _: KW_ONLY
+    size: tuple[int, ...]
+    added: Literal["after", "before"] = "after"
+    init: Init = Init("constant", scale=0.0)
+
+    bibtex = """@inproceedings{li2022mvitv2,
+  title     = {{MViTv2}: Improved Multiscale Vision Transformers for Classification and Detection},
+  author    = {Li, Yanghao and Wu, Chao-Yuan and Fan, Haoqi and Mangalam, Karttikeya and
+               Xiong, Bo and Malik, Jitendra and Feichtenhofer, Christoph},
+  booktitle = {Conference on Computer Vision and Pattern Recognition},
+  year      = {2022},
+  eprint    = {2112.01526}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the grid is none."""
+        at_least("Decomposed", dim=self.dim)
+        if len(self.size) not in AXES or min(self.size) < 1:
+            raise SpecError(explain("Decomposed: size", "1 to 3 lengths of at least 1", self.size))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return AXES[len(self.size)]
+
+    @property
+    def place(self) -> Literal["after", "before"]:
+        """Whether it is added after the scores are scaled, or is scaled with them."""
+        return self.added
+
+    def parameters(self) -> dict[str, Parameter]:
+        """A vector for each offset, along each axis."""
+        pairs = zip(self.axes, self.size, strict=True)
+        return {name: Parameter((2 * size - 1, self.dim), self.init) for name, size in pairs}
+
+    def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
+        """Raise `PositionError` where an offset has no vector."""
+        for name, size, m, n in zip(self.axes, self.size, q, k, strict=True):
+            far = np.abs(m - n)
+            if far.size and far.max() >= size:
+                want = f"offsets of {name!r} below {size}, as the size is {self.size}"
+                raise PositionError(explain("Decomposed: positions", want, int(far.max())))
+
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The products along each axis; NaN where an offset has no vector."""
+        del k
+        total: Any = None
+        for name, size, m, n in zip(self.axes, self.size, at.q, at.k, strict=True):
+            row = m - n + (size - 1)
+            outside = (row < 0) | (row > 2 * size - 2)
+            row = xp.where(outside, xp.zeros_like(row), row)
+            table = xp.matrix_transpose(astype(constants[name], dtype, xp))
+            found = along(product(q, table, xp=xp), row, xp=xp)
+            found = xp.where(outside, xp.full_like(found, math.nan), found)
+            total = found if total is None else total + found
+        return total

@@ -1,0 +1,152 @@
+"""Disentangled attention of DeBERTa (He et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+
+from posenc._core.array import Array, along, astype, product, rank
+from posenc._core.buckets import LARGEST, log_thresholds, padded
+from posenc._core.errors import SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+
+__all__ = ["Disentangled"]
+
+
+@final
+@dataclass(frozen=True)
+class Disentangled(RelativeSpec):
+    """Disentangled attention (He, Liu, Gao and Chen 2021, arXiv:2006.03654).
+
+        scores[h, m, n] = (q[m] . k[n] + q[m] . K[h, d] + k[n] . Q[h, d]) / sqrt(3 d)
+
+        d = bucket(m - n) + span       cut to 0 .. 2 span - 1
+
+    The last term has the direction of the authors' code; the paper writes bucket(n - m) there. With
+    buckets, distances above buckets / 2 are counted in logarithms, rounded up, by exact integers.
+
+    Parameters
+    ----------
+    dim : int
+        Width d of a head.
+    count : int
+        Number of heads.
+    max_distance : int
+        Distances from -max_distance to max_distance - 1 are told apart.
+    buckets : int, optional
+        Number of buckets in each direction; a distance each where there is none.
+    terms : {"c2p", "p2c", "c2p_p2c"}
+        Content to position, position to content, or both; the scores are divided by the root of
+        d times one more than their number.
+    direction : {"code", "paper"}
+        Which distance the last term takes.
+    init : Init
+        First values of the vectors.
+
+    Raises
+    ------
+    SpecError
+        If buckets and distances contradict each other.
+
+    Notes
+    -----
+    K and Q are tables projected for each head. Where a model projects one table by matrices of its
+    own, or by those of the content, pass the products as parameters.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.Disentangled(64, count=12, max_distance=512, buckets=256)
+    >>> posenc.init(spec)["key"].shape
+    (12, 512, 64)
+    """
+
+    dim: int
+    _: KW_ONLY
+    count: int
+    max_distance: int
+    buckets: int | None = None
+    terms: Literal["c2p", "p2c", "c2p_p2c"] = "c2p_p2c"
+    direction: Literal["code", "paper"] = "code"
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {"key": 0, "query": 0}
+    bibtex = """@inproceedings{he2021deberta,
+  title     = {{DeBERTa}: Decoding-enhanced {BERT} with Disentangled Attention},
+  author    = {He, Pengcheng and Liu, Xiaodong and Gao, Jianfeng and Chen, Weizhu},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2021},
+  eprint    = {2006.03654}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when buckets and distances contradict each other."""
+        at_least("Disentangled", dim=self.dim, count=self.count, max_distance=self.max_distance)
+        if self.max_distance >= LARGEST:
+            want = "less than 2**31 - 1"
+            raise SpecError(explain("Disentangled: max_distance", want, self.max_distance))
+        if self.buckets is None:
+            return
+        if self.buckets < 4 or self.buckets % 2 or self.buckets > 2048:
+            raise SpecError(explain("Disentangled: buckets", "even, 4 to 2048", self.buckets))
+        if self.max_distance - 1 <= self.buckets // 2:
+            want = f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each"
+            raise SpecError(explain("Disentangled: max_distance", want, self.max_distance))
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.count
+
+    @property
+    def span(self) -> int:
+        """Rows of the tables in each direction."""
+        return self.max_distance if self.buckets is None else self.buckets
+
+    @property
+    def scale(self) -> float:
+        """1 / sqrt(d (1 + terms))."""
+        return float(1 / (self.dim * (2 + self.terms.count("_"))) ** 0.5)
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The least distance in each bucket but the first."""
+        if self.buckets is None:
+            return {}
+        middle = self.buckets // 2
+        above = log_thresholds(middle, self.max_distance - 1, middle - 1, middle, strict=True)
+        return {"thresholds": padded([*range(1, middle + 1), *above])}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The vectors of each head and distance, that meet queries and keys."""
+        table = Parameter((self.count, 2 * self.span, self.dim), self.init)
+        names = {"c2p": ("key",), "p2c": ("query",), "c2p_p2c": ("key", "query")}
+        return dict.fromkeys(names[self.terms], table)
+
+    def _row(self, rel: Array, constants: Mapping[str, Array], xp: Any) -> Array:
+        """The row of each distance."""
+        if self.buckets is not None:
+            size = self.texts["thresholds"][1][0]  # a traced constant does not tell its length
+            far = rank(constants["thresholds"], xp.abs(rel), size, xp=xp)
+            rel = xp.where(rel < 0, -far, far)
+        first, last = xp.full_like(rel, -self.span), xp.full_like(rel, self.span - 1)
+        return xp.where(rel < first, first, xp.where(rel > last, last, rel)) + self.span
+
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """Q . K[d] + k . Q[d]."""
+        total: Any = 0.0
+        rel = -at.rel
+        if "c2p" in self.terms:
+            table = xp.matrix_transpose(astype(constants["key"], dtype, xp))
+            total = along(product(q, table, xp=xp), self._row(rel, constants, xp), xp=xp)
+        if "p2c" in self.terms:
+            table = xp.matrix_transpose(astype(constants["query"], dtype, xp))
+            row = self._row(rel if self.direction == "code" else -rel, constants, xp)
+            of_keys = along(product(k, table, xp=xp), xp.matrix_transpose(row), xp=xp)
+            total = total + xp.matrix_transpose(of_keys)
+        return total

@@ -1,0 +1,135 @@
+"""Relative positions as vectors on keys and values (Shaw, Uszkoreit and Vaswani 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.errors import SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+
+__all__ = ["Shaw"]
+
+
+@final
+@dataclass(frozen=True)
+class Shaw(RelativeSpec):
+    """Relative position representations (Shaw, Uszkoreit and Vaswani 2018, arXiv:1803.02155).
+
+        scores[m, n] = q[m] . (k[n] + a_K[r]) / sqrt(d)      r = clip(n - m, -clip, clip)
+        out[m]       = sum_n weight[m, n] (v[n] + a_V[r])
+
+    The vectors are shared by all heads.
+
+    Parameters
+    ----------
+    dim : int
+        Width d of a head.
+    clip : int or (int, int)
+        Largest distance that has a vector of its own, or the first and the last distance.
+    acts_on : {"keys", "keys_values", "keys_queries"}
+        `keys_queries`: the same vectors meet keys as well, + k[n] . a[r].
+    outside : {"clamp", "zero"}
+        What distances beyond the clip get: the vector at the clip, or none.
+    distance : {"key-query", "query-key"}
+        The sign of r: n - m as in the paper, or m - n.
+    added : {"before", "after"}
+        Whether the product is divided by sqrt(d) with the scores, or added to them afterwards.
+    init : Init
+        First values of the vectors.
+
+    Raises
+    ------
+    SpecError
+        If there are no distances, or 0 is not among them.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> {name: a.shape for name, a in posenc.init(posenc.Shaw(64, clip=16)).items()}
+    {'keys': (33, 64), 'values': (33, 64)}
+    """
+
+    dim: int
+    _: KW_ONLY
+    clip: int | tuple[int, int]
+    acts_on: Literal["keys", "keys_values", "keys_queries"] = "keys_values"
+    outside: Literal["clamp", "zero"] = "clamp"
+    distance: Literal["key-query", "query-key"] = "key-query"
+    added: Literal["before", "after"] = "before"
+    init: Init = Init(scale=0.02)
+
+    bibtex = """@inproceedings{shaw2018self,
+  title     = {Self-Attention with Relative Position Representations},
+  author    = {Shaw, Peter and Uszkoreit, Jakob and Vaswani, Ashish},
+  booktitle = {Conference of the North American Chapter of the Association for Computational
+               Linguistics},
+  year      = {2018},
+  eprint    = {1803.02155}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when there are no distances."""
+        at_least("Shaw", dim=self.dim)
+        first, last = self.ends
+        if not first <= 0 <= last:
+            want = "a distance of at least 0, or the first and last one around 0"
+            raise SpecError(explain("Shaw: clip", want, self.clip))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last distance with a vector."""
+        return (-self.clip, self.clip) if isinstance(self.clip, int) else self.clip
+
+    @property
+    def place(self) -> Literal["after", "before"]:
+        """Whether it is added after the scores are scaled, or is scaled with them."""
+        return self.added
+
+    @property
+    def on_values(self) -> bool:
+        """Whether positions are added to the values as well."""
+        return self.acts_on == "keys_values"
+
+    def parameters(self) -> dict[str, Parameter]:
+        """A vector for each distance, on keys and on values."""
+        first, last = self.ends
+        table = Parameter((last - first + 1, self.dim), self.init)
+        return {"keys": table, "values": table} if self.on_values else {"keys": table}
+
+    def _rows(self, at: Places, xp: Any) -> tuple[Array, Array]:
+        """The row of each distance, and where it is beyond the clip."""
+        first, last = self.ends
+        r = at.rel if self.distance == "key-query" else -at.rel
+        low, high = r < first, r > last
+        r = xp.where(low, xp.full_like(r, first), xp.where(high, xp.full_like(r, last), r))
+        return r - first, low | high
+
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """Q . a_K[r], and with `keys_queries` k . a_K[r]."""
+        row, beyond = self._rows(at, xp)
+        table = xp.matrix_transpose(astype(constants["keys"], dtype, xp))
+        total = along(product(q, table, xp=xp), row, xp=xp)
+        if self.acts_on == "keys_queries":
+            of_keys = along(product(k, table, xp=xp), xp.matrix_transpose(row), xp=xp)
+            total = total + xp.matrix_transpose(of_keys)
+        if self.outside == "zero":
+            total = xp.where(beyond, xp.zeros_like(total), total)
+        return total
+
+    def values(
+        self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """Weighted vectors, sum_n weight[m, n] a_V[r]: one product for each query."""
+        row, beyond = self._rows(at, xp)
+        if self.outside == "zero":
+            weights = xp.where(beyond, xp.zeros_like(weights), weights)
+        # (..., q, k, dim): heads share the vectors, so they stand where rows of a matrix stand.
+        vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
+        turned = product(xp.moveaxis(weights, -3, -2), vectors, xp=xp)
+        return xp.moveaxis(turned, -2, -3)

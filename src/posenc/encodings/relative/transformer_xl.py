@@ -1,0 +1,123 @@
+"""Relative positions of Transformer-XL (Dai et al. 2019), and of Conformers after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+
+from posenc._core.array import Array, astype, product
+from posenc._core.errors import SpecError, explain
+from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.matrix import PhaseMatrix
+from posenc._core.parameters import Init, Parameter
+from posenc._core.phase import cos_sin
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+
+__all__ = ["TransformerXL"]
+
+
+@final
+@dataclass(frozen=True)
+class TransformerXL(RelativeSpec):
+    """Relative positions of Transformer-XL (Dai et al. 2019, arXiv:1901.02860).
+
+        scores[h, m, n] = ((q + u[h]) . k + (q + v[h]) . W[h] R(m - n)) / sqrt(d)
+
+    where R is a sinusoidal table. The sines of m - n are sums of products of those of m and n, so
+    the second product is one of a turned query with the table at n: no table of distances, no
+    shift, any positions, and memory that does not grow with the width.
+
+    Parameters
+    ----------
+    dim : int
+        Width d of a head.
+    count : int
+        Number of heads.
+    width : int
+        Width of the table R, that of the model.
+    base : float
+        As for sinusoidal tables.
+    order : {"sin_cos", "interleaved"}
+        Order of the channels of R: sines and then cosines as in the paper, or in turn as in
+        Conformers (Gulati et al. 2020, arXiv:2005.08100).
+    init : Init
+        First values of W; u and v begin as zeros.
+
+    Raises
+    ------
+    SpecError
+        If the width is odd, or a number is out of range.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.TransformerXL(64, count=8, width=512)
+    >>> {name: a.shape for name, a in posenc.init(spec).items()}
+    {'u': (8, 64), 'v': (8, 64), 'projection': (8, 64, 512)}
+    """
+
+    dim: int
+    _: KW_ONLY
+    count: int
+    width: int
+    base: float = 10_000.0
+    order: Literal["sin_cos", "interleaved"] = "sin_cos"
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0, "projection": 0}
+    bibtex = """@inproceedings{dai2019transformerxl,
+  title     = {{Transformer-XL}: Attentive Language Models beyond a Fixed-Length Context},
+  author    = {Dai, Zihang and Yang, Zhilin and Yang, Yiming and Carbonell, Jaime and
+               Le, Quoc V. and Salakhutdinov, Ruslan},
+  booktitle = {Annual Meeting of the Association for Computational Linguistics},
+  year      = {2019},
+  eprint    = {1901.02860}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when a number is out of range."""
+        at_least("TransformerXL", dim=self.dim, count=self.count)
+        if self.width < 2 or self.width % 2:
+            raise SpecError(explain("TransformerXL: width", "an even number", self.width))
+        if self.base <= 0:
+            raise SpecError(explain("TransformerXL: base", "a positive number", self.base))
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.count
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The steps of the pairs of the table R."""
+        pairs = self.width // 2
+        matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.width, "exact")
+        return matrix.constants()
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The two biases on the query and the projection of the table, for each head."""
+        bias = Parameter((self.count, self.dim), Init("constant", scale=0.0))
+        matrix = Parameter((self.count, self.dim, self.width), self.init)
+        return {"u": bias, "v": bias, "projection": matrix}
+
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """U . k + (q + v) . W R(m - n)."""
+        u, v, w = (astype(constants[name], dtype, xp) for name in self.shapes)
+        of_keys = product(u[:, None, :], xp.matrix_transpose(k), xp=xp)
+        asked = product(q + v[:, None, :], w, xp=xp)
+        half = self.width // 2
+        if self.order == "sin_cos":
+            s, c = asked[..., :half], asked[..., half:]
+        else:
+            s, c = asked[..., 0::2], asked[..., 1::2]
+        step, n = constants["step"], xp.matrix_transpose(at.k[0])
+        cos_m, sin_m = cos_sin(at.q[0], step, dtype=dtype, xp=xp)
+        cos_n, sin_n = cos_sin(n, step, dtype=dtype, xp=xp)
+        # s sin(m - n) + c cos(m - n), sorted by what depends on n.
+        turned = xp.concat([s * sin_m + c * cos_m, c * sin_m - s * cos_m], axis=-1)
+        table = xp.concat([cos_n, sin_n], axis=-1)
+        return product(turned, xp.matrix_transpose(table), xp=xp) + of_keys

@@ -1,0 +1,129 @@
+"""The verb of the third kind: biases on attention scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from posenc._core.array import (
+    arange,
+    astype,
+    compute_dtype,
+    concrete,
+    device_of,
+    dtype_name,
+    dtype_named,
+    library,
+    namespace,
+)
+from posenc.encodings.bias.base import BiasSpec
+from posenc.functional._arguments import name_of, require
+from posenc.functional._scores import head_range, known, library_of, sides
+
+__all__ = ["bias"]
+
+Array = Any
+
+
+def bias(
+    spec: BiasSpec,
+    q_positions: Any,
+    k_positions: Any = None,
+    *,
+    params: Mapping[str, Array] | None = None,
+    heads: tuple[int, int] | None = None,
+    dtype: Any = None,
+    xp: Any = None,
+    device: Any = None,
+) -> Array:
+    """What is added to the attention scores of queries and keys at some positions.
+
+        logits[..., h, i, j] += bias[..., h, i, j]
+
+    Distances are taken in integers and rounded once. Nothing is masked: a causal mask is the
+    caller's, from the same positions.
+
+    Parameters
+    ----------
+    spec : BiasSpec
+        An encoding of the third kind.
+    q_positions : int, or array of integers
+        A number n for the positions 0 to n - 1, or (q,), or (..., q) with batch axes; for a spec of
+        several axes with a trailing axis of that length.
+    k_positions : int, or array of integers, optional
+        The same for the keys; those of the queries by default. A side without batch axes serves
+        every row; two sides with batch axes need one batch shape.
+    params : mapping of str to array, optional
+        The parameters of a learned encoding, as `posenc.init` makes them: of all heads, or of the
+        heads asked for.
+    heads : (int, int), optional
+        Only the heads [first, end) of the spec, as tensor parallelism divides them.
+    dtype : dtype or str, optional
+        float32 by default; float64, float16 and bfloat16 where the library has them. The arithmetic
+        is float32 or better. float16 ends at 65504, and larger entries become that.
+    xp : module, optional
+        The library of the result; that of positions or parameters by default, else NumPy.
+    device : device, optional
+        Where the result goes; with the positions by default.
+
+    Returns
+    -------
+    array
+        (..., heads, q, k). Entries that do not vary may share memory: copy before writing to it.
+
+    Raises
+    ------
+    ArgumentError
+        If shapes, heads or parameters do not fit.
+    DTypeError
+        If the positions are not integers.
+    PositionError
+        If positions lie further apart than the integers of the library hold, or outside what is
+        learned. Where values cannot be looked at, such entries are NaN.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.bias(posenc.ALiBi(heads=8), [5], 6, heads=(0, 1))
+    array([[[-2.5, -2. , -1.5, -1. , -0.5,  0. ]]], dtype=float32)
+    """
+    who = f"bias({name_of(spec)})"
+    require(spec, BiasSpec, "bias")
+    values = params.values() if isinstance(params, Mapping) else ()
+    home = library_of(q_positions, k_positions, *values)
+    if xp is None and home is not None:
+        xp = namespace(home, who)
+    xp = library(np if xp is None else xp)
+    if device is None and home is not None:
+        device = device_of(home)
+    out = dtype_named("float32" if dtype is None else dtype, xp, who)
+    first, end = head_range(heads, spec.heads, who)
+    where = sides(spec.axes, q_positions, k_positions, xp=xp, device=device, who=who)
+    if concrete(where.q[0]) is not None and concrete(where.k[0]) is not None:
+        # Every entry of a tuple is known where the first is: they are slices of one array.
+        spec.check_positions(
+            tuple(np.asarray(concrete(c)) for c in where.q),
+            tuple(np.asarray(concrete(c)) for c in where.k),
+        )
+    inner = compute_dtype(out, xp)
+    given = known(spec, params, first, end, where.q[0], xp=xp, device=device, who=who)
+    prepared = spec.prepare(given, dtype=inner, xp=xp)
+    head = arange(end - first, xp=xp, device=device_of(where.q[0]))[:, None, None]
+    q, k = where.with_heads()
+    entries = spec.score(q, k, head, prepared, dtype=inner, xp=xp)
+    wrapped = where.wrapped(xp)
+    if wrapped is not None:
+        entries = xp.where(wrapped[..., None, :, :], xp.asarray(float("nan"), dtype=inner), entries)
+    if dtype_name(out) == "float16":
+        entries = _within_float16(entries, xp)
+    shape = (*where.lead, end - first, where.rows, where.columns)
+    return xp.broadcast_to(astype(entries, out, xp), shape)
+
+
+def _within_float16(x: Array, xp: Any) -> Array:
+    """Finite entries within the range of float16: an infinity would be a mask, or a NaN later."""
+    infinity, largest = float("inf"), xp.full_like(x, 65504.0)
+    x = xp.where((x > 65504.0) & (x < infinity), largest, x)
+    return xp.where((x < -65504.0) & (x > -infinity), -largest, x)

@@ -1,0 +1,206 @@
+"""The verbs of the fourth kind: positions that meet queries, keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from posenc._core.array import astype, compute_dtype, concrete, device_of, namespace, result_dtype
+from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.functional._arguments import name_of, require
+from posenc.functional._scores import Sides, head_range, known, sides
+
+__all__ = ["relative", "relative_values"]
+
+Array = Any
+
+
+def relative(
+    spec: RelativeSpec,
+    q: Array,
+    k: Array,
+    q_positions: Any = None,
+    k_positions: Any = None,
+    *,
+    params: Mapping[str, Array] | None = None,
+    heads: tuple[int, int] | None = None,
+) -> Array:
+    """What positions add to the products of queries and keys.
+
+        scores = (q . k + relative) * spec.scale        where spec.place is "before"
+        scores = q . k * spec.scale + relative          where it is "after"
+
+    Parameters
+    ----------
+    spec : RelativeSpec
+        An encoding of the fourth kind.
+    q, k : array
+        (..., heads, q, dim) and (..., heads, k, dim), floating, of as many heads.
+    q_positions, k_positions : array of integers, optional
+        (q,) or (batch, q), and likewise for keys; with a trailing axis for specs of several axes.
+        Both count from 0 where there are as many queries as keys; else they must be given.
+    params : mapping of str to array, optional
+        The parameters, as `posenc.init` makes them: of all heads, or of the heads asked for.
+    heads : (int, int), optional
+        Which heads [first, end) of the spec `q` and `k` hold, as tensor parallelism divides them.
+
+    Returns
+    -------
+    array
+        (..., heads, q, k), in the dtype of `q`; the arithmetic is float32 or better.
+
+    Raises
+    ------
+    ArgumentError
+        If shapes, heads or parameters do not fit.
+    DTypeError
+        If `q` is not floating or the positions are not integers.
+    PositionError
+        If positions are outside what is learned, or too far apart for the integers of the library.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> spec = posenc.Shaw(4, clip=2)
+    >>> q = np.ones((1, 8, 3, 4), "float32")
+    >>> posenc.relative(spec, q, q, params=posenc.init(spec)).shape
+    (1, 8, 3, 3)
+    """
+    who = f"relative({name_of(spec)})"
+    require(spec, RelativeSpec, "relative")
+    xp = namespace(q, f"{who}: q")
+    dtype = result_dtype(q, who)
+    result_dtype(k, who)
+    for name, x in (("q", q), ("k", k)):
+        if len(x.shape) < 3 or x.shape[-1] != spec.dim:
+            want, got = f"shape (..., heads, {name}, {spec.dim})", f"shape {tuple(x.shape)}"
+            raise ArgumentError(explain(f"{who}: {name}", want, got))
+    if tuple(q.shape[:-2]) != tuple(k.shape[:-2]):
+        todo = "Repeat the keys where several queries share them."
+        got = f"shapes {tuple(q.shape)} and {tuple(k.shape)}"
+        raise ArgumentError(explain(who, "q and k of one batch shape and heads", got, todo))
+    where, first, end = _where(
+        spec, q, k.shape[-2], q_positions, k_positions, heads=heads, xp=xp, who=who
+    )
+    given = known(spec, params, first, end, where.q[0], xp=xp, device=device_of(q), who=who)
+    inner = compute_dtype(dtype, xp)
+    wide_q, wide_k = astype(q, inner, xp), astype(k, inner, xp)
+    scores = spec.score(wide_q, wide_k, Places(*where.with_heads()), given, dtype=inner, xp=xp)
+    wrapped = where.wrapped(xp)
+    if wrapped is not None:
+        scores = xp.where(wrapped[..., None, :, :], xp.full_like(scores, float("nan")), scores)
+    return astype(scores, dtype, xp)
+
+
+def relative_values(
+    spec: RelativeSpec,
+    weights: Array,
+    q_positions: Any = None,
+    k_positions: Any = None,
+    *,
+    params: Mapping[str, Array] | None = None,
+    heads: tuple[int, int] | None = None,
+) -> Array:
+    """What positions add to the weighted sum of the values.
+
+        out = weights v + relative_values
+
+    Parameters
+    ----------
+    spec : RelativeSpec
+        An encoding of the fourth kind that acts on values.
+    weights : array
+        (..., heads, q, k), the attention weights after the softmax.
+    q_positions, k_positions : array of integers, optional
+        As for `relative`.
+    params : mapping of str to array, optional
+        The parameters, as `posenc.init` makes them.
+    heads : (int, int), optional
+        Which heads of the spec the weights hold.
+
+    Returns
+    -------
+    array
+        (..., heads, q, dim), in the dtype of the weights.
+
+    Raises
+    ------
+    SpecError
+        If the encoding does not act on values.
+    ArgumentError
+        If shapes, heads or parameters do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> spec = posenc.Shaw(4, clip=2)
+    >>> weights = np.full((1, 8, 3, 3), 1 / 3)
+    >>> posenc.relative_values(spec, weights, params=posenc.init(spec)).shape
+    (1, 8, 3, 4)
+    """
+    who = f"relative_values({name_of(spec)})"
+    require(spec, RelativeSpec, "relative_values")
+    if not spec.on_values:
+        raise SpecError(explain(who, "an encoding that acts on values", repr(spec)))
+    xp = namespace(weights, f"{who}: weights")
+    dtype = result_dtype(weights, who)
+    if len(weights.shape) < 3:
+        want = "shape (..., heads, q, k)"
+        raise ArgumentError(explain(f"{who}: weights", want, f"shape {tuple(weights.shape)}"))
+    keys = weights.shape[-1]
+    where, first, end = _where(
+        spec, weights, keys, q_positions, k_positions, heads=heads, xp=xp, who=who
+    )
+    given = known(spec, params, first, end, where.q[0], xp=xp, device=device_of(weights), who=who)
+    inner = compute_dtype(dtype, xp)
+    wide = astype(weights, inner, xp)
+    added = spec.values(wide, Places(*where.with_heads()), given, dtype=inner, xp=xp)
+    return astype(added, dtype, xp)
+
+
+def _where(
+    spec: RelativeSpec,
+    q: Array,
+    keys: int,
+    *given: Any,
+    heads: Any,
+    xp: Any,
+    who: str,
+) -> tuple[Sides, int, int]:
+    """Positions of both sides and the range of heads, checked against the shape of the queries."""
+    q_positions, k_positions = given
+    rows, count, lead = q.shape[-2], q.shape[-3], tuple(q.shape[:-3])
+    if q_positions is None and k_positions is None and rows == keys and len(spec.axes) == 1:
+        q_positions = k_positions = rows
+    if q_positions is None or k_positions is None:
+        todo = "Queries of a decoding step are the last of their sequence, not the first."
+        raise ArgumentError(explain(f"{who}: positions", "those of queries and keys", None, todo))
+    where = sides(spec.axes, q_positions, k_positions, xp=xp, device=device_of(q), who=who)
+    for name, came, length in (
+        ("q_positions", where.rows, rows),
+        ("k_positions", where.columns, keys),
+    ):
+        if came != length:
+            raise ArgumentError(explain(f"{who}: {name}", f"{length} positions", came))
+    fits = len(where.lead) in (0, len(lead)) and all(
+        a in (1, b) for a, b in zip(where.lead, lead[: len(where.lead)], strict=True)
+    )
+    if not fits:
+        want = f"positions of the batch shape {lead}, or none"
+        raise ArgumentError(explain(who, want, where.lead))
+    if spec.heads is None and heads is not None:
+        todo = "Leave it out: all heads share the parameters."
+        raise ArgumentError(explain(f"{who}: heads", "none", repr(heads), todo))
+    first, end = head_range(heads, count if spec.heads is None else spec.heads, who)
+    if end - first != count:
+        want = f"{end - first} heads" + ("" if heads is None else f", those of heads={heads}")
+        raise ArgumentError(explain(f"{who}: q", want, f"{count} heads"))
+    if concrete(where.q[0]) is not None and concrete(where.k[0]) is not None:
+        spec.check_positions(
+            tuple(np.asarray(concrete(c)) for c in where.q),
+            tuple(np.asarray(concrete(c)) for c in where.k),
+        )
+    return where, first, end

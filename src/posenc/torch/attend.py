@@ -1,0 +1,180 @@
+"""A small reference attention that applies any encoding in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from posenc import functional
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.plan import Entry
+from posenc._core.spec import Spec
+from posenc.encodings.bias.base import BiasSpec
+from posenc.encodings.relative.base import RelativeSpec
+from posenc.encodings.rotary.base import RotarySpec
+
+__all__ = ["attend"]
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    entry: Entry | Spec | None = None,
+    *,
+    q_positions: Any = None,
+    k_positions: Any = None,
+    params: Mapping[str, Mapping[str, Tensor]] | None = None,
+    mask: Literal["none", "causal"] | Tensor = "none",
+    scale: float | None = None,
+) -> Tensor:
+    """Attention with positions, as tests and studies want it: plain, and right in every place.
+
+        table      nothing here: it was added to the embeddings
+        rotary     q and k are turned
+        bias       added to the scores, after or before their scale as the encoding says
+        relative   formed from q and k, and for some encodings added to the values
+
+    The softmax is that of `scaled_dot_product_attention`, except where an encoding acts on values
+    and needs the weights.
+
+    Parameters
+    ----------
+    q, k, v : Tensor
+        (..., heads, q, dim), (..., heads, k, dim) and (..., heads, k, value dim). Where there are
+        fewer key heads they serve groups of query heads.
+    entry : Entry or Spec, optional
+        What the layer does with positions, from a plan; nothing by default.
+    q_positions, k_positions : Tensor, optional
+        Integers of shape (q,) or (batch, q), and likewise. Both count from 0 where there are as
+        many queries as keys; else they must be given, if an encoding or a mask asks for them.
+    params : mapping, optional
+        The parameters of learned encodings, by kind: `{"bias": {"weight": …}}`.
+    mask : {"none", "causal"} or Tensor
+        `causal`: keys at positions after the query are not seen. A tensor is boolean, true where a
+        key is seen, and broadcasts to (..., heads, q, k). A window of the entry is added to either.
+    scale : float, optional
+        What scores are multiplied by; 1 / sqrt(dim) by default, or what the encoding says.
+
+    Returns
+    -------
+    Tensor
+        (..., heads, q, value dim). A query that sees no key gets zeros or NaN, as torch has it.
+
+    Raises
+    ------
+    ArgumentError
+        If positions are needed and absent, or parameters have no encoding.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from posenc.torch import attend
+    >>> q, k = torch.randn(1, 8, 1, 16), torch.randn(1, 8, 10, 16)
+    >>> now, past = torch.tensor([9]), torch.arange(10)
+    >>> attend(q, k, k, posenc.ALiBi(8), q_positions=now, k_positions=past, mask="causal").shape
+    torch.Size([1, 8, 1, 16])
+    """
+    entry = _entry(entry)
+    given = dict(params or {})
+    for kind in given:
+        if entry.spec(kind) is None:
+            kinds = [spec.kind for spec in entry.specs]
+            todo = suggest(kind, kinds) if kinds else "The entry has no encodings."
+            raise ArgumentError(explain("attend: params", "kinds of the entry", repr(kind), todo))
+    rows, keys = q.shape[-2], k.shape[-2]
+    if q_positions is None and k_positions is None and rows == keys:
+        q_positions = k_positions = torch.arange(rows, device=q.device)
+    acts = entry.window is not None or any(spec.kind != "table" for spec in entry.specs)
+    needed = acts or (isinstance(mask, str) and mask == "causal")
+    if needed and (q_positions is None or k_positions is None):
+        todo = "Queries of a decoding step are the last of their sequence, not the first."
+        raise ArgumentError(explain("attend: positions", "those of q and k", None, todo))
+    rotary = entry.spec("rotary")
+    if isinstance(rotary, RotarySpec):
+        learned = given.get("rotary")
+        q = functional.rotate(rotary, q, positions=q_positions, role="query", params=learned)
+        k = functional.rotate(rotary, k, positions=k_positions, role="key", params=learned)
+    if k.shape[-3] != q.shape[-3]:
+        k, v = (_spread(x, q.shape[-3]) for x in (k, v))
+    relative, bias = entry.spec("relative"), entry.spec("bias")
+    if scale is None:
+        scale = relative.scale if isinstance(relative, RelativeSpec) else q.shape[-1] ** -0.5
+    added: Any = None
+    if isinstance(bias, BiasSpec):
+        learned = given.get("bias")
+        added = functional.bias(
+            bias, q_positions, k_positions, params=learned, dtype=q.dtype, xp=torch, device=q.device
+        )
+        added = added * scale if bias.place == "before" else added
+    if isinstance(relative, RelativeSpec):
+        terms = functional.relative(
+            relative, q, k, q_positions, k_positions, params=given.get("relative")
+        )
+        terms = terms * scale if relative.place == "before" else terms
+        added = terms if added is None else added + terms
+    seen = _seen(mask, entry.window, q_positions, k_positions, q.device)
+    if seen is not None:
+        added = seen if added is None else added.masked_fill(~seen, float("-inf"))
+    if not (isinstance(relative, RelativeSpec) and relative.on_values):
+        out: Tensor = scaled_dot_product_attention(q, k, v, attn_mask=added, scale=scale)
+        return out
+    scores = q @ k.transpose(-1, -2) * scale + added
+    weights = scores.softmax(dim=-1)
+    of_values = functional.relative_values(
+        relative, weights, q_positions, k_positions, params=given.get("relative")
+    )
+    return weights @ v + of_values
+
+
+def _entry(entry: Any) -> Entry:
+    if entry is None:
+        return Entry("none")
+    if isinstance(entry, Spec):
+        return Entry(type(entry).__name__, specs=(entry,))
+    if not isinstance(entry, Entry):
+        want = "an entry of a plan, a spec, or None"
+        raise ArgumentError(explain("attend: entry", want, type(entry).__name__))
+    if entry.convolution is not None or entry.temperature is not None:
+        todo = "Apply it before, as it is no part of the scores of two positions."
+        got = "a convolution" if entry.convolution is not None else "a temperature"
+        raise ArgumentError(explain("attend: entry", "encodings alone", got, todo))
+    return entry
+
+
+def _spread(x: Tensor, heads: int) -> Tensor:
+    """Each key head in the place of the query heads it serves."""
+    if heads % x.shape[-3]:
+        want = f"a number of key heads that divides {heads}"
+        raise ArgumentError(explain("attend: k", want, x.shape[-3]))
+    return x.repeat_interleave(heads // x.shape[-3], dim=-3)
+
+
+def _seen(mask: Any, window: int | None, q: Any, k: Any, device: torch.device) -> Tensor | None:
+    """Where a query sees a key, (..., 1, q, k), or None where it sees all."""
+    if isinstance(mask, str) and mask not in ("none", "causal"):
+        todo = suggest(mask, ["none", "causal"])
+        raise ArgumentError(
+            explain("attend: mask", "'none', 'causal' or a tensor", repr(mask), todo)
+        )
+    if isinstance(mask, Tensor) and mask.dtype != torch.bool:
+        todo = "True where a key is seen."
+        raise ArgumentError(explain("attend: mask", "a boolean tensor", mask.dtype, todo))
+    seen: Tensor | None = mask if isinstance(mask, Tensor) else None
+    if window is None and not (isinstance(mask, str) and mask == "causal"):
+        return seen
+    q, k = (torch.as_tensor(side, device=device) for side in (q, k))
+    if q.ndim > 2 or k.ndim > 2:
+        want = "a mask as a tensor for positions of several axes"
+        raise ArgumentError(explain("attend: mask", want, repr(mask)))
+    rel = (k[..., None, :] - q[..., :, None])[..., None, :, :]
+    if isinstance(mask, str) and mask == "causal":
+        seen = rel <= 0
+    if window is not None:
+        near = rel.abs() < window
+        seen = near if seen is None else seen & near
+    return seen

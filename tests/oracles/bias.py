@@ -1,0 +1,150 @@
+"""Biases from the papers, one entry at a time: plain Python numbers, and nothing of posenc.
+
+Each function takes the query position m, the key position n, the head h, and for learned ones the
+parameters as nested lists.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+
+def power_slopes(heads: int, largest: float = 8.0) -> list[float]:
+    return [2.0 ** (-largest * (h + 1) / heads) for h in range(heads)]
+
+
+def slopes(heads: int, largest: float = 8.0) -> list[float]:
+    """The recursion of the authors' code."""
+    if math.log2(heads).is_integer():
+        return power_slopes(heads, largest)
+    below = 2 ** math.floor(math.log2(heads))
+    return power_slopes(below, largest) + power_slopes(2 * below, largest)[0::2][: heads - below]
+
+
+def symmetric(m: int, n: int, slope: float) -> float:
+    return -slope * abs(m - n)
+
+
+def causal(m: int, n: int, slope: float) -> float:
+    return -slope * (m - n) if n <= m else 0.0
+
+
+def at_least(n: int, exact: int, limit: int, steps: int, j: int) -> bool:
+    """Whether steps * ln(n / exact) / ln(limit / exact) >= j, in exact fractions."""
+    return Fraction(n, exact) ** steps >= Fraction(limit, exact) ** j
+
+
+def t5_bucket(rel: int, buckets: int, limit: int, bidirectional: bool) -> int:
+    """rel is key - query."""
+    bucket = 0
+    far = max(-rel, 0)
+    if bidirectional:
+        buckets //= 2
+        bucket = buckets if rel > 0 else 0
+        far = abs(rel)
+    exact = buckets // 2
+    if far < exact:
+        return bucket + far
+    steps = buckets - exact
+    j = 0
+    while j + 1 < steps and at_least(far, exact, limit, steps, j + 1):
+        j += 1
+    return bucket + exact + j
+
+
+def kerple_log(m: int, n: int, r1: float, r2: float) -> float:
+    return -r1 * math.log(1 + r2 * abs(m - n))
+
+
+def kerple_power(m: int, n: int, r1: float, r2: float) -> float:
+    return -r1 * abs(m - n) ** r2
+
+
+def fire(m: int, n: int, h: int, w: dict, start: float, epsilon: float = 1e-6) -> float:
+    c = w["c"]
+
+    def psi(x: float) -> float:
+        return math.log(abs(c * x) + 1)
+
+    x = psi(m - n) / (psi(max(m, abs(w["threshold_factor"] * start))) + epsilon)
+    hidden = [
+        max(0.0, weight * x + bias)
+        for weight, bias in zip(w["hidden_weight"], w["hidden_bias"], strict=True)
+    ]
+    total = sum(a * b for a, b in zip(w["head_weight"][h], hidden, strict=True))
+    return total + w["head_bias"][h]
+
+
+def sandwich(m: int, n: int, h: int, heads: int, dim: int, base: float) -> float:
+    import mpmath
+
+    with mpmath.workdps(40):
+        total = mpmath.mpf(0)
+        for j in range(dim // 2):
+            total += mpmath.cos((m - n) * mpmath.mpf(base) ** (-mpmath.mpf(2 * j) / dim))
+        return float(total * heads / (8 * (h + 1)))
+
+
+def window_cell(m: tuple[int, ...], n: tuple[int, ...], window: tuple[int, ...]) -> int:
+    cell = 0
+    for a, b, size in zip(m, n, window, strict=True):
+        cell = cell * (2 * size - 1) + (a - b + size - 1)
+    return cell
+
+
+def window_with_class(m: tuple[int, ...], n: tuple[int, ...], window: tuple[int, ...]) -> int:
+    count = math.prod(2 * size - 1 for size in window)
+    if m[0] < 0 and n[0] < 0:
+        return count + 2
+    if m[0] < 0:
+        return count
+    if n[0] < 0:
+        return count + 1
+    return window_cell(m, n, window)
+
+
+def log_cpb(
+    m: tuple[int, ...], n: tuple[int, ...], h: int, w: dict, trained: tuple[int, ...]
+) -> float:
+    x = []
+    for a, b, size in zip(m, n, trained, strict=True):
+        r = 8 * (a - b) / (size - 1)
+        x.append(math.copysign(math.log2(1 + abs(r)) / math.log2(8), r))
+    logit = 0.0
+    rows = zip(w["hidden_weight"], w["hidden_bias"], w["head_weight"][h], strict=True)
+    for first, bias, second in rows:
+        inner = bias + sum(a * b for a, b in zip(first, x, strict=True))
+        logit += second * max(0.0, inner)
+    return 16 / (1 + math.exp(-logit))
+
+
+def tupe(m: int, n: int, h: int, w: dict, heads: int, untied: bool) -> float:
+    def normal(row: list[float]) -> list[float]:
+        mean = sum(row) / len(row)
+        spread = math.sqrt(sum((x - mean) ** 2 for x in row) / len(row) + 1e-5)
+        shaped = zip(row, w["norm_weight"], w["norm_bias"], strict=True)
+        return [(x - mean) / spread * a + b for x, a, b in shaped]
+
+    def project(row: list[float], side: str) -> list[float]:
+        matrix, shift = w[f"{side}_weight"][h], w[f"{side}_bias"][h]
+        return [
+            sum(a * b for a, b in zip(line, row, strict=True)) + s
+            for line, s in zip(matrix, shift, strict=True)
+        ]
+
+    i, j = m, n
+    if untied:
+        i, j = m + 1, n + 1
+        if m == 0:
+            i = j = 0
+        elif n == 0:
+            i = j = 1
+    q, k = project(normal(w["position"][i]), "query"), project(normal(w["position"][j]), "key")
+    scale = math.sqrt(2 * len(w["position"][0]) / heads)
+    return sum(a * b for a, b in zip(q, k, strict=True)) / scale
+
+
+def decay(m: int, n: int, gamma: float) -> float:
+    """The logarithm of the decay mask."""
+    return (m - n) * math.log(gamma) if n <= m else -math.inf
