@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     )
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
+    from posenc._core.plan import Entry, Plan
+    from posenc.detect.dialects import to_hf
+    from posenc.detect.explain import from_hf
+    from posenc.detect.gguf import from_gguf
     from posenc._core.mixing import FrequencyMatrix, Gaussian
     from posenc._core.parameters import Init
     from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
@@ -70,6 +74,10 @@ _HOMES = {
     ),
     "posenc._core.ladder": ("Arrangement", "Ladder"),
     "posenc._core.magnitude": ("Magnitude",),
+    "posenc._core.plan": ("Entry", "Plan"),
+    "posenc.detect.dialects": ("to_hf",),
+    "posenc.detect.explain": ("from_hf",),
+    "posenc.detect.gguf": ("from_gguf",),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -117,6 +125,7 @@ __all__ = [
     "DTypeError",
     "DataError",
     "DependencyError",
+    "Entry",
     "Fourier",
     "FrequencyMatrix",
     "Gaussian",
@@ -127,6 +136,7 @@ __all__ = [
     "Magnitude",
     "MixedRoPE",
     "Pairing",
+    "Plan",
     "PosencError",
     "PositionError",
     "RoPE",
@@ -141,6 +151,8 @@ __all__ = [
     "cos_sin",
     "extend",
     "frequencies",
+    "from_gguf",
+    "from_hf",
     "from_json",
     "init",
     "logit_scale",
@@ -157,6 +169,7 @@ __all__ = [
     "shift",
     "similarity",
     "table",
+    "to_hf",
     "to_json",
     "wavelengths",
 ]
