@@ -99,18 +99,19 @@ def configs(package: str, cls: type) -> list[type]:
     return list(dict.fromkeys(found))
 
 
-def built(package: str, cls: type) -> tuple[Any, Any, str]:
-    """(module, config, why not) for the first config that the class accepts."""
+def built(package: str, cls: type) -> tuple[list[tuple[Any, Any]], str]:
+    """(modules with the configs that the class accepts, why not)."""
     why = "no config of the package fits the class"
+    found = []
     for kind in configs(package, cls):
         try:
             config = kind()
             made = cls(config)
-        except Exception as error:  # noqa: BLE001 - any failure means that the config is not its own
-            why = f"{kind.__name__}: {type(error).__name__}: {error}"
+        except Exception as failure:  # noqa: BLE001 - any failure means that the config is not its own
+            why = why if found else f"{kind.__name__}: {type(failure).__name__}: {failure}"
             continue
-        return made.eval(), config, ""
-    return None, None, why
+        found.append((made.eval(), config))
+    return found, why
 
 
 # --- comparing --------------------------------------------------------------------------------------
@@ -118,37 +119,74 @@ def built(package: str, cls: type) -> tuple[Any, Any, str]:
 
 def compare(package: str, module: Any, cls: type) -> Row:
     """One class against the plan of its config."""
+    found, why = built(package, cls)
+    if not found:
+        return Row(package, cls.__name__, why=f"it cannot be built from a default config: {why}")
+    # The annotation names the first; a composite class may serve a part of its model.
+    rows = []
+    for made, config in found:
+        rows.append(compare_with(package, module, cls, made, config))
+        if rows[-1].state == "agreed":
+            return rows[-1]
+    return rows[0]
+
+
+def compare_with(package: str, module: Any, cls: type, made: Any, config: Any) -> Row:
+    """One class, made from one config, against the plan of that config."""
     import posenc
 
-    row = Row(package, cls.__name__)
-    made, config, why = built(package, cls)
-    if made is None:
-        row.why = why
-        return row
-    row.config = type(config).__name__
+    row = Row(package, cls.__name__, config=type(config).__name__)
     plan = posenc.from_hf(config, on_error="report")
-    entries = [e for e in plan if e.spec is not None and e.kind == "rotary"]
+    entries = turning(plan)
+    for key, value in alternatives(config) if not entries else ():
+        # A family that turns only when asked to: the class is for that case.
+        asked = {**config.to_dict(), key: value}
+        plan = posenc.from_hf(asked, on_error="report")
+        entries = turning(plan)
+        row.config += f", {key}={value!r}"
+        if entries:
+            break
     if plan.errors or not entries:
         row.state, row.why = "refused", "; ".join(plan.errors) or "no entry turns"
         return row
     pairs = matched(made, entries)
     worst_table = worst_turn = 0.0
     bits: list[str] = []
+    turned = False
     try:
         for entry, label in pairs:
             table, turn, same = one(module, cls, made, config, entry.spec, label)
             worst_table, bits = max(worst_table, table), [*bits, same]
-            worst_turn = max(worst_turn, turn) if turn is not None else worst_turn
+            turned = turned or turn is not None
+            worst_turn = max(worst_turn, turn or 0.0)
             row.layers += 1
     except NotImplementedError as error:
         row.why = str(error)
         return row
-    row.table, row.rotation = worst_table, worst_turn
+    except ValueError as error:
+        row.state, row.why = "disagreed", str(error)
+        return row
+    row.table = worst_table
+    row.rotation = worst_turn if turned else None
     row.bits = bits[0] if len(set(bits)) == 1 else ", ".join(sorted(set(bits)))
     row.state = "agreed" if max(worst_table, worst_turn) <= CLOSE else "disagreed"
     if row.state == "agreed" and "differ" in row.bits:
         row.state, row.why = "disagreed", "cosines or sines differ in bits"
     return row
+
+
+def turning(plan: Any) -> list[Any]:
+    """The rotary entries of a plan."""
+    return [e for e in plan if e.spec is not None and e.kind == "rotary"]
+
+
+def alternatives(config: Any) -> list[tuple[str, Any]]:
+    """Values of the keys by which the row of the family chooses an encoding."""
+    from posenc.presets.families import family
+
+    row = family(config.model_type)
+    rules = [] if row is None else [e["when"] for e in row.entries if "when" in e and "rotary" in e]
+    return [(rule["key"], rule["is"][0]) for rule in rules]
 
 
 def matched(made: Any, entries: list[Any]) -> list[tuple[Any, str | None]]:
@@ -179,12 +217,12 @@ def one(
     axes = len(spec.axes)
     if spec.needs_length:
         spec = spec.at(SHORT)
-    positions, cos, sin = theirs(made, spec, label, short(axes), config)
+    positions, cos, sin, out = theirs(made, spec, label, short(axes), config)
     ours = posenc.cos_sin(spec, positions)
     table = max(error(cos, ours[0], spec), error(sin, ours[1], spec))
-    turn = rotation(module, cls, made, spec, positions, raw(made, spec, label, positions, config), config)
+    turn = rotation(module, cls, spec, positions, out, config)
     try:
-        far, cos, sin = theirs(made, spec, label, long(axes), config)
+        far, cos, sin, out = theirs(made, spec, label, long(axes), config)
     except NotImplementedError:
         return table, turn, "not asked"
     if not isinstance(spec, posenc.RoPE) or far.dtype.is_floating_point:
@@ -192,7 +230,11 @@ def one(
     classic = spec.replace(phase="float32")
     again = posenc.cos_sin(classic, far)
     same = all(equal(t, o) for t, o in ((cos, again[0]), (sin, again[1])))
-    del torch
+    if not same and isinstance(out, torch.Tensor) and out.is_complex():
+        # torch.polar has sines and cosines of its own; the angles it was given are what counts.
+        angle = far[:, None].float() * made.inv_freq
+        same = equal(angle.cos(), again[0]) and equal(angle.sin(), again[1])
+        return table, turn, "equal before torch.polar" if same else "differ"
     return table, turn, "equal" if same else f"differ by {max(error(cos, again[0], spec), error(sin, again[1], spec)):.1e}"
 
 
@@ -226,7 +268,7 @@ def raw(made: Any, spec: Any, label: str | None, positions: Any, config: Any) ->
     extra = {} if label is None else {"layer_type": label}
     axes = len(spec.axes)
     shapes = [positions[None]] if axes == 1 else [positions, positions.T[:, None, :], positions[None]]
-    failures = []
+    failures, widths = [], []
     for shaped in shapes:
         try:
             out = made(x, shaped.clone(), **extra)
@@ -236,14 +278,18 @@ def raw(made: Any, spec: Any, label: str | None, positions: Any, config: Any) ->
         first = out[0] if isinstance(out, tuple) else out
         if first.shape[-1] in (spec.dim, spec.dim // 2) and first.numel() == len(positions) * first.shape[-1]:
             return out
+        if first.ndim > 1 and first.shape[-2] == len(positions):
+            widths.append(first.shape[-1])
         failures.append(f"a table of shape {tuple(first.shape)}")
+    if widths and not {spec.dim, spec.dim // 2} & set(widths):
+        raise ValueError(f"a table of {widths[0]} channels, where the plan turns {spec.dim}")
     raise NotImplementedError("; ".join(failures)[:200])
 
 
 def theirs(
     made: Any, spec: Any, label: str | None, positions: Any, config: Any
-) -> tuple[Any, Any, Any]:
-    """(positions, cosines, sines) of the class, (points, channels or pairs)."""
+) -> tuple[Any, Any, Any, Any]:
+    """(positions, cosines, sines, result) of the class; tables are (points, channels or pairs)."""
     import torch
 
     parameters = list(inspect.signature(made.forward).parameters)
@@ -261,7 +307,7 @@ def theirs(
     else:
         cos, sin = out
     width = cos.shape[-1]
-    return positions, cos.reshape(-1, width), sin.reshape(-1, width)
+    return positions, cos.reshape(-1, width), sin.reshape(-1, width), out
 
 
 def called_otherwise(
@@ -315,7 +361,7 @@ def parts(full: Any, ours: Any) -> list[Any]:
 
 
 def rotation(
-    module: Any, cls: type, made: Any, spec: Any, positions: Any, out: Any, config: Any
+    module: Any, cls: type, spec: Any, positions: Any, out: Any, config: Any
 ) -> float | None:
     """The largest difference of turned queries and keys, by the function of the module."""
     import torch
@@ -329,7 +375,8 @@ def rotation(
     count = len(positions)
     best: float | None = None
     reasons = []
-    wide = getattr(config, "head_dim", None) if isinstance(getattr(config, "head_dim", None), int) else None
+    wide = config.to_dict().get("head_dim")
+    wide = wide if isinstance(wide, int) else None
     for head in dict.fromkeys((spec.dim + 8, wide or spec.dim, spec.dim)):
         if head < spec.dim:
             continue
@@ -354,13 +401,27 @@ def rotation(
 
 
 def applied(module: Any, cls: type) -> Any:
-    """The function of the module that turns queries and keys of this class."""
-    names = [n for n, f in vars(module).items() if inspect.isfunction(f) and re.match(r"(vision_)?apply_(rotary|multi)", n)]
-    vision = [n for n in names if "vision" in n or "_2d" in n or "multi" in n]
-    text = [n for n in names if n not in vision]
-    wanted = vision or text if "Vision" in cls.__name__ or "ViT" in cls.__name__ else text or vision
-    ranked = sorted(wanted, key=lambda n: ("interleave" not in n, len(n)))
-    return vars(module)[ranked[0]] if ranked else None
+    """The function of the module that turns queries and keys of this class.
+
+    It is the one that the attention named most like the class calls.
+    """
+    names = [
+        n
+        for n, f in vars(module).items()
+        if inspect.isfunction(f) and re.match(r"(vision_)?apply_(rotary|multi)", n)
+    ]
+    users = [
+        (len(os.path.commonprefix([cls.__name__, name])), name, user)
+        for name, user in vars(module).items()
+        if inspect.isclass(user) and user.__module__ == module.__name__ and "Attention" in name
+    ]
+    for _, _, user in sorted(users, key=lambda found: -found[0]):
+        source = inspect.getsource(user)
+        called = [n for n in names if re.search(rf"\b{n}\(", source)]
+        if called:
+            # Where a config chooses, its default is the one for weights as they were released.
+            return vars(module)[sorted(called, key=lambda n: ("interleave" not in n, len(n)))[0]]
+    return vars(module)[sorted(names, key=len)[0]] if names else None
 
 
 def called(function: Any, q: Any, k: Any, out: Any) -> tuple[Any, ...]:
@@ -370,16 +431,25 @@ def called(function: Any, q: Any, k: Any, out: Any) -> tuple[Any, ...]:
     parameters = list(inspect.signature(function).parameters)
     if isinstance(out, torch.Tensor) and out.is_complex():
         return complex_called(function, q, k, out)
-    cos, sin = out
+    if isinstance(out, torch.Tensor):  # both in one, or angles
+        cos, sin = (out[0], out[1]) if out.shape[0] == 2 else (out.cos(), out.sin())
+    else:
+        cos, sin = out
+    if "v" in parameters:
+        ids = torch.arange(q.shape[2])[None]
+        return tuple(function(q, k, k, cos.reshape(-1, cos.shape[-1]), sin.reshape(-1, cos.shape[-1]), ids)[:2])
     if "vision" in function.__name__ and cos.ndim == 2:
         turned = function(q.transpose(1, 2), k.transpose(1, 2), cos, sin)
         return tuple(t.transpose(1, 2) for t in turned)
+    extra = {"unsqueeze_dim": 0} if cos.ndim == 2 and "unsqueeze_dim" in parameters else {}
+    if cos.ndim == 4 and "unsqueeze_dim" in parameters:  # a picture, of which heads come last
+        cos, sin = (t.reshape(1, -1, t.shape[-1]) for t in (cos, sin))
     if parameters[0] == "x" and "position_ids" in parameters:
         ids = torch.zeros(1, q.shape[2], 2, dtype=torch.long)
         return tuple(function(x, cos, sin, ids, unsqueeze_dim=1) for x in (q, k))
     if parameters[0] == "x":
-        return tuple(function(x, cos, sin) for x in (q, k))
-    return tuple(function(q, k, cos=cos, sin=sin)[:2])
+        return tuple(function(x, cos, sin, **extra) for x in (q, k))
+    return tuple(function(q, k, cos=cos, sin=sin, **extra)[:2])
 
 
 def complex_called(function: Any, q: Any, k: Any, out: Any) -> tuple[Any, ...]:
@@ -427,14 +497,98 @@ def counts(rows: list[Row]) -> dict[str, int]:
     return {state: found.get(state, 0) for state in STATES}
 
 
+# Disagreements that were looked into: what the other side does, and how that was seen.
+FINDINGS = {
+    "MiniMaxM3VLRotaryEmbedding": (
+        "Its config states `rotary_dim=64`, documented as the rotated width, and no line of its "
+        "modelling code reads that key: the class turns all 128 channels of a head unless "
+        "`partial_rotary_factor` stands in `rope_parameters`. The plan turns 64, as stated."
+    ),
+}
+
+
+def data(rows: list[Row]) -> dict[str, Any]:
+    """The result as JSON."""
+    import torch
+    import transformers
+
+    versions = {"transformers": transformers.__version__, "torch": torch.__version__.partition("+")[0]}
+    return {
+        "versions": versions,
+        "counts": counts(rows),
+        "packages": len({row.package for row in rows}),
+        "equal_bits": sum(row.bits.startswith("equal") for row in rows),
+        "rows": [dataclasses.asdict(row) for row in rows],
+    }
+
+
+def page(found: dict[str, Any]) -> str:
+    """The result as a page."""
+    total = found["counts"]
+    lines = [
+        "# Rotary classes of transformers against their plans",
+        "",
+        f"Written by `python tools/sweep.py --write` with transformers "
+        f"{found['versions']['transformers']} and torch {found['versions']['torch']}.",
+        "",
+        f"Each of the {sum(total.values())} rotary classes of {found['packages']} packages is built "
+        "from a default config, which `posenc.from_hf` reads too. Compared are cosines and sines, and "
+        f"rotated queries and keys, at positions 0 to {SHORT - 1} (at most {CLOSE:.0e} apart), and, "
+        f'with `phase="float32"`, the bits of cosines and sines at positions up to {LONGEST:,}.',
+        "",
+        "| agreed | refused, with a reason | disagreed | not compared | equal bits |",
+        "|---|---|---|---|---|",
+        f"| {total['agreed']} | {total['refused']} | {total['disagreed']} | {total['not compared']} | "
+        f"{found['equal_bits']} |",
+        "",
+    ]
+    for state, title in (
+        ("refused", "Refused"),
+        ("disagreed", "Disagreed"),
+        ("not compared", "Not compared"),
+    ):
+        rows = [row for row in found["rows"] if row["state"] == state]
+        if rows:
+            lines += [f"## {title}", "", "| class | config | why |", "|---|---|---|"]
+            for row in rows:
+                why = FINDINGS.get(row["name"], row["why"]).replace("|", "\\|").replace("\n", " ")
+                lines.append(f"| `{row['package']}` {row['name']} | {row['config']} | {why} |")
+            lines.append("")
+    lines += [
+        "## Agreed",
+        "",
+        "Largest differences; layers are the types of layers compared. A dash means that nothing in "
+        "the module applies the rotation by itself, or that the class makes positions of its own.",
+        "",
+        "| class | config | layers | cos, sin | rotation | bits |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        if row["state"] == "agreed":
+            turn = "–" if row["rotation"] is None else f"{row['rotation']:.1e}"
+            bits = "–" if row["bits"] == "not asked" else row["bits"]
+            lines.append(
+                f"| `{row['package']}` {row['name']} | {row['config']} | {row['layers']} | "
+                f"{row['table']:.1e} | {turn} | {bits} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     """Run, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("only", nargs="*", help="parts of names of packages")
     parser.add_argument("--write", action="store_true", help="write the page and its data")
     options = parser.parse_args()
+    if options.write and options.only:
+        parser.error("--write is for the whole sweep")
     rows = sweep(options.only, progress=True)
-    print(counts(rows), "equal bits:", sum(row.bits == "equal" for row in rows))
+    found = data(rows)
+    print(found["counts"], "equal bits:", found["equal_bits"])
+    if options.write:
+        DATA.parent.mkdir(parents=True, exist_ok=True)
+        DATA.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        PAGE.write_text(page(found), encoding="utf-8")
     return 0
 
 

@@ -21,6 +21,10 @@ OTHER = frozenset(
 )
 
 
+# (type, turns, is scaled, own base, keys of its own)
+Trait = tuple[str, bool, bool, tuple[str, float] | None, tuple[tuple[str, float], ...]]
+
+
 class Layers(NamedTuple):
     """Layers that share one encoding."""
 
@@ -31,6 +35,8 @@ class Layers(NamedTuple):
     scaled: bool = True
     base: tuple[str, float] | None = None  # (key, value) where the layers have a base of their own
     nested: bool = False
+    kind: str = ""  # the type as the config spells it
+    overrides: tuple[tuple[str, float], ...] = ()  # keys that the config sets for these layers alone
 
 
 def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
@@ -56,13 +62,15 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
     made = []
-    for (kind, turns, scaled, base), indices in groups.items():
+    for (kind, turns, scaled, base, overrides), indices in groups.items():
         group = _group(keys, params, nested, rule, kind, turns, notes)
         if group is None:
             continue
         if base is not None and group.turns:
             group = group._replace(base=base)
-        made.append(group._replace(indices=tuple(indices), scaled=group.scaled and scaled))
+        scaled = group.scaled and scaled
+        group = group._replace(indices=tuple(indices), scaled=scaled, kind=kind)
+        made.append(group._replace(overrides=overrides))
     return _named(made)
 
 
@@ -109,15 +117,16 @@ def _count(keys: Keys) -> int | None:
 
 def _traits(
     keys: Keys, rule: Mapping[str, Any], types: list[str] | None, notes: Notes
-) -> list[tuple[str, bool, bool, tuple[str, float] | None]] | None:
-    """(type, turns, scaled, own base) of each layer; None where nothing tells layers apart."""
+) -> list[Trait] | None:
+    """What tells each layer from others; None where nothing does."""
     count = len(types) if types is not None else _count(keys)
     if not count:
         return None
     turns = _turning(keys, rule, types, count, notes)
     bases = _bases(keys, count, notes)
     scaled = _scaled(keys, rule, count)
-    if types is None and turns is None and bases is None and scaled is None:
+    own = _overrides(keys)
+    if types is None and turns is None and bases is None and scaled is None and not own:
         return None
     local = None if types is None or bases else keys.first(LOCAL_BASE_KEYS)
     traits = []
@@ -131,8 +140,20 @@ def _traits(
         if local is not None and kind == LOCAL:
             # A base for local layers is their whole rule: they never see a length to extend.
             base, has_scaling = (keys.where(local[0]), local[1]), False
-        traits.append((kind, does, has_scaling, base))
+        traits.append((kind, does, has_scaling, base, own.get(index, ())))
     return traits
+
+
+def _overrides(keys: Keys) -> dict[int, tuple[tuple[str, float], ...]]:
+    """Widths of heads that a config gives for single layers."""
+    found = {}
+    listed = keys.get("per_layer_config")
+    for index, values in (listed if isinstance(listed, Mapping) else {}).items():
+        if isinstance(values, Mapping) and str(index).isdigit():
+            own = {k: v for k, v in values.items() if k == "head_dim" and isinstance(v, int)}
+            if own:
+                found[int(index)] = tuple(sorted(own.items()))
+    return found
 
 
 def _turning(
@@ -214,7 +235,7 @@ def _unordered(
     del types
     if nested is not None:
         made = [_group(keys, params, nested, {}, kind, True, notes) for kind in nested]
-        return [group for group in made if group is not None]
+        return [group._replace(kind=group.name) for group in made if group is not None]
     local = keys.first(LOCAL_BASE_KEYS)
     if local is not None:
         own = Keys(params.data, params.path)

@@ -14,6 +14,7 @@ from posenc.detect._keys import Keys
 from posenc.detect._layers import Layers, layers_of
 from posenc.detect._notes import Notes
 from posenc.detect._scaling import FRACTION_KEYS, THETA_KEYS, Asked, Lengths, read_scaling, rope_type
+from posenc.presets import fill
 from posenc.presets.families import convention
 
 __all__ = ["Given", "WIDTHS", "has_rotary", "parameters", "read_rotary", "trained_length"]
@@ -155,7 +156,7 @@ def _entry(
     own = layer.params
     base = _base(keys, own, layer, rule, given, notes)
     kind = rope_type(own, notes) if layer.scaled else "default"
-    head = _head(keys, rule, notes)
+    head = _head(keys, layer, rule, notes)
     width = None if head is None else _width(keys, own, head, kind, rule, notes)
     template = _template(keys, own, rule, given, notes)
     if kind is None or width is None:
@@ -168,7 +169,7 @@ def _entry(
         keys.integer("original_max_position_embeddings"),
         keys.where("original_max_position_embeddings"),
     )
-    _sections(keys, own, rule, template, notes)
+    _sections(keys, own, rule, template, dim // 2, notes)
     temperature = _temperature(keys, own, rule, "turning", notes)
     for key in rule.get("ignored", ()):
         own.get(key)
@@ -210,7 +211,12 @@ def _build(
     if ladder is not None:
         template["ladder"] = {**template.get("ladder", {"type": "Ladder"}), **ladder}
     scaling = [value.to_dict() for value in asked.scaling]
-    filled = {**template, "dim": dim, "base": base, "magnitude": magnitude}
+    try:
+        settled = fill(template, {"dim": dim})
+    except PosencError as error:
+        notes.error(str(error))
+        return None
+    filled = {**settled, "dim": dim, "base": base, "magnitude": magnitude}
     if scaling:
         filled["scaling"] = scaling
     try:
@@ -266,13 +272,16 @@ def _base(
     return None
 
 
-def _head(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> int | None:
+def _head(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> int | None:
     """The width of what may turn: a head, or the slice of it that a family keeps for rotation."""
-    expressions = rule.get("width", WIDTHS)
+    for key, width in layer.overrides:
+        notes.source("dim", "config", f"per_layer_config: {key}")
+        return int(width)
+    expressions = (*rule.get("widths", {}).get(layer.kind, ()), *rule.get("width", WIDTHS))
     for expression in expressions:
         value = keys.evaluate(expression)
         if value is not None and value >= 1:
-            notes.source("dim", "config", expression)
+            notes.source("dim", "preset" if expression.isdigit() else "config", expression)
             return int(value)
     stated = " or ".join(expressions[:3])
     notes.error(f"{keys.path or 'the config'}: the width of a head is not stated ({stated})")
@@ -379,7 +388,12 @@ def _chosen(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> 
 
 
 def _sections(
-    keys: Keys, params: Keys, rule: Mapping[str, Any], template: dict[str, Any], notes: Notes
+    keys: Keys,
+    params: Keys,
+    rule: Mapping[str, Any],
+    template: dict[str, Any],
+    pairs: int,
+    notes: Notes,
 ) -> None:
     """Sizes of the sections of M-RoPE, from the config or from the row."""
     sections = rule.get("sections")
@@ -408,9 +422,25 @@ def _sections(
             notes.error(f"{params.where(sections['keys'][0])} is missing")
             return
         notes.source("arrangement.sizes", "preset", sections["keys"][0])
-    order = sections.get("take", range(len(sizes)))
-    arrangement["sizes"] = [sizes[place] for place in order]
-    template["arrangement"] = arrangement
+    if not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)):
+        notes.error(f"{sections['keys'][0]}={sizes!r} is not a list of sizes")
+        return
+    if arrangement.get("rule") == "cyclic" and sum(sizes) != pairs:
+        dealt = _dealt(sizes, pairs)
+        notes.warning(
+            f"the sections {sizes} add up to {sum(sizes)}, and {pairs} pairs turn: the first axis "
+            f"takes what the others leave, which makes {dealt}"
+        )
+        sizes = dealt
+    template["arrangement"] = {**arrangement, "sizes": sizes}
+
+
+def _dealt(sizes: list[int], pairs: int) -> list[int]:
+    """Pairs of each axis when axes take turns, each up to its size, and the first takes the rest."""
+    axes = len(sizes)
+    ends = [min(axes * size, pairs) for size in sizes]
+    counts = [len(range(axis, ends[axis], axes)) for axis in range(axes)]
+    return [pairs - sum(counts[1:]), *counts[1:]]
 
 
 def _temperature(

@@ -114,12 +114,20 @@ class _Reader:
             self.notes.append(Note("error", text))
         return Plan(tuple(self.entries), notes=tuple(self.notes), model=model)
 
-    def part(self, data: Mapping[str, Any], path: str, name: str, *, depth: int) -> None:
-        """One config or sub-config, and those inside it."""
+    def part(
+        self,
+        data: Mapping[str, Any],
+        path: str,
+        name: str,
+        *,
+        depth: int,
+        called: str | None = None,
+    ) -> None:
+        """One config or sub-config, and those inside it; `called` names one without a name."""
         keys = Keys(data, path)
         inside = {k: v for k, v in data.items() if _is_part(k, v)}
-        row = self._recognised(keys, name)
-        if row is not None and not (row.parent or _hollow(keys, row, inside)):
+        row = self._recognised(keys, name, called)
+        if row is not None and not _hollow(keys, row, inside):
             self._known(keys, row, name)
         elif row is None and has_rotary(keys) and not _hollow(keys, None, inside):
             self._unknown(keys, name)
@@ -133,10 +141,11 @@ class _Reader:
             for key, value in inside.items():
                 inner = f"{path}.{key}" if path else key
                 label = ".".join(p for p in (name, _label(key)) if p)
-                self.part(value, inner, label, depth=depth + 1)
+                inner_row = None if row is None else row.inside.get(key)
+                self.part(value, inner, label, depth=depth + 1, called=inner_row)
 
-    def _recognised(self, keys: Keys, name: str) -> Family | None:
-        model_type = keys.get("model_type")
+    def _recognised(self, keys: Keys, name: str, called: str | None) -> Family | None:
+        model_type = keys.get("model_type") or called
         row = family(model_type)
         if row is None:
             found = family_of_architectures(keys.get("architectures"))

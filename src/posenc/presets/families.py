@@ -5,7 +5,7 @@ A row of the JSON files in `configs/` holds
     model_types   how configs name the family, exactly
     entries       one rule for each encoding the model has
     note          what a person should know, in a sentence
-    parent        true where the config only holds sub-configs, and says nothing itself
+    inside        the family of a sub-config that does not name one, by its key
 
 A rule is one of
 
@@ -28,6 +28,7 @@ import json
 import re
 from collections.abc import Mapping
 from importlib import resources
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from posenc._core.errors import SpecError, explain
@@ -44,7 +45,7 @@ class Family(NamedTuple):
     model_types: tuple[str, ...]
     entries: tuple[Mapping[str, Any], ...]
     note: str = ""
-    parent: bool = False
+    inside: Mapping[str, str] = MappingProxyType({})
 
 
 @functools.lru_cache(maxsize=4)
