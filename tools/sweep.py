@@ -27,8 +27,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "sweep.md"
 DATA = ROOT / "docs" / "data" / "sweep.json"
@@ -36,6 +34,27 @@ CLOSE = 1e-6
 LONGEST = 32_768
 SHORT = 18
 CLASS = re.compile(r"Rotary|Rope|RoPE")
+# Where a default config contradicts itself or has no layers that turn: what to change in it.
+SUBSTITUTES: dict[str, dict[str, Any]] = {
+    name: {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, **more}}
+    for name, more in {
+        "Glm4vTextRotaryEmbedding": {"partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]},
+        "Glm4vMoeTextRotaryEmbedding": {"partial_rotary_factor": 0.5, "mrope_section": [3, 4, 4]},
+        "GlmImageTextRotaryEmbedding": {"partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]},
+        "CohereCompassRotaryEmbedding": {"mrope_section": [24, 20, 20]},
+    }.items()
+}
+SUBSTITUTES["CohereCompassRotaryEmbedding"] = {
+    "layer_types": ["full_attention", "sliding_attention"] * 20,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [24, 20, 20]},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+    },
+}
+SUBSTITUTES["GraniteMoeHybridRotaryEmbedding"] = {
+    "layer_types": ["linear_attention", "full_attention"] * 16,
+    "position_embedding_type": "rope",
+}
 STATES = ("agreed", "refused", "disagreed", "not compared")
 
 
@@ -87,14 +106,18 @@ def configs(package: str, cls: type) -> list[type]:
     found: list[type] = []
     try:
         hints = typing.get_type_hints(cls.__init__)
-    except Exception:  # noqa: BLE001 - an annotation may name what is not imported
+    except Exception:
         hints = {}
     found += [h for h in hints.values() if inspect.isclass(h) and issubclass(h, PreTrainedConfig)]
     folder = Path(importlib.import_module("transformers.models").__path__[0]) / package
     for file in sorted(folder.glob("configuration_*.py")):
         module = importlib.import_module(f"transformers.models.{package}.{file.stem}")
         for other in vars(module).values():
-            if inspect.isclass(other) and issubclass(other, PreTrainedConfig) and other.__module__ == module.__name__:
+            if (
+                inspect.isclass(other)
+                and issubclass(other, PreTrainedConfig)
+                and other.__module__ == module.__name__
+            ):
                 found.append(other)
     return list(dict.fromkeys(found))
 
@@ -105,9 +128,9 @@ def built(package: str, cls: type) -> tuple[list[tuple[Any, Any]], str]:
     found = []
     for kind in configs(package, cls):
         try:
-            config = kind()
+            config = kind(**SUBSTITUTES.get(cls.__name__, {}))
             made = cls(config)
-        except Exception as failure:  # noqa: BLE001 - any failure means that the config is not its own
+        except Exception as failure:
             why = why if found else f"{kind.__name__}: {type(failure).__name__}: {failure}"
             continue
         found.append((made.eval(), config))
@@ -135,7 +158,10 @@ def compare_with(package: str, module: Any, cls: type, made: Any, config: Any) -
     """One class, made from one config, against the plan of that config."""
     import posenc
 
+    changed = ", ".join(SUBSTITUTES.get(cls.__name__, ()))
     row = Row(package, cls.__name__, config=type(config).__name__)
+    if changed:
+        row.config += f" with another {changed}"
     plan = posenc.from_hf(config, on_error="report")
     entries = turning(plan)
     for key, value in alternatives(config) if not entries else ():
@@ -191,7 +217,9 @@ def alternatives(config: Any) -> list[tuple[str, Any]]:
 
 def matched(made: Any, entries: list[Any]) -> list[tuple[Any, str | None]]:
     """Entries with the label of the layers, where the class has buffers for each type of layer."""
-    labels = [n.removesuffix("_inv_freq") for n, _ in made.named_buffers() if n.endswith("_inv_freq")]
+    labels = [
+        n.removesuffix("_inv_freq") for n, _ in made.named_buffers() if n.endswith("_inv_freq")
+    ]
     labels = [label for label in labels if not label.endswith("original")]
     labels = [label for label in labels if label and label != "original"]
     if not labels:
@@ -235,7 +263,13 @@ def one(
         angle = far[:, None].float() * made.inv_freq
         same = equal(angle.cos(), again[0]) and equal(angle.sin(), again[1])
         return table, turn, "equal before torch.polar" if same else "differ"
-    return table, turn, "equal" if same else f"differ by {max(error(cos, again[0], spec), error(sin, again[1], spec)):.1e}"
+    return (
+        table,
+        turn,
+        "equal"
+        if same
+        else f"differ by {max(error(cos, again[0], spec), error(sin, again[1], spec)):.1e}",
+    )
 
 
 def short(axes: int) -> Any:
@@ -267,16 +301,21 @@ def raw(made: Any, spec: Any, label: str | None, positions: Any, config: Any) ->
     x = torch.zeros(1)
     extra = {} if label is None else {"layer_type": label}
     axes = len(spec.axes)
-    shapes = [positions[None]] if axes == 1 else [positions, positions.T[:, None, :], positions[None]]
+    shapes = (
+        [positions[None]] if axes == 1 else [positions, positions.T[:, None, :], positions[None]]
+    )
     failures, widths = [], []
     for shaped in shapes:
         try:
             out = made(x, shaped.clone(), **extra)
-        except Exception as failure:  # noqa: BLE001 - the next shape may be the one
+        except Exception as failure:
             failures.append(f"{type(failure).__name__}: {failure}")
             continue
         first = out[0] if isinstance(out, tuple) else out
-        if first.shape[-1] in (spec.dim, spec.dim // 2) and first.numel() == len(positions) * first.shape[-1]:
+        if (
+            first.shape[-1] in (spec.dim, spec.dim // 2)
+            and first.numel() == len(positions) * first.shape[-1]
+        ):
             return out
         if first.ndim > 1 and first.shape[-2] == len(positions):
             widths.append(first.shape[-1])
@@ -383,7 +422,7 @@ def rotation(
         q, k = (torch.rand(1, 2, count, head, generator=generator) - 0.5 for _ in range(2))
         try:
             turned = called(function, q, k, out)
-        except Exception as failure:  # noqa: BLE001 - another width may fit
+        except Exception as failure:
             reasons.append(f"{type(failure).__name__}: {failure}")
             continue
         ours = [posenc.rotate(spec, x, positions=positions) for x in (q, k)]
@@ -411,17 +450,28 @@ def applied(module: Any, cls: type) -> Any:
         if inspect.isfunction(f) and re.match(r"(vision_)?apply_(rotary|multi)", n)
     ]
     users = [
-        (len(os.path.commonprefix([cls.__name__, name])), name, user)
+        (len(common(cls.__name__, name)), name, user)
         for name, user in vars(module).items()
-        if inspect.isclass(user) and user.__module__ == module.__name__ and "Attention" in name
+        if inspect.isclass(user)
+        and user.__module__ == module.__name__
+        and "Attention" in name
+        and ("Vision" in name) <= ("Vi" in cls.__name__)
     ]
-    for _, _, user in sorted(users, key=lambda found: -found[0]):
+    for _, _, user in sorted(users, key=lambda found: (-found[0], len(found[1]))):
         source = inspect.getsource(user)
         called = [n for n in names if re.search(rf"\b{n}\(", source)]
         if called:
             # Where a config chooses, its default is the one for weights as they were released.
             return vars(module)[sorted(called, key=lambda n: ("interleave" not in n, len(n)))[0]]
     return vars(module)[sorted(names, key=len)[0]] if names else None
+
+
+def common(one: str, other: str) -> str:
+    """The beginning that two names share."""
+    same = [a for a, b in zip(one, other, strict=False) if a == b]
+    while not one.startswith("".join(same)) or not other.startswith("".join(same)):
+        same.pop()
+    return "".join(same)
 
 
 def called(function: Any, q: Any, k: Any, out: Any) -> tuple[Any, ...]:
@@ -437,7 +487,11 @@ def called(function: Any, q: Any, k: Any, out: Any) -> tuple[Any, ...]:
         cos, sin = out
     if "v" in parameters:
         ids = torch.arange(q.shape[2])[None]
-        return tuple(function(q, k, k, cos.reshape(-1, cos.shape[-1]), sin.reshape(-1, cos.shape[-1]), ids)[:2])
+        return tuple(
+            function(q, k, k, cos.reshape(-1, cos.shape[-1]), sin.reshape(-1, cos.shape[-1]), ids)[
+                :2
+            ]
+        )
     if "vision" in function.__name__ and cos.ndim == 2:
         turned = function(q.transpose(1, 2), k.transpose(1, 2), cos, sin)
         return tuple(t.transpose(1, 2) for t in turned)
@@ -478,8 +532,13 @@ def sweep(only: list[str] | None = None, *, progress: bool = False) -> list[Row]
         for module, cls in classes(package):
             try:
                 row = compare(package, module, cls)
-            except Exception as failure:  # noqa: BLE001 - a failure is a row, not the end
-                row = Row(package, cls.__name__, state="disagreed", why=f"{type(failure).__name__}: {failure}")
+            except Exception as failure:
+                row = Row(
+                    package,
+                    cls.__name__,
+                    state="disagreed",
+                    why=f"{type(failure).__name__}: {failure}",
+                )
             rows.append(row)
             if progress:
                 print(line(row), flush=True)
@@ -487,7 +546,9 @@ def sweep(only: list[str] | None = None, *, progress: bool = False) -> list[Row]
 
 
 def line(row: Row) -> str:
-    numbers = "" if row.table is None else f"{row.table:.1e} {row.rotation or 0:.1e} bits {row.bits}"
+    numbers = (
+        "" if row.table is None else f"{row.table:.1e} {row.rotation or 0:.1e} bits {row.bits}"
+    )
     return f"{row.state:12} {row.package}:{row.name} [{row.config}] {numbers} {row.why[:240]}"
 
 
@@ -512,7 +573,10 @@ def data(rows: list[Row]) -> dict[str, Any]:
     import torch
     import transformers
 
-    versions = {"transformers": transformers.__version__, "torch": torch.__version__.partition("+")[0]}
+    versions = {
+        "transformers": transformers.__version__,
+        "torch": torch.__version__.partition("+")[0],
+    }
     return {
         "versions": versions,
         "counts": counts(rows),

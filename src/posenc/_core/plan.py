@@ -80,6 +80,8 @@ class Entry(Value):
         The layers of this type; None where all layers of the part share it, or it is not known.
     convolution : str
         The name of a convolution that stands for positions; plans name it, without arithmetic.
+    length : int, optional
+        Number of positions that the model is declared for, extensions included.
     logit_scale : Value, optional
         A factor on the scores that depends on the position, in layers whose `spec` cannot hold it.
     sources : tuple of Source
@@ -96,6 +98,7 @@ class Entry(Value):
     spec: Spec | None = None
     indices: tuple[int, ...] | None = None
     convolution: str = ""
+    length: int | None = None
     logit_scale: Value | None = None
     sources: tuple[Source, ...] = ()
 

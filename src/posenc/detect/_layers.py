@@ -17,7 +17,17 @@ PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
 # Layers that mix tokens without attention: no queries, no keys, no positions.
 OTHER = frozenset(
-    {"linear_attention", "mamba", "mamba2", "conv", "recurrent", "moe", "mlp", "ssm", "gated_delta_net"}
+    {
+        "linear_attention",
+        "mamba",
+        "mamba2",
+        "conv",
+        "recurrent",
+        "moe",
+        "mlp",
+        "ssm",
+        "gated_delta_net",
+    }
 )
 
 
@@ -36,7 +46,9 @@ class Layers(NamedTuple):
     base: tuple[str, float] | None = None  # (key, value) where the layers have a base of their own
     nested: bool = False
     kind: str = ""  # the type as the config spells it
-    overrides: tuple[tuple[str, float], ...] = ()  # keys that the config sets for these layers alone
+    overrides: tuple[
+        tuple[str, float], ...
+    ] = ()  # keys that the config sets for these layers alone
 
 
 def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
@@ -57,19 +69,19 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     types = _types(keys, rule, notes)
     traits = _traits(keys, rule, types, notes)
     if traits is None:
-        return _unordered(keys, params, nested, rule, types, notes)
+        return _unordered(keys, params, nested, notes)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
     made = []
     for (kind, turns, scaled, base, overrides), indices in groups.items():
-        group = _group(keys, params, nested, rule, kind, turns, notes)
+        group = _group(params, nested, rule, kind, notes, turns=turns)
         if group is None:
             continue
         if base is not None and group.turns:
             group = group._replace(base=base)
-        scaled = group.scaled and scaled
-        group = group._replace(indices=tuple(indices), scaled=scaled, kind=kind)
+        both = group.scaled and scaled
+        group = group._replace(indices=tuple(indices), scaled=both, kind=kind)
         made.append(group._replace(overrides=overrides))
     return _named(made)
 
@@ -81,7 +93,9 @@ def _nested(params: Keys, notes: Notes) -> dict[str, Any] | None:
         return None
     empty = {k: None for k, v in params.data.items() if v is None and k not in ("factor", "type")}
     for key in set(params.data) - set(inner) - set(empty):
-        notes.remark(f"{params.where(key)} stands beside dictionaries for each type of layer: unused")
+        notes.remark(
+            f"{params.where(key)} stands beside dictionaries for each type of layer: unused"
+        )
     return {key: params.data[key] for key in params.data if key in inner or key in empty}
 
 
@@ -90,6 +104,9 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
     for key in TYPE_KEYS:
         listed = keys.get(key)
         if isinstance(listed, list) and listed and all(isinstance(t, str) for t in listed):
+            count = _count(keys)
+            if count not in (0, len(listed)):
+                notes.warning(f"{keys.where(key)} lists {len(listed)} of {count} layers")
             return list(listed)
         if listed is not None and listed != []:
             notes.error(f"{keys.where(key)} is not a list of names")
@@ -102,17 +119,17 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
     if period is not None and count:
         every = keys.integer(period["key"])
         if every:
-            first = period.get("first", 0)
-            return [GLOBAL if i % every == first else LOCAL for i in range(count)]
+            return [GLOBAL if i % every == 0 else LOCAL for i in range(count)]
     return None
 
 
-def _count(keys: Keys) -> int | None:
+def _count(keys: Keys) -> int:
+    """The number of layers; 0 where it is not stated."""
     for key in COUNT_KEYS:
         value = keys.integer(key)
         if value:
             return value
-    return None
+    return 0
 
 
 def _traits(
@@ -146,7 +163,7 @@ def _traits(
 
 def _overrides(keys: Keys) -> dict[int, tuple[tuple[str, float], ...]]:
     """Widths of heads that a config gives for single layers."""
-    found = {}
+    found: dict[int, tuple[tuple[str, float], ...]] = {}
     listed = keys.get("per_layer_config")
     for index, values in (listed if isinstance(listed, Mapping) else {}).items():
         if isinstance(values, Mapping) and str(index).isdigit():
@@ -198,13 +215,13 @@ def _scaled(keys: Keys, rule: Mapping[str, Any], count: int) -> list[bool] | Non
 
 
 def _group(
-    keys: Keys,
     params: Keys,
     nested: Mapping[str, Any] | None,
     rule: Mapping[str, Any],
     kind: str,
-    turns: bool,
     notes: Notes,
+    *,
+    turns: bool = True,
 ) -> Layers | None:
     """The layers of one type."""
     label = rule.get("labels", {}).get(kind, kind)
@@ -227,14 +244,11 @@ def _unordered(
     keys: Keys,
     params: Keys,
     nested: Mapping[str, Any] | None,
-    rule: Mapping[str, Any],
-    types: list[str] | None,
     notes: Notes,
 ) -> list[Layers]:
     """Groups whose layers are not listed."""
-    del types
     if nested is not None:
-        made = [_group(keys, params, nested, {}, kind, True, notes) for kind in nested]
+        made = [_group(params, nested, {}, kind, notes) for kind in nested]
         return [group._replace(kind=group.name) for group in made if group is not None]
     local = keys.first(LOCAL_BASE_KEYS)
     if local is not None:

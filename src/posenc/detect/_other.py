@@ -57,7 +57,9 @@ def _spec(keys: Keys, rule: Mapping[str, Any], label: str, notes: Notes) -> Entr
     """A spec whose fields are constants or, as `{"key": NAME}`, keys of the config."""
     template = rule["spec"]
     if template["type"] not in registry.SPECS:
-        notes.warning(f"{label} has a {template['type']} encoding, which this version cannot express")
+        notes.warning(
+            f"{label} has a {template['type']} encoding, which this version cannot express"
+        )
         return None
     filled: dict[str, Any] = {}
     for field, value in template.items():

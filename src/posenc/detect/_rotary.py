@@ -13,11 +13,18 @@ from posenc._core.spec import Spec, Value
 from posenc.detect._keys import Keys
 from posenc.detect._layers import Layers, layers_of
 from posenc.detect._notes import Notes
-from posenc.detect._scaling import FRACTION_KEYS, THETA_KEYS, Asked, Lengths, read_scaling, rope_type
+from posenc.detect._scaling import (
+    FRACTION_KEYS,
+    THETA_KEYS,
+    Asked,
+    Lengths,
+    read_scaling,
+    rope_type,
+)
 from posenc.presets import fill
 from posenc.presets.families import convention
 
-__all__ = ["Given", "WIDTHS", "has_rotary", "parameters", "read_rotary", "trained_length"]
+__all__ = ["WIDTHS", "Given", "has_rotary", "parameters", "read_rotary", "trained_length"]
 
 # How configs spell one quantity. The first that is there counts; two that differ contradict.
 BASES = (
@@ -179,7 +186,13 @@ def _entry(
     spec = _build(dim, base, ladder, template, asked, temperature, notes)
     if spec is None:
         return None
-    return Entry(notes.layer, spec=spec, indices=layer.indices, sources=tuple(notes.sources))
+    return Entry(
+        notes.layer,
+        spec=spec,
+        indices=layer.indices,
+        length=lengths.trained,
+        sources=tuple(notes.sources),
+    )
 
 
 def _asked(

@@ -61,7 +61,9 @@ class Asked(NamedTuple):
 
     scaling: tuple[Scaling, ...]
     attention_factor: float | None
-    whole_head: bool  # whether the partial factor is the rule's own, on the ladder of the whole head
+    whole_head: (
+        bool  # whether the partial factor is the rule's own, on the ladder of the whole head
+    )
 
 
 def rope_type(params: Keys, notes: Notes) -> str | None:
@@ -123,19 +125,19 @@ def _brief(value: Any) -> str:
 # --- the rules --------------------------------------------------------------------------------------
 
 
-def _default(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:  # noqa: ARG001
+def _default(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     # Files of older versions keep a dictionary whose factor nobody uses.
     return Asked((), None, False)
 
 
-def _linear(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:  # noqa: ARG001
+def _linear(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     from posenc.scaling import Linear
 
     factor = _factor(params, notes)
     return Asked(() if factor is None else (Linear(factor),), None, False)
 
 
-def _dynamic(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:  # noqa: ARG001
+def _dynamic(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     from posenc.scaling import NTK, DynamicNTK
 
     alpha = params.number("alpha")
@@ -159,7 +161,7 @@ def _dynamic(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     return Asked((DynamicNTK(factor, original_length=lengths.trained),), None, False)
 
 
-def _ntk(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:  # noqa: ARG001
+def _ntk(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     from posenc.scaling import NTK
 
     found = params.first(("alpha", "factor"))
@@ -170,7 +172,7 @@ def _ntk(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:  # 
     return Asked((NTK(float(found[1])),), None, False)
 
 
-def _proportional(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:  # noqa: ARG001
+def _proportional(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     from posenc.scaling import Linear, Proportional
 
     fraction = params.number("partial_rotary_factor")
@@ -187,7 +189,7 @@ def _proportional(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> A
     return Asked(made, None, True)
 
 
-def _yarn(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:  # noqa: ARG001
+def _yarn(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     from posenc.scaling import YaRN
 
     original = _original(params, lengths, notes)
@@ -240,7 +242,7 @@ def _attention(
     return float(value)
 
 
-def _llama3(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:  # noqa: ARG001
+def _llama3(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     from posenc.scaling import Llama3
 
     original = _original(params, lengths, notes)
@@ -271,7 +273,7 @@ def _longrope(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked
         notes.source("scaling.factor", "config", f"{lengths.trained_key} / original length")
     else:
         notes.error(f"{params.where('factor')} is missing, and so is a length to find it from")
-    magnitudes = {}
+    magnitudes: dict[str, Any] = {}
     for key, field in (("short_mscale", "short_factor"), ("long_mscale", "long_factor")):
         value = params.number(key)
         if value is not None:

@@ -14,15 +14,25 @@ from posenc.detect._other import read_other
 from posenc.detect._rotary import Given, has_rotary, read_rotary, unread
 from posenc.presets.families import Family, families, family, family_of_architectures
 
-__all__ = ["from_hf"]
+__all__ = ["check_arguments", "from_hf"]
 
 PAIRINGS = ("half", "interleaved")
 ON_ERROR = ("raise", "report")
 # Words in the names of keys that concern positions: such a key is read, or reported.
-WORDS = ("rope", "rotary", "theta", "alibi", "position_embedding_type", "relative_attention", "yarn")
+WORDS = (
+    "rope",
+    "rotary",
+    "theta",
+    "alibi",
+    "position_embedding_type",
+    "relative_attention",
+    "yarn",
+)
 # Keys with one of those words that say nothing of angles or biases.
 SILENT = ("rope_interleave", "no_rope_layer_interval", "rope_dropout", "rope_feat_sizes")
 DEEPEST_PART = 8
+# Sub-configs that may leave out their name, as the model's own says it.
+MAIN_PARTS = ("text_config", "language_config", "llm_config")
 
 
 def from_hf(
@@ -76,7 +86,7 @@ def from_hf(
     >>> [(s.field, s.origin) for s in plan["attention"].sources][:3]
     [('base', 'config'), ('dim', 'config'), ('pairing', 'preset')]
     """
-    _check(pairing, base, on_error)
+    check_arguments("from_hf", pairing, base, on_error)
     data = load(config, "from_hf")
     plan = _Reader(Given(pairing, None if base is None else float(base))).plan(data)
     if plan.errors and on_error == "raise":
@@ -86,16 +96,17 @@ def from_hf(
     return plan
 
 
-def _check(pairing: object, base: object, on_error: object) -> None:
+def check_arguments(who: str, pairing: object, base: object, on_error: object) -> None:
+    """Raise `ArgumentError` for arguments of a reader that are none of its choices."""
     if pairing is not None and pairing not in PAIRINGS:
         todo = suggest(pairing, PAIRINGS)
-        raise ArgumentError(explain("from_hf: pairing", "one of its names", repr(pairing), todo))
+        raise ArgumentError(explain(f"{who}: pairing", "one of its names", repr(pairing), todo))
     number = isinstance(base, (int, float)) and not isinstance(base, bool)
     if base is not None and not (number and base > 0):  # type: ignore[operator]
-        raise ArgumentError(explain("from_hf: base", "a positive number", repr(base)))
+        raise ArgumentError(explain(f"{who}: base", "a positive number", repr(base)))
     if on_error not in ON_ERROR:
         todo = suggest(on_error, ON_ERROR)
-        raise ArgumentError(explain("from_hf: on_error", "one of its names", repr(on_error), todo))
+        raise ArgumentError(explain(f"{who}: on_error", "one of its names", repr(on_error), todo))
 
 
 class _Reader:
@@ -141,8 +152,10 @@ class _Reader:
             for key, value in inside.items():
                 inner = f"{path}.{key}" if path else key
                 label = ".".join(p for p in (name, _label(key)) if p)
-                inner_row = None if row is None else row.inside.get(key)
-                self.part(value, inner, label, depth=depth + 1, called=inner_row)
+                name_of = None if row is None else row.inside.get(key)
+                if name_of is None and key in MAIN_PARTS:
+                    name_of = _name_of_text(keys.data.get("model_type"))
+                self.part(value, inner, label, depth=depth + 1, called=name_of)
 
     def _recognised(self, keys: Keys, name: str, called: str | None) -> Family | None:
         model_type = keys.get("model_type") or called
@@ -153,7 +166,9 @@ class _Reader:
                 row = found[1]
                 notes = Notes(name)
                 said = f"{keys.where('architectures')} names the family {found[0]!r}"
-                notes.remark(said if model_type is None else f"{said}; model_type is {model_type!r}")
+                notes.remark(
+                    said if model_type is None else f"{said}; model_type is {model_type!r}"
+                )
                 self.notes += notes.notes
         return row
 
@@ -194,6 +209,14 @@ def _is_part(key: str, value: Any) -> bool:
     if key in ("rope_parameters", "rope_scaling", "quantization_config", "per_layer_config"):
         return False
     return "model_type" in value or key.endswith("_config") or key in ("encoder", "decoder")
+
+
+def _name_of_text(model_type: object) -> str | None:
+    """The family of the text part of a model, by the name of the whole."""
+    for name in (f"{model_type}_text", model_type):
+        if family(name) is not None:
+            return str(name)
+    return None
 
 
 def _label(key: str) -> str:
