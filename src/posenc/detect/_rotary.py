@@ -141,6 +141,8 @@ def read_rotary(
     """
     params = parameters(keys, notes)
     layers = layers_of(keys, params, rule, notes)
+    if notes.failed:
+        return []
     entries = []
     for layer in layers:
         label = ".".join(part for part in (name, layer.name or rule.get("name", "")) if part)

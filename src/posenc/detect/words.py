@@ -120,8 +120,10 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
     found["pairs_that_do_not_turn"] = int(waves.size - turning.size)
     turns: dict[str, Any] = {}
     for reach in lengths:
-        own = spec.at(reach) if spec.needs_length else fixed
-        turns[f"within {reach} positions"] = int((wavelengths(own) <= reach).sum())
+        own, said = spec.at(reach) if spec.needs_length else fixed, f"within {reach} positions"
+        if isinstance(own, RoPE) and reach < lengths[-1]:
+            own, said = own.replace(scaling=()), f"{said}, as trained"
+        turns[said] = int((wavelengths(own) <= reach).sum())
     if turns:
         found["pairs_with_a_turn"] = {**turns, "of": spec.pairs}
     ramp = _ramp(spec) if isinstance(spec, RoPE) else None
@@ -258,7 +260,7 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
     counts = told.get("pairs_with_a_turn", {})
     reached = [f"{number} {name}" for name, number in counts.items() if name != "of"]
     if reached:
-        made.append(f"pairs that complete a turn: {', '.join(reached)}, of {counts['of']}")
+        made.append(f"pairs that complete a turn, of {counts['of']}: {'; '.join(reached)}")
     return made
 
 
