@@ -42,14 +42,29 @@ def reference(config: dict[str, Any], length: int | None) -> tuple[np.ndarray, f
     logging.disable(logging.WARNING)
     try:
         kind = config["model_type"]
-        made = transformers.AutoConfig.for_model(kind, **{k: v for k, v in copy.deepcopy(config).items() if k not in ("model_type", "architectures")})
+        made = transformers.AutoConfig.for_model(
+            kind,
+            **{
+                k: v
+                for k, v in copy.deepcopy(config).items()
+                if k not in ("model_type", "architectures")
+            },
+        )
         part = getattr(made, "text_config", made)
-        module = importlib.import_module(type(made).__module__.replace("configuration_", "modeling_"))
+        module = importlib.import_module(
+            type(made).__module__.replace("configuration_", "modeling_")
+        )
         from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-        cls = next(c for n, c in vars(module).items() if n.endswith("RotaryEmbedding") and "Vision" not in n)
+        cls = next(
+            c
+            for n, c in vars(module).items()
+            if n.endswith("RotaryEmbedding") and "Vision" not in n
+        )
         rule = part.rope_parameters["rope_type"]
-        build = cls.compute_default_rope_parameters if rule == "default" else ROPE_INIT_FUNCTIONS[rule]
+        build = (
+            cls.compute_default_rope_parameters if rule == "default" else ROPE_INIT_FUNCTIONS[rule]
+        )
         extra = {} if rule == "default" else {"seq_len": length}
         frequencies, factor = build(part, **extra)
     finally:
@@ -201,7 +216,10 @@ def test_models_without_rotation() -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown rule": (scaled(rope_type="yran", factor=2.0), "Did you mean 'yarn'"),
-    "factor below 1": (scaled(rope_type="linear", factor=0.5), "rope_scaling.factor=0.5 is below 1"),
+    "factor below 1": (
+        scaled(rope_type="linear", factor=0.5),
+        "rope_scaling.factor=0.5 is below 1",
+    ),
     "factor missing": (scaled(rope_type="linear"), "rope_scaling.factor is missing"),
     "factor a word": (scaled(rope_type="linear", factor="8"), "factor='8' is not a number"),
     "length missing": (

@@ -13,7 +13,9 @@ import posenc
 from tests.tolerances import assert_close
 
 
-def written(path: Path, arch: str, tensors: dict[str, np.ndarray] | None = None, **keys: Any) -> Path:
+def written(
+    path: Path, arch: str, tensors: dict[str, np.ndarray] | None = None, **keys: Any
+) -> Path:
     """A file by the reference writer: rotary keys, a vocabulary to step over, small tensors."""
     gguf = pytest.importorskip("gguf", reason="writes the files of this test")
     writer = gguf.GGUFWriter(path, arch)

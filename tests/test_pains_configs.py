@@ -189,7 +189,9 @@ def test_pain_10_the_switch_lies_where_the_config_says() -> None:
     spec = spec_of(VERSION_4["phi 3 mini, 128k"])
     short, same, long = (posenc.frequencies(spec.at(length)) for length in (9, 4096, 4097))
     assert (short == same).all()
-    assert_close(short[1:] / long[1:], (1 + np.arange(1, 48) / 3) / (1 + np.arange(1, 48) / 64), 1e-9)
+    assert_close(
+        short[1:] / long[1:], (1 + np.arange(1, 48) / 3) / (1 + np.arange(1, 48) / 64), 1e-9
+    )
 
 
 # --- 14: partial rotation ---------------------------------------------------------------------------
@@ -222,7 +224,9 @@ def test_pain_14_a_width_and_a_fraction_that_disagree_are_an_error() -> None:
         "rotary_dim": 16,
         "partial_rotary_factor": 0.5,
     }
-    with pytest.raises(posenc.DataError, match=r"partial_rotary_factor \(width 32\) and rotary_dim"):
+    with pytest.raises(
+        posenc.DataError, match=r"partial_rotary_factor \(width 32\) and rotary_dim"
+    ):
         posenc.from_hf(config)
 
 
@@ -248,7 +252,12 @@ def test_pain_23_each_type_of_layer_has_its_base() -> None:
 
 
 def test_pain_23_a_base_for_each_layer() -> None:
-    config = {**PLAIN, "model_type": "granite_swa", "layer_rope_theta": [1e4, 0], "layer_types": None}
+    config = {
+        **PLAIN,
+        "model_type": "granite_swa",
+        "layer_rope_theta": [1e4, 0],
+        "layer_types": None,
+    }
     plan = posenc.from_hf(config)
     assert [entry.kind for entry in plan] == ["rotary", "none"]
     assert [entry.indices for entry in plan] == [(0,), (1,)]

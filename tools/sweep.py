@@ -47,7 +47,11 @@ SUBSTITUTES: dict[str, dict[str, Any]] = {
 SUBSTITUTES["CohereCompassRotaryEmbedding"] = {
     "layer_types": ["full_attention", "sliding_attention"] * 20,
     "rope_parameters": {
-        "full_attention": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [24, 20, 20]},
+        "full_attention": {
+            "rope_type": "default",
+            "rope_theta": 1e6,
+            "mrope_section": [24, 20, 20],
+        },
         "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
     },
 }
