@@ -121,7 +121,7 @@ def test_what_a_dialect_cannot_say_is_listed() -> None:
     assert any("pairing" in sentence for sentence in posenc.to_hf(PLAIN, "hf5").lost)
 
 
-# --- where configs come from ------------------------------------------------------------------------
+# --- where configs come from ----------------------------------------------------------------------
 
 
 class Config:
@@ -212,7 +212,7 @@ def test_models_without_rotation() -> None:
     assert whisper["encoder"].kind == "table"
 
 
-# --- refusals ---------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown rule": (scaled(rope_type="yran", factor=2.0), "Did you mean 'yarn'"),
@@ -335,7 +335,7 @@ def test_arguments_are_checked(arguments: dict[str, Any], words: str) -> None:
         posenc.from_hf(PLAIN, **arguments)
 
 
-# --- the rows ---------------------------------------------------------------------------------------
+# --- the rows -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["transformers", "gguf"])

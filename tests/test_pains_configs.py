@@ -28,7 +28,7 @@ def spec_of(config: dict[str, Any], layer: str = "attention") -> posenc.RoPE:
     return spec
 
 
-# --- 2: dialects ------------------------------------------------------------------------------------
+# --- 2: dialects ----------------------------------------------------------------------------------
 
 THETA = 777_000.0
 PLACES: dict[str, dict[str, Any]] = {
@@ -67,7 +67,7 @@ def test_pain_2_a_key_of_another_rule_is_a_warning() -> None:
     assert any("low_freq_factor" in text for text in plan.warnings)
 
 
-# --- 8: the magnitude of YaRN -----------------------------------------------------------------------
+# --- 8: the magnitude of YaRN ---------------------------------------------------------------------
 
 
 def m(factor: float, k: float) -> float:
@@ -117,7 +117,7 @@ def test_pain_8_explain_shows_the_magnitude() -> None:
     assert "attention factor 1.13863, on cosines and sines" in text
 
 
-# --- 9: ramp, factor and original length ------------------------------------------------------------
+# --- 9: ramp, factor and original length ----------------------------------------------------------
 
 
 def test_pain_9_truncation_is_read_and_changes_the_ramp() -> None:
@@ -167,7 +167,7 @@ def test_pain_9_the_original_length_is_never_assumed() -> None:
         posenc.from_hf(config)
 
 
-# --- 10: rules that depend on the length ------------------------------------------------------------
+# --- 10: rules that depend on the length ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["dynamic", "phi 3 mini, 128k"])
@@ -194,7 +194,7 @@ def test_pain_10_the_switch_lies_where_the_config_says() -> None:
     )
 
 
-# --- 14: partial rotation ---------------------------------------------------------------------------
+# --- 14: partial rotation -------------------------------------------------------------------------
 
 PARTIAL = [
     ({"partial_rotary_factor": 0.25}, 16),
@@ -238,7 +238,7 @@ def test_pain_14_a_slice_at_the_end_is_a_field() -> None:
     assert spec.channels.part == "trailing"
 
 
-# --- 23: one base for all layers --------------------------------------------------------------------
+# --- 23: one base for all layers ------------------------------------------------------------------
 
 
 def test_pain_23_each_type_of_layer_has_its_base() -> None:

@@ -77,7 +77,7 @@ class Row:
     why: str = ""
 
 
-# --- finding ----------------------------------------------------------------------------------------
+# --- finding --------------------------------------------------------------------------------------
 
 
 def packages() -> list[str]:
@@ -141,7 +141,7 @@ def built(package: str, cls: type) -> tuple[list[tuple[Any, Any]], str]:
     return found, why
 
 
-# --- comparing --------------------------------------------------------------------------------------
+# --- comparing ------------------------------------------------------------------------------------
 
 
 def compare(package: str, module: Any, cls: type) -> Row:
@@ -185,7 +185,7 @@ def compare_with(package: str, module: Any, cls: type, made: Any, config: Any) -
     turned = False
     try:
         for entry, label in pairs:
-            table, turn, same = one(module, cls, made, config, entry.spec, label)
+            table, turn, same = one(module, cls, made, config, spec=entry.spec, label=label)
             worst_table, bits = max(worst_table, table), [*bits, same]
             turned = turned or turn is not None
             worst_turn = max(worst_turn, turn or 0.0)
@@ -239,7 +239,7 @@ def matched(made: Any, entries: list[Any]) -> list[tuple[Any, str | None]]:
 
 
 def one(
-    module: Any, cls: type, made: Any, config: Any, spec: Any, label: str | None
+    module: Any, cls: type, made: Any, config: Any, *, spec: Any, label: str | None
 ) -> tuple[float, float | None, str]:
     """(error of the table, error of the rotation, bits) of one encoding."""
     import torch
@@ -251,8 +251,8 @@ def one(
         spec = spec.at(SHORT)
     positions, cos, sin, out = theirs(made, spec, label, short(axes), config)
     ours = posenc.cos_sin(spec, positions)
-    table = max(error(cos, ours[0], spec), error(sin, ours[1], spec))
-    turn = rotation(module, cls, spec, positions, out, config)
+    table = max(error(cos, ours[0]), error(sin, ours[1]))
+    turn = rotation(module, cls, spec, positions, out=out, config=config)
     try:
         far, cos, sin, out = theirs(made, spec, label, long(axes), config)
     except NotImplementedError:
@@ -270,9 +270,7 @@ def one(
     return (
         table,
         turn,
-        "equal"
-        if same
-        else f"differ by {max(error(cos, again[0], spec), error(sin, again[1], spec)):.1e}",
+        "equal" if same else f"differ by {max(error(cos, again[0]), error(sin, again[1])):.1e}",
     )
 
 
@@ -298,7 +296,7 @@ def points(axes: int, stop: int) -> Any:
     return drawn[:, 0] if axes == 1 else drawn
 
 
-def raw(made: Any, spec: Any, label: str | None, positions: Any, config: Any) -> Any:
+def raw(made: Any, spec: Any, label: str | None, positions: Any) -> Any:
     """What the class returns, and `None` where its call has no positions."""
     import torch
 
@@ -337,7 +335,7 @@ def theirs(
 
     parameters = list(inspect.signature(made.forward).parameters)
     if "position_ids" in parameters:
-        out = raw(made, spec, label, positions, config)
+        out = raw(made, spec, label, positions)
     else:
         positions, out = called_otherwise(made, parameters, spec, positions, config)
     if isinstance(out, torch.Tensor):
@@ -382,7 +380,7 @@ def called_otherwise(
     raise NotImplementedError(f"its call takes {', '.join(parameters)}")
 
 
-def error(full: Any, ours: Any, spec: Any) -> float:
+def error(full: Any, ours: Any) -> float:
     """The largest difference of two tables; theirs may repeat each angle."""
     return min(float((part.double() - ours.double()).abs().max()) for part in parts(full, ours))
 
@@ -404,7 +402,7 @@ def parts(full: Any, ours: Any) -> list[Any]:
 
 
 def rotation(
-    module: Any, cls: type, spec: Any, positions: Any, out: Any, config: Any
+    module: Any, cls: type, spec: Any, positions: Any, *, out: Any, config: Any
 ) -> float | None:
     """The largest difference of turned queries and keys, by the function of the module."""
     import torch
@@ -522,7 +520,7 @@ def complex_called(function: Any, q: Any, k: Any, out: Any) -> tuple[Any, ...]:
     raise NotImplementedError("the shape that its function wants")
 
 
-# --- telling ----------------------------------------------------------------------------------------
+# --- telling --------------------------------------------------------------------------------------
 
 
 def sweep(only: list[str] | None = None, *, progress: bool = False) -> list[Row]:
@@ -593,21 +591,29 @@ def data(rows: list[Row]) -> dict[str, Any]:
 def page(found: dict[str, Any]) -> str:
     """The result as a page."""
     total = found["counts"]
+    rows = found["rows"]
+    versions = found["versions"]
+    made = (
+        f"Written by `python tools/sweep.py --write` with transformers {versions['transformers']} "
+        f"and torch {versions['torch']}."
+    )
+    what = (
+        f"Each of the {len(rows)} rotary classes of {found['packages']} packages is built from a "
+        "default config, which `posenc.from_hf` reads too. Compared are cosines and sines, and "
+        f"rotated queries and keys, at positions 0 to {SHORT - 1} (at most {CLOSE:.0e} apart), and "
+        f'with `phase="float32"` the bits of cosines and sines at positions up to {LONGEST:,}.'
+    )
+    numbers = [str(total[state]) for state in STATES] + [str(found["equal_bits"])]
     lines = [
         "# Rotary classes of transformers against their plans",
         "",
-        f"Written by `python tools/sweep.py --write` with transformers "
-        f"{found['versions']['transformers']} and torch {found['versions']['torch']}.",
+        made,
         "",
-        f"Each of the {sum(total.values())} rotary classes of {found['packages']} packages is built "
-        "from a default config, which `posenc.from_hf` reads too. Compared are cosines and sines, and "
-        f"rotated queries and keys, at positions 0 to {SHORT - 1} (at most {CLOSE:.0e} apart), and, "
-        f'with `phase="float32"`, the bits of cosines and sines at positions up to {LONGEST:,}.',
+        what,
         "",
         "| agreed | refused, with a reason | disagreed | not compared | equal bits |",
         "|---|---|---|---|---|",
-        f"| {total['agreed']} | {total['refused']} | {total['disagreed']} | {total['not compared']} | "
-        f"{found['equal_bits']} |",
+        f"| {' | '.join(numbers)} |",
         "",
     ]
     for state, title in (
@@ -622,11 +628,14 @@ def page(found: dict[str, Any]) -> str:
                 why = FINDINGS.get(row["name"], row["why"]).replace("|", "\\|").replace("\n", " ")
                 lines.append(f"| `{row['package']}` {row['name']} | {row['config']} | {why} |")
             lines.append("")
+    legend = (
+        "Largest differences; layers are the types of layers compared. A dash means that nothing "
+        "in the module applies the rotation by itself, or that the class makes its own positions."
+    )
     lines += [
         "## Agreed",
         "",
-        "Largest differences; layers are the types of layers compared. A dash means that nothing in "
-        "the module applies the rotation by itself, or that the class makes positions of its own.",
+        legend,
         "",
         "| class | config | layers | cos, sin | rotation | bits |",
         "|---|---|---|---|---|---|",

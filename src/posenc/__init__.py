@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     )
     from posenc._core.ladder import Arrangement, Ladder
     from posenc._core.magnitude import Magnitude
+    from posenc._core.mixing import FrequencyMatrix, Gaussian
+    from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
-    from posenc._core.mixing import FrequencyMatrix, Gaussian
-    from posenc._core.parameters import Init
     from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
     from posenc.encodings.rotary.mixed import MixedRoPE
     from posenc.encodings.rotary.pairing import Pairing

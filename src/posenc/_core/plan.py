@@ -91,6 +91,14 @@ class Entry(Value):
     ------
     SpecError
         If an encoding and a convolution are given together.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.Entry("attention", spec=posenc.RoPE(8, pairing="half")).kind
+    'rotary'
+    >>> posenc.Entry("attention").kind
+    'none'
     """
 
     layer: str

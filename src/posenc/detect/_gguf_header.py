@@ -1,8 +1,8 @@
 """The header of a GGUF file: its keys, and where its tensors lie; no tensor is read.
 
-A file is `GGUF`, a version, two counts, that many keys with typed values, and that many tensors with
-name, shape, type and offset. Everything is little-endian. Lists longer than `LONGEST_LIST`, such as
-vocabularies, are stepped over and kept as their length.
+A file is `GGUF`, a version, two counts, that many keys with typed values, and that many tensors
+with name, shape, type and offset. Everything is little-endian. Lists longer than `LONGEST_LIST`,
+such as vocabularies, are stepped over and kept as their length.
 """
 
 from __future__ import annotations

@@ -21,11 +21,7 @@ _CALLS: dict[str, Callable[..., Any]] = {"max": max, "min": min}
 
 
 class Keys:
-    """A dictionary of a config, and the keys of it that were read.
-
-    A key of an outer dictionary is found through `outer`, as sub-configs inherit what only the whole
-    model states.
-    """
+    """A dictionary of a config, and the keys of it that were read."""
 
     def __init__(self, data: Mapping[str, Any], path: str = "") -> None:
         self.data = data

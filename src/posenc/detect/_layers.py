@@ -117,9 +117,9 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
         return [GLOBAL if (i + 1) % every == 0 else LOCAL for i in range(count)]
     period = rule.get("full_every")
     if period is not None and count:
-        every = keys.integer(period["key"])
-        if every:
-            return [GLOBAL if i % every == 0 else LOCAL for i in range(count)]
+        step = keys.integer(period["key"])
+        if step:
+            return [GLOBAL if i % step == 0 else LOCAL for i in range(count)]
     return None
 
 

@@ -147,7 +147,7 @@ def read_rotary(
     for layer in layers:
         label = ".".join(part for part in (name, layer.name or rule.get("name", "")) if part)
         own = Notes(label or "attention")
-        entry = _entry(keys, params, layer, rule, own, given)
+        entry = _entry(keys, params, layer, rule, notes=own, given=given)
         notes.notes += [note for note in own.notes if note not in notes.notes]
         if entry is not None:
             entries.append(entry)
@@ -155,7 +155,7 @@ def read_rotary(
 
 
 def _entry(
-    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes, given: Given
+    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], *, notes: Notes, given: Given
 ) -> Entry | None:
     if not layer.turns:
         scale = _temperature(keys, params, rule, "nope", notes)
@@ -163,10 +163,10 @@ def _entry(
             notes.layer, indices=layer.indices, logit_scale=scale, sources=tuple(notes.sources)
         )
     own = layer.params
-    base = _base(keys, own, layer, rule, given, notes)
+    base = _base(keys, own, layer, rule, given=given, notes=notes)
     kind = rope_type(own, notes) if layer.scaled else "default"
     head = _head(keys, layer, rule, notes)
-    width = None if head is None else _width(keys, own, head, kind, rule, notes)
+    width = None if head is None else _width(keys, own, head, kind=kind, rule=rule, notes=notes)
     template = _template(keys, own, rule, given, notes)
     if kind is None or width is None:
         return None
@@ -178,14 +178,16 @@ def _entry(
         keys.integer("original_max_position_embeddings"),
         keys.where("original_max_position_embeddings"),
     )
-    _sections(keys, own, rule, template, dim // 2, notes)
+    _sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
     temperature = _temperature(keys, own, rule, "turning", notes)
     for key in rule.get("ignored", ()):
         own.get(key)
-    asked = _asked(own, kind, lengths, dim // 2, layer, notes)
+    asked = _asked(own, kind, lengths, dim // 2, layer=layer, notes=notes)
     if notes.failed or base is None:
         return None
-    spec = _build(dim, base, ladder, template, asked, temperature, notes)
+    spec = _build(
+        dim, base, ladder, template=template, asked=asked, temperature=temperature, notes=notes
+    )
     if spec is None:
         return None
     return Entry(
@@ -198,7 +200,7 @@ def _entry(
 
 
 def _asked(
-    params: Keys, kind: str, lengths: Lengths, pairs: int, layer: Layers, notes: Notes
+    params: Keys, kind: str, lengths: Lengths, pairs: int, *, layer: Layers, notes: Notes
 ) -> Asked:
     if not layer.scaled:
         return Asked((), None, False)
@@ -213,6 +215,7 @@ def _build(
     dim: int,
     base: float,
     ladder: Mapping[str, Any] | None,
+    *,
     template: dict[str, Any],
     asked: Asked,
     temperature: Value | None,
@@ -246,7 +249,7 @@ def _build(
 
 
 def _base(
-    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], given: Given, notes: Notes
+    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], *, given: Given, notes: Notes
 ) -> float | None:
     """The base, from wherever it is; an error where it is nowhere or two places disagree."""
     if given.base is not None:
@@ -304,7 +307,7 @@ def _head(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> i
 
 
 def _width(
-    keys: Keys, params: Keys, head: int, kind: str | None, rule: Mapping[str, Any], notes: Notes
+    keys: Keys, params: Keys, head: int, *, kind: str | None, rule: Mapping[str, Any], notes: Notes
 ) -> int | None:
     """The rotated width: the head, times a fraction, or a number of its own."""
     if kind == "proportional":
@@ -355,7 +358,7 @@ def _even(width: int, notes: Notes) -> tuple[int, Mapping[str, Any] | None]:
 def _template(
     keys: Keys, params: Keys, rule: Mapping[str, Any], given: Given, notes: Notes
 ) -> dict[str, Any]:
-    """The spec without what the config says: pairing, arrangement, and what else is a convention."""
+    """The spec without what the config says: pairing, arrangement, other conventions."""
     name = _chosen(keys, params, rule, notes)
     template: dict[str, Any] = {"type": "RoPE"}
     if name is not None:
@@ -376,8 +379,8 @@ def _template(
         notes.source("pairing", "caller", "pairing")
     elif "pairing" not in template:
         notes.error(
-            "the pairing of channels is never stated in a config, and the family is not known: pass "
-            'pairing="half" (most models) or pairing="interleaved"'
+            "the pairing of channels is never stated in a config, and the family is not known: "
+            'pass pairing="half" (most models) or pairing="interleaved"'
         )
         template["pairing"] = "half"
     return template
@@ -406,6 +409,7 @@ def _sections(
     keys: Keys,
     params: Keys,
     rule: Mapping[str, Any],
+    *,
     template: dict[str, Any],
     pairs: int,
     notes: Notes,
@@ -451,7 +455,7 @@ def _sections(
 
 
 def _dealt(sizes: list[int], pairs: int) -> list[int]:
-    """Pairs of each axis when axes take turns, each up to its size, and the first takes the rest."""
+    """Pairs of each axis when axes take turns up to their sizes, and the first takes the rest."""
     axes = len(sizes)
     ends = [min(axes * size, pairs) for size in sizes]
     counts = [len(range(axis, ends[axis], axes)) for axis in range(axes)]

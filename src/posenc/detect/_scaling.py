@@ -1,7 +1,7 @@
 """The scaling that a dictionary of rotary parameters asks for, key by key.
 
-Each rule names the keys it reads. What stands beside them is reported: a key that nobody knows is an
-error, as it may change every angle; a key of another rule is a warning.
+Each rule names the keys it reads. What stands beside them is reported: a key that nobody knows is
+an error, as it may change every angle; a key of another rule is a warning.
 """
 
 from __future__ import annotations
@@ -56,6 +56,15 @@ class Lengths(NamedTuple):
     original_key: str
 
 
+class Case(NamedTuple):
+    """What a rule sees."""
+
+    params: Keys
+    lengths: Lengths
+    pairs: int
+    notes: Notes
+
+
 class Asked(NamedTuple):
     """What the parameters ask for."""
 
@@ -100,7 +109,7 @@ def read_scaling(params: Keys, rule: str, lengths: Lengths, pairs: int, notes: N
     notes : Notes
         Where remarks go.
     """
-    asked = RULES[rule](params, lengths, pairs, notes)
+    asked = RULES[rule](Case(params, lengths, pairs, notes))
     _report_unread(params, rule, notes)
     return asked
 
@@ -122,24 +131,26 @@ def _brief(value: Any) -> str:
     return text if len(text) < 40 else text[:37] + "..."
 
 
-# --- the rules --------------------------------------------------------------------------------------
+# --- the rules ------------------------------------------------------------------------------------
 
 
-def _default(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
+def _default(case: Case) -> Asked:  # noqa: ARG001
     # Files of older versions keep a dictionary whose factor nobody uses.
     return Asked((), None, False)
 
 
-def _linear(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
+def _linear(case: Case) -> Asked:
     from posenc.scaling import Linear
 
+    params, notes = case.params, case.notes
     factor = _factor(params, notes)
     return Asked(() if factor is None else (Linear(factor),), None, False)
 
 
-def _dynamic(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
+def _dynamic(case: Case) -> Asked:
     from posenc.scaling import NTK, DynamicNTK
 
+    params, lengths, notes = case.params, case.lengths, case.notes
     alpha = params.number("alpha")
     if alpha is not None:
         for key in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
@@ -161,9 +172,10 @@ def _dynamic(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     return Asked((DynamicNTK(factor, original_length=lengths.trained),), None, False)
 
 
-def _ntk(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
+def _ntk(case: Case) -> Asked:
     from posenc.scaling import NTK
 
+    params, notes = case.params, case.notes
     found = params.first(("alpha", "factor"))
     if found is None:
         notes.error(f"{params.where('factor')} is missing")
@@ -172,9 +184,10 @@ def _ntk(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     return Asked((NTK(float(found[1])),), None, False)
 
 
-def _proportional(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
+def _proportional(case: Case) -> Asked:
     from posenc.scaling import Linear, Proportional
 
+    params, notes = case.params, case.notes
     fraction = params.number("partial_rotary_factor")
     if fraction is None:
         fraction = 1.0
@@ -189,9 +202,10 @@ def _proportional(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> A
     return Asked(made, None, True)
 
 
-def _yarn(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
+def _yarn(case: Case) -> Asked:
     from posenc.scaling import YaRN
 
+    params, lengths, notes = case.params, case.lengths, case.notes
     original = _original(params, lengths, notes)
     factor = _factor(params, notes, original=original, lengths=lengths)
     fields: dict[str, Any] = {}
@@ -242,9 +256,10 @@ def _attention(
     return float(value)
 
 
-def _llama3(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
+def _llama3(case: Case) -> Asked:
     from posenc.scaling import Llama3
 
+    params, lengths, notes = case.params, case.lengths, case.notes
     original = _original(params, lengths, notes)
     factor = _factor(params, notes)
     bounds = {}
@@ -260,10 +275,11 @@ def _llama3(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     return Asked((Llama3(factor, original_length=original, **bounds),), None, False)
 
 
-def _longrope(params: Keys, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
+def _longrope(case: Case) -> Asked:
     from posenc.scaling import LongRoPE
 
-    original = _original(params, lengths, notes, outer_first=True)
+    params, lengths, pairs, notes = case.params, case.lengths, case.pairs, case.notes
+    original = _original(params, lengths, notes)
     lists = [_factors(params, key, pairs, notes) for key in ("short_factor", "long_factor")]
     factor = params.number("factor")
     if factor is not None:
@@ -314,7 +330,7 @@ def _factors(params: Keys, key: str, pairs: int, notes: Notes) -> tuple[float, .
     return tuple(map(float, values))
 
 
-RULES: dict[str, Callable[[Keys, Lengths, int, Notes], Asked]] = {
+RULES: dict[str, Callable[[Case], Asked]] = {
     "default": _default,
     "linear": _linear,
     "dynamic": _dynamic,
@@ -350,7 +366,7 @@ KNOWN = frozenset(
 )
 
 
-# --- fields that several rules share -----------------------------------------------------------------
+# --- fields that several rules share --------------------------------------------------------------
 
 
 def _factor(
@@ -379,9 +395,7 @@ def _factor(
     return float(factor)
 
 
-def _original(
-    params: Keys, lengths: Lengths, notes: Notes, *, outer_first: bool = False
-) -> int | None:
+def _original(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
     """The length of training before the extension."""
     where = params.where(ORIGINAL_KEYS[0])
     inner = params.integer(ORIGINAL_KEYS[0])
@@ -390,7 +404,6 @@ def _original(
         told = f"{where}={inner} and {lengths.original_key}={outer}"
         notes.error(f"{told} contradict each other")
         return None
-    del outer_first
     value = inner if inner is not None else outer
     if value is None:
         told = f"{where} is missing: the length of training before the extension"

@@ -1,8 +1,9 @@
 """The same rotary parameters in the other dialect of transformers configs.
 
-Version 4 has `rope_theta` and `partial_rotary_factor` at the top and a `rope_scaling` for all layers;
-version 5 has everything in `rope_parameters`, with a dictionary for each type of layer where they
-differ. What a translation loses is found by reading both configs and comparing the plans.
+Version 4 has `rope_theta` and `partial_rotary_factor` at the top and a `rope_scaling` for all
+layers; version 5 has everything in `rope_parameters`, with a dictionary for each type of layer
+where they differ. What a translation loses is found by reading both configs and comparing their
+plans.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     Examples
     --------
     >>> import posenc
-    >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 10000.0, "rope_scaling": None}
+    >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 1e4, "rope_scaling": None}
     >>> posenc.to_hf(config, "hf5").config["rope_parameters"]
     {'rope_theta': 10000.0, 'rope_type': 'default'}
     """
@@ -92,7 +93,7 @@ def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> 
         local = keys.first(LOCAL_BASE_KEYS)
         fraction = keys.first(FRACTIONS)
         write = _write_hf5 if dialect == "hf5" else _write_hf4
-        written = write(params, base, local, fraction, path, lost)
+        written = write(params, base, local, fraction, (path, lost))
         if written is not None:
             kept = "rope_theta" if dialect == "hf4" else ""
             for key in ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASE_KEYS, *FRACTIONS):
@@ -106,17 +107,13 @@ def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> 
 
 
 Number = tuple[str, float] | None
+Said = tuple[str, list[str]]  # (path of the part, where what is lost is written)
 
 
 def _write_hf5(
-    params: dict[str, Any],
-    base: Number,
-    local: Number,
-    fraction: Number,
-    path: str,
-    lost: list[str],
+    params: dict[str, Any], base: Number, local: Number, fraction: Number, said: Said
 ) -> dict[str, Any] | None:
-    del path, lost
+    del said
     nested = any(isinstance(value, Mapping) for value in params.values())
     shared: dict[str, Any] = {}
     if base is not None:
@@ -134,14 +131,10 @@ def _write_hf5(
 
 
 def _write_hf4(
-    params: dict[str, Any],
-    base: Number,
-    local: Number,
-    fraction: Number,
-    path: str,
-    lost: list[str],
+    params: dict[str, Any], base: Number, local: Number, fraction: Number, said: Said
 ) -> dict[str, Any] | None:
     nested = {k: v for k, v in params.items() if isinstance(v, Mapping)}
+    path, lost = said
     if nested:
         own = {k: dict(v) for k, v in nested.items()}
         where = f"{path}: " if path else ""
@@ -151,8 +144,8 @@ def _write_hf4(
         fractions = {v.get("partial_rotary_factor", 1.0) for v in own.values()}
         if set(own) - {GLOBAL, LOCAL} or not plain or len(fractions) > 1 or len(own) < len(params):
             lost.append(
-                f"{where}version 4 has one rope_scaling for all layers: {', '.join(params)} stay in "
-                "rope_parameters"
+                f"{where}version 4 has one rope_scaling for all layers: {', '.join(params)} stay "
+                "in rope_parameters"
             )
             return None
         local = None if other is None else ("rope_local_base_freq", other["rope_theta"])

@@ -60,7 +60,11 @@ def from_gguf(
     ----------
     path : path
         A GGUF file of version 2 or 3, little-endian.
-    pairing, base, on_error
+    pairing : {"half", "interleaved"}, optional
+        The pairing of channels, for architectures that are not known.
+    base : float, optional
+        The base; it overrides the file's.
+    on_error : {"raise", "report"}
         As in `posenc.from_hf`.
 
     Returns
@@ -72,6 +76,20 @@ def from_gguf(
     ------
     DataError
         If the file is no GGUF file, or something that changes numbers is left open.
+
+    Examples
+    --------
+    >>> import pathlib, struct, tempfile, posenc
+    >>> def text(s): return struct.pack("<Q", len(s)) + s.encode()
+    >>> data = b"GGUF" + struct.pack("<IQQ", 3, 0, 3)  # version, tensors, keys
+    >>> data += text("general.architecture") + struct.pack("<I", 8) + text("qwen2")
+    >>> data += text("qwen2.rope.dimension_count") + struct.pack("<II", 4, 64)
+    >>> data += text("qwen2.rope.freq_base") + struct.pack("<If", 6, 1e6)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.gguf"
+    >>> path.write_bytes(data) > 0
+    True
+    >>> posenc.from_gguf(path)["attention"].spec == posenc.RoPE(64, base=1e6, pairing="half")
+    True
     """
     check_arguments("from_gguf", pairing, base, on_error)
     file = Path(path)
@@ -113,10 +131,12 @@ def _entries(
     if "refuse" in rule:
         notes.error(str(rule["refuse"]))
         return [], model
-    entries = [_entry(file, header, keys, rule, pairing, base, "", notes)]
+    entries = [_entry(file, header, keys, rule, given=(pairing, base), local="", outer=notes)]
     local = rule.get("local", "rope.freq_base_swa")
     if local in keys:
-        entries.append(_entry(file, header, keys, rule, pairing, base, local, notes))
+        entries.append(
+            _entry(file, header, keys, rule, given=(pairing, base), local=local, outer=notes)
+        )
         pattern = _pattern(keys)
         names = ("full_attention", "sliding_attention")
         for place, name in enumerate(names):
@@ -125,8 +145,8 @@ def _entries(
                 entries[place] = entry.replace(layer=name, indices=pattern.get(name))
     elif "local" in rule and "attention.sliding_window" in keys:
         notes.error(
-            f"{keys.where(local)} is missing: layers with a sliding window have a base of their own "
-            "in this architecture, and the file does not state it"
+            f"{keys.where(local)} is missing: layers with a sliding window have a base of their "
+            "own in this architecture, and the file does not state it"
         )
     for key in keys.data:
         if key.startswith("rope.") and key not in KNOWN and key not in keys.read:
@@ -153,11 +173,12 @@ def _entry(
     header: Header,
     keys: Keys,
     rule: Mapping[str, Any],
-    pairing: str | None,
-    base: float | None,
+    *,
+    given: tuple[str | None, float | None],
     local: str,
     outer: Notes,
 ) -> Entry | None:
+    pairing, base = given
     notes = Notes("sliding_attention" if local else "attention")
     template: dict[str, Any] = {"type": "RoPE"}
     if "rotary" in rule:
@@ -172,7 +193,7 @@ def _entry(
     found = _base(keys, base, local, notes)
     if dim is not None and "pairing" in template:
         _sections(keys, rule, template, notes)
-        scaling, attention = _scaling(file, header, keys, local, dim // 2, notes)
+        scaling, attention = _scaling(file, header, keys, local=local, pairs=dim // 2, notes=notes)
         magnitude = dict(template.get("magnitude", {"type": "RotaryMagnitude"}))
         if attention is not None:
             magnitude["attention_factor"] = attention
@@ -249,7 +270,7 @@ def _sections(keys: Keys, rule: Mapping[str, Any], template: dict[str, Any], not
 
 
 def _scaling(
-    file: Path, header: Header, keys: Keys, local: str, pairs: int, notes: Notes
+    file: Path, header: Header, keys: Keys, *, local: str, pairs: int, notes: Notes
 ) -> tuple[list[dict[str, Any]], float | None]:
     if local:
         return [], None  # local layers never see a length to extend
@@ -277,7 +298,7 @@ def _scaling(
             attention *= 1 + 0.1 * float(np.log(factor))
     if factor != 1 or made:
         notes.source("scaling.factor", "config", keys.where("rope.scaling.factor"))
-    made += _tensors(file, header, keys, factor, original, pairs, notes)
+    made += _tensors(file, header, keys, factor=factor, original=original, pairs=pairs, notes=notes)
     return made, attention
 
 
@@ -300,6 +321,7 @@ def _tensors(
     file: Path,
     header: Header,
     keys: Keys,
+    *,
     factor: float,
     original: int | None,
     pairs: int,

@@ -1,4 +1,4 @@
-"""A plan in words and numbers: what each layer does, how far it reaches, and where that was read."""
+"""A plan in words and numbers: what each layer does, how far it reaches, where that was read."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _ramp(spec: RoPE) -> dict[str, Any] | None:
     return None
 
 
-# --- for people -------------------------------------------------------------------------------------
+# --- for people -----------------------------------------------------------------------------------
 
 
 def lines(plan: Plan) -> list[str]:
