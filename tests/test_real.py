@@ -414,3 +414,27 @@ def test_timestep_of_integers_counts_far() -> None:
     far = posenc.table(Timestep(8), [2**31 - 1])
     f = posenc.frequencies(Timestep(8))
     assert_close(far, exact([2**31 - 1], f), 2e-7)
+
+
+def test_classic_arithmetic_of_a_ladder_for_each_axis() -> None:
+    """Rules of different kinds beside each other; the far frequency would overflow in the other."""
+    spec = Fourier(
+        8,
+        base=(20.0, 10_000.0),
+        ladder=(Ladder(denominator="n"), Ladder(spacing="linear", first=1.0, last=900.0)),
+        arrangement=Arrangement(rule="axial", axes=("x", "y")),
+    )
+    where = [[0.5, -0.25], [1.0, 0.125]]
+    classic = posenc.table(spec.replace(phase="float32"), where)
+    assert_close(classic, posenc.table(spec, where, dtype="float64"), 2e-5)
+
+
+def test_features_beside_the_embeddings() -> None:
+    """Appended tables take the positions that their table takes."""
+    x = np.ones((2, 3, 4), dtype=np.float32)
+    where = [0.5, -0.25, 3.0]
+    both = posenc.add(posenc.Concatenated(4, table=SMOOTH), x, positions=where)
+    assert both.shape == (2, 3, 12)
+    np.testing.assert_array_equal(both[0, :, 4:], posenc.table(SMOOTH, where))
+    with pytest.raises(posenc.DTypeError, match="integer positions"):
+        posenc.add(posenc.Concatenated(4, table=Sinusoidal(8)), x, positions=where)

@@ -10,22 +10,47 @@ import dataclasses
 import inspect
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from picture import draw_table
+import numpy as np
+import picture
 
+import posenc
 from posenc import Init, Sinusoidal, presets, registry
 from posenc._core.spec import Spec, field_help
 
 __all__ = ["missing", "page_of", "with_literal_blocks", "write"]
 
 SECTION = set("-=")
-PICTURED = {"table": 64}  # kind: the size that its picture is drawn at
+SIDE = 64  # positions and channels of the pictures
+
+
+class Example(NamedTuple):
+    """How an encoding is constructed for its picture, and what the picture shows."""
+
+    arguments: tuple[Any, ...]
+    fields: dict[str, Any]
+    words: str
+
+
+WIDTH = Example((SIDE,), {}, f"{SIDE}")
+HALF = Example((SIDE,), {"pairing": "half"}, f'{SIDE}, pairing="half"')
 EXAMPLES = {  # of encodings that need more than a width
-    "Learned": ({"length": 64, "init": Init("normal", scale=1.0)}, "length=64, init=Init(scale=1)"),
-    "Concatenated": ({"table": Sinusoidal(64)}, "table=Sinusoidal(64)"),
+    "Learned": Example(
+        (SIDE,),
+        {"length": SIDE, "init": Init("normal", scale=1.0)},
+        f"{SIDE}, length={SIDE}, init=Init(scale=1)",
+    ),
+    "Concatenated": Example(
+        (SIDE,), {"table": Sinusoidal(SIDE)}, f"{SIDE}, table=Sinusoidal({SIDE})"
+    ),
+    "RoPE": HALF,
+    "XPos": HALF,
+    "MixedRoPE": Example(
+        (SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'
+    ),
 }
 
 
@@ -66,7 +91,8 @@ def page_of(spec: type[Spec]) -> str:
         raise ValueError(f"{name}: the docstring has no equation (an indented paragraph)")
     if not spec.bibtex.strip().startswith("@"):
         raise ValueError(f"{name}: no BibTeX")
-    arguments = ", ".join(filter(None, [str(PICTURED[spec.kind]), EXAMPLES.get(name, ({}, ""))[1]]))
+    example = EXAMPLES.get(name, WIDTH)
+    what, _ = SHOWN[spec.kind]
     return "\n".join(
         [
             f"# {name}",
@@ -76,9 +102,9 @@ def page_of(spec: type[Spec]) -> str:
             "```",
             "",
             f"```{{figure}} {name}.png",
-            f":alt: The rows of {name} as a heat map: positions down, dimensions across.",
+            f":alt: {what} of {name} as a heat map.",
             "",
-            f"`{name}({arguments})`, positions 0 to 63: one square for each number.",
+            f"{what} of `{name}({example.words})`, positions 0 to 63: one square for each number.",
             "```",
             "",
             "## Fields",
@@ -131,11 +157,30 @@ def preset_rows(name: str) -> list[str]:
 
 def draw(spec: type[Spec], path: Path) -> None:
     """The picture of an encoding."""
-    if spec.kind != "table":
-        raise ValueError(f"{spec.__name__}: no picture is known for the kind {spec.kind!r}")
-    size = PICTURED[spec.kind]
-    more: dict[str, Any] = EXAMPLES.get(spec.__name__, ({}, ""))[0]
-    draw_table(spec(size, **more), 64, path, cell=6)  # type: ignore[call-arg]
+    example = EXAMPLES.get(spec.__name__, WIDTH)
+    _, make = SHOWN[spec.kind]
+    values, labels = make(spec(*example.arguments, **example.fields))
+    picture.draw(values, path, cell=6, labels=labels)
+
+
+def _rows(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
+    return posenc.table(spec, SIDE, params=posenc.init(spec)), ("position", "dimension")
+
+
+def _cosines(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
+    """Along the first axis; of the first head, where heads differ."""
+    positions = np.zeros((SIDE, len(spec.axes)), dtype=np.int64)
+    positions[:, 0] = np.arange(SIDE)
+    where = positions if len(spec.axes) > 1 else positions[:, 0]
+    cos, _ = posenc.cos_sin(spec, where, params=posenc.init(spec) or None)
+    return cos.reshape(-1, SIDE, cos.shape[-1])[0], ("position", "pair")
+
+
+# kind: what a picture shows, and how it comes from a spec
+SHOWN: dict[str, tuple[str, Callable[[Any], tuple[np.ndarray, tuple[str, str]]]]] = {
+    "table": ("The rows", _rows),
+    "rotary": ("The cosines", _cosines),
+}
 
 
 def _bare(value: Any) -> Any:

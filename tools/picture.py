@@ -13,7 +13,7 @@ import numpy as np
 
 import posenc
 
-__all__ = ["draw_table"]
+__all__ = ["draw", "draw_table"]
 
 DPI = 100
 MARGINS = {"left": 62, "right": 104, "bottom": 52, "top": 34}  # pixels, for labels and colour bar
@@ -21,11 +21,18 @@ MARGINS = {"left": 62, "right": 104, "bottom": 52, "top": 34}  # pixels, for lab
 
 def draw_table(spec: Any, length: int, path: Path, *, cell: int = 4, title: str = "") -> Path:
     """Write a PNG of rows 0 to length - 1, `cell` x `cell` pixels to a number."""
+    values = posenc.table(spec, length, params=posenc.init(spec))
+    return draw(values, path, cell=cell, title=title, labels=("position", "dimension"))
+
+
+def draw(
+    values: np.ndarray, path: Path, *, labels: tuple[str, str], cell: int = 4, title: str = ""
+) -> Path:
+    """Write a PNG of a matrix, `cell` x `cell` pixels to a number."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    values = posenc.table(spec, length, params=posenc.init(spec))
     size = float(np.abs(values).max())
     height, width = (cell * n for n in values.shape)
     across = MARGINS["left"] + width + MARGINS["right"]
@@ -43,7 +50,7 @@ def draw_table(spec: Any, length: int, path: Path, *, cell: int = 4, title: str 
         image = axes.imshow(
             values, cmap="RdBu_r", vmin=-size, vmax=size, interpolation="nearest", aspect="auto"
         )
-        axes.set(xlabel="dimension", ylabel="position", title=title)
+        axes.set(xlabel=labels[1], ylabel=labels[0], title=title)
         bar_left = MARGINS["left"] + width + 16
         figure.colorbar(image, cax=place(bar_left, bar_left + 12), label="value")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -152,8 +152,8 @@ def preset(name: str, dim: int) -> Spec:
 
     Examples
     --------
-    >>> from posenc.presets import names, preset
-    >>> preset(names()[0], 512).dim
+    >>> from posenc.presets import preset
+    >>> preset("whisper", 512).dim
     512
     """
     return row(name).build(dim)

@@ -131,7 +131,7 @@ class XPos(RotarySpec):
 
     @property
     def decays(self) -> np.ndarray:
-        """The decay of each pair per position: ln(zeta) / scale."""
+        """Growth of each pair per position: ln(zeta) / scale."""
         j = np.arange(self.pairs, dtype=np.float64)
         return np.log((2 * j / self.dim + self.gamma) / (1 + self.gamma)) / self.scale
 

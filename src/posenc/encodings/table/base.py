@@ -18,8 +18,12 @@ class TableSpec(Spec, ABC):
     """An encoding that is a row of numbers for each position."""
 
     kind: ClassVar[Literal["table"]] = "table"
-    coordinates: ClassVar[Literal["integer", "real"]] = "integer"
     dim: int
+
+    @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Whether positions may be real numbers; integers are always taken."""
+        return "integer"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -80,6 +80,11 @@ class Concatenated(TableSpec):
         if set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim)):
             want = "one learned factor on the table"
             raise SpecError(explain("Concatenated", want, "one here and one in `table`"))
+
+    @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Whether positions may be real numbers, as the table says."""
+        return self.table.coordinates
 
     @property
     def axes(self) -> tuple[str, ...]:

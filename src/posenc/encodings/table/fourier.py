@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -63,8 +63,8 @@ class Fourier(TableSpec):
     Notes
     -----
     With exact phases, float32 rows are right to 1.5e-7 + 6e-20 * f for positions as they are
-    given, whatever the frequency; the classic arithmetic loses 6e-8 * f * |x|. A float32 position
-    is itself known to 6e-8 * |x|: where that matters, give float64 or integers.
+    given, whatever the frequency; the classic arithmetic loses 6e-8 * f * `|x|`. A float32 position
+    is itself known to 6e-8 * `|x|`: where that matters, give float64 or integers.
 
     Gradients with respect to positions are right to all orders, in torch and JAX.
 
@@ -78,8 +78,6 @@ class Fourier(TableSpec):
     >>> posenc.table(pe, [[0.5, -0.25]]).shape
     (1, 258)
     """
-
-    coordinates: ClassVar[Literal["real"]] = "real"
 
     dim: int
     _: KW_ONLY
@@ -139,6 +137,11 @@ class Fourier(TableSpec):
             shares = arrangement.shares(self.pairs)
             if self.blocks == "band" and len(set(shares)) > 1:
                 raise SpecError(explain("Fourier: arrangement", "as many bands per axis", shares))
+
+    @property
+    def coordinates(self) -> Literal["real"]:
+        """Positions may be real numbers."""
+        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:

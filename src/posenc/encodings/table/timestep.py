@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Timestep(TableSpec):
     Notes
     -----
     With exact phases, float32 rows are right to 1.5e-7 for the time as it is given. A float32 time
-    is itself known to 6e-8 * |t|: where that matters, give float64 or integers.
+    is itself known to 6e-8 * `|t|`: where that matters, give float64 or integers.
 
     Examples
     --------
@@ -59,8 +59,6 @@ class Timestep(TableSpec):
     >>> posenc.table(posenc.Timestep(4, order="cos_sin"), [0.5]).round(4)
     array([[0.8776, 1.    , 0.4794, 0.005 ]], dtype=float32)
     """
-
-    coordinates: ClassVar[Literal["real"]] = "real"
 
     dim: int
     _: KW_ONLY
@@ -84,6 +82,11 @@ class Timestep(TableSpec):
             raise SpecError(explain("Timestep: dim", "a width of at least 2", self.dim))
         if self.base <= 0:
             raise SpecError(explain("Timestep: base", "a positive number", self.base))
+
+    @property
+    def coordinates(self) -> Literal["real"]:
+        """Positions may be real numbers."""
+        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:
