@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from posenc._core.mixing import FrequencyMatrix, Gaussian
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
+    from posenc._core.reading import Layer, Note, Reading, Source
+    from posenc.detect.dialects import to_hf
+    from posenc.detect.explain import from_hf
+    from posenc.detect.gguf import from_gguf
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.decay import Decay
     from posenc.encodings.bias.fire import FIRE
@@ -89,6 +93,11 @@ _HOMES = {
     ),
     "posenc._core.ladder": ("Arrangement", "Ladder"),
     "posenc._core.magnitude": ("Magnitude",),
+    "posenc._core.plan": ("Entry", "Plan"),
+    "posenc._core.reading": ("Layer", "Note", "Reading", "Source"),
+    "posenc.detect.dialects": ("to_hf",),
+    "posenc.detect.explain": ("from_hf",),
+    "posenc.detect.gguf": ("from_gguf",),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -117,10 +126,6 @@ _HOMES = {
     "posenc.encodings.relative.disentangled": ("Disentangled",),
     "posenc.encodings.relative.decomposed": ("Decomposed",),
     "posenc.encodings.relative.cope": ("CoPE",),
-    "posenc._core.plan": (
-        "Entry",
-        "Plan",
-    ),
     "posenc.functional": (
         "relative_values",
         "relative",
@@ -173,21 +178,25 @@ __all__ = [
     "Gaussian",
     "Init",
     "Ladder",
+    "Layer",
     "Learned",
     "LogCPB",
     "Lookup",
     "Magnitude",
     "MixedRoPE",
     "MusicTransformer",
+    "Note",
     "Pairing",
     "Plan",
     "PosencError",
     "PositionError",
+    "Reading",
     "RoPE",
     "RotaryMagnitude",
     "Sandwich",
     "Shaw",
     "Sinusoidal",
+    "Source",
     "SpecError",
     "Temperature",
     "Timestep",
@@ -200,6 +209,8 @@ __all__ = [
     "cos_sin",
     "extend",
     "frequencies",
+    "from_gguf",
+    "from_hf",
     "from_json",
     "init",
     "logit_scale",
@@ -218,6 +229,7 @@ __all__ = [
     "shift",
     "similarity",
     "table",
+    "to_hf",
     "to_json",
     "wavelengths",
 ]

@@ -46,6 +46,10 @@ VALUES: dict[str, str] = {
     "Ladder": "posenc._core.ladder",
     "Lookup": "posenc.encodings.table.lookup",
     "Magnitude": "posenc._core.magnitude",
+    "Entry": "posenc._core.plan",
+    "Note": "posenc._core.reading",
+    "Plan": "posenc._core.plan",
+    "Source": "posenc._core.reading",
     "Pairing": "posenc.encodings.rotary.pairing",
     "RotaryMagnitude": "posenc.encodings.rotary.magnitude",
     "Temperature": "posenc.encodings.rotary.magnitude",
@@ -58,8 +62,8 @@ VALUES: dict[str, str] = {
     "NTK": "posenc.scaling.ntk",
     "Proportional": "posenc.scaling.proportional",
     "YaRN": "posenc.scaling.yarn",
-    "Entry": "posenc._core.plan",
-    "Plan": "posenc._core.plan",
+    "Layer": "posenc._core.reading",
+    "Reading": "posenc._core.reading",
 }
 
 

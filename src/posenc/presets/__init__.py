@@ -32,7 +32,7 @@ from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, explain, suggest
 from posenc._core.spec import Spec
 
-__all__ = ["Preset", "names", "preset", "row"]
+__all__ = ["Preset", "fill", "names", "preset", "row"]
 
 
 class Preset(NamedTuple):
@@ -86,7 +86,7 @@ class Preset(NamedTuple):
         if isinstance(number, bool) or not isinstance(number, int):
             who = f"preset {self.name!r}: {self.size}"
             raise ArgumentError(explain(who, "an integer", repr(number)))
-        filled = {**_fill(self.spec, {self.size: number}), self.size: number}
+        filled = {**fill(self.spec, {self.size: number}), self.size: number}
         spec = registry.from_json(json.dumps(filled))
         if not isinstance(spec, Spec):
             raise SpecError(explain(f"preset {self.name!r}", "an encoding", type(spec).__name__))
@@ -169,14 +169,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 
-def _fill(template: Any, sizes: Mapping[str, int]) -> Any:
+def fill(template: Any, sizes: Mapping[str, int]) -> Any:
     """The template with each `{"of": expression}` as a number."""
     if isinstance(template, Mapping):
         if set(template) == {"of"}:
             return _number(ast.parse(template["of"], mode="eval").body, sizes)
-        return {key: _fill(value, sizes) for key, value in template.items()}
+        return {key: fill(value, sizes) for key, value in template.items()}
     if isinstance(template, list):
-        return [_fill(item, sizes) for item in template]
+        return [fill(item, sizes) for item in template]
     return template
 
 

@@ -1,0 +1,200 @@
+"""What a reader found in a config: each layer's encodings, where each field came from, and doubts.
+
+A model is rarely one encoding: local and global layers have bases of their own, some layers have
+no positions at all, a vision tower turns a grid, a speech encoder convolves. A `Reading` lists
+these, says where each of their fields was read, and what its reader could not settle. A `Plan` is
+what a model does; a `Reading` is what somebody's file says about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, final
+
+from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.spec import Spec, Value
+
+__all__ = ["Layer", "Note", "Reading", "Source"]
+
+Level = Literal["error", "warning", "remark"]
+Origin = Literal["config", "preset", "format", "caller", "code"]
+
+
+@final
+@dataclass(frozen=True)
+class Source(Value):
+    """Where a field of a spec comes from.
+
+    Parameters
+    ----------
+    field : str
+        The field, in the words of the spec: `base`, `scaling.factor`.
+    origin : {"config", "preset", "format", "caller", "code"}
+        `config`: the file says so. `preset`: the row of the family. `format`: a documented default
+        of the file format. `caller`: an argument of the reader. `code`: the encoding's own default.
+    where : str
+        The key, row or argument.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.Source("base", origin="config", where="rope_theta").where
+    'rope_theta'
+    """
+
+    field: str
+    _: KW_ONLY
+    origin: Origin
+    where: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Note(Value):
+    """What a reader has to say about a plan.
+
+    Parameters
+    ----------
+    level : {"error", "warning", "remark"}
+        An `error` leaves something undecided that changes numbers.
+    text : str
+        A sentence that names the key.
+    layer : str
+        The layer it concerns; empty for the whole reading.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.Note("warning", "an unknown key 'rope_alpha'").level
+    'warning'
+    """
+
+    level: Level
+    text: str
+    _: KW_ONLY
+    layer: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Layer(Value):
+    """What one type of layer does about positions.
+
+    An entry that names neither an encoding nor a convolution is a layer without positions.
+
+    Parameters
+    ----------
+    layer : str
+        Name of the type of layer: `full_attention`, `vision`, `embeddings`.
+    spec : Spec, optional
+        Its encoding, of any kind: table, rotary, bias or relative.
+    indices : tuple of int, optional
+        The layers of this type; None where all layers of the part share it, or it is not known.
+    convolution : str
+        The name of a convolution that stands for positions; plans name it, without arithmetic.
+    length : int, optional
+        Number of positions that the model is declared for, extensions included.
+    logit_scale : Value, optional
+        A factor on the scores that depends on the position, in layers whose `spec` cannot hold it.
+    sources : tuple of Source
+        Where each field of `spec` was found.
+
+    Raises
+    ------
+    SpecError
+        If an encoding and a convolution are given together.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.Layer("attention", spec=posenc.RoPE(8, pairing="half")).kind
+    'rotary'
+    >>> posenc.Layer("attention").kind
+    'none'
+    """
+
+    layer: str
+    _: KW_ONLY
+    spec: Spec | None = None
+    indices: tuple[int, ...] | None = None
+    convolution: str = ""
+    length: int | None = None
+    logit_scale: Value | None = None
+    sources: tuple[Source, ...] = ()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        if self.spec is not None and self.convolution:
+            got = f"{type(self.spec).__name__} and {self.convolution!r}"
+            todo = "Write two entries of one layer."
+            raise SpecError(explain("Layer", "an encoding or a convolution", got, todo))
+
+    @property
+    def kind(self) -> str:
+        """`table`, `rotary`, `bias`, `relative`, `convolution` or `none`."""
+        if self.spec is not None:
+            return self.spec.kind
+        return "convolution" if self.convolution else "none"
+
+
+@final
+@dataclass(frozen=True)
+class Reading(Value):
+    """The encodings of a model, layer by layer.
+
+    Parameters
+    ----------
+    layers : tuple of Layer
+        One entry for each encoding of each type of layer. A layer with two encodings, such as a
+        table and a bias, has two entries.
+    notes : tuple of Note
+        Errors, warnings and remarks of whoever read the plan.
+    model : str
+        The family, in the words of the file that was read.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc import Layer, Reading
+    >>> rope = posenc.RoPE(8, pairing="half")
+    >>> plan = Reading((Layer("local", spec=rope, indices=(0, 1)), Layer("global", indices=(2,))))
+    >>> [entry.kind for entry in plan.at(2)]
+    ['none']
+    >>> posenc.from_json(posenc.to_json(plan)) == plan
+    True
+    """
+
+    layers: tuple[Layer, ...]
+    _: KW_ONLY
+    notes: tuple[Note, ...] = ()
+    model: str = ""
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+    def __getitem__(self, layer: str) -> Layer:
+        """The first entry of a type of layer, by its name."""
+        for entry in self.layers:
+            if entry.layer == layer:
+                return entry
+        names = [entry.layer for entry in self.layers]
+        todo = suggest(layer, names) if names else "The plan has no layers."
+        raise SpecError(explain("Reading", "the name of a layer", repr(layer), todo))
+
+    def at(self, index: int) -> tuple[Layer, ...]:
+        """The entries that act in layer `index`, counted from 0."""
+        return tuple(e for e in self.layers if e.indices is None or index in e.indices)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """What is left undecided and would change numbers."""
+        return self._texts("error")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know."""
+        return self._texts("warning")
+
+    def _texts(self, level: Level) -> tuple[str, ...]:
+        return tuple(note.text for note in self.notes if note.level == level)

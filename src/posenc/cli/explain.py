@@ -1,0 +1,82 @@
+"""`posenc explain`: what a model's config says about positions, and what it leaves open."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posenc.cli._options import Choice, as_json
+from posenc.cli._show import clean, print_json
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("config", metavar="CONFIG")
+@click.option("--pairing", type=Choice(("half", "interleaved")), help="For families not known.")
+@click.option("--base", type=float, help="For configs that do not state it.")
+@click.option(
+    "--to", "dialect", type=Choice(("hf4", "hf5")), help="Write the config in this dialect instead."
+)
+@as_json
+def command(
+    config: str, pairing: str | None, base: float | None, dialect: str | None, json_: bool
+) -> None:
+    """Explain the positions of a model from its config.
+
+    CONFIG is a config.json of transformers, a folder that holds one, a GGUF file, or - for standard
+    input. With --to, the same parameters are written in the dialect of transformers 4 or 5, and
+    what the dialect cannot say is listed on standard error. The exit code is 1 where something that
+    changes numbers is left open.
+    """
+    if base is not None and not base > 0:
+        raise click.UsageError(f"--base: {base:g} is not positive.")
+    source = _source(config)
+    if dialect is not None:
+        _translate(source, dialect, json_)
+        return
+    plan = _plan(source, pairing, base)
+    from posenc.detect.words import describe, lines
+
+    if json_:
+        print_json(describe(plan))
+    else:
+        for line in lines(plan):
+            click.echo(clean(line))
+    if plan.errors:
+        raise click.exceptions.Exit(1)
+
+
+def _source(config: str) -> str | Path:
+    if config == "-":
+        return sys.stdin.read()
+    path = Path(config)
+    if not path.exists():
+        raise click.UsageError(f"{config[:200]!r} is not there.")
+    return path
+
+
+def _plan(source: str | Path, pairing: str | None, base: float | None) -> Any:
+    from posenc.detect.explain import from_hf
+
+    if isinstance(source, Path) and source.suffix == ".gguf":
+        from posenc.detect.gguf import from_gguf
+
+        return from_gguf(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
+    return from_hf(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
+
+
+def _translate(source: str | Path, dialect: str, json_: bool) -> None:
+    from posenc.detect.dialects import to_hf
+
+    made = to_hf(source, dialect)  # type: ignore[arg-type]
+    if json_:
+        print_json({"config": made.config, "lost": list(made.lost)})
+        return
+    click.echo(json.dumps(made.config, indent=2))
+    for sentence in made.lost:
+        click.echo(f"lost: {clean(sentence)}", err=True)

@@ -1,0 +1,3 @@
+"""Tools that read other people's models."""
+
+from __future__ import annotations

@@ -1,0 +1,42 @@
+"""What a reader notes while it reads: sources of fields, remarks, warnings, errors."""
+
+from __future__ import annotations
+
+from posenc._core.reading import Level, Note, Origin, Source
+
+__all__ = ["Notes"]
+
+
+class Notes:
+    """Notes on one entry of a plan, or on all of it."""
+
+    def __init__(self, layer: str = "") -> None:
+        self.layer = layer
+        self.notes: list[Note] = []
+        self.sources: list[Source] = []
+
+    def _add(self, level: Level, text: str) -> None:
+        note = Note(level, text, layer=self.layer)
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def error(self, text: str) -> None:
+        """Something undecided that changes numbers."""
+        self._add("error", text)
+
+    def warning(self, text: str) -> None:
+        """Something a reader should know."""
+        self._add("warning", text)
+
+    def remark(self, text: str) -> None:
+        """Something that helps to understand."""
+        self._add("remark", text)
+
+    def source(self, field: str, origin: Origin, where: str) -> None:
+        """Where a field comes from."""
+        self.sources.append(Source(field, origin=origin, where=where))
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error."""
+        return any(note.level == "error" for note in self.notes)

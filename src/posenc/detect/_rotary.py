@@ -1,0 +1,507 @@
+"""Rotary parameters of one part of a config, made into entries of a plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from posenc import registry
+from posenc._core.errors import PosencError, suggest
+from posenc._core.reading import Layer
+from posenc._core.spec import Spec, Value
+from posenc.detect._keys import Keys
+from posenc.detect._layers import Layers, layers_of
+from posenc.detect._notes import Notes
+from posenc.detect._scaling import (
+    FRACTION_KEYS,
+    THETA_KEYS,
+    Asked,
+    Lengths,
+    read_scaling,
+    rope_type,
+)
+from posenc.presets import fill
+from posenc.presets.families import convention
+
+__all__ = ["WIDTHS", "Given", "has_rotary", "parameters", "read_rotary", "trained_length"]
+
+# How configs spell one quantity. The first that is there counts; two that differ contradict.
+BASES = (
+    "rope_theta",
+    "global_rope_theta",
+    "rotary_emb_base",
+    "rotary_embedding_base",
+    "rotary_base",
+    "rope_base",
+    "rope_freq_base",
+    "theta",
+)
+LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
+FRACTIONS = (
+    "partial_rotary_factor",
+    "rotary_pct",
+    "rope_pct",
+    "rotary_percent",
+    "rotary_percentage",
+    "rotary_emb_fraction",
+    "rope_percentage",
+)
+ABSOLUTE = ("rotary_dim", "rotary_ndims", "rope_dim", "rotary_emb_dim")
+WIDTHS = (
+    "head_dim",
+    "kv_channels",
+    "hidden_size // num_attention_heads",
+    "n_embd // n_head",
+    "d_model // n_heads",
+    "d_model // num_heads",
+    "d_model // num_attention_heads",
+    "embed_dim // num_heads",
+    "embed_dim // num_attention_heads",
+    "hidden_size // num_heads",
+    "hidden_size // n_heads",
+    "hidden_size // n_head",
+    "n_embed // n_head",
+    "dim // n_heads",
+    "dim // num_heads",
+)
+TRAINED = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "max_seq_length",
+    "max_sequence_length",
+    "n_ctx",
+    "seq_length",
+    "model_max_length",
+)
+DICTIONARIES = ("rope_parameters", "rope_scaling")
+
+
+class Given(NamedTuple):
+    """What the caller of the reader says himself."""
+
+    pairing: str | None = None
+    base: float | None = None
+
+
+def has_rotary(keys: Keys) -> bool:
+    """Whether a config says anything that only a rotary embedding needs."""
+    stated = (*DICTIONARIES, *BASES, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE)
+    return any(key in keys for key in stated)
+
+
+def trained_length(keys: Keys) -> tuple[str, int] | None:
+    """The key and value of the longest position the model was made for."""
+    for key in TRAINED:
+        value = keys.integer(key)
+        if value:
+            return keys.where(key), value
+    return None
+
+
+def parameters(keys: Keys, notes: Notes) -> Keys:
+    """The dictionary of rotary parameters, of either dialect; empty where there is none."""
+    found = {key: keys.get(key) for key in DICTIONARIES}
+    for key, value in found.items():
+        if value is not None and not isinstance(value, Mapping):
+            notes.error(f"{keys.where(key)}={value!r} is not a dictionary")
+    new, old = (v if isinstance(v, Mapping) else None for v in found.values())
+    if new and old:
+        for name in sorted(set(new) & set(old)):
+            if new[name] != old[name]:
+                told = f"{keys.where('rope_parameters')}.{name}={new[name]!r}"
+                notes.error(f"{told} and rope_scaling.{name}={old[name]!r} contradict each other")
+        merged = {**old, **new}
+        if "rope_type" in merged and old.get("type") == merged["rope_type"]:
+            merged.pop("type", None)
+        return Keys(merged, keys.where("rope_parameters"))
+    if new:
+        return Keys(new, keys.where("rope_parameters"))
+    return Keys(old or {}, keys.where("rope_scaling"))
+
+
+def read_rotary(
+    keys: Keys, rule: Mapping[str, Any], name: str, given: Given, notes: Notes
+) -> list[Layer]:
+    """The entries of a part whose layers turn queries and keys.
+
+    Parameters
+    ----------
+    keys : Keys
+        The config, or the sub-config of the part.
+    rule : mapping
+        What the row of the family says beyond the config.
+    name : str
+        Name of the part; empty for the whole model.
+    given : Given
+        What the caller says.
+    notes : Notes
+        Where remarks on the part go; those on an entry travel with its layer.
+    """
+    params = parameters(keys, notes)
+    layers = layers_of(keys, params, rule, notes)
+    if notes.failed:
+        return []
+    entries = []
+    for layer in layers:
+        label = ".".join(part for part in (name, layer.name or rule.get("name", "")) if part)
+        own = Notes(label or "attention")
+        entry = _entry(keys, params, layer, rule, notes=own, given=given)
+        notes.notes += [note for note in own.notes if note not in notes.notes]
+        if entry is not None:
+            entries.append(entry)
+    return entries
+
+
+def _entry(
+    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], *, notes: Notes, given: Given
+) -> Layer | None:
+    if not layer.turns:
+        scale = _temperature(keys, params, rule, "nope", notes)
+        return Layer(
+            notes.layer, indices=layer.indices, logit_scale=scale, sources=tuple(notes.sources)
+        )
+    own = layer.params
+    base = _base(keys, own, layer, rule, given=given, notes=notes)
+    kind = rope_type(own, notes) if layer.scaled else "default"
+    head = _head(keys, layer, rule, notes)
+    width = None if head is None else _width(keys, own, head, kind=kind, rule=rule, notes=notes)
+    template = _template(keys, own, rule, given, notes)
+    if kind is None or width is None:
+        return None
+    dim, ladder = _even(width, notes)
+    length = trained_length(keys)
+    lengths = Lengths(
+        None if length is None else length[1],
+        keys.where("max_position_embeddings") if length is None else length[0],
+        keys.integer("original_max_position_embeddings"),
+        keys.where("original_max_position_embeddings"),
+    )
+    _sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
+    temperature = _temperature(keys, own, rule, "turning", notes)
+    for key in rule.get("ignored", ()):
+        own.get(key)
+    asked = _asked(own, kind, lengths, dim // 2, layer=layer, notes=notes)
+    if notes.failed or base is None:
+        return None
+    spec = _build(
+        dim, base, ladder, template=template, asked=asked, temperature=temperature, notes=notes
+    )
+    if spec is None:
+        return None
+    return Layer(
+        notes.layer,
+        spec=spec,
+        indices=layer.indices,
+        length=lengths.trained,
+        sources=tuple(notes.sources),
+    )
+
+
+def _asked(
+    params: Keys, kind: str, lengths: Lengths, pairs: int, *, layer: Layers, notes: Notes
+) -> Asked:
+    if not layer.scaled:
+        return Asked((), None, False)
+    try:
+        return read_scaling(params, kind, lengths, pairs, notes)
+    except PosencError as error:
+        notes.error(f"{params.path}: {error}")
+        return Asked((), None, False)
+
+
+def _build(
+    dim: int,
+    base: float,
+    ladder: Mapping[str, Any] | None,
+    *,
+    template: dict[str, Any],
+    asked: Asked,
+    temperature: Value | None,
+    notes: Notes,
+) -> Spec | None:
+    magnitude = dict(template.pop("magnitude", {"type": "RotaryMagnitude"}))
+    if asked.attention_factor is not None:
+        magnitude["attention_factor"] = asked.attention_factor
+    if temperature is not None:
+        magnitude["temperature"] = temperature.to_dict()
+    if ladder is not None:
+        template["ladder"] = {**template.get("ladder", {"type": "Ladder"}), **ladder}
+    scaling = [value.to_dict() for value in asked.scaling]
+    try:
+        settled = fill(template, {"dim": dim})
+    except PosencError as error:
+        notes.error(str(error))
+        return None
+    filled = {**settled, "dim": dim, "base": base, "magnitude": magnitude}
+    if scaling:
+        filled["scaling"] = scaling
+    try:
+        spec = registry.from_json(json.dumps(filled))
+    except PosencError as error:
+        notes.error(str(error))
+        return None
+    return spec if isinstance(spec, Spec) else None
+
+
+# --- the fields -----------------------------------------------------------------------------------
+
+
+def _base(
+    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], *, given: Given, notes: Notes
+) -> float | None:
+    """The base, from wherever it is; an error where it is nowhere or two places disagree."""
+    if given.base is not None:
+        notes.source("base", "caller", "base")
+        return given.base
+    found: dict[str, float] = {}
+    if layer.base is not None:
+        found[layer.base[0]] = layer.base[1]
+    else:
+        for key in THETA_KEYS:
+            value = params.number(key)
+            if value is not None:
+                found[params.where(key)] = value
+        if not layer.nested or not found:
+            for key in rule.get("base_keys", BASES):
+                value = keys.number(key)
+                if value is not None:
+                    found[keys.where(key)] = value
+    if len(set(found.values())) > 1:
+        told = " and ".join(f"{key}={value:g}" for key, value in found.items())
+        notes.error(f"{told} contradict each other")
+        return None
+    if found:
+        key, value = next(iter(found.items()))
+        if value <= 0:
+            notes.error(f"{key}={value:g} is no base: it must be positive")
+            return None
+        notes.source("base", "config", key)
+        return float(value)
+    if "base" in rule:
+        notes.source("base", "preset", "fixed in the code of the family")
+        return float(rule["base"])
+    spelled = keys.where("rope_theta")
+    notes.error(
+        f"{spelled} is missing: no base is stated, neither there nor in the rotary parameters. "
+        "Many models use 10000, many do not: pass base="
+    )
+    return None
+
+
+def _head(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> int | None:
+    """The width of what may turn: a head, or the slice of it that a family keeps for rotation."""
+    for key, width in layer.overrides:
+        notes.source("dim", "config", f"per_layer_config: {key}")
+        return int(width)
+    expressions = (*rule.get("widths", {}).get(layer.kind, ()), *rule.get("width", WIDTHS))
+    for expression in expressions:
+        value = keys.evaluate(expression)
+        if value is not None and value >= 1:
+            notes.source("dim", "preset" if expression.isdigit() else "config", expression)
+            return int(value)
+    stated = " or ".join(expressions[:3])
+    notes.error(f"{keys.path or 'the config'}: the width of a head is not stated ({stated})")
+    return None
+
+
+def _width(
+    keys: Keys, params: Keys, head: int, *, kind: str | None, rule: Mapping[str, Any], notes: Notes
+) -> int | None:
+    """The rotated width: the head, times a fraction, or a number of its own."""
+    if kind == "proportional":
+        return head
+    inner = params.first(FRACTION_KEYS)
+    outer = keys.first(rule.get("fraction_keys", FRACTIONS))
+    absolute = keys.first(ABSOLUTE)
+    if "fraction" in rule:
+        fixed = rule["fraction"]
+        if fixed != 1:
+            notes.source("dim", "preset", f"{fixed} of the head")
+        return int(head * fixed)
+    told: dict[str, int] = {}
+    if inner is not None:
+        told[params.where(inner[0])] = int(head * inner[1])
+    elif outer is not None:
+        told[keys.where(outer[0])] = int(head * outer[1])
+    if absolute is not None:
+        told[keys.where(absolute[0])] = int(absolute[1])
+    if inner is not None and outer is not None and inner[1] != outer[1]:
+        where = params.where(inner[0])
+        notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(outer[0])}={outer[1]:g}")
+    if len(set(told.values())) > 1:
+        sizes = " and ".join(f"{key} (width {width})" for key, width in told.items())
+        notes.error(f"{sizes} contradict each other")
+        return None
+    if not told:
+        if "fraction_default" in rule:
+            notes.source("dim", "preset", f"{rule['fraction_default']} of the head")
+            return int(head * rule["fraction_default"])
+        return head
+    key, width = next(iter(told.items()))
+    notes.source("dim", "config", key)
+    if not 1 <= width <= head * rule.get("widest", 1):
+        notes.error(f"{key}: a rotated width of {width} does not fit a head of {head}")
+        return None
+    return width
+
+
+def _even(width: int, notes: Notes) -> tuple[int, Mapping[str, Any] | None]:
+    """An even width; an odd one is rounded up, as its code does, on the ladder of the odd one."""
+    if width % 2 == 0:
+        return width, None
+    notes.warning(f"the rotated width {width} is odd: {width + 1} channels turn on its ladder")
+    return width + 1, {"denominator": "d/2-0.5"}
+
+
+def _template(
+    keys: Keys, params: Keys, rule: Mapping[str, Any], given: Given, notes: Notes
+) -> dict[str, Any]:
+    """The spec without what the config says: pairing, arrangement, other conventions."""
+    name = _chosen(keys, params, rule, notes)
+    template: dict[str, Any] = {"type": "RoPE"}
+    if name is not None:
+        template = dict(convention(name).spec)
+        for field in ("pairing", "arrangement", "ladder", "magnitude"):
+            if field in template:
+                notes.source(field, "preset", name)
+        # Numbers of a row are examples of its family: the config's count.
+        template.pop("base", None)
+        template.pop("scaling", None)
+        magnitude = template.get("magnitude")
+        if magnitude is not None:
+            template["magnitude"] = {k: v for k, v in magnitude.items() if k != "temperature"}
+        template.update(rule.get("spec", {}))
+    if given.pairing is not None:
+        template["pairing"] = given.pairing
+        notes.sources = [s for s in notes.sources if s.field != "pairing"]
+        notes.source("pairing", "caller", "pairing")
+    elif "pairing" not in template:
+        notes.error(
+            "the pairing of channels is never stated in a config, and the family is not known: "
+            'pass pairing="half" (most models) or pairing="interleaved"'
+        )
+        template["pairing"] = "half"
+    return template
+
+
+def _chosen(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> str | None:
+    preset = rule.get("preset")
+    if not isinstance(preset, Mapping):
+        return preset
+    value = keys.get(preset["key"])
+    if value is None:
+        value = params.get(preset["key"])
+    word = json.dumps(value)
+    names: Mapping[str, str] = preset["values"]
+    if value is None and "absent" in preset:
+        return str(preset["absent"])
+    if word not in names:
+        where = keys.where(preset["key"])
+        notes.error(f"{where}={word} is none of {', '.join(names)}. {suggest(word, names)}")
+        return next(iter(names.values()))
+    notes.source("pairing", "config", keys.where(preset["key"]))
+    return names[word]
+
+
+def _sections(
+    keys: Keys,
+    params: Keys,
+    rule: Mapping[str, Any],
+    *,
+    template: dict[str, Any],
+    pairs: int,
+    notes: Notes,
+) -> None:
+    """Sizes of the sections of M-RoPE, from the config or from the row."""
+    sections = rule.get("sections")
+    arrangement = dict(template.get("arrangement", {}))
+    flag = params.get("mrope_interleaved")
+    if sections is None:
+        if "mrope_section" in params or "xdrope_section" in params:
+            key = "mrope_section" if "mrope_section" in params else "xdrope_section"
+            notes.error(
+                f"{params.where(key)} asks for sections of several axes, and the family that would "
+                "say how axes share the ladder is not known"
+            )
+        return
+    if flag is not None and bool(flag) != (arrangement.get("rule") == "cyclic"):
+        told = f"{params.where('mrope_interleaved')}={flag}"
+        notes.error(f"{told}, while the family deals {arrangement.get('rule')!r}")
+    sizes = None
+    for key in sections["keys"]:
+        for source in (params, keys):
+            if key in source:
+                sizes = source.get(key)
+                notes.source("arrangement.sizes", "config", source.where(key))
+    if sizes is None:
+        sizes = sections.get("default")
+        if sizes is None:
+            notes.error(f"{params.where(sections['keys'][0])} is missing")
+            return
+        notes.source("arrangement.sizes", "preset", sections["keys"][0])
+    if not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)):
+        notes.error(f"{sections['keys'][0]}={sizes!r} is not a list of sizes")
+        return
+    if arrangement.get("rule") == "cyclic" and sum(sizes) != pairs:
+        dealt = _dealt(sizes, pairs)
+        notes.warning(
+            f"the sections {sizes} add up to {sum(sizes)}, and {pairs} pairs turn: the first axis "
+            f"takes what the others leave, which makes {dealt}"
+        )
+        sizes = dealt
+    template["arrangement"] = {**arrangement, "sizes": sizes}
+
+
+def _dealt(sizes: list[int], pairs: int) -> list[int]:
+    """Pairs of each axis when axes take turns up to their sizes, and the first takes the rest."""
+    axes = len(sizes)
+    ends = [min(axes * size, pairs) for size in sizes]
+    counts = [len(range(axis, ends[axis], axes)) for axis in range(axes)]
+    return [pairs - sum(counts[1:]), *counts[1:]]
+
+
+def _temperature(
+    keys: Keys, params: Keys, rule: Mapping[str, Any], where: str, notes: Notes
+) -> Value | None:
+    """The factor on scores that grows with the position."""
+    asked = rule.get("temperature")
+    if asked is None:
+        return None
+    found: dict[str, Any] = {"type": "Temperature", "rule": asked["rule"]}
+    values = {}
+    for field in ("length", "strength", "start"):
+        if field not in asked:
+            continue
+        value = asked[field]
+        if isinstance(value, str):
+            source = params if value in params.data else keys
+            key, value = value, source.number(value)
+            if value is None:
+                return None
+            notes.source(f"temperature.{field}", "config", source.where(key))
+        values[field] = value
+    if asked["layers"] != where:
+        return None
+    if "when" in asked and not keys.get(asked["when"]):
+        return None
+    for field in ("length", "start"):
+        if field in values:
+            values[field] = int(values[field])
+    try:
+        return registry.from_json(json.dumps({**found, **values}))
+    except PosencError as error:
+        notes.error(str(error))
+        return None
+
+
+def unread(keys: Keys, words: Iterable[str]) -> list[str]:
+    """Keys of a part that sound as if they meant positions, and that nobody read."""
+    found = []
+    for key, value in keys.data.items():
+        if key in keys.read or value in (None, False) or isinstance(value, Mapping):
+            continue
+        if any(word in key.lower() for word in words):
+            found.append(key)
+    return found

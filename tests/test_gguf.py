@@ -1,0 +1,186 @@
+"""GGUF headers: written by the reference writer, and by hand where they lie."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc
+from tests.tolerances import assert_close
+
+
+def written(
+    path: Path, arch: str, tensors: dict[str, np.ndarray] | None = None, **keys: Any
+) -> Path:
+    """A file by the reference writer: rotary keys, a vocabulary to step over, small tensors."""
+    gguf = pytest.importorskip("gguf", reason="writes the files of this test")
+    writer = gguf.GGUFWriter(path, arch)
+    for key, value in keys.items():
+        name = f"{arch}.{key.replace('__', '.')}"
+        if isinstance(value, bool):
+            writer.add_bool(name, value)
+        elif isinstance(value, int):
+            writer.add_uint32(name, value)
+        elif isinstance(value, float):
+            writer.add_float32(name, value)
+        elif isinstance(value, str):
+            writer.add_string(name, value)
+        else:
+            writer.add_array(name, value)
+    writer.add_array("tokenizer.ggml.tokens", [f"token{i}" for i in range(5000)])
+    for name, values in (tensors or {}).items():
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+BASIC = {
+    "context_length": 8192,
+    "embedding_length": 512,
+    "attention__head_count": 8,
+    "block_count": 4,
+    "rope__dimension_count": 64,
+    "rope__freq_base": 500000.0,
+}
+
+
+def test_a_plain_file(tmp_path: Path) -> None:
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "llama", **BASIC))
+    # Converters permute these weights: neighbours are pairs in the file.
+    assert plan["attention"].spec == posenc.RoPE(64, base=500_000, pairing="interleaved")
+    assert plan["attention"].length == 8192
+    plan = posenc.from_gguf(written(tmp_path / "b.gguf", "qwen2", **BASIC))
+    assert plan["attention"].spec == posenc.RoPE(64, base=500_000, pairing="half")
+    assert posenc.from_json(posenc.to_json(plan)) == plan
+
+
+def test_the_width_without_its_key(tmp_path: Path) -> None:
+    keys = {k: v for k, v in BASIC.items() if k != "rope__dimension_count"}
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "qwen2", **keys))
+    assert plan["attention"].spec.dim == 64  # type: ignore[union-attr]
+
+
+def test_a_base_that_is_left_out_is_the_formats_and_said(tmp_path: Path) -> None:
+    keys = {k: v for k, v in BASIC.items() if k != "rope__freq_base"}
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "qwen2", **keys))
+    assert plan["attention"].spec.base == 10_000  # type: ignore[union-attr]
+    assert any("rope.freq_base is missing" in text for text in plan.warnings)
+    assert ("base", "format") in {(s.field, s.origin) for s in plan["attention"].sources}
+
+
+def test_scalings(tmp_path: Path) -> None:
+    keys = {**BASIC, "rope__scaling__type": "yarn", "rope__scaling__factor": 4.0}
+    file = written(
+        tmp_path / "a.gguf", "qwen2", rope__scaling__original_context_length=2048, **keys
+    )
+    spec = posenc.from_gguf(file)["attention"].spec
+    assert spec == posenc.RoPE(
+        64, base=500_000, pairing="half", scaling=posenc.scaling.YaRN(4, original_length=2048)
+    )
+    with pytest.raises(posenc.DataError, match="original_context_length is missing"):
+        posenc.from_gguf(written(tmp_path / "b.gguf", "qwen2", **keys))
+    keys = {**BASIC, "rope__scaling__type": "linear", "rope__scaling__factor": 2.5}
+    spec = posenc.from_gguf(written(tmp_path / "c.gguf", "qwen2", **keys))["attention"].spec
+    assert spec.scalings == (posenc.scaling.Linear(2.5),)  # type: ignore[union-attr]
+
+
+def test_factors_that_are_tensors(tmp_path: Path) -> None:
+    factors = np.linspace(1, 8, 32, dtype=np.float32)
+    file = written(tmp_path / "a.gguf", "llama", {"rope_freqs.weight": factors}, **BASIC)
+    spec = posenc.from_gguf(file)["attention"].spec
+    plain = posenc.RoPE(64, base=500_000, pairing="interleaved")
+    exact = posenc.frequencies(plain) / factors.astype(np.float64)
+    assert_close(posenc.frequencies(spec), exact, 1e-15 * exact)  # type: ignore[arg-type]
+    short = {"rope_freqs.weight": factors[:5]}
+    with pytest.raises(posenc.DataError, match="has 5 numbers, and 32 pairs turn"):
+        posenc.from_gguf(written(tmp_path / "b.gguf", "llama", short, **BASIC))
+
+
+def test_two_sets_of_factors(tmp_path: Path) -> None:
+    tensors = {
+        "rope_factors_long.weight": np.full(32, 4, np.float32),
+        "rope_factors_short.weight": np.ones(32, np.float32),
+    }
+    keys = {**BASIC, "rope__scaling__original_context_length": 2048}
+    spec = posenc.from_gguf(written(tmp_path / "a.gguf", "phi3", tensors, **keys))["attention"].spec
+    assert isinstance(spec, posenc.RoPE)
+    ratio = posenc.frequencies(spec.at(2048)) / posenc.frequencies(spec.at(2049))
+    assert_close(ratio, np.full(32, 4.0), 1e-14)
+
+
+def test_sections(tmp_path: Path) -> None:
+    keys = {**BASIC, "rope__dimension_sections": [8, 12, 12, 0]}
+    spec = posenc.from_gguf(written(tmp_path / "a.gguf", "qwen2vl", **keys))["attention"].spec
+    assert spec.arrangement.sizes == (8, 12, 12)  # type: ignore[union-attr]
+
+
+def test_local_layers(tmp_path: Path) -> None:
+    keys = {**BASIC, "rope__freq_base_swa": 10000.0, "attention__sliding_window_pattern": 2}
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "gemma3", **keys))
+    assert plan["sliding_attention"].spec.base == 10_000  # type: ignore[union-attr]
+    assert plan["sliding_attention"].indices == (0, 2)
+    assert plan["full_attention"].indices == (1, 3)
+    keys = {**BASIC, "attention__sliding_window": 512}
+    with pytest.raises(posenc.DataError, match="freq_base_swa is missing"):
+        posenc.from_gguf(written(tmp_path / "b.gguf", "gemma3", **keys))
+
+
+def test_what_is_not_understood_is_refused(tmp_path: Path) -> None:
+    keys = {**BASIC, "rope__scaling__alpha": 3.0}
+    with pytest.raises(posenc.DataError, match=r"rope\.scaling\.alpha=3\.0 is not understood"):
+        posenc.from_gguf(written(tmp_path / "a.gguf", "llama", **keys))
+    with pytest.raises(posenc.DataError, match="Did you mean 'qwen2'"):
+        posenc.from_gguf(written(tmp_path / "b.gguf", "qwen22", **BASIC))
+    file = written(tmp_path / "c.gguf", "nobody", **BASIC)
+    assert posenc.from_gguf(file, pairing="half")["attention"].spec is not None
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def header(keys: bytes, *, count: int, version: int = 3, tensors: int = 0) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", version, tensors, count) + keys
+
+
+KEY = text("general.architecture") + struct.pack("<I", 8) + text("llama")
+BAD = {
+    "empty": (b"", "begins with GGUF"),
+    "another magic": (b"GGML" + bytes(40), "begins with GGUF"),
+    "version": (header(KEY, count=1, version=9), "GGUF version 2 or 3"),
+    "big-endian": (b"GGUF" + struct.pack(">I", 3) + bytes(40), "big-endian"),
+    "too many keys": (header(KEY, count=2**40), "too many"),
+    "too many tensors": (header(KEY, count=1, tensors=2**40), "too many"),
+    "cut short": (header(KEY, count=1)[:-3], "ends before"),
+    "a text beyond the end": (
+        header(struct.pack("<Q", 2**20) + b"abc", count=1),
+        "ends before",
+    ),
+    "a text of 2^60": (header(struct.pack("<Q", 2**60), count=1), "texts up to"),
+    "an unknown type": (header(text("a") + struct.pack("<I", 77), count=1), "type of value"),
+    "a list of 2^60": (
+        header(text("a") + struct.pack("<IIQ", 9, 0, 2**60), count=1),
+        "ends before",
+    ),
+    "nested lists": (
+        header(text("a") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 50, count=1),
+        "type of value",
+    ),
+    "no architecture": (header(b"", count=0), "general.architecture is missing"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD))
+def test_headers_that_lie(case: str, tmp_path: Path) -> None:
+    data, words = BAD[case]
+    file = tmp_path / "bad.gguf"
+    file.write_bytes(data)
+    with pytest.raises(posenc.DataError, match=words):
+        posenc.from_gguf(file)

@@ -1,0 +1,46 @@
+"""Plans: their JSON, their look-ups, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+import posenc
+from posenc import Layer, Reading
+from posenc._core.reading import Note, Source
+
+ROPE = posenc.RoPE(8, pairing="half", scaling=posenc.scaling.Linear(2))
+PLAN = Reading(
+    (
+        Layer("sliding", spec=ROPE, indices=(0, 1), sources=(Source("base", origin="config"),)),
+        Layer("full", indices=(2,), logit_scale=posenc.Temperature(rule="log", length=64)),
+        Layer("embeddings", spec=posenc.Sinusoidal(8)),
+        Layer("encoder", convolution="grouped, 128 wide"),
+    ),
+    notes=(Note("error", "no base"), Note("warning", "odd", layer="full")),
+    model="test",
+)
+
+
+def test_a_plan_is_its_json() -> None:
+    assert posenc.from_json(posenc.to_json(PLAN)) == PLAN
+
+
+def test_kinds() -> None:
+    assert [entry.kind for entry in PLAN] == ["rotary", "none", "table", "convolution"]
+
+
+def test_layers_by_number_and_by_name() -> None:
+    assert [entry.layer for entry in PLAN.at(2)] == ["full", "embeddings", "encoder"]
+    assert PLAN["sliding"].spec == ROPE
+    with pytest.raises(posenc.SpecError, match="Did you mean 'sliding'"):
+        PLAN["slidng"]
+
+
+def test_notes_by_level() -> None:
+    assert PLAN.errors == ("no base",)
+    assert PLAN.warnings == ("odd",)
+
+
+def test_an_entry_is_one_encoding() -> None:
+    with pytest.raises(posenc.SpecError, match="two entries"):
+        Layer("x", spec=ROPE, convolution="y")
