@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -13,15 +14,14 @@ from posenc._core import files
 from posenc._core.errors import DataError, explain, suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from posenc.encodings.table.base import TableSpec
 
 __all__ = ["Learnt", "ParameterChoice", "learnt_from", "parameter_options"]
 
-F = TypeVar("F", bound="Callable[..., Any]")
+F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_NUMBERS = 2**28  # of all parameters of a table: 1 GiB of float32
+TODO = "Save them by these names as .safetensors."
 
 
 class ParameterChoice(NamedTuple):
@@ -100,7 +100,9 @@ def learnt_from(choice: ParameterChoice, spec: TableSpec, *, finite: bool = True
     return Learnt(values, f"parameters of {choice.params}")
 
 
-def _read(path: Path, shapes: Any, *, finite: bool) -> dict[str, np.ndarray]:
+def _read(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], *, finite: bool
+) -> dict[str, np.ndarray]:
     layout = files.read_layout(path)
     if layout.format == "npy" and len(shapes) > 1:
         got = "a .npy, which holds one array"
@@ -114,9 +116,6 @@ def _read(path: Path, shapes: Any, *, finite: bool) -> dict[str, np.ndarray]:
         tensor = layout.pick(None if layout.format == "npy" else name)
         found[name] = _tensor(path, tensor, shape, f"{path}: {name!r}", finite=finite)
     return found
-
-
-TODO = "Save them by these names as .safetensors."
 
 
 def _tensor(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import click
@@ -18,13 +18,11 @@ import numpy as np
 from posenc.cli._options import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from posenc.encodings.table.base import TableSpec
 
 __all__ = ["Grid", "Listed", "PlaceChoice", "Places", "place_options", "places_from"]
 
-F = TypeVar("F", bound="Callable[..., Any]")
+F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_POSITIONS = 2**24
 LONGEST_SIDE = 2**24
@@ -313,15 +311,26 @@ def _as_array(values: list[Any]) -> np.ndarray:
 # --- grids ----------------------------------------------------------------------------------------
 
 
+class Builder(NamedTuple):
+    """How the sides of a grid become coordinates.
+
+    `names` are the sides in the order of the axes of the spec; a family may call them otherwise.
+    """
+
+    names: tuple[str, ...]
+    place: Callable[[dict[str, int]], Any]
+    order: Literal["row_major", "column_major"] = "row_major"
+
+
 def _grid(text: str, spec: TableSpec, preset: str | None) -> Grid:
-    sides = _sides(text, spec.axes)
-    place, order = _builder(preset, spec.axes)
+    builder = _builder(preset, spec.axes)
+    sides = _sides(text, builder.names)
     lines = []
-    for axis, name in enumerate(spec.axes):
+    for axis, name in enumerate(builder.names):
         # The coordinate of an axis depends on its own side alone, so one line of cells has it all.
-        line = place({other: side if other == name else 1 for other, side in sides.items()})
+        line = builder.place({other: side if other == name else 1 for other, side in sides.items()})
         lines.append(np.asarray(line)[..., axis])
-    return Grid(lines, spec.axes, sides, order)
+    return Grid(lines, builder.names, sides, builder.order)
 
 
 def _sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
@@ -357,25 +366,22 @@ def _slowest_first(axes: tuple[str, ...]) -> list[str]:
     return list(axes)
 
 
-def _builder(
-    preset: str | None, axes: tuple[str, ...]
-) -> tuple[Callable[[dict[str, int]], Any], Literal["row_major", "column_major"]]:
-    """How sides become coordinates, and which way tokens run: as the family has it."""
+def _builder(preset: str | None, axes: tuple[str, ...]) -> Builder:
+    """The rule of the family, or cells counted from 0."""
     from posenc import positions
+    from posenc.presets import row
 
-    if preset is not None:
-        from posenc.presets import row
-
-        family = row(preset)
-        name = family.positions.get("builder")
-        if name == "grid":
-            return family.place, family.positions["arguments"].get("order", "row_major")
-        if name == "from_grid_mask":
-            # A grid without padding: the mask is true everywhere.
-            return (lambda sides: family.place(np.ones(tuple(sides.values()), bool))), "row_major"
-        if name is not None:
-            raise click.BadParameter(
-                f"positions of {preset!r} are no grid but posenc.positions.{name}: "
-                "write them with --positions."
-            )
-    return (lambda sides: positions.grid(sides, axes=axes)), "row_major"
+    if preset is None or not row(preset).positions:
+        return Builder(axes, lambda sides: positions.grid(sides, axes=axes))
+    family = row(preset)
+    name, arguments = family.positions["builder"], family.positions["arguments"]
+    if name == "grid":
+        order = arguments.get("order", "row_major")
+        return Builder(tuple(arguments["axes"]), family.place, order)
+    if name == "from_grid_mask":
+        # A grid without padding: the mask is true everywhere.
+        return Builder(axes, lambda sides: family.place(np.ones([sides[a] for a in axes], bool)))
+    raise click.BadParameter(
+        f"positions of {preset!r} are no grid but posenc.positions.{name}: "
+        "write them with --positions."
+    )

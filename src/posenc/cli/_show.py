@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from posenc._core.errors import DataError, explain
 from posenc._core.spec import Value
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ MOST_ROWS = 40
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output; finite numbers only, ASCII only."""
-    click.echo(json.dumps(value, allow_nan=False))
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except ValueError:
+        todo = "Write the numbers to a file: -o OUT."
+        raise DataError(explain("--json", "finite numbers", "NaN or infinity", todo)) from None
+    click.echo(text)
 
 
 def brief(value: Value) -> str:
