@@ -592,10 +592,10 @@ def test_mistakes_in_the_data(run: Run, args: list[str], message: str) -> None:
     assert message in run(*args, code=1).output
 
 
-def test_specs_of_several_axes_are_refused(run: Run) -> None:
+def test_specs_of_several_axes_need_positions(run: Run) -> None:
     arrangement = posenc.Arrangement(rule="axial", axes=("h", "w"))
     spec = posenc.to_json(posenc.Sinusoidal(8, arrangement=arrangement))
-    assert "specs of one axis" in run("encode", "a", "--spec", spec, code=2).output
+    assert "give --grid 3x4, or --positions" in run("encode", "a", "--spec", spec, code=2).output
 
 
 def test_a_word_that_is_also_a_file_is_a_word(run: Run) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -20,9 +19,8 @@ __all__ = [
     "as_json",
     "count_of",
     "make_spec",
-    "parse_positions",
-    "positions_from",
     "spec_options",
+    "table_width",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,7 +28,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 ORDERS = ("interleaved", "sin_cos", "cos_sin")
 ODDS = ("sin_extra", "zero_pad", "cut", "error")
 LARGEST_DIM = 2**20  # a spec works its frequencies out to 50 digits each
-MOST_POSITIONS = 2**24
 
 
 class Choice(click.ParamType):
@@ -162,75 +159,14 @@ def _table(spec: Any, width: int | None) -> TableSpec:
     name = type(spec).__name__
     if not isinstance(spec, TableSpec):
         raise click.UsageError(f"{name} is no table: this command adds tables to embeddings.")
-    if len(spec.axes) != 1:
-        raise click.UsageError(
-            f"the spec has the axes {', '.join(spec.axes)}: this command takes specs of one axis."
-        )
-    if spec.shapes:
-        raise click.UsageError(
-            f"{name} learns {', '.join(spec.shapes)}: this command has no parameters for it; "
-            "in Python, posenc.add(spec, x, params=...) takes them."
-        )
-    if spec.width != spec.dim:
-        raise click.UsageError(
-            f"{name} makes embeddings wider: this command keeps their width; "
-            "in Python, posenc.add(spec, x) appends."
-        )
     if width is not None and spec.dim != width:
         raise ArgumentError(explain("encode", f"data {spec.dim} wide, as the spec", f"{width}"))
     return spec
 
 
-# --- positions ------------------------------------------------------------------------------------
-
-_RANGE = re.compile(r"([+-]?\d+):([+-]?\d+)(?::([+-]?\d+))?")
-
-
-def parse_positions(text: str) -> list[int]:
-    """Positions from `3,1,4`, `0:10`, `0:100:10`, or several of these with commas."""
-    found: list[int] = []
-    for piece in text.split(","):
-        values = _piece(piece.strip())
-        if len(found) + len(values) > MOST_POSITIONS:
-            raise click.BadParameter(f"more than {MOST_POSITIONS} positions; use --offset.")
-        found.extend(values)
-    return found
-
-
-def _piece(piece: str) -> Sequence[int]:
-    ends = _RANGE.fullmatch(piece)
-    if ends is None and not re.fullmatch(r"[+-]?\d+", piece):
-        raise click.BadParameter(f"{piece!r} is no position: write 3,1,4 or 0:10 or 0:100:10.")
-    numbers = [int(n[:40]) for n in (ends.groups(default="1") if ends else (piece,))]
-    if any(abs(n) >= 2**63 for n in numbers):
-        raise click.BadParameter(f"{piece[:50]!r} is beyond 2**63.")
-    if ends is None:
-        return numbers
-    if numbers[2] == 0:
-        raise click.BadParameter(f"{piece!r} has a step of 0.")
-    values = range(*numbers)
-    # A range of more than 2**63 values has no len().
-    if values and abs(values[-1] - values[0]) // abs(numbers[2]) >= MOST_POSITIONS:
-        raise click.BadParameter(f"more than {MOST_POSITIONS} positions; use --offset.")
-    return values
-
-
-def positions_from(text: str | None, offset: int | None, length: int | None) -> Sequence[int]:
-    """The positions that `--positions`, or `--offset` and a length, describe."""
-    if text is None:
-        first = offset or 0
-        if not -(2**63) <= first < 2**63 - (length or 0):
-            raise click.UsageError(f"--offset: {first} is beyond 2**63.")
-        return range(first, first + (length or 0))
-    if offset is not None:
-        raise click.UsageError("--positions or --offset, not both: add it to the positions.")
-    try:
-        values = parse_positions(text)
-    except click.BadParameter as error:
-        raise click.UsageError(f"--positions: {error.message}") from error
-    if length is not None and len(values) != length:
-        raise click.UsageError(f"--positions: {count_of(values, 'position')} for {length} tokens.")
-    return values
+def table_width(spec: TableSpec) -> int:
+    """Numbers in a row of the table itself: of one that is appended, what it adds to the width."""
+    return spec.dim if spec.width == spec.dim else spec.width - spec.dim
 
 
 def count_of(items: Sequence[Any], what: str) -> str:

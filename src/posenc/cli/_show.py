@@ -10,12 +10,16 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
+from posenc._core.errors import DataError, explain
 from posenc._core.spec import Value
+
+if TYPE_CHECKING:
+    from posenc.cli._places import Places
 
 __all__ = [
     "Strips",
@@ -36,7 +40,12 @@ MOST_ROWS = 40
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output; finite numbers only, ASCII only."""
-    click.echo(json.dumps(value, allow_nan=False))
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except ValueError:
+        todo = "Write the numbers to a file: -o OUT."
+        raise DataError(explain("--json", "finite numbers", "NaN or infinity", todo)) from None
+    click.echo(text)
 
 
 def brief(value: Value) -> str:
@@ -100,35 +109,32 @@ class Strips:
     ----------
     names : sequence of str or None
         What stands in front of each row, beside its position.
-    positions : sequence of int
+    places : Places
         Of each row.
-    dim : int
-        Numbers in a row.
     width : int
         Columns of the screen.
     """
 
-    def __init__(
-        self, names: Sequence[str] | None, positions: Sequence[int], dim: int, width: int
-    ) -> None:
-        self.rows = elide(len(positions), MOST_ROWS)
+    def __init__(self, names: Sequence[str] | None, places: Places, width: int) -> None:
+        self.rows = elide(len(places), MOST_ROWS)
         self.names = names
-        self.positions = positions
+        self.count = len(places)
+        self.labels = {i: places.label(i) for i in self.rows if i is not None}
         longest = max((columns_of(clean(name)) for name in names or ()), default=0)
         self.name_width = min(NAME_WIDTH, max(5, longest)) if names is not None else 0
-        self.place_width = max([3, *(len(str(positions[i])) for i in self.rows if i is not None)])
-        self.dim, self.width = dim, width
+        self.place_width = max([3, *map(len, self.labels.values())])
+        self.width = width
 
-    def block(self, heading: str, row: Callable[[int], np.ndarray]) -> Iterator[str]:
-        """The lines of a block; `row(i)` gives the numbers of row i."""
+    def block(self, heading: str, row: Callable[[int], np.ndarray], dim: int) -> Iterator[str]:
+        """The lines of a block; `row(i)` gives the `dim` numbers of row i."""
         shown = {i: np.asarray(row(i), dtype=np.float64) for i in self.rows if i is not None}
         flat = np.concatenate([*shown.values(), np.zeros(1)])
         largest = float(np.max(np.abs(flat[np.isfinite(flat)])))
         number = max([5, *(len(_number(v)) for values in shown.values() for v in values)])
-        bars = elide(self.dim, MOST_BARS)
+        bars = elide(dim, MOST_BARS)
         taken = self.name_width + (1 if self.name_width else 0) + self.place_width
         room = (self.width - taken - 2 - len(bars)) // (number + 1)
-        picked = elide(self.dim, self.dim if room >= self.dim else max(2, room - 1))
+        picked = elide(dim, dim if room >= dim else max(2, room - 1))
         head = [fit("token", self.name_width)] if self.names is not None else []
         head.append("pos".rjust(self.place_width))
         head += [" …" if c is None else str(c).rjust(number) for c in picked]
@@ -136,12 +142,12 @@ class Strips:
         yield click.style(" ".join(head), dim=True)
         for i in self.rows:
             if i is None:
-                left_out = len(self.positions) - len(shown)
+                left_out = self.count - len(shown)
                 yield f"… {left_out} more rows (all of them with --json or -o)"
                 continue
             values = shown[i]
             front = [fit(self.names[i], self.name_width)] if self.names is not None else []
-            front.append(str(self.positions[i]).rjust(self.place_width))
+            front.append(self.labels[i].rjust(self.place_width))
             front += [" …" if c is None else _number(values[c]).rjust(number) for c in picked]
             yield " ".join(front) + "  " + _bars(values, bars, largest)
         yield click.style(f"{BARS[0]} {-largest:.3g} to {BARS[-1]} {largest:.3g}", dim=True)

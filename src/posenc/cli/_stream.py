@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -12,8 +12,10 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, explain
+from posenc.cli._options import table_width
 
 if TYPE_CHECKING:
+    from posenc.cli._places import Places
     from posenc.encodings.table.base import TableSpec
 
 __all__ = [
@@ -95,24 +97,27 @@ def add_to_file(
     tensor: files.Tensor,
     target: Target,
     *,
-    positions: Sequence[int],
+    places: Places,
+    params: Mapping[str, np.ndarray] | None = None,
     finite: bool,
     progress: Callable[[int], object],
     size: int = TILE,
 ) -> None:
-    """Add an encoding to a tensor of a file, and write the file anew.
+    """Add an encoding to a tensor of a file, or append it, and write the file anew.
 
     Parameters
     ----------
     spec : TableSpec
-        A table of one axis, as wide as the tensor.
+        A table for embeddings as wide as the tensor.
     layout, tensor : Layout, Tensor
         The source, which `check_source` has passed.
     target : Target
         In the format of the source everything else is copied byte by byte; otherwise the tensor
         stands alone.
-    positions : sequence of int
-        Of each token of the sequence: a range, or a list.
+    places : Places
+        The position of each token of the sequence.
+    params : mapping of str to numpy.ndarray, optional
+        The parameters of a learned table.
     finite : bool
         Whether NaN and infinity in the source are errors.
     progress : callable
@@ -120,48 +125,78 @@ def add_to_file(
     size : int
         Elements of a tile.
     """
-    same = target.format == layout.format
     stored = tensor.stored
     if stored is None:
         raise DataError(explain(str(layout.path), "a dtype that NumPy can hold", tensor.dtype))
-    new_stored = stored if same else np.dtype(stored).newbyteorder("<").str
+    kept = target.format == layout.format and spec.width == spec.dim
+    new_stored = stored if kept else np.dtype(stored).newbyteorder("<").str
     *lead, seq, dim = tensor.shape
-    width = np.dtype(stored).itemsize
+    item = np.dtype(stored).itemsize
     with layout.path.open("rb", buffering=0) as source, target.open() as sink:
-        at = _front(layout, tensor, target, source, sink)
-        for tile in tiles(math.prod(lead), seq, dim, size):
-            starts = [(row * seq + tile.seq.start) * dim * width for row in _range(tile.rows)]
-            count = (tile.seq.stop - tile.seq.start) * dim
+        at = _front(layout, tensor, target, spec.width, (source, sink))
+        for tile in tiles(math.prod(lead), seq, spec.width, size):
+            begins = [row * seq + tile.seq.start for row in _range(tile.rows)]  # in tokens
+            steps = tile.seq.stop - tile.seq.start
             if tile.seq == slice(0, seq):  # whole sequences lie side by side
-                starts, count = starts[:1], count * len(starts)
-            pieces = [files.read(source, tensor.begin + start, count, stored) for start in starts]
-            shape = (tile.rows.stop - tile.rows.start, -1, dim)
-            x = (
-                np.concatenate(pieces).reshape(shape)
-                if len(pieces) > 1
-                else pieces[0].reshape(shape)
-            )
-            y = _sum(spec, files.decode(x, tensor.dtype), positions[tile.seq])
+                begins, steps = begins[:1], steps * len(begins)
+            pieces = [
+                files.read(source, tensor.begin + begin * dim * item, steps * dim, stored)
+                for begin in begins
+            ]
+            x = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+            x = x.reshape(tile.rows.stop - tile.rows.start, -1, dim)
+            y = _result(spec, files.decode(x, tensor.dtype), places.array(tile.seq), params)
             done = files.encode(y, tensor.dtype, new_stored)
             if finite:
                 _check_finite(str(layout.path), x, done, tensor, tile)
-            for start, piece in zip(starts, done.reshape(len(starts), -1), strict=True):
-                files.write(sink, at + start, piece)
-            progress(done.size)
+            for begin, piece in zip(begins, done.reshape(len(begins), -1), strict=True):
+                files.write(sink, at + begin * spec.width * item, piece)
+            progress(x.size)
 
 
 def _front(
-    layout: files.Layout, tensor: files.Tensor, target: Target, source: IO[bytes], sink: IO[bytes]
+    layout: files.Layout,
+    tensor: files.Tensor,
+    target: Target,
+    width: int,
+    streams: tuple[IO[bytes], IO[bytes]],
 ) -> int:
     """Write all that stands around the tensor; where its bytes begin."""
-    if target.format == layout.format:
+    source, sink = streams
+    shape = (*tensor.shape[:-1], width)
+    if target.format == layout.format and shape == tensor.shape:
         files.copy(source, 0, tensor.begin, sink, 0)
         files.copy(source, tensor.end, layout.size, sink, tensor.end)
         return tensor.begin
+    if target.format == layout.format == "safetensors":
+        return _moved(layout, tensor, shape, source, sink)
     name = tensor.name or "embeddings"
-    header = _header(target, name, tensor.dtype, tensor.shape, layout.metadata)
+    header = _header(target, name, tensor.dtype, shape, layout.metadata)
     files.write(sink, 0, header)
     return len(header)
+
+
+def _moved(
+    layout: files.Layout,
+    tensor: files.Tensor,
+    shape: tuple[int, ...],
+    source: IO[bytes],
+    sink: IO[bytes],
+) -> int:
+    """Copy the other tensors to where a wider one leaves room; where its bytes begin."""
+    in_order = sorted(layout.tensors.values(), key=lambda t: (t.begin, t.end))
+    shapes = {t.name: (t.dtype, shape if t is tensor else t.shape) for t in in_order}
+    header = files.safetensors_header(shapes, layout.metadata)
+    files.write(sink, 0, header)
+    at = found = len(header)
+    for other in in_order:
+        if other is tensor:
+            found = at
+            at += math.prod(shape) * np.dtype(tensor.stored).itemsize
+            continue
+        files.copy(source, other.begin, other.end, sink, at)
+        at += other.end - other.begin
+    return found
 
 
 def _header(
@@ -176,11 +211,13 @@ def _range(part: slice) -> range:
     return range(part.start, part.stop)
 
 
-def _sum(spec: TableSpec, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+def _result(
+    spec: TableSpec, x: np.ndarray, where: np.ndarray, params: Mapping[str, np.ndarray] | None
+) -> np.ndarray:
     from posenc.functional import add
 
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below, with a place
-        return add(spec, x, positions=np.array(positions, dtype=np.int64))
+        return add(spec, x, positions=where, params=params)
 
 
 def _check_finite(who: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, tile: Tile) -> None:
@@ -215,45 +252,53 @@ def write_array(target: Target, name: str, values: np.ndarray) -> None:
 
 def write_rows(
     spec: TableSpec,
-    positions: Sequence[int],
+    places: Places,
     target: Target,
     *,
+    params: Mapping[str, np.ndarray] | None = None,
     dtype: str,
     progress: Callable[[int], object],
     size: int = TILE,
 ) -> None:
-    """Write the rows of a table, (positions, dim), as an array or as lines of numbers."""
+    """Write the rows of a table, (positions, columns), as an array or as lines of numbers."""
     lines = target.path.suffix == ".csv"
     stored = "<u2" if dtype == "bfloat16" else np.dtype(dtype).newbyteorder("<").str
-    header = b"position," + b",".join(b"c%d" % c for c in range(spec.dim)) + b"\n"
+    width = table_width(spec)
+    fronts = spec.axes if len(spec.axes) > 1 else ("position",)
+    header = ",".join([*fronts, *(f"c{c}" for c in range(width))]).encode() + b"\n"
     if not lines:
-        header = _header(target, "table", dtype, (len(positions), spec.dim), {})
+        header = _header(target, "table", dtype, (len(places), width), {})
     with target.open() as sink:
         files.write(sink, 0, header)
         at = len(header)
-        for _, part in tiles(1, len(positions), spec.dim, size):
-            rows = rows_as(spec, positions[part], dtype)
+        for _, part in tiles(1, len(places), width, size):
+            where = places.array(part)
+            rows = rows_as(spec, where, dtype, params)
             data: Any = files.encode(rows, dtype, stored)
             if lines:
-                data = _csv(positions[part], rows)
+                data = _csv(where, rows)
             files.write(sink, at, data)
             at += len(data) if lines else data.nbytes
             progress(rows.size)
 
 
-def rows_as(spec: TableSpec, positions: Sequence[int], dtype: str) -> np.ndarray:
+def rows_as(
+    spec: TableSpec,
+    where: np.ndarray,
+    dtype: str,
+    params: Mapping[str, np.ndarray] | None = None,
+) -> np.ndarray:
     """Rows of a table with the precision of a dtype; bfloat16 comes as float32."""
     from posenc.functional import table
 
-    where = np.array(positions, dtype=np.int64)
     if dtype != "bfloat16":
-        return table(spec, where, dtype=dtype)
-    return files.from_bfloat16(files.to_bfloat16(table(spec, where)))
+        return table(spec, where, params=params, dtype=dtype)
+    return files.from_bfloat16(files.to_bfloat16(table(spec, where, params=params)))
 
 
-def _csv(positions: Sequence[int], rows: np.ndarray) -> bytes:
+def _csv(where: np.ndarray, rows: np.ndarray) -> bytes:
     """Lines in the fewest digits that read back as the same numbers."""
     lines = []
-    for position, row in zip(positions, rows, strict=True):
-        lines.append(",".join([str(position), *(str(value) for value in row)]))
+    for position, row in zip(where.reshape(len(rows), -1), rows, strict=True):
+        lines.append(",".join(str(value) for value in (*position, *row)))
     return ("\n".join(lines) + "\n").encode()

@@ -1,11 +1,10 @@
-"""`posenc encode`: add an encoding to the tokens of a text, or to an array in a file."""
+"""`posenc encode`: put an encoding on the tokens of a text, or on an array in a file."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,14 +14,9 @@ import numpy as np
 from posenc._core import files
 from posenc._core.errors import DataError, DependencyError, explain
 from posenc.cli import _show, _stream
-from posenc.cli._options import (
-    SpecChoice,
-    as_json,
-    count_of,
-    make_spec,
-    positions_from,
-    spec_options,
-)
+from posenc.cli._options import SpecChoice, as_json, count_of, make_spec, spec_options
+from posenc.cli._parameters import Learnt, ParameterChoice, learnt_from, parameter_options
+from posenc.cli._places import PlaceChoice, Places, place_options, places_from
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
@@ -37,6 +31,8 @@ EXAMPLES = """\b
 Examples:
   posenc encode "classify the book" --dim 16 --base 100
   posenc encode embeddings.npy -o encoded.npy
+  posenc encode patches.npy --preset mae --grid 14x14 -o encoded.npy
+  posenc encode embeddings.npy --spec learned.json --params weights.safetensors -o y.npy
 """
 
 
@@ -47,11 +43,40 @@ class Tokens(NamedTuple):
     ids: list[int] | None
 
 
+class Choices(NamedTuple):
+    """What the command line says about the encoding, the positions and the parameters."""
+
+    spec: SpecChoice
+    places: PlaceChoice
+    parameters: ParameterChoice
+
+
+class Encoding(NamedTuple):
+    """What these choices come to for some data."""
+
+    spec: TableSpec
+    places: Places
+    learnt: Learnt
+
+    def words(self) -> str:
+        """The encoding in words: its spec, then what else a reader has to know."""
+        return ", ".join(filter(None, self._parts()))
+
+    def _parts(self) -> tuple[str, str, str]:
+        return _show.brief(self.spec), self.places.words, _show.clean(self.learnt.origin)
+
+
+def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) -> Encoding:
+    places = places_from(choice.places, spec, length, preset=choice.spec.preset)
+    places.check(spec)
+    return Encoding(spec, places, learnt_from(choice.parameters, spec, finite=finite))
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="TEXT|FILE|-")
 @spec_options
-@click.option("--offset", type=int, help="Position of the first token. [default: 0]")
-@click.option("--positions", metavar="LIST", help="Of each token: 3,1,4 or 0:10 or 0:100:10.")
+@place_options
+@parameter_options
 @click.option(
     "--embeddings",
     metavar="FILE",
@@ -73,6 +98,11 @@ def command(
     odd: str | None,
     preset: str | None,
     spec: str | None,
+    positions: str | None,
+    grid: str | None,
+    offset: int | None,
+    params: str | None,
+    init_seed: int | None,
     **rest: Any,
 ) -> None:
     """Add an encoding to the tokens of a text or to an array.
@@ -83,8 +113,15 @@ def command(
 
     FILE is a .npy or .safetensors of shape (..., seq, dim) and needs -o. It is read and written in
     pieces and keeps its dtype; other tensors are copied as they are.
+
+    A Concatenated spec appends its table: the result is then wider than the embeddings, and under
+    `sum` of --json stands the embedding followed by the encoding.
     """
-    choice = SpecChoice(dim, base, order, odd, preset, spec)
+    choice = Choices(
+        SpecChoice(dim, base, order, odd, preset, spec),
+        PlaceChoice(positions, grid, offset),
+        ParameterChoice(params, init_seed),
+    )
     if Path(source).suffix in _stream.SUFFIXES:
         _encode_file(Path(source), choice, **rest)
     else:
@@ -96,10 +133,8 @@ def command(
 
 def _encode_file(
     path: Path,
-    choice: SpecChoice,
+    choice: Choices,
     *,
-    offset: int | None,
-    positions: str | None,
     tensor: str | None,
     output: str | None,
     force: bool,
@@ -120,20 +155,20 @@ def _encode_file(
         raise click.UsageError("the output is the input: give it another name.")
     if target.format == "npy" and picked.dtype == "bfloat16":
         raise click.UsageError("a .npy cannot name bfloat16: let -o end in .safetensors.")
-    spec = make_spec(choice, width=picked.shape[-1], default=DEFAULT_DIM)
-    seq = picked.shape[-2]
-    where = positions_from(positions, offset, seq)
+    spec = make_spec(choice.spec, width=picked.shape[-1], default=DEFAULT_DIM)
+    encoding = _encoding(choice, spec, picked.shape[-2], finite=not allow_nonfinite)
     with _show.progress(f"{path.name} ", math.prod(picked.shape)) as done:
         _stream.add_to_file(
             spec,
             layout,
             picked,
             target,
-            positions=where,
+            places=encoding.places,
+            params=encoding.learnt.values,
             finite=not allow_nonfinite,
             progress=done,
         )
-    _report(spec, layout, picked, target, json_=json_)
+    _report(encoding, layout, picked, target, json_=json_)
 
 
 def _target(output: str, force: bool) -> _stream.Target:
@@ -146,7 +181,7 @@ def _target(output: str, force: bool) -> _stream.Target:
 
 
 def _report(
-    spec: TableSpec,
+    encoding: Encoding,
     layout: files.Layout,
     picked: files.Tensor,
     target: _stream.Target,
@@ -157,21 +192,22 @@ def _report(
     left = left if target.format == "npy" else []
     if target.format != layout.format and layout.format == "safetensors" and left:
         click.echo(f"posenc: {count_of(left, 'other tensor')} left out: .npy holds one", err=True)
+    spec, origin = encoding.spec, encoding.learnt.origin
+    shape = (*picked.shape[:-1], spec.width)
     if json_:
-        _show.print_json(
-            {
-                "output": str(target.path),
-                "tensor": picked.name or None,
-                "shape": list(picked.shape),
-                "dtype": picked.dtype,
-                "spec": spec.to_dict(),
-            }
-        )
+        found = {
+            "output": str(target.path),
+            "tensor": picked.name or None,
+            "shape": list(shape),
+            "dtype": picked.dtype,
+            "spec": spec.to_dict(),
+        }
+        _show.print_json({**found, "parameters": origin} if origin else found)
         return
-    shape = "x".join(map(str, picked.shape))
-    click.echo(
-        f"{target.path}: {shape} {picked.dtype}, sum of {layout.path.name} and {_show.brief(spec)}"
-    )
+    sides = "x".join(map(str, shape))
+    what = f"{layout.path.name} and {encoding.words()}"
+    how = f"sum of {what}" if spec.width == spec.dim else f"{what}, side by side"
+    click.echo(f"{target.path}: {sides} {picked.dtype}, {how}")
 
 
 # --- a text ---------------------------------------------------------------------------------------
@@ -179,10 +215,8 @@ def _report(
 
 def _encode_text(
     source: str,
-    choice: SpecChoice,
+    choice: Choices,
     *,
-    offset: int | None,
-    positions: str | None,
     embeddings: str | None,
     tokenizer: str | None,
     tensor: str | None,
@@ -202,21 +236,20 @@ def _encode_text(
         vectors = _rows_of_file(Path(embeddings), tensor, tokens, finite=not allow_nonfinite)
         origin = f"rows of {embeddings}"
     width = None if vectors is None else vectors.shape[1]
-    spec = make_spec(choice, width=width, default=DEFAULT_DIM)
+    spec = make_spec(choice.spec, width=width, default=DEFAULT_DIM)
     count = len(tokens.texts)
-    if count * spec.dim > MOST_NUMBERS:
+    if count * spec.width > MOST_NUMBERS:
         todo = "Save its embeddings as .npy and encode that file."
-        got = f"{count} tokens of width {spec.dim}"
+        got = f"{count} tokens of width {spec.width}"
         raise DataError(explain("encode", f"a text of at most {MOST_NUMBERS} numbers", got, todo))
     target = _target(output, force) if output is not None else None
-    where = positions_from(positions, offset, count)
+    encoding = _encoding(choice, spec, count, finite=not allow_nonfinite)
     if vectors is None:
         vectors = random_vectors(tokens.texts, spec.dim, seed or 0)
         origin = f"random vectors from a hash of each token, seed {seed or 0}; not from a model"
     _print_text(
-        spec=spec,
+        encoding=encoding,
         tokens=tokens,
-        where=where,
         vectors=vectors,
         origin=origin,
         target=target,
@@ -226,9 +259,8 @@ def _encode_text(
 
 def _print_text(
     *,
-    spec: TableSpec,
+    encoding: Encoding,
     tokens: Tokens,
-    where: Sequence[int],
     vectors: np.ndarray,
     origin: str,
     target: _stream.Target | None,
@@ -236,34 +268,44 @@ def _print_text(
 ) -> None:
     from posenc.functional import add, table
 
-    places = np.array(where, dtype=np.int64)
-    total = add(spec, vectors, positions=places)
-    encoding = table(spec, places, dtype="float64" if total.dtype == np.float64 else None)
+    spec, places, (params, learnt) = encoding
+    where = places.array(slice(0, len(places)))
+    total = add(spec, vectors, positions=where, params=params)
+    dtype = "float64" if total.dtype == np.float64 else None
+    rows = table(spec, where, params=params, dtype=dtype)
     if target is not None:
         _stream.write_array(target, "sum", total)
     if json_:
         found = {
             "tokens": tokens.texts,
-            "positions": list(where),
+            "positions": places.tolist(),
             "embedding": vectors.tolist(),
             "embedding_source": origin,
-            "encoding": encoding.tolist(),
+            "encoding": rows.tolist(),
             "sum": total.tolist(),
             "spec": spec.to_dict(),
         }
+        if learnt:
+            found["parameters"] = learnt
         _show.print_json(found if tokens.ids is None else {**found, "ids": tokens.ids})
         return
-    strips = _show.Strips(tokens.texts, where, spec.dim, _show.width_of_screen())
-    scale = "" if spec.embedding_scale == 1 else f" * {spec.embedding_scale:g}"
-    click.echo(_show.brief(spec))
-    for heading, rows in (
+    strips = _show.Strips(tokens.texts, places, _show.width_of_screen())
+    click.echo(encoding.words())
+    for heading, block in (
         (f"embedding: {_show.clean(origin)}", vectors),
-        ("encoding", encoding),
-        (f"sum = embedding{scale} + encoding", total),
+        ("encoding", rows),
+        (_result_in_words(spec), total),
     ):
         click.echo()
-        for line in strips.block(heading, rows.__getitem__):
+        for line in strips.block(heading, block.__getitem__, block.shape[1]):
             click.echo(line)
+
+
+def _result_in_words(spec: TableSpec) -> str:
+    embedding = "embedding"
+    if spec.embedding_scale != 1:
+        embedding += f" * {spec.embedding_scale:g}"
+    return f"sum = {embedding} + encoding" if spec.width == spec.dim else f"{embedding} | encoding"
 
 
 def _tokens(source: str, tokenizer: str | None) -> Tokens:

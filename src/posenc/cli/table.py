@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, PositionError, explain
 from posenc.cli import _show, _stream
 from posenc.cli._options import (
     Choice,
     SpecChoice,
     as_json,
     make_spec,
-    positions_from,
     spec_options,
+    table_width,
 )
+from posenc.cli._parameters import ParameterChoice, learnt_from, parameter_options
+from posenc.cli._places import PlaceChoice, place_options, places_from
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from posenc.encodings.table.base import TableSpec
 
 __all__ = ["command"]
 
@@ -32,14 +39,15 @@ Examples:
   posenc table --dim 4 --length 3
   posenc table --dim 512 --length 5000 -o table.npy
   posenc table --dim 16 --base 100 --positions 1,2 --json
+  posenc table --dim 64 --preset mae --grid 3x4
 """
 
 
 @click.command(epilog=EXAMPLES)
 @spec_options
 @click.option("--length", type=click.IntRange(0, 2**40), help="Number of rows. [default: 16]")
-@click.option("--offset", type=int, help="Position of the first row. [default: 0]")
-@click.option("--positions", metavar="LIST", help="Of each row: 3,1,4 or 0:10 or 0:100:10.")
+@place_options
+@parameter_options
 @click.option("--dtype", type=Choice(DTYPES), default="float32", help="[default: float32]")
 @click.option("-o", "--output", metavar="OUT", help="A .npy, .csv or .safetensors file.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
@@ -55,46 +63,78 @@ def command(
     length: int | None,
     offset: int | None,
     positions: str | None,
+    grid: str | None,
+    params: str | None,
+    init_seed: int | None,
     dtype: str,
     output: str | None,
     force: bool,
     json_: bool,
 ) -> None:
-    """Print or write the rows of a table."""
-    if positions is not None and length is not None:
-        raise click.UsageError("--positions or --length, not both.")
+    """Print or write the rows of a table.
+
+    Of a Concatenated spec these are the columns that it appends.
+    """
+    for name, value in (("--positions", positions), ("--grid", grid)):
+        if value is not None and length is not None:
+            raise click.UsageError(f"{name} or --length, not both.")
     made = make_spec(SpecChoice(dim, base, order, odd, preset, spec), default=DEFAULT_DIM)
-    rows = DEFAULT_LENGTH if length is None else length
-    if output is None and json_ and positions is None and rows * made.dim > MOST_NUMBERS:
-        got = f"{rows} rows of width {made.dim}"
+    width = table_width(made)
+    where = PlaceChoice(positions, grid, offset)
+    if positions is not None or grid is not None:
+        places = places_from(where, made, None, preset=preset)
+    else:
+        rows = _default_length(made, offset or 0) if length is None else length
+        places = places_from(where, made, rows)
+    if output is None and json_ and positions is None and len(places) * width > MOST_NUMBERS:
+        got = f"{len(places)} rows of width {width}"
         want = f"at most {MOST_NUMBERS} numbers as JSON"
         raise DataError(explain("table", want, got, "Write them to a file: -o OUT."))
-    where = positions_from(positions, offset, None if positions is not None else rows)
+    places.check(made)
+    values, origin = learnt_from(ParameterChoice(params, init_seed), made)
     if output is not None:
         target = _target(output, force)
         if target.path.suffix == ".npy" and dtype == "bfloat16":
             raise click.UsageError("a .npy cannot name bfloat16: let -o end in .safetensors.")
-        with _show.progress(f"{target.path.name} ", len(where) * made.dim) as done:
-            _stream.write_rows(made, where, target, dtype=dtype, progress=done)
+        with _show.progress(f"{target.path.name} ", len(places) * width) as done:
+            _stream.write_rows(made, places, target, params=values, dtype=dtype, progress=done)
     about: dict[str, Any] = {
         "spec": made.to_dict(),
         "dtype": dtype,
-        "shape": [len(where), made.dim],
+        "shape": [len(places), width],
     }
+    if origin:
+        about["parameters"] = origin
     if json_:
         if output is not None:
             _show.print_json({"output": output, **about})
             return
-        table = _stream.rows_as(made, where, dtype).tolist()
-        _show.print_json({"positions": list(where), "table": table, **about})
+        table = _stream.rows_as(made, places.array(slice(0, len(places))), dtype, values).tolist()
+        _show.print_json({"positions": places.tolist(), "table": table, **about})
         return
+    words = ", ".join(filter(None, (_show.brief(made), places.words, _show.clean(origin))))
     if output is not None:
-        click.echo(f"{output}: {len(where)}x{made.dim} {dtype}, {_show.brief(made)}")
+        click.echo(f"{output}: {len(places)}x{width} {dtype}, {words}")
         return
-    click.echo(_show.brief(made))
-    strips = _show.Strips(None, where, made.dim, _show.width_of_screen())
-    for line in strips.block("", lambda i: _stream.rows_as(made, where[i : i + 1], dtype)[0]):
+    click.echo(words)
+    strips = _show.Strips(None, places, _show.width_of_screen())
+
+    def row(index: int) -> np.ndarray:
+        return _stream.rows_as(made, places.array(slice(index, index + 1)), dtype, values)[0]
+
+    for line in strips.block("", row, width):
         click.echo(line)
+
+
+def _default_length(spec: TableSpec, first: int) -> int:
+    """As many rows as are shown unasked, or all of a table that has fewer."""
+    for length in range(DEFAULT_LENGTH, 1, -1):
+        try:
+            spec.check_count(first, length)
+        except PositionError:
+            continue
+        return length
+    return 1
 
 
 def _target(output: str, force: bool) -> _stream.Target:
