@@ -208,8 +208,17 @@ def test_scores_depend_on_the_distance_alone(name: str, m: int, rel: int) -> Non
     assert abs(score(m) - expected[0]) < 1e-5 * spec.attention_factor**2
 
 
+@pytest.mark.parametrize("role", ["query", "key"])
+def test_the_inverse_undoes_magnitudes_too(role: Any) -> None:
+    x = random(2, 9, 18)
+    for spec in (spec_of("yarn"), spec_of("longrope"), XPos(16, pairing="half", centre=4)):
+        turned = posenc.rotate(spec, x, offset=700, role=role)
+        back = posenc.rotate(spec, turned, offset=700, role=role, inverse=True)
+        assert_close(back, x, FLOAT64 * 10)
+
+
 @each_scaling
-def test_the_length_of_dtype_of_a_cast_is_the_only_loss(name: str) -> None:
+def test_a_cast_is_the_only_loss(name: str) -> None:
     spec, x = spec_of(name), random(2, 9, 16).astype("float32")
     half = posenc.rotate(spec, x.astype("float16"), offset=70_000)
     want = posenc.rotate(spec, x.astype("float16").astype("float32"), offset=70_000)
