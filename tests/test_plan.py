@@ -107,7 +107,8 @@ def test_sorted_without_repetition_and_in_range(
 
 
 def test_each_key_has_a_draw_of_its_own() -> None:
-    draws = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 1, 1), (0, 256, 0), (2**63, 0, 0)]
+    draws = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 1, 1), (0, 256, 0)]
+    draws += [(2**63, 0, 0), (2**63 + 1, 0, 0), (2**64 - 1, 0, 0)]
     rows = {tuple(randomised(*key, 64, maximum=10_000).tolist()) for key in draws}
     assert len(rows) == len(draws)
 

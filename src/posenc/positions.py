@@ -296,7 +296,8 @@ def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) 
     if seed >= 2**64:
         raise ArgumentError(explain("positions.randomised", "a seed below 2**64", seed))
     # Floyd's algorithm, written out: the draw must not change with a library's way of sampling.
-    bits = np.random.Philox(key=[int(seed), _mixed(int(step), int(sample))])
+    key = np.array([int(seed), _mixed(int(step), int(sample))], dtype=np.uint64)
+    bits = np.random.Philox(key=key)
     words = iter(bits.random_raw(2 * int(length) + 8).tolist())
     chosen: set[int] = set()
     for top in range(int(maximum) - int(length), int(maximum)):
