@@ -37,3 +37,26 @@ def test_counts_do_not_shrink() -> None:
     assert before - agreed == set()
     assert found["equal_bits"] >= stored["equal_bits"]
     assert found["counts"]["disagreed"] <= stored["counts"]["disagreed"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_default_configs_survive_both_dialects() -> None:
+    pytest.importorskip("transformers", reason="has the configs")
+    import posenc
+
+    read = 0
+    for config in sweep.default_configs():
+        plan = posenc.from_hf(config, on_error="report")
+        if not any(entry.kind == "rotary" for entry in plan):
+            continue
+        old = posenc.to_hf(config, "hf4").config
+        new = posenc.to_hf(old, "hf5").config
+        for other in (old, new):
+            again = posenc.from_hf(other, on_error="report")
+            assert [(e.layer, e.spec, e.indices) for e in again] == [
+                (e.layer, e.spec, e.indices) for e in plan
+            ], config["model_type"]
+        assert posenc.from_json(posenc.to_json(plan)) == plan
+        read += 1
+    assert read >= 350

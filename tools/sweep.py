@@ -141,6 +141,25 @@ def built(package: str, cls: type) -> tuple[list[tuple[Any, Any]], str]:
     return found, why
 
 
+def default_configs() -> Iterator[dict[str, Any]]:
+    """The default config of every class of configs, as its file would hold it."""
+    import transformers.models
+    from transformers import PreTrainedConfig
+
+    for package in packages():
+        folder = Path(transformers.models.__path__[0]) / package
+        for file in sorted(folder.glob("configuration_*.py")):
+            module = importlib.import_module(f"transformers.models.{package}.{file.stem}")
+            for kind in vars(module).values():
+                mine = inspect.isclass(kind) and kind.__module__ == module.__name__
+                if mine and issubclass(kind, PreTrainedConfig):
+                    try:
+                        made = kind().to_dict()
+                    except Exception:  # some need arguments
+                        continue
+                    yield json.loads(json.dumps(made, default=str))
+
+
 # --- comparing ------------------------------------------------------------------------------------
 
 
