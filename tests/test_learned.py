@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import copy
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import posenc
 from posenc import Concatenated, Init, Learned, Lookup, Magnitude, Sinusoidal
 from posenc._core.spec import Spec
-from posenc.cli import app
 from tests.backends import Backend, each_backend
 from tests.oracles import table as oracle
 
@@ -329,26 +326,3 @@ def test_appending_with_heads_between() -> None:
     y = posenc.add(spec, np.zeros((2, 4, 5, 3), "f"), seq_dim=-3)
     assert y.shape == (2, 4, 5, 9)
     np.testing.assert_array_equal(y[1, :, 2, 3:], posenc.table(spec, 4))
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [(PLAIN, "posenc.add(spec, x, params=...)"), (Concatenated(8, table=Sinusoidal(4)), "appends")],
-    ids=["learned", "appended"],
-)
-def test_the_command_says_what_it_cannot_do(spec: Any, words: str, tmp_path: Path) -> None:
-    # A file written at the old width would hold rows of the new one.
-    source = tmp_path / "x.npy"
-    np.save(source, np.zeros((3, 8), np.float32))
-    arguments = [
-        "encode",
-        str(source),
-        "--spec",
-        posenc.to_json(spec),
-        "-o",
-        str(tmp_path / "y.npy"),
-    ]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 2
-    assert words in " ".join(done.output.split())
-    assert not (tmp_path / "y.npy").exists()

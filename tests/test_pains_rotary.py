@@ -185,6 +185,18 @@ def test_pain_15_nothing_of_it_in_checkpoints() -> None:
     model.load_state_dict({k: v.clone() for k, v in model.state_dict().items()}, strict=True)
 
 
+def test_pain_15_stale_frequencies_are_dropped_and_compared() -> None:
+    module = RotaryEmbedding(ROPE)
+    frequencies = torch.tensor(posenc.frequencies(ROPE)).float()
+    for stored in (frequencies, frequencies.bfloat16()):
+        module.load_state_dict({"inv_freq": stored}, strict=True)
+    with pytest.warns(UserWarning, match=r"'inv_freq' of the checkpoint differs .* convention"):
+        module.load_state_dict({"inv_freq": frequencies * 0.9}, strict=True)
+    with pytest.raises(RuntimeError, match="unheard_of"):
+        module.load_state_dict({"unheard_of": frequencies}, strict=True)
+    assert not module.state_dict()
+
+
 def test_pain_17_there_is_no_table_to_outgrow() -> None:
     """Positions far past any length of training, negative ones too, and none is skipped."""
     where = torch.tensor([2**31 - 1, -5, 10**9, 2**40, 0, 7])

@@ -5,6 +5,8 @@ Each test names the row of the list of thirty pains, or the defect of a peer, th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -239,3 +241,76 @@ def test_peer_9_positions_per_row_and_padded_starts() -> None:
     np.testing.assert_array_equal(rows[1], plain)
     started = posenc.add(spec, np.zeros((2, 5, 16), dtype=np.float32), offset=np.array([3, 0]))
     np.testing.assert_array_equal(started[0], posenc.table(spec, np.arange(3, 8)))  # type: ignore[arg-type]
+
+
+# --- pains of buffers: a module that has none -----------------------------------------------------
+
+
+def module_of(spec: Sinusoidal, **fields: Any) -> Any:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from posenc.torch import PositionTable
+
+    return PositionTable(spec, **fields)
+
+
+def test_pain_4_nothing_is_lost_on_the_meta_device() -> None:
+    module = module_of(Sinusoidal(16))
+    import torch
+
+    with torch.device("meta"):
+        made = module_of(Sinusoidal(16))
+    made = made.to_empty(device="cpu")
+    for tensor in (*made.parameters(), *made.buffers()):
+        tensor.data.fill_(float("nan"))
+    x = torch.randn(2, 5, 16)
+    torch.testing.assert_close(made(x, offset=4097), module(x, offset=4097), rtol=0, atol=0)
+
+
+def test_pain_15_nothing_of_it_in_checkpoints() -> None:
+    module = module_of(Sinusoidal(16))
+    assert not module.state_dict()
+    assert not list(module.buffers())
+
+
+def test_pain_15_stale_tables_are_dropped_and_compared() -> None:
+    spec = Sinusoidal(16, arrangement=Arrangement(start=2))
+    module = module_of(spec)
+    import torch
+
+    table = torch.tensor(posenc.table(spec, np.arange(40) - 2))
+    for key, stored in (("pe", table[None]), ("weights", table.half()), ("pe", table[:, None])):
+        module.load_state_dict({key: stored}, strict=True)
+    with pytest.warns(UserWarning, match=r"'pe' of the checkpoint differs from the spec by"):
+        module.load_state_dict({"pe": table.roll(1, 0)}, strict=True)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), module)
+    model.load_state_dict({**model.state_dict(), "1.pe": table}, strict=True)
+    with pytest.raises(RuntimeError, match="unheard_of"):
+        module.load_state_dict({"unheard_of": table}, strict=True)
+
+
+def test_pain_25_and_peer_2_the_key_of_a_cache_is_the_whole_spec() -> None:
+    """Two modules that differ in the base alone, one after the other, in both dtypes."""
+    small, large = module_of(Sinusoidal(16)), module_of(Sinusoidal(16, base=500_000))
+    import torch
+
+    x = torch.zeros(1, 6, 16)
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        a, b = small(x.to(dtype), offset=40), large(x.to(dtype), offset=40)
+        assert (a - b).abs().max() > 0.1
+        for got, spec in ((a, small.spec), (b, large.spec)):
+            rows = posenc.table(spec, np.arange(40, 46), dtype="float64")
+            bound = 4e-3 if dtype == torch.bfloat16 else 2e-7
+            assert_close(got[0].double().numpy(), rows, bound)
+
+
+def test_peer_1_positions_never_take_the_dtype_of_the_input() -> None:
+    """In bfloat16 299 to 301 are all 300; and a call in half precision poisons nothing."""
+    module = module_of(Sinusoidal(64))
+    import torch
+
+    x = torch.zeros(1, 3, 64, dtype=torch.bfloat16)
+    half = module(x, offset=299).double()[0].numpy()
+    assert_close(half, posenc.table(Sinusoidal(64), [299, 300, 301], dtype="float64"), 2e-3)
+    assert len({row.tobytes() for row in half}) == 3
+    full = module(x.float(), offset=299)[0].numpy()
+    np.testing.assert_array_equal(full, posenc.table(Sinusoidal(64), [299, 300, 301]))

@@ -7,6 +7,8 @@ constants take arithmetic that Dynamo does not trace.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +16,7 @@ from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.functional._arguments import require
+from posenc.torch._stale import drop, frequencies
 
 __all__ = ["RotaryEmbedding"]
 
@@ -179,6 +182,11 @@ class RotaryEmbedding(nn.Module):
             )
             for x in ((q, k) if v is None else (q, k, v))
         )
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        # Checkpoints of other code hold what follows from the spec here.
+        drop(state_dict, prefix, self, frequencies)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
         """The spec, in `print(model)`."""

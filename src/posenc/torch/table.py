@@ -8,6 +8,8 @@ to it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +17,7 @@ from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
 from posenc.functional._arguments import require
+from posenc.torch._stale import drop, rows
 
 __all__ = ["PositionTable"]
 
@@ -138,6 +141,11 @@ class PositionTable(nn.Module):
             seq_dim=self.seq_dim,
         )
         return self.dropout(y)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        # Checkpoints of other code hold what follows from the spec here.
+        drop(state_dict, prefix, self, rows)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
         """The spec, in `print(model)`."""
