@@ -55,9 +55,12 @@ demo: $(READY) ## the main job on real input: a sentence, then a file; ends with
 test: $(READY) ## all tests but the slow sweeps
 	@$(PYTEST) -m 'not slow'
 
+.PHONY: test-slow
+test-slow: $(READY) ## the slow sweeps
+	@$(PYTEST) -m slow
+
 .PHONY: test-all
-test-all: $(READY) ## the slow sweeps as well
-	@$(PYTEST)
+test-all: test test-slow ## all tests
 
 .PHONY: check
 check: $(READY) ## format, lint, types, layers, docstrings, spelling, generated texts
@@ -84,6 +87,7 @@ docs: $(READY) ## the pages, in docs/_build/html; warnings are errors
 .PHONY: bench
 bench: $(READY) ## measure, append rows to benchmarks/results, and refresh the tables made from them
 	@$(BIN)/python benchmarks/precision.py
+	@$(BIN)/python benchmarks/backends.py
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python tools/generate.py
 
