@@ -19,6 +19,7 @@ import posenc  # noqa: E402
 from posenc import Arrangement, Ladder, Pairing, RoPE, RotaryMagnitude, positions  # noqa: E402
 from posenc import scaling as s  # noqa: E402
 from posenc.torch import RotaryEmbedding  # noqa: E402
+from tests.oracles.originals.learned import timm_layer, torchtune_file  # noqa: E402
 from tests.oracles.originals.tables import transformers  # noqa: E402
 from tests.tolerances import ORIGINAL, assert_close  # noqa: E402
 
@@ -565,15 +566,37 @@ def test_x_transformers() -> None:
 
 def test_timm_of_two_axes() -> None:
     """Sines first there, over an axial grid of one width; height first."""
-    package = peer("timm.layers.pos_embed_sincos")
-    module = package.RotaryEmbeddingCat(
-        32, max_res=None, feat_shape=[5, 7], in_pixels=False, ref_feat_shape=None
+    module = timm_layer("pos_embed_sincos").RotaryEmbeddingCat(
+        32, max_res=16, feat_shape=[5, 7], in_pixels=False, ref_feat_shape=None
     )
-    embed = module.get_embed([5, 7])
-    sin, cos = embed.chunk(2, dim=-1)
+    sin, cos = module.get_embed([5, 7]).chunk(2, dim=-1)
     spec = RoPE(32, pairing="interleaved", arrangement=Arrangement(rule="axial", axes=("h", "w")))
     where = grid_of(h=5, w=7)
     assert_pairs(spec, where, half_of(cos, "interleaved"), half_of(sin, "interleaved"))
+
+
+def test_torchtune() -> None:
+    layer = torchtune_file("modules/position_embeddings.py").RotaryPositionalEmbeddings(32, 64)
+    where = torch.tensor([[0, 3, 17, 9], [5, 6, 7, 11]])
+    x = torch.randn(2, 4, 3, 32, generator=GENERATOR)  # batch, seq, heads, channels
+    ours = posenc.rotate(RoPE(32, pairing="interleaved"), x, positions=where, seq_dim=-3)
+    size = float(x.abs().max())
+    assert_close(ours.numpy(), layer(x, input_pos=where).numpy(), ORIGINAL * size)
+
+
+def test_torchtune_of_llama_3() -> None:
+    file = torchtune_file("models/llama3_1/_position_embeddings.py")
+    layer = file.Llama3ScaledRoPE(128, max_seq_len=64, base=500_000, scale_factor=8)
+    spec = RoPE(
+        128,
+        base=500_000,
+        pairing="interleaved",
+        scaling=s.Llama3(8, original_length=8192),
+    )
+    x = torch.randn(2, 18, 3, 128, generator=GENERATOR)
+    ours = posenc.rotate(spec, x, seq_dim=-3)
+    # The ramp is float32 there, which turns a pair in its middle by another 1e-7 a position.
+    assert_close(ours.numpy(), layer(x).numpy(), 8e-6)
 
 
 def test_xpos_of_x_transformers() -> None:

@@ -163,6 +163,27 @@ def test_pain_12_axes_are_data_and_text_alone_is_rope() -> None:
         )
 
 
+def test_pain_13_signatures_that_people_can_rely_on() -> None:
+    """What is promised: the width first, everything else by name, and the names of others."""
+    import inspect
+
+    parameters = list(inspect.signature(RoPE).parameters.values())
+    assert [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == ["dim"]
+    assert {"pairing", "base", "scaling"} <= {p.name for p in parameters}
+    forward = inspect.signature(RotaryEmbedding.forward).parameters
+    assert list(forward)[1:4] == ["q", "k", "positions"]
+    assert {"offset", "cu_seqlens", "cos_sin", "position_ids"} <= set(forward)
+    ids = torch.arange(3, 3 + Q.shape[-2])
+    want = RotaryEmbedding(ROPE)(Q, Q, ids)
+    cos_sin = posenc.cos_sin(ROPE, ids)
+    for got in (
+        RotaryEmbedding(ROPE)(Q, Q, position_ids=ids),
+        RotaryEmbedding(ROPE)(Q, Q, offset=3),
+        RotaryEmbedding(ROPE)(Q, Q, cos_sin=cos_sin),
+    ):
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("part", ["leading", "trailing"])
 def test_pain_14_partial_rotation_leaves_the_rest_alone(part: str) -> None:
     spec = RoPE(4, pairing=Pairing("half", part=part))  # type: ignore[arg-type]
@@ -311,3 +332,15 @@ def test_pain_25_nothing_stale() -> None:
             modules[i](Q.to("meta"), Q.to("meta"))
             assert torch.equal(modules[i](Q.to(dtype), Q.to(dtype), offset=offset)[0], want)
     assert (fresh[0, 300, torch.float32] - fresh[1, 300, torch.float32]).abs().max() > 0.5
+
+
+@pytest.mark.parametrize("dim", [1, 3, 15])
+def test_pain_27_an_odd_width_is_refused_and_an_odd_head_is_not(dim: int) -> None:
+    with pytest.raises(posenc.SpecError, match="even"):
+        RoPE(dim, pairing="half")
+    head = torch.randn(1, 2, 5, dim + 2)
+    if dim > 1:
+        turned = posenc.rotate(RoPE(dim - 1, pairing="half"), head, offset=7)
+        torch.testing.assert_close(turned[..., dim - 1 :], head[..., dim - 1 :], rtol=0, atol=0)
+        alone = posenc.rotate(RoPE(dim - 1, pairing="half"), head[..., : dim - 1], offset=7)
+        torch.testing.assert_close(turned[..., : dim - 1], alone, rtol=0, atol=0)

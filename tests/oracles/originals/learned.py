@@ -13,18 +13,37 @@ import pytest
 
 from tests.oracles.originals.tables import transformers
 
-__all__ = ["timm_resample", "tiny", "transformers"]
+__all__ = ["timm_layer", "timm_resample", "tiny", "torchtune_file", "transformers"]
 
 
 def timm_resample() -> Any:
-    """timm's `resample_abs_pos_embed`, from its file: the package as a whole needs torchvision."""
+    """timm's `resample_abs_pos_embed`."""
+    return timm_layer("pos_embed").resample_abs_pos_embed
+
+
+def timm_layer(name: str) -> Any:
+    """A file of `timm.layers`, alone: the package as a whole needs torchvision."""
     found = importlib.util.find_spec("timm")
     if found is None or found.origin is None:
         pytest.skip("timm is not installed")
     shell = types.ModuleType("timm_layers_alone")
     shell.__path__ = [str(Path(found.origin).parent / "layers")]
     sys.modules.setdefault(shell.__name__, shell)
-    return importlib.import_module("timm_layers_alone.pos_embed").resample_abs_pos_embed
+    return importlib.import_module(f"timm_layers_alone.{name}")
+
+
+def torchtune_file(path: str) -> Any:
+    """A file of torchtune, alone: the package as a whole needs torchao."""
+    found = importlib.util.find_spec("torchtune")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("torchtune is not installed")
+    file = Path(found.submodule_search_locations[0]) / path
+    spec = importlib.util.spec_from_file_location("torchtune_alone_" + file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
 
 def tiny(family: str, config: str, **fields: Any) -> Any:
