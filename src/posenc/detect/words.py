@@ -121,8 +121,8 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
     turns: dict[str, Any] = {}
     for reach in lengths:
         own, said = spec.at(reach) if spec.needs_length else fixed, f"within {reach} positions"
-        if isinstance(own, RoPE) and reach < lengths[-1]:
-            own, said = own.replace(scaling=()), f"{said}, as trained"
+        if isinstance(own, RoPE) and reach == lengths[0] < lengths[-1]:
+            own, said = own.replace(scaling=()), f"{said}, before the extension"
         turns[said] = int((wavelengths(own) <= reach).sum())
     if turns:
         found["pairs_with_a_turn"] = {**turns, "of": spec.pairs}
@@ -133,7 +133,7 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
 
 
 def _lengths(spec: RotarySpec, length: int | None) -> list[int]:
-    """The trained and the extended length, as far as they are known."""
+    """The trained and the extended lengths, as far as they are known, the trained one first."""
     found = set() if length is None else {length}
     for scaling in spec.scalings if isinstance(spec, RoPE) else ():
         original = getattr(scaling, "original_length", None)
