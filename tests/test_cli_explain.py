@@ -36,8 +36,7 @@ def test_words(tmp_path: Path) -> None:
         "ramp between pairs 23 and 40: 24 kept, 16 between, 24 interpolated",
         "attention factor 1.13863, on cosines and sines, so squared on scores",
         "wavelengths 6.283 to 2.025e+07 positions",
-        "pairs that complete a turn, of 64: 40 within 32768 positions, before the extension; "
-        "40 within",
+        "complete a turn, of 64: 40 within 32768 positions, before the extension; 40 within",
         "from the family's row: pairing (llama)",
         "from the format's default: scaling.beta_fast (beta_fast)",
     ):
