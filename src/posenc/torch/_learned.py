@@ -21,15 +21,14 @@ class LearnedModule(nn.Module):
     them, so that the ranks of a divided model begin as the whole model does.
     """
 
-    def __init__(self, spec: Any, heads: tuple[int, int] | None, seed: int) -> None:
+    def __init__(self, spec: Any, heads: tuple[int, int] | None = None, seed: int = 0) -> None:
         super().__init__()
         self.spec = spec
         self.seed = seed
         self.heads = heads
         if heads is not None:
             self.heads = head_range(heads, spec.heads, type(self).__name__)
-        first, end = self.heads or (0, spec.heads or 0)
-        self._shapes = part_shapes(spec, first, end)
+        self._shapes = spec.shapes if self.heads is None else part_shapes(spec, *self.heads)
         for name, shape in self._shapes.items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape)))
         self.reset_parameters()

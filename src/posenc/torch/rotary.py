@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.functional._arguments import require
+from posenc.torch._learned import LearnedModule
 from posenc.torch._stale import drop, frequencies
 
 __all__ = ["RotaryEmbedding"]
 
 
-class RotaryEmbedding(nn.Module):
+class RotaryEmbedding(LearnedModule):
     """Turn queries and keys by their positions.
 
         q'[pair j of token t] = m * R(positions[t] * f[j]) q[pair j of token t],   k' likewise
@@ -63,26 +63,13 @@ class RotaryEmbedding(nn.Module):
     def __init__(
         self, spec: RotarySpec, *, seq_dim: int = -2, inplace: bool = False, seed: int = 0
     ) -> None:
-        super().__init__()
         require(spec, RotarySpec, "RotaryEmbedding")
         if not isinstance(seq_dim, int) or seq_dim >= -1:
             todo = "The last axis holds the channels."
             raise ArgumentError(explain("RotaryEmbedding: seq_dim", "-2 or less", seq_dim, todo))
-        self.spec = spec
+        super().__init__(spec, seed=seed)
         self.seq_dim = seq_dim
         self.inplace = inplace
-        self.seed = seed
-        for name, shape in spec.shapes.items():
-            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
-        self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        """Give the parameters their first values anew, as after `to_empty` from the meta device."""
-        for name, values in functional.init(self.spec, self.seed).items():
-            parameter = self.get_parameter(name)
-            if not parameter.is_meta:
-                parameter.copy_(torch.from_numpy(values))
 
     def forward(
         self,
@@ -157,7 +144,7 @@ class RotaryEmbedding(nn.Module):
             seq_dim=self.seq_dim,
             length=length,
             inplace=self.inplace,
-            params=dict(self.named_parameters()) or None,
+            params=self.learned(),
         )
 
     def _by_cos_sin(
@@ -187,7 +174,3 @@ class RotaryEmbedding(nn.Module):
         # Checkpoints of other code hold what follows from the spec here.
         drop(state_dict, prefix, self, frequencies)
         super()._load_from_state_dict(state_dict, prefix, *rest)
-
-    def extra_repr(self) -> str:
-        """The spec, in `print(model)`."""
-        return repr(self.spec)

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
 from posenc.functional._arguments import require
+from posenc.torch._learned import LearnedModule
 from posenc.torch._stale import drop, rows
 
 __all__ = ["PositionTable"]
 
 
-class PositionTable(nn.Module):
+class PositionTable(LearnedModule):
     """Add the encoding of a table to embeddings.
 
         y = dropout(embedding_scale * x + PE(positions))
@@ -64,28 +64,15 @@ class PositionTable(nn.Module):
     def __init__(
         self, spec: TableSpec, *, dropout: float = 0.0, seq_dim: int = -2, seed: int = 0
     ) -> None:
-        super().__init__()
         require(spec, TableSpec, "PositionTable")
         if not 0 <= dropout <= 1:
             raise ArgumentError(explain("PositionTable: dropout", "a probability", dropout))
         if not isinstance(seq_dim, int) or seq_dim >= -1:
             todo = "The last axis holds the channels."
             raise ArgumentError(explain("PositionTable: seq_dim", "-2 or less", seq_dim, todo))
-        self.spec = spec
+        super().__init__(spec, seed=seed)
         self.seq_dim = seq_dim
         self.dropout = nn.Dropout(dropout)
-        self.seed = seed
-        for name, shape in spec.shapes.items():
-            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
-        self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        """Give the parameters their first values anew, as after `to_empty` from the meta device."""
-        for name, values in functional.init(self.spec, self.seed).items():
-            parameter = self.get_parameter(name)
-            if not parameter.is_meta:
-                parameter.copy_(torch.from_numpy(values))
 
     def forward(
         self,
@@ -131,11 +118,10 @@ class PositionTable(nn.Module):
                     explain("PositionTable", "positions or position_ids", "both of them")
                 )
             positions = position_ids
-        params = {name: getattr(self, name) for name in self.spec.shapes}
         y = functional.add(
             self.spec,
             x,
-            params=params,
+            params=self.learned(),
             positions=positions,
             offset=offset,
             seq_dim=self.seq_dim,
@@ -146,7 +132,3 @@ class PositionTable(nn.Module):
         # Checkpoints of other code hold what follows from the spec here.
         drop(state_dict, prefix, self, rows)
         super()._load_from_state_dict(state_dict, prefix, *rest)
-
-    def extra_repr(self) -> str:
-        """The spec, in `print(model)`."""
-        return repr(self.spec)
