@@ -53,8 +53,8 @@ def table(
         An encoding of the first kind.
     positions : int, or array of integers
         A number n for the positions 0 to n - 1, or any positions of shape (...); for a spec of
-        several axes (..., axes). Negative ones and any up to 2**63 are computed, except by learned
-        tables, which end.
+        several axes (..., axes). Negative ones and any up to 2**63 are computed, with an error of
+        1.8e-19 for each position (4e-10 at 2**31, 2e-3 at 2**53); learned tables end.
     params : mapping of str to array, optional
         The parameters of a learned encoding, as `posenc.init` makes them; of the library of the
         result, or NumPy arrays.
