@@ -33,6 +33,9 @@ PACKAGES = {
 NEEDED = ("numpy", "array_api_compat", "click")
 PATIENCE = 120  # seconds for an import
 
+# The verbs that kernels may serve.
+VERBS = ("table", "add", "rotate", "cos_sin", "bias", "relative")
+
 
 @click.command()
 @as_json
@@ -54,7 +57,7 @@ def command(ctx: click.Context, json_: bool) -> None:
     }
     kernels = [
         {"op": op, "kernel": "reference", "runs": True, "reason": "the only kernel there is"}
-        for op in ("table", "add")
+        for op in VERBS
     ]
     broken = [
         name
