@@ -540,3 +540,14 @@ def test_arguments_of_a_call_are_checked() -> None:
     ):
         with pytest.raises(posenc.ArgumentError, match=message):
             call()
+
+
+def test_cosines_of_a_learned_rotation_follow_its_parameters() -> None:
+    """Positions from a list, parameters from torch: the result is where the parameters are."""
+    spec = posenc.MixedRoPE(4, pairing="half", heads=2, init="axial")
+    params = {name: torch.tensor(value) for name, value in posenc.init(spec).items()}
+    cos, sin = posenc.cos_sin(spec, [[1, 2], [3, 4]], params=params)
+    assert isinstance(cos, Tensor)
+    want = posenc.cos_sin(spec, [[1, 2], [3, 4]], params=posenc.init(spec))
+    for got, expected in zip((cos, sin), want, strict=True):
+        np.testing.assert_allclose(got.numpy(), expected, rtol=0, atol=1.5e-7)

@@ -19,6 +19,7 @@ from posenc._core.array import (
     device_of,
     integers,
     is_array,
+    is_foreign,
     is_symbolic,
     library,
     limits,
@@ -118,7 +119,7 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
     # A symbolic length is no int and must not become one: `int(length)` would fix it in the graph.
     if isinstance(length, (bool, float, str)) or length < 0:
         raise ArgumentError(explain("positions", "a length of at least 0", repr(length)))
-    if is_array(offsets) and not isinstance(offsets, (np.ndarray, np.generic)):
+    if is_foreign(offsets):
         xp, device = namespace(offsets, "positions: offset"), device_of(offsets)
     else:
         xp = library(xp)

@@ -34,6 +34,7 @@ __all__ = [
     "integers",
     "is_array",
     "is_compiling",
+    "is_foreign",
     "is_symbolic",
     "is_torch",
     "library",
@@ -77,6 +78,11 @@ def is_array(x: object) -> bool:
         or is_jax(x)
         or hasattr(x, "__array_namespace__")
     )
+
+
+def is_foreign(x: object) -> bool:
+    """Whether `x` is an array of a library other than NumPy, which results then follow."""
+    return is_array(x) and not isinstance(x, (np.ndarray, np.generic))
 
 
 def is_compiling() -> bool:
@@ -333,7 +339,7 @@ def integers(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
     PositionError
         If a position does not fit the integers of the library.
     """
-    if is_array(value) and not isinstance(value, (np.ndarray, np.generic)):
+    if is_foreign(value):
         return _own_integers(value, xp, device, who)
     array = _numpy_integers(value, who)
     low, high = limits(xp)
@@ -341,7 +347,11 @@ def integers(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
         todo = "" if has_int64(xp) else "Set jax_enable_x64 for more."
         got = f"{array.min()} to {array.max()}"
         raise PositionError(explain(who, f"positions from {low} to {high}", got, todo))
-    array = array.astype(np.int64 if has_int64(xp) else np.int32)
+    return _carried(array.astype(np.int64 if has_int64(xp) else np.int32), xp, device)
+
+
+def _carried(array: np.ndarray, xp: Any, device: Any) -> Array:
+    """A NumPy array as one of the library `xp`."""
     if xp.__name__.endswith("numpy") and not xp.__name__.startswith("jax"):
         return array
     return xp.asarray(array, device=device) if device is not None else xp.asarray(array)
@@ -369,7 +379,7 @@ def reals(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
     PositionError
         If a position that can be looked at is not finite or does not fit the integers.
     """
-    own = is_array(value) and not isinstance(value, (np.ndarray, np.generic))
+    own = is_foreign(value)
     try:
         array = value if own else np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
@@ -388,10 +398,7 @@ def reals(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
         raise PositionError(explain(who, want, worst))
     if own:
         return _own_library(value, xp, device, who)
-    if xp.__name__.endswith("numpy") and not xp.__name__.startswith("jax"):
-        return array
-    array = array if has_int64(xp) else array.astype(np.float32)
-    return xp.asarray(array, device=device) if device is not None else xp.asarray(array)
+    return _carried(array if has_int64(xp) else array.astype(np.float32), xp, device)
 
 
 def _own_library(value: Array, xp: Any, device: Any, who: str) -> Array:
@@ -460,4 +467,4 @@ def _carry(value: np.ndarray, xp: Any, device: Any) -> Array | Halves:
     if value.dtype == np.int64 and not has_int64(xp):
         words = halves(value)
         return Halves(xp.asarray(words.high), xp.asarray(words.low))
-    return xp.asarray(value, device=device) if device is not None else xp.asarray(value)
+    return _carried(value, xp, device)

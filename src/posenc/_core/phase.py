@@ -194,6 +194,7 @@ def multiply(p: Array, high: Array, low: Array) -> Halves:
 
 
 def add(a: Halves, b: Halves) -> Halves:
+    """The sum modulo 2**64; the carry out of the low word is that of its top bits."""
     low = a.low + b.low
     carry = (((a.low & b.low) | ((a.low | b.low) & ~low)) >> 31) & 1
     return Halves(a.high + b.high + carry, low)

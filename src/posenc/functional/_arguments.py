@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from posenc import positions as _positions
-from posenc._core.array import integers, reals
+from posenc._core.array import (
+    device_of,
+    integers,
+    is_foreign,
+    is_symbolic,
+    library,
+    namespace,
+    reals,
+)
 from posenc._core.errors import ArgumentError, explain
 from posenc._core.spec import Spec
 
-__all__ = ["align", "name_of", "require", "token_positions", "with_axes"]
+__all__ = [
+    "align",
+    "asked_positions",
+    "home",
+    "library_of",
+    "name_of",
+    "require",
+    "token_positions",
+    "with_axes",
+]
 
 Array = Any
 
@@ -80,6 +100,41 @@ def align(
     if fits and all(g in (1, n) for g, n in zip(got, lead, strict=True)):
         return got
     return None
+
+
+def library_of(*candidates: Any) -> Array | None:
+    """The first array that is not of NumPy."""
+    return next((value for value in candidates if is_foreign(value)), None)
+
+
+def home(positions: Any, params: Any, *, xp: Any, device: Any, who: str) -> tuple[Any, Any]:
+    """The library and device of a result: what was asked for, else where positions are.
+
+    Where those are of NumPy, or no array, parameters of another library decide; else it is NumPy.
+    """
+    found = library_of(positions)
+    if found is None and xp is None and isinstance(params, Mapping):
+        found = library_of(*params.values())
+    if found is None:
+        return library(np if xp is None else xp), device
+    return (
+        namespace(found, who) if xp is None else library(xp),
+        device_of(found) if device is None else device,
+    )
+
+
+def asked_positions(spec: Any, positions: Any, *, xp: Any, device: Any, who: str) -> Array:
+    """The positions that a verb is asked for, a number of them or an array: (..., axes)."""
+    counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
+    if not counted and not is_symbolic(positions):
+        read = reals if spec.coordinates == "real" else integers
+        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
+    elif len(spec.axes) > 1:
+        want = f"an array of coordinates {spec.axes} in its last axis"
+        raise ArgumentError(explain(f"{who}: positions", want, "a number of positions"))
+    else:
+        where = _positions.offset(positions, 0, xp=xp, device=device)
+    return with_axes(spec.axes, where, who)
 
 
 def with_axes(names: tuple[str, ...], positions: Array, who: str) -> Array:

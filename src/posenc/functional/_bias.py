@@ -19,8 +19,8 @@ from posenc._core.array import (
     namespace,
 )
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional._arguments import name_of, require
-from posenc.functional._scores import head_range, known, library_of, sides
+from posenc.functional._arguments import library_of, name_of, require
+from posenc.functional._scores import head_range, known, sides
 
 __all__ = ["bias"]
 

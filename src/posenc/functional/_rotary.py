@@ -17,8 +17,7 @@ from posenc._core.array import (
     dtype_name,
     dtype_named,
     integers,
-    is_array,
-    is_symbolic,
+    is_foreign,
     library,
     namespace,
     reals,
@@ -31,7 +30,15 @@ from posenc._core.spec import texts_of
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Order, Pairing, turn
-from posenc.functional._arguments import align, name_of, require, token_positions, with_axes
+from posenc.functional._arguments import (
+    align,
+    asked_positions,
+    home,
+    name_of,
+    require,
+    token_positions,
+    with_axes,
+)
 from posenc.functional._parameters import parameters
 
 __all__ = [
@@ -262,22 +269,9 @@ def cos_sin(
     """
     who = f"cos_sin({name_of(spec)})"
     spec = _at(spec, length, "cos_sin")
-    if is_array(positions) and not isinstance(positions, (np.ndarray, np.generic)):
-        xp = namespace(positions, who) if xp is None else library(xp)
-        device = device_of(positions) if device is None else device
-    else:
-        xp = library(np if xp is None else xp)
+    xp, device = home(positions, params, xp=xp, device=device, who=who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
-    counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
-    if counted or is_symbolic(positions):
-        if len(spec.axes) > 1:
-            want = f"an array of coordinates {spec.axes} in its last axis"
-            raise ArgumentError(explain(f"{who}: positions", want, "a number of positions"))
-        where = _positions.offset(positions, 0, xp=xp, device=device)
-    else:
-        read = reals if spec.coordinates == "real" else integers
-        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
-    where = with_axes(spec.axes, where, who)
+    where = asked_positions(spec, positions, xp=xp, device=device, who=who)
     inner = compute_dtype(out, xp)
     cos, sin = _factors(
         spec,
@@ -546,7 +540,7 @@ def logit_scale(
     if positions is None:
         todo = "Its temperature depends on them."
         raise ArgumentError(explain(f"{who}: positions", "those of the queries", None, todo))
-    if is_array(positions) and not isinstance(positions, (np.ndarray, np.generic)):
+    if is_foreign(positions):
         xp = namespace(positions, who)
         device = device_of(positions) if device is None else device
     else:

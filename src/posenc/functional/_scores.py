@@ -12,7 +12,6 @@ from posenc._core.array import (
     concrete,
     constants,
     integers,
-    is_array,
     is_symbolic,
     limits,
 )
@@ -21,7 +20,7 @@ from posenc._core.spec import Spec
 from posenc.functional._arguments import with_axes
 from posenc.functional._parameters import parameters
 
-__all__ = ["Sides", "head_range", "known", "library_of", "part_shapes", "sides"]
+__all__ = ["Sides", "head_range", "known", "part_shapes", "sides"]
 
 Array = Any
 
@@ -174,11 +173,3 @@ def known(
         if shape[axis] != end - first:
             values[name] = values[name][(slice(None),) * axis + (slice(first, end), ...)]
     return values
-
-
-def library_of(*candidates: Any) -> Array | None:
-    """The first array that is not of NumPy."""
-    for value in candidates:
-        if is_array(value) and not isinstance(value, (np.ndarray, np.generic)):
-            return value
-    return None

@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from posenc import positions as _positions
 from posenc._core.array import (
     astype,
     compute_dtype,
     constants,
     device_of,
     dtype_named,
-    integers,
-    is_array,
     is_compiling,
-    is_symbolic,
-    library,
     namespace,
-    reals,
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
-from posenc.functional._arguments import name_of, require, token_positions, with_axes
+from posenc.functional._arguments import asked_positions, home, name_of, require, token_positions
 from posenc.functional._parameters import parameters
 
 __all__ = ["add", "table"]
@@ -89,23 +81,11 @@ def table(
     """
     who = f"table({name_of(spec)})"
     require(spec, TableSpec, "table")
-    if is_array(positions) and not isinstance(positions, (np.ndarray, np.generic)):
-        xp = namespace(positions, who) if xp is None else library(xp)
-        device = device_of(positions) if device is None else device
-    else:
-        home = _home(params) if xp is None else None
-        device = device_of(home) if device is None and home is not None else device
-        xp = library(np if xp is None else xp) if home is None else namespace(home, who)
+    xp, device = home(positions, params, xp=xp, device=device, who=who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
-    counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
-    if counted or is_symbolic(positions):
-        where = _positions.offset(positions, 0, xp=xp, device=device)
-        where = where if len(spec.axes) == 1 else _refuse_count(spec, who)
-    else:
-        read = reals if spec.coordinates == "real" else integers
-        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
+    where = asked_positions(spec, positions, xp=xp, device=device, who=who)
     values = parameters(spec, params, xp=xp, device=device, who=who)
-    rows = _rows(spec, with_axes(spec.axes, where, who), values, compute_dtype(out, xp), xp)
+    rows = _rows(spec, where, values, compute_dtype(out, xp), xp)
     rows = astype(rows, out, xp)
     return rows[None, ...] if batch_dim else rows
 
@@ -201,15 +181,3 @@ def _rows(
 ) -> Array:
     known = {**constants(spec, positions, xp=xp), **params}
     return spec.rows(positions, known, dtype=dtype, xp=xp)
-
-
-def _home(params: Any) -> Array:
-    """A parameter that says which library and device a table goes to; None for those of NumPy."""
-    values = params.values() if isinstance(params, Mapping) else ()
-    others = (v for v in values if is_array(v) and not isinstance(v, (np.ndarray, np.generic)))
-    return next(others, None)
-
-
-def _refuse_count(spec: TableSpec, who: str) -> Any:
-    want = f"an array of coordinates {spec.axes} in its last axis"
-    raise ArgumentError(explain(f"{who}: positions", want, "a number of positions"))
