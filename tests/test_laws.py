@@ -308,6 +308,14 @@ def test_rounding_to_bfloat16(value: float) -> None:
     assert distance[0] == np.nanmin(distance)
 
 
+def test_rounding_to_bfloat16_happens_once() -> None:
+    """Beside a tie, float32 lands on it; the side that the number came from decides."""
+    from posenc._core.resolution import rounded
+
+    values = np.array([1 + 2**-8 + 2**-40, 1 + 3 * 2**-8 - 2**-40, -1 - 2**-8 - 2**-40])
+    assert rounded(values, "bfloat16").tolist() == [0x3F81, 0x3F81, 0xBF81]
+
+
 def test_backends_agree_among_themselves() -> None:
     where = np.array([0, 3, 1_000_000, LARGEST])
     tables = [b.numpy(posenc.table(Sinusoidal(32), b.asarray(where))) for b in BACKENDS]

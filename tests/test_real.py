@@ -438,3 +438,12 @@ def test_features_beside_the_embeddings() -> None:
     np.testing.assert_array_equal(both[0, :, 4:], posenc.table(SMOOTH, where))
     with pytest.raises(posenc.DTypeError, match="integer positions"):
         posenc.add(posenc.Concatenated(4, table=Sinusoidal(8)), x, positions=where)
+
+
+def test_one_coordinate_that_is_none_spoils_its_row_under_tracing() -> None:
+    jax = pytest.importorskip("jax", reason="jax is not installed")
+    spec = Fourier(8, arrangement=Arrangement(rule="axial", axes=("x", "y")))
+    points = jax.numpy.asarray([[float("nan"), 0.5], [0.5, float("inf")], [0.5, 0.25]])
+    table = np.asarray(jax.jit(lambda p: posenc.table(spec, p))(points))
+    assert np.isnan(table[:2]).all()
+    assert np.isfinite(table[2]).all()

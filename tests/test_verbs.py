@@ -36,6 +36,7 @@ X = np.zeros((2, 5, 8), dtype=np.float32)
         (lambda: posenc.table(SPEC, 3, dtype="int32"), DTypeError, "float64 or float32"),
         (lambda: posenc.table(SPEC, 3, dtype="float8"), DTypeError, "got float8"),
         (lambda: posenc.table(SPEC, 3, xp="numpy"), ArgumentError, "an array module"),
+        (lambda: posenc.table(GRID, 2), ArgumentError, "got a number of positions"),
         (lambda: posenc.table(GRID, 3), ArgumentError, "coordinates .*'h', 'w'"),
         (lambda: posenc.table(GRID, [1, 2, 3]), ArgumentError, "a trailing axis of 2"),
         (lambda: posenc.add(SPEC, X[..., :6]), ArgumentError, r"\(..., seq, 8\), got shape"),
