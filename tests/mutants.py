@@ -6,7 +6,7 @@ Plain torch, written without posenc: a good one of each kind, and for every law 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -274,7 +274,7 @@ class LosesAChannel(GoodRotary):
 
 @breaks("rotary", "settings")
 class Shared(GoodRotary):
-    known: dict[int, float] = {}
+    known: ClassVar[dict[int, float]] = {}
 
     def __init__(self, dim: int, base: float) -> None:
         super().__init__(dim, self.known.setdefault(dim, base))
@@ -462,7 +462,7 @@ class OddIsZero(GoodTable):
 
 @breaks("table", "settings")
 class TableShared(GoodTable):
-    known: dict[int, float] = {}
+    known: ClassVar[dict[int, float]] = {}
 
     def __init__(self, dim: int, base: float) -> None:
         super().__init__(dim, self.known.setdefault(dim, base))
@@ -544,7 +544,7 @@ class BiasRemembers(GoodBias):
 class BiasOneRow(GoodBias):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         if q.ndim == 2:
-            return super().forward(q[:1], k[1:]).expand(q.shape[0], -1, -1, -1)
+            return super().forward(q[:1], k[:1]).expand(q.shape[0], -1, -1, -1)
         return super().forward(q, k)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from posenc._core.errors import ArgumentError, explain, suggest
-from posenc.testing import laws as _numbers
-from posenc.testing import laws_torch as _modules
+from posenc.testing import _laws, _laws_torch
 from posenc.testing.card import Card, Result
 from posenc.testing.lab import LAWS, Law, run
 from posenc.testing.subject import KINDS, Kind, Subject
@@ -14,7 +13,7 @@ from posenc.testing.subject import KINDS, Kind, Subject
 __all__ = ["check", "laws", "results"]
 
 # The laws register themselves where they stand.
-_ = _numbers, _modules
+_REGISTERED = (_laws, _laws_torch)
 
 
 def laws(kind: Kind) -> tuple[Law, ...]:

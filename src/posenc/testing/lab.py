@@ -227,10 +227,19 @@ def run(law: Law, subject: Subject) -> Result:
     except Broken as b:
         return result("fail", measured=b.measured, bound=b.bound, says=b.says, input=b.given)
     except Exception as error:  # noqa: BLE001
+        if (below := _under(error)) is not None:
+            return result("not offered", says=str(below))
         return result("refused" if law.refusable else "fail", says=_message(error))
     if found is None:
         return result("pass")
     return result("pass", measured=found[0], bound=found[1])
+
+
+def _under(error: BaseException | None) -> NotOffered | None:
+    """What an adapter raised, under what a compiler made of it."""
+    while error is not None and not isinstance(error, NotOffered):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 @contextlib.contextmanager

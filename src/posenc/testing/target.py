@@ -32,6 +32,8 @@ QUERIES = ("q_positions", "query_positions", "pos_i", "q_pos")
 KEYS = ("k_positions", "key_positions", "pos_j", "k_pos")
 WIDTHS = ("dim", "head_dim", "d_model", "channels", "embedding_dim", "size")
 HEADS = ("heads", "num_heads", "n_heads", "total_num_heads")
+BASES = ("base", "theta", "rope_theta", "max_wavelength", "max_period", "temperature")
+_SETTINGS = {"dim": WIDTHS, "heads": HEADS, "base": BASES}
 
 
 class _How(NamedTuple):
@@ -196,12 +198,14 @@ def adapt(
     title = str(name or getattr(made, "__name__", type(made).__name__))
     fixed = dict(arguments or {})
 
-    def make(**changes: int) -> Any:
-        if not inspect.isclass(made):
-            if changes and not _by_shape(kind, changes):
-                raise NotOffered("it is one object, of one size")
-            return made
-        return made(**_constructor(made, {"dim": dim, "heads": heads} | changes, fixed, kind))
+    def make(**changes: Any) -> Any:
+        if inspect.isclass(made):
+            size = {"heads": heads} if kind == "bias" else {"dim": dim}
+            return made(**_constructor(made, size, changes, fixed))
+        # A function of x learns the width from x.
+        if set(changes) - ({"dim"} if kind == "rotary" else set()):
+            raise NotOffered("it is one object, with settings of its own")
+        return made
 
     def call(target: Any, *args: Any) -> Any:
         return _CALLS[kind](target, *args, _How(dim, library, layout))
@@ -219,20 +223,19 @@ def adapt(
     )
 
 
-def _by_shape(kind: Kind, changes: Mapping[str, int]) -> bool:
-    """A function of x learns the width from x."""
-    return kind == "rotary" and set(changes) <= {"dim"}
-
-
 def _constructor(
-    made: Any, sizes: Mapping[str, int], fixed: dict[str, Any], kind: Kind
+    made: Any, size: Mapping[str, int], changes: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """The arguments of a class: sizes and changes under its own names for them."""
     names = _parameters(made)
-    size, known = ("heads", HEADS) if kind == "bias" else ("dim", WIDTHS)
-    found = next((n for n in known if n in names), None)
-    if found is None or found in fixed:
-        return fixed
-    return {found: sizes[size], **fixed}
+    given = dict(fixed)
+    for what, value in {**size, **changes}.items():
+        found = next((n for n in _SETTINGS[what] if n in names), None)
+        if found is not None and (found not in fixed or what in changes):
+            given[found] = value
+        elif what in changes:
+            raise NotOffered(f"its constructor has no name for {what} that is known")
+    return given
 
 
 def _parameters(target: Any) -> list[str]:

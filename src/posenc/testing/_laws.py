@@ -449,7 +449,7 @@ def history_bias(lab: Lab) -> Found:
 @law("rows", "each row of a batch has positions of its own", "bias")
 def rows_bias(lab: Lab) -> Found:
     """As with left padding."""
-    q = np.array([[0, 1, 2], [7, 8, 9]])
+    q = np.array([[0, 1, 2], [7, 8, 9], [0, 0, 1]])
     got = lab.bias(q, q)
     alone = np.stack([lab.bias(row, row) for row in q])
     return lab.same(got, alone, 1e-6 * largest(alone), positions=q)
