@@ -118,7 +118,8 @@ def test_relative_module_is_the_verb(case: RelativeCase) -> None:
     m, n = torch.tensor(case.queries), torch.tensor(case.keys)
     params = tensors(posenc.init(case.spec, 3))
     exact = posenc.relative(case.spec, q, k, m, n, params=params)
-    torch.testing.assert_close(module(q, k, m, n), exact, rtol=0, atol=0)
+    # The perceptron over heads may be summed in another order.
+    close(module(q, k, m, n), exact, 1e-6 if case.name == "dape" else 0)
 
 
 @pytest.mark.parametrize("spec", [ALiBi(4), T5(4), Sandwich(4, dim=16)], ids=repr)
