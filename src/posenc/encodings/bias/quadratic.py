@@ -53,7 +53,7 @@ class Quadratic(BiasSpec):
     --------
     >>> import posenc
     >>> posenc.init(posenc.Quadratic(heads=9))["centre"][:4].tolist()
-    [[-1.0, -1.0], [-1.0, 0.0], [-1.0, 1.0], [0.0, -1.0]]
+    [[-1.0, -1.0], [0.0, -1.0], [1.0, -1.0], [-1.0, 0.0]]
     """
 
     heads: int
@@ -99,7 +99,8 @@ class Quadratic(BiasSpec):
         """Heads on the cells of a square around the query."""
         side = math.isqrt(self.heads - 1) + 1
         middle = (side - 1) / 2 if side % 2 == 0 else side // 2
-        cells = np.stack(np.divmod(np.arange(self.heads), side), axis=-1) - middle
+        columns, rows = np.divmod(np.arange(self.heads), side)
+        cells = np.stack([rows, columns], axis=-1) - middle
         if name == "centre":
             return cells.astype(np.float32)
         if name == "weight":
