@@ -295,7 +295,7 @@ BIASES: tuple[ScoreCase, ...] = (
         AdaptiveSpan(3, length=20, ramp=8),
         lambda m, n, h, w: oracle.adaptive_span(m, n, h, w, 20, 8),
         (20, 30, 5),
-        (0, 1, 7, 15, 19, 30, 31),
+        (0, 1, 7, 12, 15, 19, 30, 31),
         {"span": np.array([0.125, 0.5, 1.0], dtype=np.float32)},
     ),
     ScoreCase(

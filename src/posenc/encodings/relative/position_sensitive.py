@@ -98,7 +98,7 @@ class PositionSensitive(RelativeSpec):
         """Raise `PositionError` where an offset has no vector."""
         far = np.abs(k[0] - q[0])
         if far.size and far.max() >= self.length:
-            want = f"offsets below {self.length}, as the length is"
+            want = f"offsets below the length, {self.length}"
             raise PositionError(explain("PositionSensitive: positions", want, int(far.max())))
 
     def _rows(self, at: Places, xp: Any) -> tuple[Array, Array]:
