@@ -178,6 +178,12 @@ BIASES: tuple[ScoreCase, ...] = (
         lambda m, n, h, w: oracle.sandwich(m, n, h, 3, 24, 1e4),
         waves=24,
     ),
+    ScoreCase(
+        "sandwich-from-one",
+        Sandwich(3, dim=8, ladder=Ladder(start=1)),
+        lambda m, n, h, w: oracle.sandwich(m, n, h, 3, 8, 1e4, 1),
+        waves=8,
+    ),
     learned(
         "window",
         WindowTable(3, window=(2, 3), init=UNIT),

@@ -76,13 +76,13 @@ def fire(m: int, n: int, h: int, w: dict, start: float, epsilon: float = 1e-6) -
     return total + w["head_bias"][h]
 
 
-def sandwich(m: int, n: int, h: int, heads: int, dim: int, base: float) -> float:
+def sandwich(m: int, n: int, h: int, heads: int, dim: int, base: float, start: int = 0) -> float:
     import mpmath
 
     with mpmath.workdps(40):
         total = mpmath.mpf(0)
         for j in range(dim // 2):
-            total += mpmath.cos((m - n) * mpmath.mpf(base) ** (-mpmath.mpf(2 * j) / dim))
+            total += mpmath.cos((m - n) * mpmath.mpf(base) ** (-mpmath.mpf(2 * (j + start)) / dim))
         return float(total * heads / (8 * (h + 1)))
 
 
