@@ -51,6 +51,24 @@ EXAMPLES = {  # of encodings that need more than a width
     "WindowTable": Example((4,), {"window": (8, 8)}, "heads=4, window=(8, 8)"),
     "LogCPB": Example((4,), {"window": (8, 8)}, "heads=4, window=(8, 8)"),
     "TUPE": Example((4,), {"dim": SIDE, "length": SIDE}, f"heads=4, dim={SIDE}, length={SIDE}"),
+    "TISA": Example((4,), {}, "heads=4"),
+    "OffsetTable": Example((4,), {"size": (8, 8), "init": Init(scale=1.0)}, "heads=4, size=(8, 8)"),
+    "ALiBi2D": Example((4,), {}, "heads=4"),
+    "ClippedTable": Example((4,), {"clip": 16}, "heads=4, clip=16"),
+    "Quadratic": Example((4,), {}, "heads=4"),
+    "SpatialBuckets": Example((4,), {}, "heads=4"),
+    "AdaptiveSpan": Example(
+        (4,), {"length": SIDE, "start": 0.25}, "heads=4, length=64, start=0.25"
+    ),
+    "RotaryBias": Example(
+        (4,), {"dim": 16, "init": Init(scale=1.0)}, "heads=4, dim=16, init=Init(scale=1)"
+    ),
+    "DynamicBias": Example(
+        (4,),
+        {"window": (8, 8), "width": 16, "init": Init(scale=1.0)},
+        "heads=4, window=(8, 8), width=16, init=Init(scale=1)",
+    ),
+    "IRPEBias": Example((4,), {"init": Init(scale=1.0)}, "heads=4, init=Init(scale=1)"),
     "Shaw": Example((SIDE,), {"clip": 16}, f"{SIDE}, clip=16"),
     "MusicTransformer": Example(
         (SIDE,), {"count": 1, "length": SIDE}, f"{SIDE}, count=1, length={SIDE}"
@@ -65,6 +83,16 @@ EXAMPLES = {  # of encodings that need more than a width
         (SIDE,), {"size": (8, 8), "init": Init(scale=1.0)}, f"{SIDE}, size=(8, 8)"
     ),
     "CoPE": Example((SIDE,), {"length": 16, "init": Init(scale=1.0)}, f"{SIDE}, length=16"),
+    "IRPE": Example((SIDE,), {"init": Init(scale=1.0)}, "64, init=Init(scale=1)"),
+    "GatedBuckets": Example((SIDE,), {"count": 1}, "64, count=1"),
+    "PositionSensitive": Example((SIDE,), {"length": SIDE}, "64, length=64"),
+    "TENER": Example((SIDE,), {"count": 1}, "64, count=1"),
+    "RelativeSegments": Example(
+        (SIDE,), {"count": 1, "init": Init(scale=1.0)}, "64, count=1, init=Init(scale=1)"
+    ),
+    "DAPE": Example(
+        (SIDE,), {"count": 1, "init": Init(scale=1.0)}, "64, count=1, init=Init(scale=1)"
+    ),
     "RoPE": HALF,
     "XPos": HALF,
     "MixedRoPE": Example(
@@ -196,10 +224,14 @@ def _cosines(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
 
 
 def _places(spec: Any) -> np.ndarray:
-    """Positions 0 to 63, or the cells of a grid of 8 x 8."""
+    """Positions 0 to 63, the cells of a grid of 8 x 8, or a text of 64 tokens in 8 lines."""
+    count = np.arange(SIDE)
     if len(spec.axes) == 1:
-        return np.arange(SIDE)
-    return np.stack(np.divmod(np.arange(SIDE), 8), axis=-1)
+        return count
+    row, column = np.divmod(count, 8)
+    if spec.axes == ("position", "x", "y"):
+        return np.stack([count, 12 * column, 12 * row], axis=-1)
+    return np.stack([row, column], axis=-1)
 
 
 def _bias(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:

@@ -28,20 +28,37 @@ if TYPE_CHECKING:
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
+    from posenc.encodings.bias.adaptive_span import AdaptiveSpan
     from posenc.encodings.bias.alibi import ALiBi
+    from posenc.encodings.bias.alibi_2d import ALiBi2D
+    from posenc.encodings.bias.clipped import ClippedTable
     from posenc.encodings.bias.decay import Decay
+    from posenc.encodings.bias.dynamic import DynamicBias
     from posenc.encodings.bias.fire import FIRE
+    from posenc.encodings.bias.irpe import IRPEBias
     from posenc.encodings.bias.kerple import KERPLE
     from posenc.encodings.bias.log_cpb import LogCPB
+    from posenc.encodings.bias.offset_table import OffsetTable
+    from posenc.encodings.bias.quadratic import Quadratic
+    from posenc.encodings.bias.rotary_bias import RotaryBias
     from posenc.encodings.bias.sandwich import Sandwich
+    from posenc.encodings.bias.spatial import SpatialBuckets
     from posenc.encodings.bias.t5 import T5
+    from posenc.encodings.bias.tisa import TISA
     from posenc.encodings.bias.tupe import TUPE
     from posenc.encodings.bias.window import WindowTable
     from posenc.encodings.relative.cope import CoPE
+    from posenc.encodings.relative.dape import DAPE
     from posenc.encodings.relative.decomposed import Decomposed
     from posenc.encodings.relative.disentangled import Disentangled
+    from posenc.encodings.relative.gated import GatedBuckets
+    from posenc.encodings.relative.irpe import IRPE
     from posenc.encodings.relative.music import MusicTransformer
+    from posenc.encodings.relative.nezha import NEZHA
+    from posenc.encodings.relative.position_sensitive import PositionSensitive
+    from posenc.encodings.relative.segments import RelativeSegments
     from posenc.encodings.relative.shaw import Shaw
+    from posenc.encodings.relative.tener import TENER
     from posenc.encodings.relative.transformer_xl import TransformerXL
     from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
     from posenc.encodings.rotary.mixed import MixedRoPE
@@ -120,12 +137,29 @@ _HOMES = {
     "posenc.encodings.bias.log_cpb": ("LogCPB",),
     "posenc.encodings.bias.tupe": ("TUPE",),
     "posenc.encodings.bias.decay": ("Decay",),
+    "posenc.encodings.bias.tisa": ("TISA",),
+    "posenc.encodings.bias.offset_table": ("OffsetTable",),
+    "posenc.encodings.bias.alibi_2d": ("ALiBi2D",),
+    "posenc.encodings.bias.clipped": ("ClippedTable",),
+    "posenc.encodings.bias.quadratic": ("Quadratic",),
+    "posenc.encodings.bias.spatial": ("SpatialBuckets",),
+    "posenc.encodings.bias.adaptive_span": ("AdaptiveSpan",),
+    "posenc.encodings.bias.rotary_bias": ("RotaryBias",),
+    "posenc.encodings.bias.dynamic": ("DynamicBias",),
+    "posenc.encodings.bias.irpe": ("IRPEBias",),
     "posenc.encodings.relative.shaw": ("Shaw",),
     "posenc.encodings.relative.music": ("MusicTransformer",),
     "posenc.encodings.relative.transformer_xl": ("TransformerXL",),
     "posenc.encodings.relative.disentangled": ("Disentangled",),
     "posenc.encodings.relative.decomposed": ("Decomposed",),
     "posenc.encodings.relative.cope": ("CoPE",),
+    "posenc.encodings.relative.irpe": ("IRPE",),
+    "posenc.encodings.relative.gated": ("GatedBuckets",),
+    "posenc.encodings.relative.position_sensitive": ("PositionSensitive",),
+    "posenc.encodings.relative.nezha": ("NEZHA",),
+    "posenc.encodings.relative.tener": ("TENER",),
+    "posenc.encodings.relative.segments": ("RelativeSegments",),
+    "posenc.encodings.relative.dape": ("DAPE",),
     "posenc.functional": (
         "relative_values",
         "relative",
@@ -157,13 +191,21 @@ _HOME["positions"] = "posenc.positions"
 _HOME["scaling"] = "posenc.scaling"
 
 __all__ = [
+    "DAPE",
     "FIRE",
+    "IRPE",
     "KERPLE",
+    "NEZHA",
     "T5",
+    "TENER",
+    "TISA",
     "TUPE",
     "ALiBi",
+    "ALiBi2D",
+    "AdaptiveSpan",
     "ArgumentError",
     "Arrangement",
+    "ClippedTable",
     "CoPE",
     "Concatenated",
     "DTypeError",
@@ -172,10 +214,13 @@ __all__ = [
     "Decomposed",
     "DependencyError",
     "Disentangled",
+    "DynamicBias",
     "Entry",
     "Fourier",
     "FrequencyMatrix",
+    "GatedBuckets",
     "Gaussian",
+    "IRPEBias",
     "Init",
     "Ladder",
     "Layer",
@@ -186,17 +231,23 @@ __all__ = [
     "MixedRoPE",
     "MusicTransformer",
     "Note",
+    "OffsetTable",
     "Pairing",
     "Plan",
     "PosencError",
     "PositionError",
+    "PositionSensitive",
+    "Quadratic",
     "Reading",
+    "RelativeSegments",
     "RoPE",
+    "RotaryBias",
     "RotaryMagnitude",
     "Sandwich",
     "Shaw",
     "Sinusoidal",
     "Source",
+    "SpatialBuckets",
     "SpecError",
     "Temperature",
     "Timestep",
