@@ -1,0 +1,35 @@
+"""What code that reads a tensor's memory would not see: who else is looking at the tensor."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+__all__ = ["traced", "why_not_memory"]
+
+PLAIN = (Tensor, nn.Parameter)
+_functorch = torch._C._functorch
+_modes = torch._C._len_torch_dispatch_stack
+
+
+def traced() -> str | None:
+    """Who follows every operation, and would miss one that is none of torch's."""
+    if torch.compiler.is_compiling():
+        return "a compiler"
+    if _modes():
+        return "a dispatch mode, such as that of fake tensors or make_fx"
+    if _functorch.peek_interpreter_stack() is not None:
+        return "a transform of torch.func"
+    if forward_ad._current_level >= 0:
+        return "forward-mode differentiation"
+    return "torch.jit.trace" if torch._C._get_tracing_state() is not None else None
+
+
+def why_not_memory(x: Tensor) -> str | None:
+    """Why the memory of `x` is not its contents, or None."""
+    if type(x) not in PLAIN:
+        return f"a {type(x).__name__}, whose contents are not in its own memory"
+    if x.layout is not torch.strided or x.is_neg():
+        return "a tensor whose values are not those in its memory (sparse, or a negative view)"
+    return None
