@@ -72,6 +72,20 @@ Phases::Phases(nb::object step, nb::object origin) {
     }
 }
 
+Phases::Phases(const Phases& others, const std::vector<int64_t>& pairs)
+    : axes_(others.axes_), pairs_(static_cast<int64_t>(pairs.size())) {
+    for (int64_t a = 0; a < axes_; ++a) {
+        for (const int64_t j : pairs) {
+            step_.push_back(others.step_[static_cast<size_t>(a * others.pairs_ + j)]);
+        }
+    }
+    for (const int64_t j : pairs) {
+        if (!others.origin_.empty()) {
+            origin_.push_back(others.origin_[static_cast<size_t>(j)]);
+        }
+    }
+}
+
 void Phases::cos_sin(nb::object positions, nb::object cos, nb::object sin, double factor,
                      bool divide, int threads) const {
     const char* who = "Phases.cos_sin";

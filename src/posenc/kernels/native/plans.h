@@ -14,6 +14,8 @@ namespace posenc {
 class Phases {
 public:
     Phases(nb::object step, nb::object origin);
+    // Some of the pairs of others, in another order.
+    Phases(const Phases& others, const std::vector<int64_t>& pairs);
 
     int64_t axes() const { return axes_; }
     int64_t pairs() const { return pairs_; }
@@ -41,7 +43,10 @@ public:
               int threads) const;
 
 private:
+    std::shared_ptr<Phases> split(const Phases& phases) const;
+
     std::shared_ptr<Phases> phases_;
+    std::shared_ptr<Phases> by_two_;  // for neighbouring pairs that share a word
     Order source_, target_;
     bool trailing_;
     std::vector<Block> blocks_;

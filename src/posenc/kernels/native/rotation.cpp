@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "plans.h"
 #include "sweep.h"
 
@@ -22,8 +24,8 @@ struct TurnBody {
 
     void rows(int operand, const Rows& rows, int64_t count, float* memory) const {
         const float* cos = memory + rows.index * matrix.pairs;
-        const Run run = {rows.x,   rows.y, rows.x_row, rows.y_row,
-                         rows.count, cos,  cos + count * matrix.pairs, rows.next * matrix.pairs};
+        const Run run = {rows.x,     rows.y,      rows.x_row,  rows.y_row,
+                         rows.count, rows.x_next, rows.y_next, cos, cos + count * matrix.pairs, rows.next * matrix.pairs};
         kernels().turn(turnings[operand], run, memory + count * floats_per_token);
     }
 };
@@ -43,6 +45,23 @@ Rotation::Rotation(std::shared_ptr<Phases> phases, const std::string& source,
     if (sign != 1 && sign != -1) {
         refuse("Rotation: sign", "1 or -1", std::to_string(sign));
     }
+    by_two_ = split(*phases_);
+}
+
+// The same phases with the even pairs of each block before the odd ones, or none.
+std::shared_ptr<Phases> Rotation::split(const Phases& phases) const {
+    std::vector<int64_t> pairs;
+    for (const Block& block : blocks_) {
+        if (block.pairs % 2 != 0 || source_ != Order::half || target_ != Order::half) {
+            return nullptr;
+        }
+        for (const int64_t odd : {0, 1}) {
+            for (int64_t j = odd; j < block.pairs; j += 2) {
+                pairs.push_back(block.pair + j);
+            }
+        }
+    }
+    return std::make_shared<Phases>(phases, pairs);
 }
 
 void Rotation::turn(nb::tuple arrays, nb::tuple results, nb::object positions, int seq_dim,
@@ -119,7 +138,13 @@ void Rotation::turn(nb::tuple arrays, nb::tuple results, nb::object positions, i
     for (int i = 0; i < count; ++i) {
         operands.emplace_back(x[i], *y[i], *where);
     }
-    const TurnBody body{phases_->matrix(), sign_, factor_, turnings, 2 * pairs, 4 * pairs};
+    const bool by_two = by_two_ != nullptr && number == Number::bfloat16 &&
+                        std::all_of(turnings, turnings + count,
+                                    [](const Turning& turning) { return turning.direct(); });
+    for (int i = 0; i < count; ++i) {
+        turnings[i].by_two = by_two;
+    }
+    const TurnBody body{(by_two ? by_two_ : phases_)->matrix(), sign_, factor_, turnings, 2 * pairs, 4 * pairs};
     const int64_t sines = 2 * pairs * where->outer() * where->tokens();
     const Cut how = cut(*where, operands.data(), count, body.floats_per_token, bytes, sines, threads);
     if (how.threads == 1 && bytes < (1 << 16)) {

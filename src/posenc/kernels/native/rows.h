@@ -52,6 +52,12 @@ struct Turning {
     int64_t x_stride, y_stride;
     bool aligned;    // every element stands at a multiple of its size
     bool copy_rest;  // the channels that do not turn go to y
+    // Cosines and sines of the even pairs of a block stand before those of the odd ones.
+    bool by_two = false;
+
+    bool direct() const {
+        return aligned && x_stride == size_of(number) && y_stride == x_stride && source == target;
+    }
 };
 
 // Rows x[r] -> y[r] of one run, and the sines and cosines of its first; the next ones stand
@@ -61,6 +67,8 @@ struct Run {
     char* y;
     int64_t x_row, y_row;  // bytes
     int64_t rows;
+    const char* x_next;  // where the run after this one begins, or null
+    const char* y_next;
     const float* cos;
     const float* sin;
     int64_t angles;

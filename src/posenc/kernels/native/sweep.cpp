@@ -185,27 +185,38 @@ void walk_rows(const Operand& operand, const Positions& positions, int64_t row, 
         y_at += row % positions.size[v] * operand.y_step[v];
     }
     const int inner = operand.free - 1;
-    for (int64_t copy = copy_begin; copy < copy_end;) {
-        int64_t x = x_at;
-        int64_t y = y_at;
-        int64_t rest = copy;
-        for (int f = inner; f >= 0; rest /= operand.size[f--]) {
-            x += rest % operand.size[f] * operand.x_free[f];
-            y += rest % operand.size[f] * operand.y_free[f];
+    const auto place = [&](int64_t copy, const int64_t* steps, int64_t at) {
+        for (int f = inner; f >= 0; copy /= operand.size[f--]) {
+            at += copy % operand.size[f] * steps[f];
         }
-        const auto at_x = [&](int64_t more) { return operand.x == nullptr ? nullptr : operand.x + x + more; };
+        return at;
+    };
+    const auto x = [&](int64_t at) { return operand.x == nullptr ? nullptr : operand.x + at; };
+    int64_t x_next = place(copy_begin, operand.x_free, x_at);
+    int64_t y_next = place(copy_begin, operand.y_free, y_at);
+    for (int64_t copy = copy_begin; copy < copy_end;) {
+        const int64_t x_here = x_next;
+        const int64_t y_here = y_next;
+        const int64_t until =
+            operand.tokens_inside ? 1 : operand.size[inner] - copy % operand.size[inner];
+        const int64_t run = std::min(until, copy_end - copy);
+        copy += run;
+        const bool more = copy < copy_end;
+        x_next = more ? place(copy, operand.x_free, x_at) : 0;
+        y_next = more ? place(copy, operand.y_free, y_at) : 0;
         if (operand.tokens_inside) {
-            visit(context, {at_x(0), operand.y + y, x_token, y_token, count, 0, 1});
-            ++copy;
+            visit(context, {x(x_here), operand.y + y_here, x_token, y_token, count,
+                            more ? x(x_next) : nullptr, more ? operand.y + y_next : nullptr, 0, 1});
             continue;
         }
-        const int64_t until = operand.size[inner] - copy % operand.size[inner];
-        const int64_t run = std::min(until, copy_end - copy);
         for (int64_t t = 0; t < count; ++t) {
-            visit(context, {at_x(t * x_token), operand.y + y + t * y_token, operand.x_free[inner],
-                            operand.y_free[inner], run, t, 0});
+            const bool last_token = t + 1 == count;
+            const int64_t up = t + 1;
+            visit(context, {x(x_here + t * x_token), operand.y + y_here + t * y_token,
+                            operand.x_free[inner], operand.y_free[inner], run,
+                            last_token ? nullptr : x(x_here + up * x_token),
+                            last_token ? nullptr : operand.y + y_here + up * y_token, t, 0});
         }
-        copy += run;
     }
 }
 
@@ -215,7 +226,7 @@ namespace {
 // much as some of them.
 constexpr int64_t WORTH_A_THREAD = 1 << 18;
 constexpr int64_t BYTES_PER_SINE = 8;
-constexpr int64_t SCRATCH_FLOATS = 4096;  // what stays in the nearest cache beside the rows
+constexpr int64_t SCRATCH_FLOATS = 16384;  // 64 KiB, which stays in the second cache
 constexpr int64_t ITEMS_PER_THREAD = 4;
 
 }  // namespace

@@ -80,6 +80,8 @@ struct Rows {
     char* y;
     int64_t x_row, y_row;
     int64_t count;
+    const char* x_next;  // the rows after these, where they are known
+    const char* y_next;
     int64_t index;
     int64_t next;  // 1: each row is the next token; 0: all are at one
 };

@@ -71,7 +71,7 @@ inline void add_row(const float* x, float* y, float scale, const float* from, in
 inline void add_row(const uint16_t* x, uint16_t* y, float scale, const float* from, int64_t n) {
     POSENC_SIMD
     for (int64_t i = 0; i < n; ++i) {
-        y[i] = static_cast<uint16_t>(bfloat16_bits(widen(x[i]) * scale + from[i]));
+        y[i] = narrow(widen(x[i]) * scale + from[i]);
     }
 }
 

@@ -16,6 +16,10 @@
 
 #define POSENC_SIMD _Pragma("omp simd")
 
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Words of two numbers are taken apart as little-endian processors store them."
+#endif
+
 namespace posenc::POSENC_ISA {
 
 template <class To, class From>
@@ -29,11 +33,21 @@ inline To bits(From from) {
 // A bfloat16 is the upper half of a float32.
 inline float widen(uint16_t x) { return bits<float>(static_cast<uint32_t>(x) << 16); }
 
-// To nearest, ties to even. A NaN stays one: rounding up could make it infinite.
-inline uint32_t bfloat16_bits(float x) {
+// To nearest, ties to even; the bfloat16 is the upper half of what is returned. What is rounded is
+// finite or came from a bfloat16, so that the lower half of a NaN is empty and the sum leaves its
+// upper half alone.
+inline uint32_t rounded(float x) {
     const uint32_t u = bits<uint32_t>(x);
-    const uint32_t rounded = (u + 0x7FFFU + ((u >> 16) & 1U)) >> 16;
-    return (u & 0x7FFFFFFFU) > 0x7F800000U ? (u >> 16) | 0x40U : rounded;
+    return u + 0x7FFFU + ((u >> 16) & 1U);
+}
+
+inline uint16_t narrow(float x) { return static_cast<uint16_t>(rounded(x) >> 16); }
+
+// Two bfloat16 side by side, as a word: no element changes its lane.
+inline float first_of(uint32_t two) { return bits<float>(two << 16); }
+inline float second_of(uint32_t two) { return bits<float>(two & 0xFFFF0000U); }
+inline uint32_t both(float first, float second) {
+    return rounded(first) >> 16 | (rounded(second) & 0xFFFF0000U);
 }
 
 inline float half_to_float(uint16_t x) {
@@ -83,8 +97,7 @@ inline void store(char* to, float x) {
     if constexpr (number == Number::float32) {
         __builtin_memcpy(to, &x, 4);
     } else {
-        const uint16_t u = number == Number::bfloat16 ? static_cast<uint16_t>(bfloat16_bits(x))
-                                                      : float_to_half(x);
+        const uint16_t u = number == Number::bfloat16 ? narrow(x) : float_to_half(x);
         __builtin_memcpy(to, &u, 2);
     }
 }

@@ -1,6 +1,7 @@
 // Rows of queries and keys, turned.
 #pragma once
 
+#include "ahead.h"
 #include "numbers.h"
 
 namespace posenc::POSENC_ISA {
@@ -23,8 +24,37 @@ inline void turn_half(const uint16_t* x, uint16_t* y, const float* cos, const fl
     for (int64_t j = 0; j < n; ++j) {
         const float a = widen(x[j]);
         const float b = widen(x[j + n]);
-        y[j] = static_cast<uint16_t>(bfloat16_bits(a * cos[j] - b * sin[j]));
-        y[j + n] = static_cast<uint16_t>(bfloat16_bits(b * cos[j] + a * sin[j]));
+        y[j] = narrow(a * cos[j] - b * sin[j]);
+        y[j + n] = narrow(b * cos[j] + a * sin[j]);
+    }
+}
+
+inline uint32_t load_two(const uint16_t* from) {
+    uint32_t two;
+    __builtin_memcpy(&two, from, 4);
+    return two;
+}
+
+inline void store_two(uint16_t* to, uint32_t two) { __builtin_memcpy(to, &two, 4); }
+
+// The same for an even n, where cosines and sines of the even pairs stand before those of the odd.
+inline void turn_by_two(const uint16_t* x, uint16_t* y, const float* cos, const float* sin,
+                             int64_t n) {
+    const int64_t m = n / 2;
+    POSENC_SIMD
+    for (int64_t j = 0; j < m; ++j) {
+        const uint32_t a = load_two(x + 2 * j);
+        const uint32_t b = load_two(x + n + 2 * j);
+        const float a0 = first_of(a);
+        const float a1 = second_of(a);
+        const float b0 = first_of(b);
+        const float b1 = second_of(b);
+        const float c0 = cos[j];
+        const float c1 = cos[j + m];
+        const float s0 = sin[j];
+        const float s1 = sin[j + m];
+        store_two(y + 2 * j, both(a0 * c0 - b0 * s0, a1 * c1 - b1 * s1));
+        store_two(y + n + 2 * j, both(b0 * c0 + a0 * s0, b1 * c1 + a1 * s1));
     }
 }
 
@@ -39,19 +69,14 @@ inline void turn_interleaved(const float* x, float* y, const float* cos, const f
     }
 }
 
-// A pair of bfloat16 is a word of 32 bits: no element changes its lane.
 inline void turn_interleaved(const uint16_t* x, uint16_t* y, const float* cos, const float* sin,
                              int64_t n) {
-    const char* from = reinterpret_cast<const char*>(x);
-    char* to = reinterpret_cast<char*>(y);
     POSENC_SIMD
     for (int64_t j = 0; j < n; ++j) {
-        uint32_t pair;
-        __builtin_memcpy(&pair, from + 4 * j, 4);
-        const float a = bits<float>(pair << 16);
-        const float b = bits<float>(pair & 0xFFFF0000U);
-        pair = bfloat16_bits(a * cos[j] - b * sin[j]) | bfloat16_bits(b * cos[j] + a * sin[j]) << 16;
-        __builtin_memcpy(to + 4 * j, &pair, 4);
+        const uint32_t pair = load_two(x + 2 * j);
+        const float a = first_of(pair);
+        const float b = second_of(pair);
+        store_two(y + 2 * j, both(a * cos[j] - b * sin[j], b * cos[j] + a * sin[j]));
     }
 }
 
@@ -69,20 +94,6 @@ inline void turn_reordered(Order source, const float* x, float* y, const float* 
         } else {
             y[j] = first;
             y[j + n] = second;
-        }
-    }
-}
-
-template <class Element>
-inline void turn_row(const Turning& turning, const Element* x, Element* y, const float* cos,
-                     const float* sin) {
-    for (int64_t i = 0; i < turning.blocks.count; ++i) {
-        const Block block = turning.blocks.first[i];
-        const int64_t at = 2 * block.pair;
-        if (turning.source == Order::half) {
-            turn_half(x + at, y + at, cos + block.pair, sin + block.pair, block.pairs);
-        } else {
-            turn_interleaved(x + at, y + at, cos + block.pair, sin + block.pair, block.pairs);
         }
     }
 }
@@ -106,17 +117,58 @@ inline void copy_rest(const Turning& turning, const char* x, char* y) {
          turning.y_stride, size, turning.channels - end);
 }
 
+// The rows of a run, one block of channels. It stays a function of its own, so that what is the same
+// for all rows stays in registers.
+template <class Element, class Pairs>
+[[gnu::noinline]] void turn_rows(const Turning& turning, const Run& run, Block block, bool fetch,
+                                 Pairs pairs) {
+    const int64_t width = fetch ? turning.channels * static_cast<int64_t>(sizeof(Element)) : 0;
+    const int64_t away = run.x == run.y ? 0 : width;
+    const Ahead x_ahead(run.x, run.x_row, run.rows, run.x_next, width);
+    const Ahead y_ahead(run.y, run.y_row, run.rows, run.y_next, away);
+    const int64_t at = turning.begin + 2 * block.pair;
+    for (int64_t r = 0; r < run.rows; ++r) {
+        x_ahead.fetch(r);
+        y_ahead.fetch(r);
+        pairs(reinterpret_cast<const Element*>(run.x + r * run.x_row) + at,
+              reinterpret_cast<Element*>(run.y + r * run.y_row) + at,
+              run.cos + r * run.angles + block.pair, run.sin + r * run.angles + block.pair,
+              block.pairs);
+    }
+}
+
+template <class Element>
+inline void turn_block(const Turning& turning, const Run& run, Block block, bool fetch) {
+    using Row = const Element*;
+    if constexpr (sizeof(Element) == 2) {
+        if (turning.by_two) {
+            return turn_rows<Element>(
+                turning, run, block, fetch,
+                [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
+                    turn_by_two(x, y, cos, sin, n);
+                });
+        }
+    }
+    if (turning.source == Order::half) {
+        return turn_rows<Element>(
+            turning, run, block, fetch,
+            [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
+                turn_half(x, y, cos, sin, n);
+            });
+    }
+    turn_rows<Element>(turning, run, block, fetch,
+                       [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
+                           turn_interleaved(x, y, cos, sin, n);
+                       });
+}
+
 template <class Element>
 inline void turn_direct(const Turning& turning, const Run& run) {
-    for (int64_t r = 0; r < run.rows; ++r) {
-        const char* x = run.x + r * run.x_row;
-        char* y = run.y + r * run.y_row;
-        turn_row(turning, reinterpret_cast<const Element*>(x) + turning.begin,
-                 reinterpret_cast<Element*>(y) + turning.begin, run.cos + r * run.angles,
-                 run.sin + r * run.angles);
-        if (turning.copy_rest) {
-            copy_rest(turning, x, y);
-        }
+    for (int64_t i = 0; i < turning.blocks.count; ++i) {
+        turn_block<Element>(turning, run, turning.blocks.first[i], i == 0);
+    }
+    for (int64_t r = 0; turning.copy_rest && r < run.rows; ++r) {
+        copy_rest(turning, run.x + r * run.x_row, run.y + r * run.y_row);
     }
 }
 
@@ -131,14 +183,17 @@ inline void turn_general(const Turning& turning, const Run& run, float* scratch)
         const float* cos = run.cos + r * run.angles;
         const float* sin = run.sin + r * run.angles;
         load_row<number>(x + turning.begin * turning.x_stride, turning.x_stride, width, scratch);
-        if (turning.source == turning.target) {
-            turn_row(turning, scratch, to, cos, sin);
-        } else {
-            for (int64_t i = 0; i < turning.blocks.count; ++i) {
-                const Block block = turning.blocks.first[i];
-                const int64_t at = 2 * block.pair;
-                turn_reordered(turning.source, scratch + at, to + at, cos + block.pair,
-                               sin + block.pair, block.pairs);
+        for (int64_t i = 0; i < turning.blocks.count; ++i) {
+            const Block block = turning.blocks.first[i];
+            const int64_t at = 2 * block.pair;
+            const float* c = cos + block.pair;
+            const float* s = sin + block.pair;
+            if (turning.source != turning.target) {
+                turn_reordered(turning.source, scratch + at, to + at, c, s, block.pairs);
+            } else if (turning.source == Order::half) {
+                turn_half(scratch + at, to + at, c, s, block.pairs);
+            } else {
+                turn_interleaved(scratch + at, to + at, c, s, block.pairs);
             }
         }
         store_row<number>(to, y + turning.begin * turning.y_stride, turning.y_stride, width);
@@ -149,9 +204,7 @@ inline void turn_general(const Turning& turning, const Run& run, float* scratch)
 }
 
 inline void turn(const Turning& turning, const Run& run, float* scratch) {
-    const int64_t size = size_of(turning.number);
-    const bool direct = turning.aligned && turning.x_stride == size && turning.y_stride == size &&
-                        turning.source == turning.target;
+    const bool direct = turning.direct();
     switch (turning.number) {
         case Number::float32:
             return direct ? turn_direct<float>(turning, run)
