@@ -27,6 +27,7 @@ __all__ = [
     "align",
     "asked_positions",
     "asks",
+    "check_kernel",
     "home",
     "library_of",
     "name_of",
@@ -115,10 +116,15 @@ def asks(kernel: Any, who: str) -> bool:
         return not is_compiling()
     if kernel == "reference":
         return False
+    check_kernel(kernel, who)
+    return True
+
+
+def check_kernel(kernel: Any, who: str) -> None:
+    """Raise unless `kernel` is the name of one."""
     if kernel not in KERNELS:
         todo = suggest(kernel, KERNELS) if isinstance(kernel, str) else ""
         raise ArgumentError(explain(f"{who}: kernel", f"one of {KERNELS}", repr(kernel), todo))
-    return True
 
 
 def library_of(*candidates: Any) -> Array | None:

@@ -179,7 +179,9 @@ def rotate_together(
         The arrays turned, in order.
     """
     if kernel in DIRECT and cu_seqlens is None:
-        done = _direct(spec, inputs, positions, offset, seq_dim, inverse, inplace)
+        done = _direct(
+            spec, inputs, positions, offset, seq_dim=seq_dim, inverse=inverse, inplace=inplace
+        )
         if done is not None:
             return done
     who = f"rotate({name_of(spec)})"
@@ -188,7 +190,8 @@ def rotate_together(
         todo = "Gradients of learned frequencies need what stood there before."
         raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
     given = positions, offset, cu_seqlens
-    served = _served(spec, inputs, given, seq_dim, inverse, inplace, kernel, who)
+    how = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
+    served = _served(spec, inputs, given, kernel, who, **how)
     if served is not None:
         return served
     turned: list[Array] = []
@@ -238,9 +241,7 @@ def _direct(
     inputs: Sequence[tuple[Array, Any]],
     positions: Any,
     offset: Any,
-    seq_dim: int,
-    inverse: bool,
-    inplace: bool,
+    **how: Any,
 ) -> tuple[Array, ...] | None:
     """The way of one token in eager torch, for a spec that has come this way before.
 
@@ -251,28 +252,30 @@ def _direct(
         return None
     from posenc.kernels.direct import rotated
 
-    return rotated(spec, inputs, positions, offset, seq_dim, inverse, inplace)
+    return rotated(spec, inputs, positions, offset, **how)
 
 
 def _served(
     spec: RotarySpec,
     inputs: Sequence[tuple[Array, Any]],
     given: tuple[Any, Any, Any],
+    kernel: Kernel,
+    who: str,
+    *,
     seq_dim: int,
     inverse: bool,
     inplace: bool,
-    kernel: Kernel,
-    who: str,
 ) -> tuple[Array, ...] | None:
     """What a kernel makes of the inputs, or None where the reference is to turn them."""
     if not asks(kernel, who):
         return None
-    arrays, where = [], []
+    arrays: list[Array] = []
+    where: list[Any] = []
     for x, role in inputs:
         xp, _, _ = _checked(spec, x, who)
         _check_role(role, who)
         arrays.append(x)
-        where.append(_where(spec, x, given, seq_dim, where, xp, who))
+        where.append(_where(spec, x, given, where, seq_dim=seq_dim, xp=xp, who=who))
     request = kernels.Rotate(spec, tuple(arrays), tuple(where), seq_dim, inverse, inplace)
     found = kernels.serve(request, kernel, who)
     return None if found is None else found.value
@@ -282,12 +285,16 @@ def _where(
     spec: RotarySpec,
     x: Array,
     given: tuple[Any, Any, Any],
-    seq_dim: int,
     before: list[Any],
+    *,
+    seq_dim: int,
     xp: Any,
     who: str,
 ) -> Any:
-    """Where the tokens of an array stand, as a kernel takes it; that of an earlier one if it fits."""
+    """Where the tokens of an array stand, as a kernel takes it; as for an earlier array if it fits.
+
+    Positions that do not vary with the heads are the same for all arrays.
+    """
     positions, offset, cu_seqlens = given
     place = _place(x, seq_dim, who)
     counted = positions is None and cu_seqlens is None and len(spec.axes) == 1
@@ -721,9 +728,7 @@ def _token_positions(
     )
 
 
-def _ends(
-    spec: RotarySpec, x: Array, given: tuple[Any, Any, Any], xp: Any, who: str
-) -> Array:
+def _ends(spec: RotarySpec, x: Array, given: tuple[Any, Any, Any], xp: Any, who: str) -> Array:
     """The cumulative lengths of packed sequences beside `x`."""
     positions, offset, cu_seqlens = given
     if positions is not None or offset is not None:

@@ -156,8 +156,12 @@ def _why_not_bias(request: Bias) -> str | None:
         return f"{type(spec).__name__}, where it knows ALiBi and T5"
     if isinstance(spec, ALiBi) and spec.slopes == "learned":
         return "learned slopes"
+    if isinstance(spec, T5) and spec.buckets % 2 and spec.direction == "bidirectional":
+        return "an odd number of buckets for two directions"
     if len(request.q.shape) != 1 or len(request.k.shape) != 1:
         return "positions that differ from row to row"
+    if dtype_name(request.dtype) == "float16":
+        return "float16, to whose range the reference keeps large biases"
     reason = _why_not_dtype(request.dtype) or _why_not_host(request.q) or _why_not_host(request.k)
     for value in request.params.values():
         reason = reason or _why_not_array(value)
@@ -236,7 +240,7 @@ def _added(request: Add) -> Array:
 
 def _made(shape: tuple[int, ...], dtype: Any, beside: Array) -> Array:
     if is_torch(beside):
-        return sys.modules["torch"].empty(shape, dtype=dtype)
+        return beside.new_empty(shape, dtype=dtype)
     return np.empty(shape, dtype)
 
 

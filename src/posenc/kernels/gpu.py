@@ -140,8 +140,8 @@ def turn(
         float(p.sign),
     )
     for i in range(0, len(arrays), 2):
-        x, y = arrays[i : i + 2], results[i : i + 2]
-        _through(lambda into, out: rotate(into, out, angles), x, y, axes)
+        pair = slice(i, i + 2)
+        _through(lambda into, out: rotate(into, out, angles), arrays[pair], results[pair], axes)
 
 
 def add(x: Tensor, result: Tensor, where: Where, spec: TableSpec, seq_dim: int) -> None:
@@ -158,7 +158,8 @@ def add(x: Tensor, result: Tensor, where: Where, spec: TableSpec, seq_dim: int) 
         made[2],
         made[3],
     )
-    _through(lambda into, out: launch(*into, *out, columns, spec.embedding_scale), (x,), (result,), axes)
+    scale = spec.embedding_scale
+    _through(lambda into, out: launch(into[0], out[0], columns, scale), (x,), (result,), axes)
 
 
 def _on_device(spec: Any, names: tuple[str, ...], beside: Tensor) -> dict[str, Tensor]:
@@ -210,17 +211,15 @@ def _rows(x: Tensor, axes: Axes) -> Tensor | None:
 
 def _through(launch: Any, arrays: Any, results: Any, axes: Axes) -> None:
     """Launch on views, or on copies of what has none: gradients may come with any strides."""
-    into, out, late = [], [], []
-    for x, y in zip(arrays, results, strict=True):
-        rows, target = _rows(x, axes), _rows(y, axes)
-        if target is None:
-            late.append((y, y.new_empty(y.shape)))
-            target = _rows(late[-1][1], axes)
-        into.append(_rows(x.contiguous(), axes) if rows is None else rows)
-        out.append(target)
-    launch(into, out)
-    for y, made in late:
-        y.copy_(made)
+    into = [_rows(x, axes) for x in arrays]
+    out = [_rows(y, axes) for y in results]
+    if all(view is not None for view in (*into, *out)):
+        launch(into, out)
+        return
+    made = [y.new_empty(y.shape) for y in results]
+    launch([_rows(x.contiguous(), axes) for x in arrays], [_rows(y, axes) for y in made])
+    for y, new in zip(results, made, strict=True):
+        y.copy_(new)
 
 
 def _positions(where: Where, x: Tensor, axes: Axes) -> Tensor | None:

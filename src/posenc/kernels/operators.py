@@ -22,7 +22,7 @@ from posenc.kernels import torch_add
 from posenc.kernels.requests import Packed, Rotate, Where
 from posenc.kernels.torch_turn import Way, launch
 
-__all__ = ["added", "rotated"]
+__all__ = ["added", "rotated", "turned"]
 
 SIGNATURE = "Tensor x, Tensor positions, str spec, int seq_dim, bool inverse, bool transposed"
 library = torch.library.Library("posenc", "DEF")
@@ -61,6 +61,15 @@ def rotated(x: Tensor, where: Where, request: Rotate) -> Tensor:
         return x.copy_(torch.ops.posenc.rotate(x, given, text, seq_dim, inverse, False))
     torch.ops.posenc.rotate_(x, given, text, seq_dim, inverse, False)
     return x
+
+
+def turned(x: Tensor, where: Where, way: Way, transposed: bool) -> Tensor:
+    """The backward pass of an eager call, by the operator."""
+    given = _given(x, where, way.seq_dim)
+    found: Tensor = torch.ops.posenc.rotate(
+        x, given, _text(way.spec), way.seq_dim, way.inverse, transposed
+    )
+    return found
 
 
 def _given(x: Tensor, where: Where, seq_dim: int) -> Tensor:

@@ -54,12 +54,12 @@ class Sum(torch.autograd.Function):
     """The sum with its rule: nothing but the factor on the embeddings."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, x: Tensor, where: Where, spec: TableSpec, seq_dim: int, kernel: str
     ) -> Tensor:
         ctx.scale = spec.embedding_scale
         return launch(x.detach(), where, spec, seq_dim, kernel)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         return scaled(gradient, ctx.scale), None, None, None, None

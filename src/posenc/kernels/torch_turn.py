@@ -33,7 +33,9 @@ def turned(request: Rotate, kernel: str) -> tuple[Tensor, ...]:
     if watcher == "forward-mode differentiation":
         raise Refusal(watcher)
     if watcher:
-        return tuple(_by_operator(x, w, request) for x, w in _each(request))
+        from posenc.kernels import operators
+
+        return tuple(operators.rotated(x, w, request) for x, w in _each(request))
     if request.inplace:
         for x in request.arrays:
             check_writable(x, f"rotate({type(request.spec).__name__})")
@@ -42,7 +44,13 @@ def turned(request: Rotate, kernel: str) -> tuple[Tensor, ...]:
     if torch.is_grad_enabled() and any(x.requires_grad for x in arrays):
         # One call for each: torch takes no function that overwrites a view and has two results.
         return tuple(
-            Turn.apply(x, _tensor(w), Way(kernel, spec, isinstance(w, Packed), seq_dim, inverse), False, request.inplace)
+            Turn.apply(
+                x,
+                _tensor(w),
+                Way(kernel, spec, isinstance(w, Packed), seq_dim, inverse),
+                False,
+                request.inplace,
+            )
             for x, w in _each(request)
         )
     results = arrays if request.inplace else tuple(map(torch.empty_like, arrays))
@@ -99,7 +107,7 @@ class Turn(torch.autograd.Function):
     """A rotation with its rule: the gradient is turned by the transpose."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         x: Tensor, where: int | Tensor, way: Way, transposed: bool, inplace: bool
     ) -> Tensor:
         memory = x.detach()
@@ -118,13 +126,13 @@ class Turn(torch.autograd.Function):
             ctx.mark_dirty(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         where = ctx.saved_tensors[0] if ctx.start is None else ctx.start
-        turned = Turn.apply(gradient, where, ctx.way, not ctx.transposed, False)
+        if traced():  # batched gradients, or a compiler of backward passes
+            from posenc.kernels import operators
+
+            given = Packed(where) if ctx.way.packed else where
+            turned = operators.turned(gradient, given, ctx.way, not ctx.transposed)
+        else:
+            turned = Turn.apply(gradient, where, ctx.way, not ctx.transposed, False)
         return turned, None, None, None, None
-
-
-def _by_operator(x: Tensor, where: Where, request: Rotate) -> Tensor:
-    from posenc.kernels import operators
-
-    return operators.rotated(x, where, request)

@@ -72,7 +72,7 @@ def add(x: Tensor, result: Tensor, columns: Columns, scale: float) -> None:
 
 
 @triton.jit
-def _kernel(  # type: ignore[no-untyped-def]
+def _kernel(
     x: Any,
     result: Any,
     positions: Any,

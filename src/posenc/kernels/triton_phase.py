@@ -22,7 +22,7 @@ UNIT = tl.constexpr(2.0**-61)  # of a residual, in eighths of a turn
 
 
 @triton.jit
-def turns(  # type: ignore[no-untyped-def]
+def turns(
     positions: Any,
     axis_stride: Any,
     steps: Any,
@@ -44,7 +44,7 @@ def turns(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def position_in_sequence(token: Any, ends: Any, sequences: Any):  # type: ignore[no-untyped-def]
+def position_in_sequence(token: Any, ends: Any, sequences: Any):
     """The distance of a token from the last of the ascending `ends` that it has reached."""
     low = token * 0
     high = low + sequences
@@ -58,13 +58,13 @@ def position_in_sequence(token: Any, ends: Any, sequences: Any):  # type: ignore
 
 
 @triton.jit
-def quadrant_and_residual(phase: Any):  # type: ignore[no-untyped-def]
+def quadrant_and_residual(phase: Any):
     """The nearest quadrant (modulo 4) and what is left, at most 1/8 turn in size."""
     return (((phase >> 61) + 1) >> 1) & 3, (phase << 2) >> 2
 
 
 @triton.jit
-def cos_sin(phase: Any):  # type: ignore[no-untyped-def]
+def cos_sin(phase: Any):
     """Cosine and sine of phases in float32."""
     quadrant, residual = quadrant_and_residual(phase)
     u = residual.to(tl.float32) * UNIT

@@ -54,6 +54,7 @@ def rotate(inputs: list[Tensor], outputs: list[Tensor], angles: Angles) -> None:
     k_tiles = triton.cdiv(k.shape[2], HEADS) if len(inputs) > 1 else 0
     if not n0 * n1 * (q_tiles + k_tiles):
         return
+    rest = max(width, k.shape[3]) - 2 * pairs
     _kernel[(n0 * n1, q_tiles + k_tiles)](
         q,
         q_out,
@@ -84,7 +85,7 @@ def rotate(inputs: list[Tensor], outputs: list[Tensor], angles: Angles) -> None:
         AXES=axes,
         LANES=triton.next_power_of_2(pairs),
         HEADS=HEADS,
-        REST=triton.next_power_of_2(max(width - 2 * pairs, k.shape[3] - 2 * pairs, 1)),
+        REST=triton.next_power_of_2(rest) if rest else 0,
         INTERLEAVED=angles.interleaved,
         WHERE=2 if where is not None else 1 if angles.ends is not None else 0,
         ORIGIN=angles.origins is not None,
@@ -96,7 +97,7 @@ def rotate(inputs: list[Tensor], outputs: list[Tensor], angles: Angles) -> None:
 
 
 @triton.jit
-def _kernel(  # type: ignore[no-untyped-def]
+def _kernel(
     q: Any,
     q_out: Any,
     k: Any,
@@ -200,7 +201,7 @@ def _kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _turn(  # type: ignore[no-untyped-def]
+def _turn(
     x: Any,
     y: Any,
     begin: Any,
@@ -240,9 +241,8 @@ def _turn(  # type: ignore[no-untyped-def]
         b = tl.load(x + first + pairs + lane, mask=mask, other=0).to(tl.float32)
         tl.store(y + first + lane, (a * cos - b * sin).to(y.dtype.element_ty), mask=mask)
         tl.store(y + first + pairs + lane, (b * cos + a * sin).to(y.dtype.element_ty), mask=mask)
-    if not INPLACE:
-        if REST > 1:
-            rest = tl.arange(0, REST)[None, :]
-            rest = tl.where(rest < first, rest, rest + 2 * pairs)
-            mask = some & (rest < width)
-            tl.store(y + rest, tl.load(x + rest, mask=mask), mask=mask)
+    if REST > 0 and not INPLACE:
+        rest = tl.arange(0, REST)[None, :]
+        rest = tl.where(rest < first, rest, rest + 2 * pairs)
+        mask = some & (rest < width)
+        tl.store(y + rest, tl.load(x + rest, mask=mask), mask=mask)
