@@ -177,15 +177,11 @@ ROPE = RoPE(
 GRID = RoPE(8, pairing="half", arrangement=Arrangement(rule="axial", axes=("h", "w")))
 
 
-@compiled
-@each_library
-@pytest.mark.parametrize("inplace", [False, True])
-def test_layouts(backend: Backend, dtype: str, inplace: bool) -> None:
+def layouts() -> list[tuple[RoPE, tuple[int, ...], dict[str, Any]]]:
     """Positions in every form that the verb takes, for every place of the sequence."""
-    values = RNG.normal(size=(2, 4, 5, 11)).astype(np.float32)
     ids = RNG.integers(-(2**31), 2**31, size=(2, 4, 5))
     grids = RNG.integers(0, 2**20, size=(2, 4, 5, 2))
-    forms: list[tuple[Any, tuple[int, ...], dict[str, Any]]] = [
+    return [
         (ROPE, (2, 4, 5, 11), {}),
         (ROPE, (2, 4, 5, 11), {"offset": 2**40}),
         (ROPE, (2, 4, 5, 11), {"offset": ids[:, 0, 0]}),
@@ -207,8 +203,15 @@ def test_layouts(backend: Backend, dtype: str, inplace: bool) -> None:
         (GRID, (2, 4, 5, 11), {"positions": grids[:, :, 0], "seq_dim": -3}),
         (GRID, (8, 5, 11), {"positions": grids[0, :, :].reshape(20, 2)[:8], "seq_dim": -3}),
     ]
-    for spec, shape, how in forms:
-        x = backend.asarray(values.reshape(shape), dtype)
+
+
+@compiled
+@each_library
+@pytest.mark.parametrize("inplace", [False, True])
+def test_layouts(backend: Backend, dtype: str, inplace: bool) -> None:
+    for spec, shape, how in layouts():
+        values = RNG.normal(size=shape).astype(np.float32)
+        x = backend.asarray(values, dtype)
         how = {k: backend.asarray(v) if k == "positions" else v for k, v in how.items()}
         want = posenc.rotate(spec, x, kernel="reference", **how)
         got = posenc.rotate(spec, x, kernel="cpu", inplace=inplace, **how)

@@ -190,7 +190,7 @@ def rotate_together(
         todo = "Gradients of learned frequencies need what stood there before."
         raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
     given = positions, offset, cu_seqlens
-    how = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
+    how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
     served = _served(spec, inputs, given, kernel, who, **how)
     if served is not None:
         return served

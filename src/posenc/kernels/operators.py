@@ -20,6 +20,7 @@ from posenc import positions as _positions
 from posenc import registry
 from posenc.kernels import torch_add
 from posenc.kernels.requests import Packed, Rotate, Where
+from posenc.kernels.torch_state import transformed
 from posenc.kernels.torch_turn import Way, launch
 
 __all__ = ["added", "rotated", "turned"]
@@ -52,13 +53,16 @@ def rotated(x: Tensor, where: Where, request: Rotate) -> Tensor:
     """An array of a request by the operator."""
     text, seq_dim, inverse = _text(request.spec), request.seq_dim, request.inverse
     given = _given(x, where, seq_dim)
-    turned: Tensor
+    # Not so under Dynamo, which knows the rule of the operator and not the function's stack.
+    through = torch.compiler.is_compiling() or not transformed()
+    rotate = torch.ops.posenc.rotate if through else Followed.apply
+    found: Tensor
     if not request.inplace:
-        turned = torch.ops.posenc.rotate(x, given, text, seq_dim, inverse, False)
-        return turned
-    if torch.is_grad_enabled() and x.requires_grad:
+        found = rotate(x, given, text, seq_dim, inverse, False)
+        return found
+    if not through or (torch.is_grad_enabled() and x.requires_grad):
         # Autograd follows a copy over the input, and the compiler drops the copy where it can.
-        return x.copy_(torch.ops.posenc.rotate(x, given, text, seq_dim, inverse, False))
+        return x.copy_(rotate(x, given, text, seq_dim, inverse, False))
     torch.ops.posenc.rotate_(x, given, text, seq_dim, inverse, False)
     return x
 
@@ -66,9 +70,8 @@ def rotated(x: Tensor, where: Where, request: Rotate) -> Tensor:
 def turned(x: Tensor, where: Where, way: Way, transposed: bool) -> Tensor:
     """The backward pass of an eager call, by the operator."""
     given = _given(x, where, way.seq_dim)
-    found: Tensor = torch.ops.posenc.rotate(
-        x, given, _text(way.spec), way.seq_dim, way.inverse, transposed
-    )
+    rotate = Followed.apply if transformed() else torch.ops.posenc.rotate
+    found: Tensor = rotate(x, given, _text(way.spec), way.seq_dim, way.inverse, transposed)
     return found
 
 
@@ -134,6 +137,29 @@ def _batched(info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor, *re
     x = x.expand(info.batch_size, *x.shape) if dims[0] is None else x.movedim(dims[0], 0)
     where = positions[None] if dims[1] is None else positions.movedim(dims[1], 0)
     return torch.ops.posenc.rotate(x, where, *rest), 0
+
+
+class Followed(torch.autograd.Function):
+    """The operator for `torch.func.grad`, which does not know the rules of other operators."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        found: Tensor = torch.ops.posenc.rotate(*inputs)
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _remember(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        *given, transposed = ctx.rest
+        turned = Followed.apply(gradient, *ctx.saved_tensors, *given, not transposed)
+        return turned, None, None, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[Any, ...], *inputs: Any) -> Any:
+        return _batched(info, dims, *inputs)
 
 
 for device in ("CPU", "CUDA"):

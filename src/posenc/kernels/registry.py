@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple, Protocol
 
+from posenc._core.array import is_compiling
 from posenc._core.errors import ArgumentError, explain
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.gpu import Gpu
@@ -95,7 +96,11 @@ def _followed() -> bool:
 
 def _reason(candidate: Candidate, request: Request) -> str | None:
     if type(request) not in candidate.serves:
-        return "an operation it does not have"
+        return "no such operation there"
+    if is_compiling():
+        from posenc.kernels.torch_state import absent_here
+
+        return absent_here(candidate) or candidate.why_not(request)
     return candidate.absent() or candidate.why_not(request)
 
 
@@ -106,7 +111,7 @@ def report() -> list[dict[str, Any]]:
         for candidate in CANDIDATES:
             reason = candidate.absent()
             if kind not in candidate.serves:
-                reason = "it has no such operation"
+                reason = "no such operation there"
             said = reason or candidate.about
             rows.append(
                 {"op": operation, "kernel": candidate.name, "runs": reason is None, "reason": said}

@@ -22,7 +22,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.kernels.cpu import placed, rotation
 from posenc.kernels.refusal import Refusal
 from posenc.kernels.requests import Packed, Rotate, Where
-from posenc.kernels.torch_state import traced
+from posenc.kernels.torch_state import has_memory, traced
 
 __all__ = ["Turn", "Way", "launch", "turned"]
 
@@ -128,7 +128,7 @@ class Turn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         where = ctx.saved_tensors[0] if ctx.start is None else ctx.start
-        if traced():  # batched gradients, or a compiler of backward passes
+        if traced() or not has_memory(gradient):  # batched, or under a compiler of backward passes
             from posenc.kernels import operators
 
             given = Packed(where) if ctx.way.packed else where
