@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from posenc import kernels
 from posenc import positions as _positions
 from posenc._core.array import (
     astype,
@@ -17,7 +19,9 @@ from posenc._core.array import (
     dtype_name,
     dtype_named,
     integers,
+    is_compiling,
     is_foreign,
+    is_torch,
     library,
     namespace,
     reals,
@@ -31,8 +35,10 @@ from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Order, Pairing, turn
 from posenc.functional._arguments import (
+    Kernel,
     align,
     asked_positions,
+    asks,
     home,
     name_of,
     require,
@@ -52,6 +58,7 @@ __all__ = [
 ]
 
 Array = Any
+DIRECT = ("auto", "cpu")
 
 
 def rotate(
@@ -67,6 +74,7 @@ def rotate(
     length: int | None = None,
     inplace: bool = False,
     params: Any = None,
+    kernel: Kernel = "auto",
 ) -> Array:
     """Turn the queries or keys of a sequence by their positions.
 
@@ -98,6 +106,9 @@ def rotate(
         Whether to write over `x`, a NumPy array or torch tensor; gradients stay right.
     params : mapping, optional
         Parameters of learned rotations.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it. A kernel that is named obeys or says why not; `auto` takes the first that
+        can, else the reference. `posenc doctor` lists them.
 
     Returns
     -------
@@ -132,6 +143,7 @@ def rotate(
         length=length,
         inplace=inplace,
         params=params,
+        kernel=kernel,
     )
     return turned
 
@@ -148,6 +160,7 @@ def rotate_together(
     length: int | None = None,
     inplace: bool = False,
     params: Any = None,
+    kernel: Kernel = "auto",
 ) -> tuple[Array, ...]:
     """`rotate` for several arrays at the same positions; cosines and sines are computed once.
 
@@ -157,7 +170,7 @@ def rotate_together(
         An encoding of the second kind.
     inputs : sequence of (array, role)
         Arrays of one sequence length and any numbers of heads.
-    positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params
+    positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
         As for `rotate`.
 
     Returns
@@ -165,11 +178,22 @@ def rotate_together(
     tuple of arrays
         The arrays turned, in order.
     """
+    if kernel in DIRECT and cu_seqlens is None:
+        done = _direct(
+            spec, inputs, positions, offset, seq_dim=seq_dim, inverse=inverse, inplace=inplace
+        )
+        if done is not None:
+            return done
     who = f"rotate({name_of(spec)})"
     spec = _at(spec, length, "rotate")
     if inplace and spec.per_head is not None:
         todo = "Gradients of learned frequencies need what stood there before."
         raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
+    given = positions, offset, cu_seqlens
+    how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
+    served = _served(spec, inputs, given, kernel, who, **how)
+    if served is not None:
+        return served
     turned: list[Array] = []
     last: Any = None
     for x, role in inputs:
@@ -212,6 +236,82 @@ def rotate_together(
     return tuple(turned)
 
 
+def _direct(
+    spec: RotarySpec,
+    inputs: Sequence[tuple[Array, Any]],
+    positions: Any,
+    offset: Any,
+    **how: Any,
+) -> tuple[Array, ...] | None:
+    """The way of one token in eager torch, for a spec that has come this way before.
+
+    It asks only what decides whether it may be gone; whatever it does not know goes the long way,
+    which has the words for errors.
+    """
+    if is_compiling() or "torch" not in sys.modules:
+        return None
+    from posenc.kernels.direct import rotated
+
+    return rotated(spec, inputs, positions, offset, **how)
+
+
+def _served(
+    spec: RotarySpec,
+    inputs: Sequence[tuple[Array, Any]],
+    given: tuple[Any, Any, Any],
+    kernel: Kernel,
+    who: str,
+    *,
+    seq_dim: int,
+    inverse: bool,
+    inplace: bool,
+) -> tuple[Array, ...] | None:
+    """What a kernel makes of the inputs, or None where the reference is to turn them."""
+    if not asks(kernel, who):
+        return None
+    arrays: list[Array] = []
+    where: list[Any] = []
+    for x, role in inputs:
+        xp, _, _ = _checked(spec, x, who)
+        _check_role(role, who)
+        arrays.append(x)
+        where.append(_where(spec, x, given, where, seq_dim=seq_dim, xp=xp, who=who))
+    request = kernels.Rotate(spec, tuple(arrays), tuple(where), seq_dim, inverse, inplace)
+    found = kernels.serve(request, kernel, who)
+    return None if found is None else found.value
+
+
+def _where(
+    spec: RotarySpec,
+    x: Array,
+    given: tuple[Any, Any, Any],
+    before: list[Any],
+    *,
+    seq_dim: int,
+    xp: Any,
+    who: str,
+) -> Any:
+    """Where the tokens of an array stand, as a kernel takes it; as for an earlier array if it fits.
+
+    Positions that do not vary with the heads are the same for all arrays.
+    """
+    positions, offset, cu_seqlens = given
+    place = _place(x, seq_dim, who)
+    counted = positions is None and cu_seqlens is None and len(spec.axes) == 1
+    if counted and (offset is None or type(offset) is int) and abs(offset or 0) < 2**62:
+        return offset or 0
+    if cu_seqlens is not None and is_torch(x) and x.device.type != "cpu":
+        # A launch finds the sequence of each token by itself.
+        return kernels.Packed(_ends(spec, x, given, xp, who))
+    if before and len(before[0].shape) == len(x.shape):
+        lead, seq = tuple(before[0].shape[:-1]), before[0].shape[place]
+        if seq == x.shape[place] and all(
+            a in (1, n) for a, n in zip(lead, x.shape[:-1], strict=True)
+        ):
+            return before[0]
+    return _token_positions(spec, x, *given, seq_dim=seq_dim, xp=xp, who=who)
+
+
 def cos_sin(
     spec: RotarySpec,
     positions: Any,
@@ -222,6 +322,7 @@ def cos_sin(
     xp: Any = None,
     device: Any = None,
     params: Any = None,
+    kernel: Kernel = "auto",
 ) -> tuple[Array, Array]:
     """Cosines and sines of the angles, for models that compute them once per step.
 
@@ -246,6 +347,8 @@ def cos_sin(
         Where the result goes; with `positions` by default.
     params : mapping, optional
         Parameters of learned rotations.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it, as for `rotate`.
 
     Returns
     -------
@@ -273,6 +376,11 @@ def cos_sin(
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
     where = asked_positions(spec, positions, xp=xp, device=device, who=who)
     inner = compute_dtype(out, xp)
+    if asks(kernel, who):
+        _check_role(role, who)
+        found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
+        if found is not None:
+            return found.value
     cos, sin = _factors(
         spec,
         where,
@@ -601,14 +709,8 @@ def _token_positions(
     who: str,
 ) -> Array:
     if cu_seqlens is not None:
-        if positions is not None or offset is not None:
-            todo = "Positions within sequences follow from their lengths."
-            raise ArgumentError(explain(who, "cu_seqlens alone", "positions besides", todo))
-        if len(spec.axes) > 1:
-            want = f"positions with a trailing axis {spec.axes}"
-            raise ArgumentError(explain(who, want, "cu_seqlens"))
         place = _place(x, seq_dim, who)
-        ends = integers(cu_seqlens, xp=xp, device=device_of(x), who=f"{who}: cu_seqlens")
+        ends = _ends(spec, x, (positions, offset, cu_seqlens), xp, who)
         positions = _positions.packed(ends, total=x.shape[place])
         if positions.shape[0] != x.shape[place]:
             want = f"lengths that add up to at most {x.shape[place]} tokens"
@@ -626,6 +728,23 @@ def _token_positions(
     )
 
 
+def _ends(spec: RotarySpec, x: Array, given: tuple[Any, Any, Any], xp: Any, who: str) -> Array:
+    """The cumulative lengths of packed sequences beside `x`."""
+    positions, offset, cu_seqlens = given
+    if positions is not None or offset is not None:
+        todo = "Positions within sequences follow from their lengths."
+        raise ArgumentError(explain(who, "cu_seqlens alone", "positions besides", todo))
+    if len(spec.axes) > 1:
+        want = f"positions with a trailing axis {spec.axes}"
+        raise ArgumentError(explain(who, want, "cu_seqlens"))
+    return integers(cu_seqlens, xp=xp, device=device_of(x), who=f"{who}: cu_seqlens")
+
+
+def _check_role(role: Any, who: str) -> None:
+    if role not in ("query", "key"):
+        raise ArgumentError(explain(f"{who}: role", '"query" or "key"', repr(role)))
+
+
 def _factors(
     spec: RotarySpec,
     where: Array,
@@ -640,8 +759,7 @@ def _factors(
     seq_dim: int = -2,
 ) -> tuple[Array, Array]:
     """Cosines and sines with their sizes: (..., axes) -> two arrays (..., pairs)."""
-    if role not in ("query", "key"):
-        raise ArgumentError(explain(f"{who}: role", '"query" or "key"', repr(role)))
+    _check_role(role, who)
     spec.check_positions(where, dtype)
     known = constants(spec, where, xp=xp)
     if spec.per_head is not None:

@@ -1,0 +1,124 @@
+// Rows of tables, laid out, written, or added to embeddings.
+#pragma once
+
+#include <type_traits>
+
+#include "numbers.h"
+
+namespace posenc::POSENC_ISA {
+
+inline void put(const float* from, int64_t n, float* to) {
+    __builtin_memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
+}
+
+// One row: (pairs) cosines and sines -> (dim). Columns beyond dim are not written.
+inline void lay_out_row(const TableLayout& layout, const float* cos, const float* sin, float* to) {
+    int64_t at = 0;
+    const auto room = [&](int64_t n) { return n < layout.dim - at ? n : layout.dim - at; };
+    for (int64_t i = 0; i < layout.blocks.count && at < layout.dim; ++i) {
+        const Block block = layout.blocks.first[i];
+        const float* c = cos + block.pair;
+        const float* s = sin + block.pair;
+        if (layout.order == Columns::interleaved) {
+            const int64_t whole = room(2 * block.pairs) / 2;
+            float* row = to + at;
+            POSENC_SIMD
+            for (int64_t j = 0; j < whole; ++j) {
+                row[2 * j] = s[j];
+                row[2 * j + 1] = c[j];
+            }
+            at += 2 * whole;
+            if (whole < block.pairs && at < layout.dim) {
+                to[at++] = s[whole];
+            }
+            continue;
+        }
+        const bool sine_first = layout.order == Columns::sin_cos;
+        const bool lone = !sine_first && layout.lone_sine && 2 * block.pairs > layout.dim;
+        const int64_t first = room(lone ? block.pairs - 1 : block.pairs);
+        put(sine_first ? s : c, first, to + at);
+        at += first;
+        const int64_t second = room(block.pairs);
+        put(sine_first ? c : s, second, to + at);
+        at += second;
+    }
+    for (; at < layout.dim; ++at) {
+        to[at] = 0.0F;
+    }
+}
+
+inline void lay_out(const TableLayout& layout, int64_t pairs, const float* cos, const float* sin,
+                    int64_t rows, float* to) {
+    for (int64_t r = 0; r < rows; ++r) {
+        lay_out_row(layout, cos + r * pairs, sin + r * pairs, to + r * layout.dim);
+    }
+    if (layout.factor != 1.0F) {
+        const int64_t count = rows * layout.dim;
+        POSENC_SIMD
+        for (int64_t i = 0; i < count; ++i) {
+            to[i] *= layout.factor;
+        }
+    }
+}
+
+inline void add_row(const float* x, float* y, float scale, const float* from, int64_t n) {
+    POSENC_SIMD
+    for (int64_t i = 0; i < n; ++i) {
+        y[i] = x[i] * scale + from[i];
+    }
+}
+
+inline void add_row(const uint16_t* x, uint16_t* y, float scale, const float* from, int64_t n) {
+    POSENC_SIMD
+    for (int64_t i = 0; i < n; ++i) {
+        y[i] = narrow(widen(x[i]) * scale + from[i]);
+    }
+}
+
+// Any strides and alignment: some elements at a time by way of float32.
+template <Number number>
+inline void add_strided(const Emission& emission, const char* x, char* y, const float* from) {
+    constexpr int64_t some = 256;
+    float wide[some];
+    for (int64_t i = 0; i < emission.width; i += some) {
+        const int64_t n = emission.width - i < some ? emission.width - i : some;
+        load_row<number>(x + i * emission.x_stride, emission.x_stride, n, wide);
+        add_row(wide, wide, emission.scale, from + i, n);
+        store_row<number>(wide, y + i * emission.y_stride, emission.y_stride, n);
+    }
+}
+
+template <Number number>
+inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, char* y,
+                      int64_t y_row, int64_t rows, const float* from, int64_t next) {
+    using Element = std::conditional_t<number == Number::float32, float, uint16_t>;
+    const bool direct = number != Number::float16 && emission.aligned &&
+                        emission.x_stride == size_of(number) &&
+                        emission.y_stride == size_of(number);
+    for (int64_t r = 0; r < rows; ++r) {
+        char* to = y + r * y_row;
+        const float* row = from + r * next;
+        if (x == nullptr) {
+            store_row<number>(row, to, emission.y_stride, emission.width);
+        } else if (direct) {
+            add_row(reinterpret_cast<const Element*>(x + r * x_row),
+                    reinterpret_cast<Element*>(to), emission.scale, row, emission.width);
+        } else {
+            add_strided<number>(emission, x + r * x_row, to, row);
+        }
+    }
+}
+
+inline void emit(const Emission& emission, const char* x, int64_t x_row, char* y, int64_t y_row,
+                 int64_t rows, const float* from, int64_t next) {
+    switch (emission.number) {
+        case Number::float32:
+            return emit_rows<Number::float32>(emission, x, x_row, y, y_row, rows, from, next);
+        case Number::bfloat16:
+            return emit_rows<Number::bfloat16>(emission, x, x_row, y, y_row, rows, from, next);
+        case Number::float16:
+            return emit_rows<Number::float16>(emission, x, x_row, y, y_row, rows, from, next);
+    }
+}
+
+}  // namespace posenc::POSENC_ISA

@@ -1,0 +1,16 @@
+// Compiled once for each instruction set; POSENC_ISA is its name.
+#include "emit.h"
+#include "phase.h"
+#include "scores.h"
+#include "turn.h"
+
+#define POSENC_TEXT_(x) #x
+#define POSENC_TEXT(x) POSENC_TEXT_(x)
+
+namespace posenc::POSENC_ISA {
+
+extern const Kernels table;
+const Kernels table = {POSENC_TEXT(POSENC_ISA), integers, cos_sin,   turn,    lay_out,
+                       emit,                    distances, buckets, gather};
+
+}  // namespace posenc::POSENC_ISA
