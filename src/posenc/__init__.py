@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
     from posenc._core.reading import Layer, Note, Reading, Source
+    from posenc.detect._findings import Finding, Identification
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
+    from posenc.detect.identify import identify
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.decay import Decay
     from posenc.encodings.bias.fire import FIRE
@@ -98,6 +100,8 @@ _HOMES = {
     "posenc.detect.dialects": ("to_hf",),
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
+    "posenc.detect._findings": ("Finding", "Identification"),
+    "posenc.detect.identify": ("identify",),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -173,9 +177,11 @@ __all__ = [
     "DependencyError",
     "Disentangled",
     "Entry",
+    "Finding",
     "Fourier",
     "FrequencyMatrix",
     "Gaussian",
+    "Identification",
     "Init",
     "Ladder",
     "Layer",
@@ -212,6 +218,7 @@ __all__ = [
     "from_gguf",
     "from_hf",
     "from_json",
+    "identify",
     "init",
     "logit_scale",
     "positions",

@@ -71,7 +71,7 @@ def _wrap(angle: np.ndarray) -> np.ndarray:
     return angle - 2 * math.pi * np.round(angle / (2 * math.pi))
 
 
-def fit_line(z: np.ndarray, eps: float) -> tuple[Line, ...]:
+def fit_line(z: np.ndarray, eps: float, blur: float = 0.0) -> tuple[Line, ...]:
     """The lines that may be behind (rows, pairs) phases, the likeliest first.
 
     Parameters
@@ -79,12 +79,14 @@ def fit_line(z: np.ndarray, eps: float) -> tuple[Line, ...]:
     z : numpy.ndarray
         (rows, pairs), complex of size 1; zero where a row is missing.
     eps : float
-        By how much an entry may be wrong.
+        By how much of itself an entry may be wrong, as rounding leaves it.
+    blur : float
+        By how much an angle may be wrong besides, in radians.
     """
     count, pairs = z.shape
     if count < 2 or pairs < 1:
         return ()
-    noise = eps + 2 * FLOAT32
+    noise = eps + blur + 2 * FLOAT32
     per_row, phase, off = turning(z)
     error = noise * (math.sqrt(12 / count**3) + 0.5 / count)
     sure = np.abs(per_row) > 4 * error
@@ -101,7 +103,7 @@ def fit_line(z: np.ndarray, eps: float) -> tuple[Line, ...]:
         return ()
     found: list[Line] = []
     for start in _starts(ladder, phase, noise, count):
-        solved = _polished(z, ladder, start, noise)
+        solved = _polished(z, ladder, start, eps, blur)
         if solved is None:
             continue
         first = solved[0] + (count - 1 if step == -1 else 0)
@@ -197,12 +199,12 @@ def _starts(ladder: _Ladder, phase: np.ndarray, noise: float, count: int) -> lis
 
 
 def _polished(
-    z: np.ndarray, ladder: _Ladder, start: float, noise: float
+    z: np.ndarray, ladder: _Ladder, start: float, eps: float, blur: float
 ) -> tuple[float, tuple[float, float], tuple[float, float]] | None:
     """Start, level and slope by least squares over all rows; the start is snapped to a half."""
     rows = np.unique(np.linspace(0, len(z) - 1, min(len(z), POLISHED_ROWS)).astype(int))
     rows = rows[np.abs(z[rows]).max(axis=1) > 0.5]
-    fit = _Fit(z[rows], rows.astype(np.float64), noise)
+    fit = _Fit(z[rows], rows.astype(np.float64), eps, blur)
     free = ladder.level != 0 or ladder.covariance[0, 0] != 0
     state = np.array([start, ladder.level, ladder.slope])
     columns = [0, 1, 2] if free else [0, 2]
@@ -245,11 +247,12 @@ def _polished(
 class _Fit:
     """Least squares on phase residuals, each weighted by what rounding leaves of it."""
 
-    def __init__(self, z: np.ndarray, k: np.ndarray, noise: float) -> None:
+    def __init__(self, z: np.ndarray, k: np.ndarray, eps: float, blur: float) -> None:
         self.z, self.k = z, k
         self.j = np.arange(z.shape[1], dtype=np.float64)
         # Rounding is relative: near an axis it hardly moves the angle.
-        self.variance = (noise * np.abs(z.real * z.imag)) ** 2 + (2 * FLOAT32) ** 2
+        rounding = eps * np.abs(z.real * z.imag)
+        self.variance = rounding**2 + blur**2 + (2 * FLOAT32) ** 2
 
     def step(self, state: np.ndarray, columns: list[int]) -> tuple[np.ndarray, np.ndarray] | None:
         """One Gauss-Newton step in some of (start, level, slope), and their standard errors."""

@@ -26,7 +26,7 @@ from posenc.functional import table as build
 
 __all__ = ["Placement", "TableFit", "fit_table", "residual_of"]
 
-FLOAT32 = 2.0**-24
+FLOAT32, FLOAT16 = 2.0**-24, 2.0**-11
 LEAST_ROWS, LEAST_COLUMNS = 3, 2
 PIECE = 2**20  # entries that are rebuilt at a time
 CLASSIC = 4.0  # roundings of float32 in a phase: of the product, and of the frequency
@@ -108,10 +108,11 @@ def _fits(
         return
     pad = int(zeros[0]) if len(zeros) > prefix else None
     body = table[prefix:]
-    squares = sum(float((body[:, c] ** 2).sum()) for c in (*layout.sines, *layout.cosines))
-    scale = math.sqrt(squares / sum(map(len, layout.sines)) / int(present.sum()))
-    for blur in (eps + noise, *(level for level in NOISES if level > 4 * (eps + noise))):
-        axes = _axes(body / scale, layout, eps + noise, blur)
+    scale = _scale(table[present], layout)
+    least = TINY / scale if eps == FLOAT16 else 0.0
+    blurs = (noise,) if noise else (least, *(level for level in NOISES if level > 4 * eps))
+    for blur in blurs:
+        axes = _axes(body / scale, layout, eps, blur, noise)
         if axes is None:
             continue
         seen = Sighting(table.shape[1], layout, axes, scale, prefix, pad, eps + noise)
@@ -130,16 +131,27 @@ def _fits(
             return
 
 
-def _axes(body: np.ndarray, layout: Layout, eps: float, blur: float) -> list[Axis] | None:
+def _scale(body: np.ndarray, layout: Layout) -> float:
+    """The radius of the circles, from the pairs that turn: the others are rounded all alike."""
+    sines, cosines = np.concatenate(layout.sines), np.concatenate(layout.cosines)
+    radius = np.sqrt((body[:, sines] ** 2 + body[:, cosines] ** 2).mean(axis=0))
+    turning = np.ptp(body[:, cosines], axis=0) > radius / 2
+    chosen = radius[turning] if turning.any() else radius
+    return float(np.sqrt((chosen**2).mean()))
+
+
+def _axes(
+    body: np.ndarray, layout: Layout, eps: float, blur: float, noise: float
+) -> list[Axis] | None:
     """Grid and lines of each axis, or None where one has none."""
     several = len(layout.sines) > 1
     axes = []
     for sines, cosines in zip(layout.sines, layout.cosines, strict=True):
         z = body[:, cosines] + 1j * body[:, sines]
-        grid = grid_of(z, eps) if several else Grid(1, len(z), np.arange(len(z)))
+        grid = grid_of(z, eps + noise) if several else Grid(1, len(z), np.arange(len(z)))
         if grid is None or grid.places < 2:
             return None
-        lines = fit_line(z[grid.rows], blur)
+        lines = fit_line(z[grid.rows], eps, blur)
         if not lines:
             return None
         extra = 1 if layout.lone is not None and not several else 0
@@ -185,13 +197,13 @@ def _verified(
 ) -> TableFit | None:
     spec, place = guess.spec, guess.placement
     best = residual_of(table, spec, place, eps, noise=noise)
+    if not noise and (best is None or best[0] > 2 * (eps + FLOAT32) * _scale_of(spec)):
+        for other in _classic(guess.spec):
+            found = residual_of(table, other, place, eps)
+            if found is not None and (best is None or found[0] < best[0] / 3):
+                spec, best = other, found
     if best is None:
         return None
-    if best[0] > 4 * (eps + FLOAT32) * max(1.0, _scale_of(spec)) or eps <= 2 * FLOAT32:
-        for other in _classic(guess.spec):
-            found = residual_of(table, other, place, eps, noise=noise)
-            if found is not None and found[0] < best[0] / 3:
-                spec, best = other, found
     return TableFit(spec, place, *best, evidence, guess.bits, guess.remarks)
 
 

@@ -38,6 +38,7 @@ DENOMINATORS = (("d/2", 1.0), ("n-1", 2.0), ("d", 6.0), ("d/4", 6.0), ("d/2-0.5"
 # Bases of models, for rules whose numbers fix only a product of base and factor.
 BASES = (1e4, 5e5, 1e6, 1e5, 5e6, 1e7, 1.5e5, 1.6e5, 2e6, 8e6, 1e8, 1e9, 100.0, 1000.0, 2.5e5)
 RULE = 4.0  # bits to name a scaling
+SURELY_ROUND = 14.0  # bits
 MOST_PAIRS = 1024  # for what compares all pairs of frequencies
 
 
@@ -125,7 +126,9 @@ def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
         round_one = roundest_within(low, high)
         if round_one is not None and round_one != 1:
             found.append(Base(round_one, name, bits + bits_of(round_one), True))
-        elif name in ("d/2", "n-1"):
+        # A number of many digits may be round by accident.
+        sure = round_one is not None and bits_of(round_one) < SURELY_ROUND
+        if not sure and name in ("d/2", "n-1"):
             middle = math.sqrt(low * high)
             cost = bits + real_bits((high - low) / (2 * middle))
             found.append(Base(middle, name, cost, False))

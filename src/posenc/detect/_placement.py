@@ -42,6 +42,14 @@ class Placement(NamedTuple):
             columns.append(np.where(i < 0, -1, column))
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
 
+    def to_dict(self) -> dict[str, object]:
+        """The same in plain JSON types: a run of positions, or a grid."""
+        if len(self.axes) == 1:
+            return {"first": self.starts[0], "step": self.step, "count": self.sizes[0]}
+        starts: object = self.starts[0] if len(set(self.starts)) == 1 else list(self.starts)
+        sizes = dict(zip(self.axes, self.sizes, strict=True))
+        return {"sizes": sizes, "start": starts, "prefix": self.prefix}
+
     @property
     def rows(self) -> int:
         """Number of rows that were looked at."""
@@ -55,10 +63,10 @@ class Placement(NamedTuple):
         """The same for people."""
         if len(self.axes) == 1:
             first, last = self.starts[0], self.starts[0] + self.step * (self.sizes[0] - 1)
-            return f"positions {first:g} to {last:g}, a row each"
-        order = np.argsort(self.strides)[::-1]
-        sizes = " x ".join(str(self.sizes[a]) for a in order)
-        names = ", ".join(self.axes[a] for a in order)
-        start = "" if not any(self.starts) else f", counted from {self.starts[0]:g}"
+            return f"positions {first:.12g} to {last:.12g}, a row each"
+        sizes = " x ".join(map(str, self.sizes))
+        names = ", ".join(self.axes)
+        starts = ", ".join(f"{start:g}" for start in dict.fromkeys(self.starts))
+        start = f", counted from {starts}" if any(self.starts) else ""
         before = f" after {self.prefix} rows of zeros" if self.prefix else ""
         return f"a grid of {sizes} ({names}), the last axis fastest{start}{before}"

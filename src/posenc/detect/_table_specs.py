@@ -6,6 +6,7 @@ numbers are believed where their roundness is no accident, and each guess carrie
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
@@ -85,8 +86,7 @@ def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[Guess]:
     if len(steps) > 1 or (seen.several and steps != {1}):
         return
     placement = _placement(seen, lines)
-    magnitude, bits = _magnitude(seen)
-    bits += 4 + sum(1 + 2 * math.log2(1 + abs(line.start)) for line in lines)
+    bits = 4 + sum(1 + 2 * math.log2(1 + abs(line.start)) for line in lines)
     if seen.several:
         bits += sum(2 * math.log2(axis.grid.places) for axis in seen.axes)
     if seen.pad is not None:
@@ -96,11 +96,11 @@ def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[Guess]:
         options = bases(rungs)
         for number, base in enumerate(options):
             others = tuple(same_ladder(other) for other in options if other is not base)
-            for firsts in _firsts(lines, base, rungs):
-                words = _Words(odd, base, firsts, magnitude, placement)
-                made = _spec(seen, words)
+            choices = itertools.product(_firsts(lines, base, rungs), _magnitudes(seen))
+            for firsts, (magnitude, scale_bits) in choices:
+                made = _spec(seen, _Words(odd, base, firsts, magnitude, placement))
                 if made is not None:
-                    total = bits + base.bits + firsts.bits
+                    total = bits + base.bits + firsts.bits + scale_bits
                     yield Guess(*made, total, others if number == 0 else ())
 
 
@@ -124,20 +124,22 @@ def _placement(seen: Sighting, lines: tuple[Line, ...]) -> Placement:
     )
 
 
-def _magnitude(seen: Sighting) -> tuple[Magnitude, float]:
+def _magnitudes(seen: Sighting) -> Iterator[tuple[Magnitude, float]]:
+    """The factor on the table, and its bits: the plain ones, a round one, or the number itself."""
     count = sum(axis.grid.places * axis.pairs for axis in seen.axes)
     error = 8 * seen.eps / math.sqrt(count) + FLOAT32
-    scale, dim = seen.scale, seen.dim
-    if abs(scale - 1) <= error:
-        return Magnitude(), 1.0
-    if abs(scale / math.sqrt(dim) - 1) <= error:
-        return Magnitude(table_scale="sqrt_dim"), 3.0
-    if abs(scale * math.sqrt(dim) - 1) <= error:
-        return Magnitude(table_scale="rsqrt_dim"), 3.0
+    scale, root = seen.scale, math.sqrt(seen.dim)
+    named: tuple[tuple[Any, float], ...] = ((1.0, 1.0), ("sqrt_dim", root), ("rsqrt_dim", 1 / root))
+    for name, value in named:
+        if abs(scale / value - 1) <= max(error, seen.eps):
+            yield Magnitude(table_scale=name), 1.0 if value == 1 else 3.0
+        if abs(scale / value - 1) <= error:
+            return
     tidy = roundest(scale, error)
     if tidy is not None:
-        return Magnitude(table_scale=tidy), bits_of(tidy)
-    return Magnitude(table_scale=scale), real_bits(error)
+        yield Magnitude(table_scale=tidy), bits_of(tidy)
+    else:
+        yield Magnitude(table_scale=scale), real_bits(error)
 
 
 def _odds(seen: Sighting) -> tuple[str, ...]:
