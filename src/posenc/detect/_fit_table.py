@@ -7,7 +7,6 @@ rebuilt the table, with the bits that the table spells out and the bits it takes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -30,12 +29,21 @@ FLOAT32, FLOAT16 = 2.0**-24, 2.0**-11
 LEAST_ROWS, LEAST_COLUMNS = 3, 2
 PIECE = 2**20  # entries that are rebuilt at a time
 CLASSIC = 4.0  # roundings of float32 in a phase: of the product, and of the frequency
+FARTHEST_OFF = 2.0**-6  # radians by which they may move a phase at most
 SLACK = 1.25  # of half a unit: what a base that is solved for may add
 TINY = 2.0**-25  # half the smallest float16
 MOST_FITS = 4
 ENOUGH = 40.0  # bits over which no other layout is tried
 # Errors of phases to allow for besides those of the dtype: classic arithmetic at far positions.
 NOISES = (2.0**-13, 2.0**-7, 2.0**-4)
+
+
+class Residual(NamedTuple):
+    """How far a table is from what a spec gives."""
+
+    worst: float  # largest |difference|
+    allowed: float  # what was allowed there
+    loosest: float  # the most that was allowed anywhere
 
 
 class TableFit(NamedTuple):
@@ -116,17 +124,24 @@ def _fits(
         if axes is None:
             continue
         seen = Sighting(table.shape[1], layout, axes, scale, prefix, pad, eps + noise)
-        evidence = sum(
-            _evidence(body / scale, layout, a, axis.grid, eps + noise)
-            for a, axis in enumerate(axes)
-        )
         found = False
         for lines in _choices(axes):
             for guess in specs(seen, lines):
-                fit = _verified(table, guess, evidence, eps, noise)
-                if fit is not None:
-                    found = True
-                    yield fit
+                fit = _verified(table, guess, eps, noise)
+                if fit is None:
+                    continue
+                found = True
+                spec, residual = fit
+                evidence = _evidence(body / scale, seen, residual.loosest / scale)
+                yield TableFit(
+                    spec,
+                    guess.placement,
+                    residual.worst,
+                    residual.allowed,
+                    evidence,
+                    guess.bits,
+                    guess.remarks,
+                )
         if found:
             return
 
@@ -179,32 +194,33 @@ def _choices(axes: list[Axis]) -> Iterator[tuple[Line, ...]]:
             yield (line,)
 
 
-def _evidence(body: np.ndarray, layout: Layout, axis: int, grid: Grid, eps: float) -> float:
+def _evidence(body: np.ndarray, seen: Sighting, allowed: float) -> float:
     """Bits of a table beyond columns that go on as their last two rows did."""
-    chosen = np.concatenate([layout.sines[axis], layout.cosines[axis]])
-    line = body[grid.rows][:, chosen]
-    if len(line) < 3:
-        return 0.0
-    bend = np.abs(line[2:] - 2 * line[1:-1] + line[:-2])
-    return float(np.log2(np.maximum(bend / (8 * (eps + FLOAT32)), 1)).sum())
+    bits = 0.0
+    for a, axis in enumerate(seen.axes):
+        chosen = np.concatenate([seen.layout.sines[a], seen.layout.cosines[a]])
+        line = body[axis.grid.rows][:, chosen]
+        if len(line) >= 3:
+            bend = np.abs(line[2:] - 2 * line[1:-1] + line[:-2])
+            bits += float(np.log2(np.maximum(bend / (8 * allowed), 1)).sum())
+    return bits
 
 
 # --- rebuilding -----------------------------------------------------------------------------------
 
 
 def _verified(
-    table: np.ndarray, guess: Guess, evidence: float, eps: float, noise: float
-) -> TableFit | None:
+    table: np.ndarray, guess: Guess, eps: float, noise: float
+) -> tuple[TableSpec, Residual] | None:
+    """The spec, or the same in classic arithmetic where that is nearer, if every entry agrees."""
     spec, place = guess.spec, guess.placement
     best = residual_of(table, spec, place, eps, noise=noise)
-    if not noise and (best is None or best[0] > 2 * (eps + FLOAT32) * _scale_of(spec)):
+    if not noise and (best is None or best.worst > 2 * (eps + FLOAT32) * _scale_of(spec)):
         for other in _classic(guess.spec):
             found = residual_of(table, other, place, eps)
-            if found is not None and (best is None or found[0] < best[0] / 3):
+            if found is not None and (best is None or found.worst < best.worst / 3):
                 spec, best = other, found
-    if best is None:
-        return None
-    return TableFit(spec, place, *best, evidence, guess.bits, guess.remarks)
+    return None if best is None else (spec, best)
 
 
 def _classic(spec: Any) -> Iterator[TableSpec]:
@@ -228,7 +244,7 @@ def residual_of(
     *,
     begin: int = 0,
     noise: float = 0.0,
-) -> tuple[float, float] | None:
+) -> Residual | None:
     """The largest difference to the rows that a spec gives, and what was allowed there.
 
     Parameters
@@ -248,11 +264,11 @@ def residual_of(
 
     Returns
     -------
-    tuple of float, or None
+    Residual or None
         None where an entry differs by more than rounding and float32 phases explain.
     """
     scale = _scale_of(spec)
-    worst, allowed = 0.0, 0.0
+    worst, allowed, loosest = 0.0, 0.0, 0.0
     rows = max(1, PIECE // table.shape[1])
     dtype = "float64" if spec.phase == "exact" else "float32"
     frequency = _frequency_of_columns(spec)
@@ -267,14 +283,15 @@ def residual_of(
         farthest = farthest + abs(spec.arrangement.start)
         slack = SLACK * eps * np.maximum(np.abs(made), np.abs(piece))
         slack += (2 * FLOAT32 + noise) * scale + (TINY if eps > 2 * FLOAT32 else 0.0)
-        slack += np.outer(CLASSIC * FLOAT32 * scale * farthest, frequency)
+        slack += np.minimum(np.outer(CLASSIC * FLOAT32 * farthest, frequency), FARTHEST_OFF) * scale
         off = np.abs(made - piece)
         if (off > slack).any():
             return None
         at_worst = np.unravel_index(int(np.argmax(off)), off.shape)
         if off[at_worst] >= worst:
             worst, allowed = float(off[at_worst]), float(slack[at_worst])
-    return worst, allowed
+        loosest = max(loosest, float(slack.max()))
+    return Residual(worst, allowed, loosest)
 
 
 def _frequency_of_columns(spec: Any) -> np.ndarray:

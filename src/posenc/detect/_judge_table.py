@@ -137,7 +137,7 @@ def _judged(
             verdict = "close"
             remarks.append(f"rows from {done} on are others")
             break
-        measures["residual"] = max(measures["residual"], off[0])
+        measures["residual"] = max(measures["residual"], off.worst)
         done = end
     if verdict == "claimed" and done > len(values):
         slowest = (done - placement.prefix) // max(placement.strides)
