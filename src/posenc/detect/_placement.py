@@ -68,5 +68,6 @@ class Placement(NamedTuple):
         names = ", ".join(self.axes)
         starts = ", ".join(f"{start:g}" for start in dict.fromkeys(self.starts))
         start = f", counted from {starts}" if any(self.starts) else ""
-        before = f" after {self.prefix} rows of zeros" if self.prefix else ""
+        rows = f"{self.prefix} row{'s' if self.prefix > 1 else ''}"
+        before = f", after {rows} of zeros" if self.prefix else ""
         return f"a grid of {sizes} ({names}), the last axis fastest{start}{before}"
