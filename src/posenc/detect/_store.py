@@ -160,20 +160,15 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> Store:
         return _plain_store(path, file)
     if path.name.endswith(".index.json"):
         return _index_store(path, size, stack)
-    if start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl"):
+    length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+    bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
+    if bare and length > size - 8:
         todo = "It may be a bare pickle, which runs code: save it again with torch.save."
-        raise DataError(explain(str(path), "a zip, as torch.save writes", repr(start[:8]), todo))
-    _check_safetensors_header(path, start, size)
+        raise DataError(explain(str(path), "a zip, as torch.save writes", repr(start), todo))
+    if LARGEST_HEADER < length <= size - 8:
+        want = f"a header of at most {LARGEST_HEADER} bytes"
+        raise DataError(explain(str(path), want, f"one of {length} bytes"))
     return _plain_store(path, file)
-
-
-def _check_safetensors_header(path: Path, start: bytes, size: int) -> None:
-    if len(start) == 8:
-        (length,) = struct.unpack("<Q", start)
-        if LARGEST_HEADER < length <= size - 8:
-            got = f"one of {length} bytes"
-            want = f"a header of at most {LARGEST_HEADER} bytes"
-            raise DataError(explain(str(path), want, got))
 
 
 # --- .safetensors and .npy ------------------------------------------------------------------------
@@ -228,6 +223,8 @@ def _index_store(path: Path, size: int, stack: contextlib.ExitStack) -> Store:
             raise DataError(explain(who, "files beside the index", repr(shard[:80])))
     arrays: dict[str, Array] = {}
     for shard in shards:
+        if not (path.parent / shard).exists():
+            raise DataError(explain(who, "the files it names beside it", f"no {shard[:80]!r}"))
         part = _opened(_resolve(path.parent / shard), stack)
         if part.format != "safetensors":
             raise DataError(explain(f"{who}: {shard[:80]}", "a .safetensors file", part.format))
@@ -242,20 +239,38 @@ def _index_store(path: Path, size: int, stack: contextlib.ExitStack) -> Store:
 # --- zips -----------------------------------------------------------------------------------------
 
 
-def _zip_store(path: Path, file: IO[bytes], size: int, stack: contextlib.ExitStack) -> Store:
-    who = str(path)
-    _check_directory(who, file, size)
+# What the library raises for zips that do not hold together.
+UNSOUND = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OSError,  # a seek before the start
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+
+
+@contextlib.contextmanager
+def _sound(who: str) -> Iterator[None]:
     try:
+        yield
+    except DataError:
+        raise
+    except UNSOUND as error:
+        raise DataError(explain(who, "a zip that holds together", str(error)[:200])) from None
+
+
+def _zip_store(path: Path, file: IO[bytes], size: int, stack: contextlib.ExitStack) -> Store:
+    with _sound(str(path)):
+        _check_directory(str(path), file, size)
         archive = stack.enter_context(zipfile.ZipFile(file))
         if any(n == "data.pkl" or n.endswith("/data.pkl") for n in archive.namelist()):
             return _torch_store(path, file, archive)
         return _npz_store(path, archive)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise DataError(explain(who, "a zip that holds together", str(error)[:200])) from None
-    except (ValueError, struct.error, OverflowError, UnicodeDecodeError, KeyError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(explain(who, "a zip that holds together", str(error)[:200])) from None
 
 
 def _check_directory(who: str, file: IO[bytes], size: int) -> None:
@@ -312,24 +327,16 @@ def _npz_array(who: str, name: str, archive: zipfile.ZipFile, member: zipfile.Zi
         return Array(name, tensor.dtype, tensor.shape, None, why)
 
     def fetch(begin: int, end: int) -> np.ndarray:
-        with archive.open(member) as stream:
-            raw = _unpacked(who, stream, tensor.end)[tensor.begin :]
+        with _sound(who), archive.open(member) as stream:
+            raw = stream.read(tensor.end)[tensor.begin :]
+        if len(raw) != tensor.end - tensor.begin:
+            raise DataError(explain(f"{who} is truncated", f"{tensor.end} bytes", len(raw)))
         found = np.frombuffer(raw, dtype=stored)
         if tensor.order == "F":
             found = found.reshape(tensor.shape, order="F").reshape(-1)
         return files.decode(found[begin:end], tensor.dtype)
 
     return Array(name, tensor.dtype, tensor.shape, fetch)
-
-
-def _unpacked(who: str, stream: IO[bytes], count: int) -> bytes:
-    try:
-        raw = stream.read(count)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise DataError(explain(who, "a member that unpacks", str(error)[:200])) from None
-    if len(raw) != count:
-        raise DataError(explain(f"{who} is truncated", f"{count} bytes", len(raw)))
-    return raw
 
 
 def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Store:

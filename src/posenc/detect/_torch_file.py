@@ -127,6 +127,8 @@ class _Machine:
                 raise self.fail(f"has the operation {code:#04x}, which tensors do not need")
             try:
                 action(self)
+            except DataError:
+                raise
             except (ValueError, TypeError, struct.error, IndexError, OverflowError):
                 raise self.fail("does not hold together") from None
         raise self.fail(f"takes more than {MOST_OPERATIONS} operations")
