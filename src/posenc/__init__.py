@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
     from posenc._core.reading import Layer, Note, Reading, Source
+    from posenc.detect._findings import Finding, Identification
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
+    from posenc.detect.identify import identify
     from posenc.encodings.bias.adaptive_span import AdaptiveSpan
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.alibi_2d import ALiBi2D
@@ -115,6 +117,8 @@ _HOMES = {
     "posenc.detect.dialects": ("to_hf",),
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
+    "posenc.detect._findings": ("Finding", "Identification"),
+    "posenc.detect.identify": ("identify",),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -216,11 +220,13 @@ __all__ = [
     "Disentangled",
     "DynamicBias",
     "Entry",
+    "Finding",
     "Fourier",
     "FrequencyMatrix",
     "GatedBuckets",
     "Gaussian",
     "IRPEBias",
+    "Identification",
     "Init",
     "Ladder",
     "Layer",
@@ -263,6 +269,7 @@ __all__ = [
     "from_gguf",
     "from_hf",
     "from_json",
+    "identify",
     "init",
     "logit_scale",
     "positions",
