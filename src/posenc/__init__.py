@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
+    from posenc.detect.locate import locate
+    from posenc.detect.location import Fit, Location
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.decay import Decay
     from posenc.encodings.bias.fire import FIRE
@@ -98,6 +100,8 @@ _HOMES = {
     "posenc.detect.dialects": ("to_hf",),
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
+    "posenc.detect.locate": ("locate",),
+    "posenc.detect.location": ("Fit", "Location"),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -173,6 +177,7 @@ __all__ = [
     "DependencyError",
     "Disentangled",
     "Entry",
+    "Fit",
     "Fourier",
     "FrequencyMatrix",
     "Gaussian",
@@ -180,6 +185,7 @@ __all__ = [
     "Ladder",
     "Layer",
     "Learned",
+    "Location",
     "LogCPB",
     "Lookup",
     "Magnitude",
@@ -213,6 +219,7 @@ __all__ = [
     "from_hf",
     "from_json",
     "init",
+    "locate",
     "logit_scale",
     "positions",
     "preset",
