@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
     from posenc.detect.identify import identify
+    from posenc.detect.locate import locate
+    from posenc.detect.location import Fit, Location
     from posenc.encodings.bias.adaptive_span import AdaptiveSpan
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.alibi_2d import ALiBi2D
@@ -119,6 +121,8 @@ _HOMES = {
     "posenc.detect.gguf": ("from_gguf",),
     "posenc.detect._findings": ("Finding", "Identification"),
     "posenc.detect.identify": ("identify",),
+    "posenc.detect.locate": ("locate",),
+    "posenc.detect.location": ("Fit", "Location"),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -221,6 +225,7 @@ __all__ = [
     "DynamicBias",
     "Entry",
     "Finding",
+    "Fit",
     "Fourier",
     "FrequencyMatrix",
     "GatedBuckets",
@@ -231,6 +236,7 @@ __all__ = [
     "Ladder",
     "Layer",
     "Learned",
+    "Location",
     "LogCPB",
     "Lookup",
     "Magnitude",
@@ -271,6 +277,7 @@ __all__ = [
     "from_json",
     "identify",
     "init",
+    "locate",
     "logit_scale",
     "positions",
     "preset",
