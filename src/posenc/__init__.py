@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
     from posenc._core.reading import Layer, Note, Reading, Source
+    from posenc.detect.convert import Projections, convert
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
@@ -95,6 +96,7 @@ _HOMES = {
     "posenc._core.magnitude": ("Magnitude",),
     "posenc._core.plan": ("Entry", "Plan"),
     "posenc._core.reading": ("Layer", "Note", "Reading", "Source"),
+    "posenc.detect.convert": ("Projections", "convert"),
     "posenc.detect.dialects": ("to_hf",),
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
@@ -190,6 +192,7 @@ __all__ = [
     "Plan",
     "PosencError",
     "PositionError",
+    "Projections",
     "Reading",
     "RoPE",
     "RotaryMagnitude",
@@ -206,6 +209,7 @@ __all__ = [
     "add",
     "apply_rotary",
     "bias",
+    "convert",
     "cos_sin",
     "extend",
     "frequencies",
