@@ -274,6 +274,8 @@ def test_latent_keys(tmp_path: Path) -> None:
     name = "model.layers.0.self_attn.kv_a_proj_with_mqa.weight"
     last = interleaved_from_half(list(range(9)), 5, 4)
     assert found[name].tobytes() == weights[name][last].tobytes()
+    posenc.convert(tmp_path / "b", tmp_path / "c", pairing="half")
+    assert_same(loaded(tmp_path / "c"), weights)
 
 
 def test_layers_without_positions_and_other_attention_stay(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
+    from posenc.detect.pairing import detect_pairing
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.decay import Decay
     from posenc.encodings.bias.fire import FIRE
@@ -100,6 +101,7 @@ _HOMES = {
     "posenc.detect.dialects": ("to_hf",),
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
+    "posenc.detect.pairing": ("detect_pairing",),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -211,6 +213,7 @@ __all__ = [
     "bias",
     "convert",
     "cos_sin",
+    "detect_pairing",
     "extend",
     "frequencies",
     "from_gguf",

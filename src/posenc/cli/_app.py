@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),
     "table": ("posenc.cli.table", "Print or write the rows of a table."),
     "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),
+    "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
     "list": ("posenc.cli.listing", "List the encodings and presets."),
     "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),

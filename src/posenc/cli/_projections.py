@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -57,8 +57,18 @@ def projection_options(command: F) -> F:
     return command
 
 
-def given(options: dict[str, Any]) -> tuple[Projections, Any]:
-    """What the options say, and the config."""
+def given(
+    options: dict[str, Any], *, stored: Literal["half", "interleaved"] | None = None
+) -> tuple[Projections, Any]:
+    """What the options say, and the config.
+
+    Parameters
+    ----------
+    options : dict
+        The values of the options.
+    stored : {"half", "interleaved"}, optional
+        A pairing that stands for the one that a command is to find.
+    """
     from posenc.detect.convert import Projections
     from posenc.encodings.rotary.pairing import Pairing
     from posenc.encodings.rotary.rope import RoPE
@@ -71,11 +81,11 @@ def given(options: dict[str, Any]) -> tuple[Projections, Any]:
         names[role] = value
     rope = None
     if options["rotary"] is not None:
-        if options["stored"] is None:
+        if (stored := options["stored"] or stored) is None:
             raise click.UsageError("--rotary needs --stored: how the channels are paired.")
         if options["rotary"] % 2:
             raise click.UsageError(f"--rotary {options['rotary']}: pairs need an even width.")
-        part = Pairing(options["stored"], part=options["side"] or "leading")
+        part = Pairing(stored, part=options["side"] or "leading")
         rope = RoPE(options["rotary"], pairing=part, base=DEFAULT_BASE)
     elif options["side"] is not None:
         raise click.UsageError("--side is of --rotary.")

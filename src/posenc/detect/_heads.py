@@ -228,8 +228,11 @@ def _part(config: Mapping[str, Any], given: Projections, who: str) -> tuple[Keys
         parts = {given.part: parts[given.part]}
     read = {}
     for name, data in parts.items():
-        # The base does not matter to pairs: one that is not stated is no obstacle.
-        reading = from_hf(dict(data), pairing=given.stored, base=BASE, on_error="report")
+        # The base does not matter to pairs: one that is not stated is no obstacle. The pairing of
+        # a known family also says which channels turn, so the caller's comes in for others only.
+        reading = from_hf(dict(data), base=BASE, on_error="report")
+        if reading.errors and given.stored is not None:
+            reading = from_hf(dict(data), pairing=given.stored, base=BASE, on_error="report")
         turns = any(entry.kind == "rotary" for entry in reading)
         if turns or reading.errors:
             read[name] = (Keys(data), reading)
