@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from posenc._core.plan import Entry, Plan
     from posenc._core.reading import Layer, Note, Reading, Source
     from posenc.detect._findings import Finding, Identification
+    from posenc.detect.convert import Projections, convert
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
     from posenc.detect.identify import identify
     from posenc.detect.locate import locate
     from posenc.detect.location import Fit, Location
+    from posenc.detect.pairing import detect_pairing
     from posenc.encodings.bias.adaptive_span import AdaptiveSpan
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.alibi_2d import ALiBi2D
@@ -116,6 +118,7 @@ _HOMES = {
     "posenc._core.magnitude": ("Magnitude",),
     "posenc._core.plan": ("Entry", "Plan"),
     "posenc._core.reading": ("Layer", "Note", "Reading", "Source"),
+    "posenc.detect.convert": ("Projections", "convert"),
     "posenc.detect.dialects": ("to_hf",),
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
@@ -123,6 +126,7 @@ _HOMES = {
     "posenc.detect.identify": ("identify",),
     "posenc.detect.locate": ("locate",),
     "posenc.detect.location": ("Fit", "Location"),
+    "posenc.detect.pairing": ("detect_pairing",),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -249,6 +253,7 @@ __all__ = [
     "PosencError",
     "PositionError",
     "PositionSensitive",
+    "Projections",
     "Quadratic",
     "Reading",
     "RelativeSegments",
@@ -269,7 +274,9 @@ __all__ = [
     "add",
     "apply_rotary",
     "bias",
+    "convert",
     "cos_sin",
+    "detect_pairing",
     "extend",
     "frequencies",
     "from_gguf",

@@ -45,6 +45,7 @@ __all__ = [
     "parse_npy",
     "read",
     "read_layout",
+    "read_open_layout",
     "replacing",
     "safetensors_header",
     "to_bfloat16",
@@ -168,10 +169,17 @@ def read_layout(path: str | os.PathLike[str]) -> Layout:
         got = "a folder" if stat.S_ISDIR(status.st_mode) else "something else"
         raise DataError(explain(str(path), "a regular file", got))
     with path.open("rb") as file:
-        start = file.read(8)
-        if start[:6] == b"\x93NUMPY":
-            return _npy_layout(path, file, status.st_size, start)
-        return _safetensors_layout(path, file, status.st_size, start)
+        return read_open_layout(path, file)
+
+
+def read_open_layout(path: Path, file: IO[bytes]) -> Layout:
+    """As `read_layout`, of a file that is open and need not have its name yet."""
+    file.seek(0)
+    size = os.fstat(file.fileno()).st_size
+    start = file.read(8)
+    if start[:6] == b"\x93NUMPY":
+        return _npy_layout(path, file, size, start)
+    return _safetensors_layout(path, file, size, start)
 
 
 def _npy_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
