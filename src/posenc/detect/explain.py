@@ -10,7 +10,7 @@ from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect._keys import Keys
 from posenc.detect._load import load
 from posenc.detect._notes import Notes
-from posenc.detect._other import read_other
+from posenc.detect._other import applies, read_other
 from posenc.detect._rotary import Given, has_rotary, read_rotary, unread
 from posenc.presets.families import Family, families, family, family_of_architectures
 
@@ -177,7 +177,7 @@ class _Reader:
         if row.note:
             notes.remark(row.note)
         for rule in row.entries:
-            if not _applies(keys, rule):
+            if not applies(keys, rule):
                 continue
             if "rotary" in rule:
                 rotary = {**rule, "preset": rule["rotary"]}
@@ -231,17 +231,6 @@ def _hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool:
         return False
     heads = ("num_attention_heads", "n_head", "n_heads", "num_heads")
     return not any(key in keys for key in heads)
-
-
-def _applies(keys: Keys, rule: Mapping[str, Any]) -> bool:
-    """Whether a rule holds for this config: some families choose by a key."""
-    when = rule.get("when")
-    if when is None:
-        return True
-    value = keys.get(when["key"])
-    if value is None and "absent" in when:
-        return bool(when["absent"])
-    return value in when["is"]
 
 
 def source_of(entry: Layer, field: str) -> Source | None:
