@@ -50,10 +50,20 @@ if TYPE_CHECKING:
     from posenc.encodings.rotary.xpos import XPos
     from posenc.encodings.table.concatenated import Concatenated
     from posenc.encodings.table.fourier import Fourier
+    from posenc.encodings.table.grid_cells import GridCells
+    from posenc.encodings.table.hash_grid import HashGrid
+    from posenc.encodings.table.integrated import IntegratedFourier
     from posenc.encodings.table.learned import Learned
+    from posenc.encodings.table.learned_fourier import LearnedFourier
     from posenc.encodings.table.lookup import Lookup
     from posenc.encodings.table.sinusoidal import Sinusoidal
+    from posenc.encodings.table.soft_position import SoftPosition
+    from posenc.encodings.table.sphere2vec import Sphere2Vec
+    from posenc.encodings.table.spherical_harmonics import SphericalHarmonics
+    from posenc.encodings.table.summed import Summed
+    from posenc.encodings.table.time2vec import Time2Vec
     from posenc.encodings.table.timestep import Timestep
+    from posenc.encodings.table.tree import TreePositions
     from posenc.functional import (
         add,
         apply_rotary,
@@ -111,6 +121,16 @@ _HOMES = {
     "posenc.encodings.rotary.xpos": ("XPos",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
     "posenc.encodings.table.timestep": ("Timestep",),
+    "posenc.encodings.table.time2vec": ("Time2Vec",),
+    "posenc.encodings.table.integrated": ("IntegratedFourier",),
+    "posenc.encodings.table.grid_cells": ("GridCells",),
+    "posenc.encodings.table.spherical_harmonics": ("SphericalHarmonics",),
+    "posenc.encodings.table.sphere2vec": ("Sphere2Vec",),
+    "posenc.encodings.table.soft_position": ("SoftPosition",),
+    "posenc.encodings.table.learned_fourier": ("LearnedFourier",),
+    "posenc.encodings.table.hash_grid": ("HashGrid",),
+    "posenc.encodings.table.tree": ("TreePositions",),
+    "posenc.encodings.table.summed": ("Summed",),
     "posenc.encodings.bias.alibi": ("ALiBi",),
     "posenc.encodings.bias.t5": ("T5",),
     "posenc.encodings.bias.kerple": ("KERPLE",),
@@ -176,10 +196,14 @@ __all__ = [
     "Fourier",
     "FrequencyMatrix",
     "Gaussian",
+    "GridCells",
+    "HashGrid",
     "Init",
+    "IntegratedFourier",
     "Ladder",
     "Layer",
     "Learned",
+    "LearnedFourier",
     "LogCPB",
     "Lookup",
     "Magnitude",
@@ -196,11 +220,17 @@ __all__ = [
     "Sandwich",
     "Shaw",
     "Sinusoidal",
+    "SoftPosition",
     "Source",
     "SpecError",
+    "Sphere2Vec",
+    "SphericalHarmonics",
+    "Summed",
     "Temperature",
+    "Time2Vec",
     "Timestep",
     "TransformerXL",
+    "TreePositions",
     "WindowTable",
     "XPos",
     "add",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from posenc._core.ladder import LARGEST_FREQUENCY, context, pi
 from posenc._core.phase import Array, classic, cos_sin, steps
 from posenc._core.spec import Value
 
-__all__ = ["DenseMatrix", "FrequencyMatrix", "Gaussian"]
+__all__ = ["Computed", "DenseMatrix", "FrequencyMatrix", "Gaussian"]
 
 
 @final
@@ -135,10 +135,29 @@ def _radians(value: Decimal, unit: str) -> Decimal:
     return value
 
 
+class Rows(Protocol):
+    """What gives a matrix of frequencies."""
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
+        """The frequencies in radians per position: `axes` rows of `pairs`."""
+
+
+class Computed(NamedTuple):
+    """A matrix that a spec has worked out from its own fields, in radians per position."""
+
+    rows: list[list[Decimal]]
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
+        """The frequencies in radians per position: `axes` rows of `pairs`."""
+        assert len(self.rows) == axes  # noqa: S101 - what a spec computes is its own business
+        assert all(len(row) == pairs for row in self.rows)  # noqa: S101
+        return [[_radians(value, "radians") for value in row] for row in self.rows]
+
+
 class DenseMatrix(NamedTuple):
     """The phases of pairs that mix axes: what `PhaseMatrix` is for pairs with one axis each."""
 
-    rows: FrequencyMatrix | Gaussian
+    rows: Rows
     axes: int
     pairs: int
     phase: Literal["exact", "float32"]
