@@ -106,8 +106,8 @@ PLACES = (
     ),
     Case(
         "spherical-harmonics-radians",
-        SphericalHarmonics(16, unit="radians"),
-        lambda p: oracle.harmonics(p, 4, "radians"),
+        SphericalHarmonics(16, unit="radians", sign="condon_shortley"),
+        lambda p: oracle.harmonics(p, 4, "radians", phase=1),
         ((0.0, 0.0), (3.25, -1.5), (-1.0, 1.5703125)),
         scale=4,
     ),

@@ -60,8 +60,14 @@ def grid_cells(
     return row
 
 
-def harmonics(position: Sequence[float], degrees: int, unit: str = "degrees") -> list[float]:
-    """Real spherical harmonics as Rußwurm et al. have them, from derivatives of polynomials."""
+def harmonics(
+    position: Sequence[float], degrees: int, unit: str = "degrees", *, phase: int = -1
+) -> list[float]:
+    """Real spherical harmonics as Rußwurm et al. have them, from derivatives of polynomials.
+
+    Their expressions undo the phase of the associated functions by (-1)**m; their closed form does
+    not (`phase=1`).
+    """
     row = []
     with mp.workdps(WORK):
         turn = 180 if unit == "degrees" else mp.pi
@@ -73,9 +79,9 @@ def harmonics(position: Sequence[float], degrees: int, unit: str = "degrees") ->
                 size = mp.sqrt((2 * n + 1) / (4 * mp.pi) * factorials)
                 value = size * _associated(n, abs(m), mp.cos(t))
                 if m < 0:
-                    value *= (-1) ** m * mp.sqrt(2) * mp.sin(-m * p)
+                    value *= phase**m * mp.sqrt(2) * mp.sin(-m * p)
                 elif m > 0:
-                    value *= (-1) ** m * mp.sqrt(2) * mp.cos(m * p)
+                    value *= phase**m * mp.sqrt(2) * mp.cos(m * p)
                 row.append(float(value))
     return row
 

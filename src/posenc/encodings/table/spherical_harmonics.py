@@ -40,6 +40,9 @@ class SphericalHarmonics(TableSpec):
         Width of a row, a square: the degrees below sqrt(dim) have dim harmonics.
     unit : {"degrees", "radians"}
         Unit of longitude and latitude.
+    sign : {"plain", "condon_shortley"}
+        `plain`: the harmonics as above, those of the authors' analytic expressions.
+        `condon_shortley`: times (-1) ** m, those of their closed form.
 
     Raises
     ------
@@ -72,6 +75,7 @@ class SphericalHarmonics(TableSpec):
     dim: int
     _: KW_ONLY
     unit: Literal["degrees", "radians"] = "degrees"
+    sign: Literal["plain", "condon_shortley"] = "plain"
 
     bibtex = """@inproceedings{russwurm2024locationencoding,
   title     = {Geographic Location Encoding with Spherical Harmonics and Sinusoidal Representation
@@ -128,7 +132,7 @@ class SphericalHarmonics(TableSpec):
         x, y = -sin[..., -1], cos[..., -1]
         found: dict[tuple[int, int], Array] = {}
         for m, column in enumerate(_legendre(x, y, self.degrees, xp)):
-            turned = math.sqrt(2) * (-1) ** m
+            turned = math.sqrt(2) * ((-1) ** m if self.sign == "plain" else 1)
             for degree, value in enumerate(column, m):
                 if m:
                     found[degree, m] = value * (cos[..., m] * turned)
