@@ -22,7 +22,7 @@ from posenc._core.ladder import LARGEST_FREQUENCY, context, pi
 from posenc._core.phase import Array, classic, cos_sin, steps
 from posenc._core.spec import Value
 
-__all__ = ["Computed", "DenseMatrix", "FrequencyMatrix", "Gaussian"]
+__all__ = ["DenseMatrix", "FrequencyMatrix", "Gaussian"]
 
 
 @final
@@ -130,28 +130,20 @@ def _radians(value: Decimal, unit: str) -> Decimal:
     arithmetic = context()
     if unit == "turns":
         value = arithmetic.multiply(value, arithmetic.multiply(2, pi()))
+    return value
+
+
+def _limited(value: Decimal) -> Decimal:
     if abs(value) > LARGEST_FREQUENCY:
         raise SpecError(explain("frequencies", "up to 2**40 rad/position", f"{value:.3g}"))
     return value
 
 
 class Rows(Protocol):
-    """What gives a matrix of frequencies."""
+    """What gives a matrix of frequencies when asked, which is never while a graph is traced."""
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per position: `axes` rows of `pairs`."""
-
-
-class Computed(NamedTuple):
-    """A matrix that a spec has worked out from its own fields, in radians per position."""
-
-    rows: list[list[Decimal]]
-
-    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
-        """The frequencies in radians per position: `axes` rows of `pairs`."""
-        assert len(self.rows) == axes  # noqa: S101 - what a spec computes is its own business
-        assert all(len(row) == pairs for row in self.rows)  # noqa: S101
-        return [[_radians(value, "radians") for value in row] for row in self.rows]
 
 
 class DenseMatrix(NamedTuple):
@@ -164,7 +156,8 @@ class DenseMatrix(NamedTuple):
 
     def frequencies(self) -> tuple[tuple[Decimal, ...], ...]:
         """Radians per position, one row for each axis, to about 45 digits."""
-        return tuple(tuple(row) for row in self.rows.matrix(self.axes, self.pairs))
+        rows = self.rows.matrix(self.axes, self.pairs)
+        return tuple(tuple(_limited(value) for value in row) for row in rows)
 
     def constants(self) -> dict[str, np.ndarray]:
         """What `cos_sin` needs."""

@@ -6,13 +6,13 @@ import decimal
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Ladder, context
-from posenc._core.mixing import Computed, DenseMatrix
+from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
 
 __all__ = ["GridCells"]
@@ -108,21 +108,10 @@ class GridCells(TableSpec):
         """Number of (sine, cosine) pairs: three for each scale."""
         return self.dim // 2
 
-    def _waves(self) -> list[list[Decimal]]:
-        with decimal.localcontext(context()):
-            shortest, longest = Decimal(self.shortest), Decimal(self.longest)
-            count = self.pairs // 3
-            ladder = Ladder(denominator="n-1").rungs(
-                longest / shortest, count=count, width=2 * count
-            )
-            half, height = Decimal("0.5"), Decimal(3).sqrt() / 2
-            directions = ((Decimal(1), Decimal(0)), (-half, height), (-half, -height))
-            return [[u[axis] * f / shortest for f in ladder for u in directions] for axis in (0, 1)]
-
     @property
     def matrix(self) -> DenseMatrix:
         """The phases of the pairs."""
-        return DenseMatrix(Computed(self._waves()), 2, self.pairs, self.phase)
+        return DenseMatrix(_Waves(self.shortest, self.longest), 2, self.pairs, self.phase)
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs."""
@@ -134,3 +123,22 @@ class GridCells(TableSpec):
         """The rows of the table: (..., 2) -> (..., dim)."""
         cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
         return columns(cos, sin, "interleaved", self.dim, (self.pairs,), xp=xp)
+
+
+class _Waves(NamedTuple):
+    """The frequencies of waves along three directions, scale by scale."""
+
+    shortest: float
+    longest: float
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
+        """The frequencies in radians per unit: two rows of `pairs`."""
+        with decimal.localcontext(context()):
+            shortest, longest = Decimal(self.shortest), Decimal(self.longest)
+            count = pairs // 3
+            ladder = Ladder(denominator="n-1").rungs(
+                longest / shortest, count=count, width=2 * count
+            )
+            half, height = Decimal("0.5"), Decimal(3).sqrt() / 2
+            directions = ((Decimal(1), Decimal(0)), (-half, height), (-half, -height))
+            return [[u[a] * f / shortest for f in ladder for u in directions] for a in range(axes)]

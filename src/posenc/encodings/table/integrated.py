@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
 from posenc._core.array import astype, concrete
 from posenc._core.errors import PositionError, SpecError, explain
-from posenc._core.ladder import Arrangement, Ladder
-from posenc._core.matrix import PhaseMatrix
+from posenc._core.ladder import Ladder
+from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
 
 __all__ = ["IntegratedFourier"]
@@ -109,17 +110,15 @@ class IntegratedFourier(TableSpec):
         return self.dim // 2
 
     @property
-    def matrix(self) -> PhaseMatrix:
+    def matrix(self) -> DenseMatrix:
         """The phases of the means."""
-        cyclic = Arrangement(rule="axial_cyclic", axes=self.space)
-        return PhaseMatrix(self.base, self.ladder, cyclic, self.pairs, self.dim, "exact", "real")
+        bands = _Bands(self.base, self.ladder)
+        return DenseMatrix(bands, len(self.space), self.pairs, "exact")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, and the rate at which a variance damps each of them."""
-        frequencies = np.array([float(f) for f in self.matrix.frequencies()])
-        axis = np.arange(self.pairs) % len(self.space)
-        onehot = axis == np.arange(len(self.space))[:, None]
-        return self.matrix.constants() | {"damping": np.where(onehot, frequencies**2 / 2, 0.0)}
+        frequencies = np.array(self.matrix.frequencies(), dtype=object).astype(np.float64)
+        return self.matrix.constants() | {"damping": frequencies**2 / 2}
 
     def rows(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
@@ -145,3 +144,17 @@ class IntegratedFourier(TableSpec):
         if least < 0:
             want = "variances of at least 0, after the means"
             raise PositionError(explain("IntegratedFourier: positions", want, least))
+
+
+class _Bands(NamedTuple):
+    """The frequencies of bands outside and coordinates inside."""
+
+    base: float
+    ladder: Ladder
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
+        """The frequencies in radians per unit: a row for each coordinate."""
+        count = pairs // axes
+        rungs = self.ladder.rungs(self.base, count=count, width=2 * count)
+        zero = Decimal(0)
+        return [[f if a == b else zero for f in rungs for b in range(axes)] for a in range(axes)]

@@ -132,7 +132,7 @@ class LearnedFourier(TableSpec):
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
-        known = {name: astype(constants[name], dtype, xp) for name in self.parameters()}
+        known = {name: astype(constants[name], dtype, xp) for name in self.shapes}
         x = astype(positions, dtype, xp)
         share = len(self.space) // self.groups
         x = xp.reshape(x, (*x.shape[:-1], self.groups, share))

@@ -6,13 +6,13 @@ import decimal
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Ladder, context, pi
-from posenc._core.mixing import Computed, DenseMatrix
+from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec
 
 __all__ = ["Sphere2Vec"]
@@ -110,17 +110,8 @@ class Sphere2Vec(TableSpec):
     @property
     def phases(self) -> DenseMatrix:
         """The longitude at every scale and as it is, then the latitude likewise."""
-        with decimal.localcontext(context()):
-            unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
-            shortest, longest = Decimal(self.shortest), Decimal(self.longest)
-            count = self.scales
-            ladder = Ladder(denominator="n-1").rungs(
-                longest / shortest, count=count, width=2 * count
-            )
-            waves = [unit * f / shortest for f in ladder] + [unit]
-            still = [Decimal(0)] * (count + 1)
-        rows = [waves + still, still + waves]
-        return DenseMatrix(Computed(rows), 2, 2 * (count + 1), "exact")
+        waves = _Waves(self.shortest, self.longest, self.unit)
+        return DenseMatrix(waves, 2, 2 * (self.scales + 1), "exact")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the angles."""
@@ -146,3 +137,24 @@ class Sphere2Vec(TableSpec):
             features += [lat_cos * lon_sin1, lat_cos1 * lon_sin]
         rows = xp.stack(features, axis=-1)
         return xp.reshape(rows, (*rows.shape[:-2], self.dim))
+
+
+class _Waves(NamedTuple):
+    """Each angle at every scale and then as it is, the first angle before the second."""
+
+    shortest: float
+    longest: float
+    unit: Literal["degrees", "radians"]
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:  # noqa: ARG002
+        """Radians per unit: a row for each angle."""
+        with decimal.localcontext(context()):
+            unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
+            shortest, longest = Decimal(self.shortest), Decimal(self.longest)
+            count = pairs // 2 - 1
+            ladder = Ladder(denominator="n-1").rungs(
+                longest / shortest, count=count, width=2 * count
+            )
+            waves = [unit * f / shortest for f in ladder] + [unit]
+            still = [Decimal(0)] * (count + 1)
+            return [waves + still, still + waves]

@@ -7,13 +7,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import context, pi
-from posenc._core.mixing import Computed, DenseMatrix
+from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec
 
 __all__ = ["SphericalHarmonics"]
@@ -112,12 +112,7 @@ class SphericalHarmonics(TableSpec):
     @property
     def phases(self) -> DenseMatrix:
         """Multiples of the longitude, 0 to L - 1, and then the latitude."""
-        with decimal.localcontext(context()):
-            unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
-            zero, count = Decimal(0), self.degrees
-            longitude = [m * unit for m in range(count)] + [zero]
-            latitude = [zero] * count + [unit]
-        return DenseMatrix(Computed([longitude, latitude]), 2, count + 1, "exact")
+        return DenseMatrix(_Multiples(self.unit), 2, self.degrees + 1, "exact")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the multiples of the angles."""
@@ -141,6 +136,19 @@ class SphericalHarmonics(TableSpec):
                     found[degree, 0] = value
         order = [(n, m) for n in range(self.degrees) for m in range(-n, n + 1)]
         return xp.stack([found[key] for key in order], axis=-1)
+
+
+class _Multiples(NamedTuple):
+    """Multiples of the first angle from 0 on, and then the second angle."""
+
+    unit: Literal["degrees", "radians"]
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:  # noqa: ARG002
+        """Radians per unit: a row for each angle."""
+        with decimal.localcontext(context()):
+            unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
+            zero, count = Decimal(0), pairs - 1
+            return [[m * unit for m in range(count)] + [zero], [zero] * count + [unit]]
 
 
 def _legendre(x: Array, y: Array, degrees: int, xp: Any) -> list[list[Array]]:
