@@ -28,7 +28,7 @@ from tests.cases_places import PLACES
 from tests.cases_scores import BIASES, RELATIVES, RelativeCase, ScoreCase
 from tests.oracles import fourier
 from tests.oracles import table as oracle
-from tests.rotary_cases import ROTARY, RotaryCase
+from tests.rotary_cases import RAISED, ROTARY, RotaryCase
 
 GRID = ((0, 0), (1, 0), (0, 1), (3, 7), (-2, 40_000), (2**31 - 1, 5))
 
@@ -334,6 +334,7 @@ TABLES = (*INTEGER_TABLES, *REAL_TABLES, *PLACES)
 CASES: tuple[Case | RotaryCase | ScoreCase | RelativeCase, ...] = (
     *TABLES,
     *ROTARY,
+    *RAISED,
     *BIASES,
     *RELATIVES,
 )

@@ -132,6 +132,19 @@ EXAMPLES = {  # of encodings that need more than a width
     "CoPE": Example((SIDE,), {"length": 16, "init": Init(scale=1.0)}, f"{SIDE}, length=16"),
     "RoPE": HALF,
     "XPos": HALF,
+    "GoldenGateRoPE": Example(
+        (SIDE,),
+        {"pairing": "half", "heads": 1, "lowest": 0.01, "highest": 1.0},
+        f'{SIDE}, pairing="half", heads=1, lowest=0.01, highest=1',
+    ),
+    "LRPE": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
+    "PoPE": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
+    "FoPE": Example(
+        (SIDE,),
+        {"pairing": "half", "heads": 1, "length": 512},
+        f'{SIDE}, pairing="half", heads=1, length=512',
+    ),
+    "STRING": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
     "MixedRoPE": Example(
         (SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'
     ),

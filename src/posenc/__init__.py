@@ -43,10 +43,15 @@ if TYPE_CHECKING:
     from posenc.encodings.relative.music import MusicTransformer
     from posenc.encodings.relative.shaw import Shaw
     from posenc.encodings.relative.transformer_xl import TransformerXL
+    from posenc.encodings.rotary.fope import FoPE
+    from posenc.encodings.rotary.golden_gate import GoldenGateRoPE
+    from posenc.encodings.rotary.lrpe import LRPE
     from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
     from posenc.encodings.rotary.mixed import MixedRoPE
     from posenc.encodings.rotary.pairing import Pairing
+    from posenc.encodings.rotary.pope import PoPE
     from posenc.encodings.rotary.rope import RoPE
+    from posenc.encodings.rotary.string import STRING
     from posenc.encodings.rotary.xpos import XPos
     from posenc.encodings.table.concatenated import Concatenated
     from posenc.encodings.table.fourier import Fourier
@@ -116,6 +121,11 @@ _HOMES = {
     "posenc.encodings.table.fourier": ("Fourier",),
     "posenc.encodings.rotary.magnitude": ("RotaryMagnitude", "Temperature"),
     "posenc.encodings.rotary.mixed": ("MixedRoPE",),
+    "posenc.encodings.rotary.golden_gate": ("GoldenGateRoPE",),
+    "posenc.encodings.rotary.lrpe": ("LRPE",),
+    "posenc.encodings.rotary.pope": ("PoPE",),
+    "posenc.encodings.rotary.fope": ("FoPE",),
+    "posenc.encodings.rotary.string": ("STRING",),
     "posenc.encodings.rotary.pairing": ("Pairing",),
     "posenc.encodings.rotary.rope": ("RoPE",),
     "posenc.encodings.rotary.xpos": ("XPos",),
@@ -179,6 +189,8 @@ _HOME["scaling"] = "posenc.scaling"
 __all__ = [
     "FIRE",
     "KERPLE",
+    "LRPE",
+    "STRING",
     "T5",
     "TUPE",
     "ALiBi",
@@ -193,9 +205,11 @@ __all__ = [
     "DependencyError",
     "Disentangled",
     "Entry",
+    "FoPE",
     "Fourier",
     "FrequencyMatrix",
     "Gaussian",
+    "GoldenGateRoPE",
     "GridCells",
     "HashGrid",
     "Init",
@@ -212,6 +226,7 @@ __all__ = [
     "Note",
     "Pairing",
     "Plan",
+    "PoPE",
     "PosencError",
     "PositionError",
     "Reading",
