@@ -33,9 +33,16 @@ class Example(NamedTuple):
     arguments: tuple[Any, ...]
     fields: dict[str, Any]
     words: str
+    positions: Any = SIDE
+    where: str = f"positions 0 to {SIDE - 1}"
 
 
 WIDTH = Example((SIDE,), {}, f"{SIDE}")
+LINE = np.linspace(0, 1, SIDE)
+DIAGONAL = "points from corner to corner"
+EAST = np.stack([360 * LINE - 180, 60 * np.sin(2 * np.pi * LINE)], axis=-1)
+ROUND = "a way once around the world"
+PATHS = [[(n >> k) % 2 if n >> k > 1 else -1 for k in range(5)] for n in range(1, SIDE)]
 HEADS = Example((4,), {}, "heads=4")
 HALF = Example((SIDE,), {"pairing": "half"}, f'{SIDE}, pairing="half"')
 EXAMPLES = {  # of encodings that need more than a width
@@ -46,6 +53,64 @@ EXAMPLES = {  # of encodings that need more than a width
     ),
     "Concatenated": Example(
         (SIDE,), {"table": Sinusoidal(SIDE)}, f"{SIDE}, table=Sinusoidal({SIDE})"
+    ),
+    "Time2Vec": Example((SIDE,), {}, f"{SIDE}", 8 * LINE, "times 0 to 8"),
+    "IntegratedFourier": Example(
+        (SIDE,),
+        {"space": ("x",)},
+        f'{SIDE}, space=("x",)',
+        np.stack([np.full(SIDE, 0.5), LINE**4], axis=-1),
+        "one mean with variances from 0 to 1",
+    ),
+    "GridCells": Example(
+        (66,),
+        {"shortest": 0.05, "longest": 1.0},
+        "66, shortest=0.05, longest=1",
+        np.stack([LINE, LINE], axis=-1),
+        DIAGONAL,
+    ),
+    "SphericalHarmonics": Example((64,), {}, "64", EAST, ROUND),
+    "Sphere2Vec": Example(
+        (64,),
+        {"mixing": "sphereM+", "shortest": 0.1, "longest": 1.0},
+        '64, mixing="sphereM+", shortest=0.1, longest=1',
+        EAST,
+        ROUND,
+    ),
+    "SoftPosition": Example(
+        (SIDE,),
+        {"init": Init(scale=1.0)},
+        f"{SIDE}, init=Init(scale=1)",
+        np.stack([LINE, LINE], axis=-1),
+        DIAGONAL,
+    ),
+    "LearnedFourier": Example(
+        (SIDE,),
+        {"features": 32, "hidden": 32, "gamma": 0.1},
+        f"{SIDE}, features=32, hidden=32, gamma=0.1",
+        np.stack([LINE, LINE], axis=-1),
+        DIAGONAL,
+    ),
+    "HashGrid": Example(
+        (SIDE,),
+        {"levels": 8, "log2_size": 10, "coarsest": 2, "finest": 64, "space": ("x", "y")},
+        f'{SIDE}, levels=8, log2_size=10, coarsest=2, finest=64, space=("x", "y")',
+        np.stack([LINE, LINE], axis=-1),
+        DIAGONAL,
+    ),
+    "TreePositions": Example(
+        (60,),
+        {"degree": 2, "depth": 5},
+        "60, degree=2, depth=5",
+        PATHS,
+        "the nodes of a binary tree, level by level",
+    ),
+    "Summed": Example(
+        (SIDE,),
+        {"tables": (Sinusoidal(SIDE),) * 2, "axes_of": ("position", "step")},
+        f'{SIDE}, tables=(Sinusoidal({SIDE}), Sinusoidal({SIDE})), axes_of=("position", "step")',
+        np.stack(np.divmod(np.arange(SIDE), 8)[::-1], axis=-1),
+        "8 positions at each of 8 steps",
     ),
     **dict.fromkeys(("ALiBi", "T5", "KERPLE", "FIRE", "Sandwich", "Decay"), HEADS),
     "WindowTable": Example((4,), {"window": (8, 8)}, "heads=4, window=(8, 8)"),
@@ -95,6 +160,19 @@ EXAMPLES = {  # of encodings that need more than a width
     ),
     "RoPE": HALF,
     "XPos": HALF,
+    "GoldenGateRoPE": Example(
+        (SIDE,),
+        {"pairing": "half", "heads": 1, "lowest": 0.01, "highest": 1.0},
+        f'{SIDE}, pairing="half", heads=1, lowest=0.01, highest=1',
+    ),
+    "LRPE": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
+    "PoPE": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
+    "FoPE": Example(
+        (SIDE,),
+        {"pairing": "half", "heads": 1, "length": 512},
+        f'{SIDE}, pairing="half", heads=1, length=512',
+    ),
+    "STRING": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
     "MixedRoPE": Example(
         (SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'
     ),
@@ -151,7 +229,7 @@ def page_of(spec: type[Spec]) -> str:
             f"```{{figure}} {name}.png",
             f":alt: {what} of {name} as a heat map.",
             "",
-            f"{what} of `{name}({example.words})`, positions 0 to 63: one square for each number.",
+            f"{what} of `{name}({example.words})`, {example.where}: one square for each number.",
             "```",
             "",
             "## Fields",
@@ -211,7 +289,9 @@ def draw(spec: type[Spec], path: Path) -> None:
 
 
 def _rows(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
-    return posenc.table(spec, SIDE, params=posenc.init(spec)), ("position", "dimension")
+    positions = EXAMPLES.get(type(spec).__name__, WIDTH).positions
+    rows = posenc.table(spec, positions, params=posenc.init(spec))
+    return rows, ("position", "dimension")
 
 
 def _cosines(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:

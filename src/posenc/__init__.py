@@ -66,17 +66,32 @@ if TYPE_CHECKING:
     from posenc.encodings.relative.shaw import Shaw
     from posenc.encodings.relative.tener import TENER
     from posenc.encodings.relative.transformer_xl import TransformerXL
+    from posenc.encodings.rotary.fope import FoPE
+    from posenc.encodings.rotary.golden_gate import GoldenGateRoPE
+    from posenc.encodings.rotary.lrpe import LRPE
     from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
     from posenc.encodings.rotary.mixed import MixedRoPE
     from posenc.encodings.rotary.pairing import Pairing
+    from posenc.encodings.rotary.pope import PoPE
     from posenc.encodings.rotary.rope import RoPE
+    from posenc.encodings.rotary.string import STRING
     from posenc.encodings.rotary.xpos import XPos
     from posenc.encodings.table.concatenated import Concatenated
     from posenc.encodings.table.fourier import Fourier
+    from posenc.encodings.table.grid_cells import GridCells
+    from posenc.encodings.table.hash_grid import HashGrid
+    from posenc.encodings.table.integrated import IntegratedFourier
     from posenc.encodings.table.learned import Learned
+    from posenc.encodings.table.learned_fourier import LearnedFourier
     from posenc.encodings.table.lookup import Lookup
     from posenc.encodings.table.sinusoidal import Sinusoidal
+    from posenc.encodings.table.soft_position import SoftPosition
+    from posenc.encodings.table.sphere2vec import Sphere2Vec
+    from posenc.encodings.table.spherical_harmonics import SphericalHarmonics
+    from posenc.encodings.table.summed import Summed
+    from posenc.encodings.table.time2vec import Time2Vec
     from posenc.encodings.table.timestep import Timestep
+    from posenc.encodings.table.tree import TreePositions
     from posenc.functional import (
         add,
         apply_rotary,
@@ -135,11 +150,26 @@ _HOMES = {
     "posenc.encodings.table.fourier": ("Fourier",),
     "posenc.encodings.rotary.magnitude": ("RotaryMagnitude", "Temperature"),
     "posenc.encodings.rotary.mixed": ("MixedRoPE",),
+    "posenc.encodings.rotary.golden_gate": ("GoldenGateRoPE",),
+    "posenc.encodings.rotary.lrpe": ("LRPE",),
+    "posenc.encodings.rotary.pope": ("PoPE",),
+    "posenc.encodings.rotary.fope": ("FoPE",),
+    "posenc.encodings.rotary.string": ("STRING",),
     "posenc.encodings.rotary.pairing": ("Pairing",),
     "posenc.encodings.rotary.rope": ("RoPE",),
     "posenc.encodings.rotary.xpos": ("XPos",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
     "posenc.encodings.table.timestep": ("Timestep",),
+    "posenc.encodings.table.time2vec": ("Time2Vec",),
+    "posenc.encodings.table.integrated": ("IntegratedFourier",),
+    "posenc.encodings.table.grid_cells": ("GridCells",),
+    "posenc.encodings.table.spherical_harmonics": ("SphericalHarmonics",),
+    "posenc.encodings.table.sphere2vec": ("Sphere2Vec",),
+    "posenc.encodings.table.soft_position": ("SoftPosition",),
+    "posenc.encodings.table.learned_fourier": ("LearnedFourier",),
+    "posenc.encodings.table.hash_grid": ("HashGrid",),
+    "posenc.encodings.table.tree": ("TreePositions",),
+    "posenc.encodings.table.summed": ("Summed",),
     "posenc.encodings.bias.alibi": ("ALiBi",),
     "posenc.encodings.bias.t5": ("T5",),
     "posenc.encodings.bias.kerple": ("KERPLE",),
@@ -207,7 +237,9 @@ __all__ = [
     "FIRE",
     "IRPE",
     "KERPLE",
+    "LRPE",
     "NEZHA",
+    "STRING",
     "T5",
     "TENER",
     "TISA",
@@ -230,16 +262,22 @@ __all__ = [
     "Entry",
     "Finding",
     "Fit",
+    "FoPE",
     "Fourier",
     "FrequencyMatrix",
     "GatedBuckets",
     "Gaussian",
+    "GoldenGateRoPE",
+    "GridCells",
+    "HashGrid",
     "IRPEBias",
     "Identification",
     "Init",
+    "IntegratedFourier",
     "Ladder",
     "Layer",
     "Learned",
+    "LearnedFourier",
     "Location",
     "LogCPB",
     "Lookup",
@@ -250,6 +288,7 @@ __all__ = [
     "OffsetTable",
     "Pairing",
     "Plan",
+    "PoPE",
     "PosencError",
     "PositionError",
     "PositionSensitive",
@@ -263,12 +302,18 @@ __all__ = [
     "Sandwich",
     "Shaw",
     "Sinusoidal",
+    "SoftPosition",
     "Source",
     "SpatialBuckets",
     "SpecError",
+    "Sphere2Vec",
+    "SphericalHarmonics",
+    "Summed",
     "Temperature",
+    "Time2Vec",
     "Timestep",
     "TransformerXL",
+    "TreePositions",
     "WindowTable",
     "XPos",
     "add",
