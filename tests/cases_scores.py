@@ -28,6 +28,7 @@ from posenc import (
     Decomposed,
     Disentangled,
     DynamicBias,
+    ForgetGates,
     GatedBuckets,
     Init,
     IRPEBias,
@@ -403,7 +404,7 @@ class RelativeCase:
                 for j, n in enumerate(self.keys):
                     sides: tuple[Any, ...] = (qs[h][i], ks[h][j], m, n, h)
                     if self.sees == "keys":
-                        sides = (qs[h][i], ks[h], m, self.keys, j)
+                        sides = (qs[h][i], ks[h], m, self.keys, j, h)
                     elif self.sees == "heads":
                         sides = ([x[i] for x in qs], [x[j] for x in ks], m, n, h)
                     out[b, h, i, j] = self.oracle(*sides, w)
@@ -552,6 +553,13 @@ RELATIVES: tuple[RelativeCase, ...] = (
         lambda *a: relative.segments(*a, 2),
         (0, 2, 1),
         (0, 1, 1, 2),
+    ),
+    RelativeCase(
+        "forget",
+        ForgetGates(6, count=2),
+        relative.forget,
+        keys=SORTED,
+        sees="keys",
     ),
     RelativeCase(
         "dape",

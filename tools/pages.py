@@ -93,6 +93,7 @@ EXAMPLES = {  # of encodings that need more than a width
     "DAPE": Example(
         (SIDE,), {"count": 1, "init": Init(scale=1.0)}, "64, count=1, init=Init(scale=1)"
     ),
+    "ForgetGates": Example((SIDE,), {"count": 1}, "64, count=1"),
     "RoPE": HALF,
     "XPos": HALF,
     "MixedRoPE": Example(

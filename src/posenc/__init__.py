@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from posenc.encodings.relative.dape import DAPE
     from posenc.encodings.relative.decomposed import Decomposed
     from posenc.encodings.relative.disentangled import Disentangled
+    from posenc.encodings.relative.forget import ForgetGates
     from posenc.encodings.relative.gated import GatedBuckets
     from posenc.encodings.relative.irpe import IRPE
     from posenc.encodings.relative.music import MusicTransformer
@@ -160,6 +161,7 @@ _HOMES = {
     "posenc.encodings.relative.tener": ("TENER",),
     "posenc.encodings.relative.segments": ("RelativeSegments",),
     "posenc.encodings.relative.dape": ("DAPE",),
+    "posenc.encodings.relative.forget": ("ForgetGates",),
     "posenc.functional": (
         "relative_values",
         "relative",
@@ -216,6 +218,7 @@ __all__ = [
     "Disentangled",
     "DynamicBias",
     "Entry",
+    "ForgetGates",
     "Fourier",
     "FrequencyMatrix",
     "GatedBuckets",

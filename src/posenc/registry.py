@@ -53,6 +53,7 @@ SPECS: dict[str, str] = {
     "TENER": "posenc.encodings.relative.tener",
     "RelativeSegments": "posenc.encodings.relative.segments",
     "DAPE": "posenc.encodings.relative.dape",
+    "ForgetGates": "posenc.encodings.relative.forget",
 }
 
 VALUES: dict[str, str] = {
