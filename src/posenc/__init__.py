@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.alibi_2d import ALiBi2D
     from posenc.encodings.bias.clipped import ClippedTable
+    from posenc.encodings.bias.complexes import ComplexOffsets
     from posenc.encodings.bias.decay import Decay
     from posenc.encodings.bias.dynamic import DynamicBias
     from posenc.encodings.bias.fire import FIRE
@@ -148,6 +149,7 @@ _HOMES = {
     "posenc.encodings.bias.rotary_bias": ("RotaryBias",),
     "posenc.encodings.bias.dynamic": ("DynamicBias",),
     "posenc.encodings.bias.irpe": ("IRPEBias",),
+    "posenc.encodings.bias.complexes": ("ComplexOffsets",),
     "posenc.encodings.relative.shaw": ("Shaw",),
     "posenc.encodings.relative.music": ("MusicTransformer",),
     "posenc.encodings.relative.transformer_xl": ("TransformerXL",),
@@ -209,6 +211,7 @@ __all__ = [
     "Arrangement",
     "ClippedTable",
     "CoPE",
+    "ComplexOffsets",
     "Concatenated",
     "DTypeError",
     "DataError",

@@ -40,6 +40,7 @@ SPECS: dict[str, str] = {
     "RotaryBias": "posenc.encodings.bias.rotary_bias",
     "DynamicBias": "posenc.encodings.bias.dynamic",
     "IRPEBias": "posenc.encodings.bias.irpe",
+    "ComplexOffsets": "posenc.encodings.bias.complexes",
     "Shaw": "posenc.encodings.relative.shaw",
     "MusicTransformer": "posenc.encodings.relative.music",
     "TransformerXL": "posenc.encodings.relative.transformer_xl",
