@@ -23,11 +23,13 @@ from posenc import (
     ALiBi,
     ALiBi2D,
     ClippedTable,
+    ComplexOffsets,
     CoPE,
     Decay,
     Decomposed,
     Disentangled,
     DynamicBias,
+    ForgetGates,
     GatedBuckets,
     Init,
     IRPEBias,
@@ -56,6 +58,14 @@ NEAR = (0, 1, 2, 5, 9, 40)
 IMAGE = tuple((row, column) for row in range(2) for column in range(3))
 CLASS = ((-1, -1), *IMAGE)
 CELLS = ((0, 0), (3, 4), (-7, 2), (20, 9), (1, -40), (2, 1))
+CHAINS = (  # chain, residue, token, entity, copy
+    (0, 0, 0, 0, 0),
+    (0, 0, 1, 0, 0),
+    (0, 9, 2, 0, 0),
+    (1, 0, 3, 0, 1),
+    (2, 0, 4, 1, 0),
+    (3, 5, 5, 0, 7),
+)
 BOXES = ((0, 10, 10), (1, 25, 10), (2, 700, 12), (7, 10, 900), (300, 11, 40))
 
 
@@ -354,6 +364,14 @@ BIASES: tuple[ScoreCase, ...] = (
         CLASS,
         unit(IRPEBias(2, method="cross", beta=7.0, extra="class_token")),
     ),
+    ScoreCase(
+        "complex-offsets",
+        ComplexOffsets(3, residues=4, copies=1),
+        lambda m, n, h, w: oracle.complex_offsets(m, n, h, w, 4, 1),
+        CHAINS,
+        CHAINS[1:],
+        unit(ComplexOffsets(3, residues=4, copies=1)),
+    ),
     ScoreCase("decay", Decay(4), lambda m, n, h, w: oracle.decay(m, n, 1 - 2.0 ** (-5 - h))),
     ScoreCase(
         "decay-even",
@@ -403,7 +421,7 @@ class RelativeCase:
                 for j, n in enumerate(self.keys):
                     sides: tuple[Any, ...] = (qs[h][i], ks[h][j], m, n, h)
                     if self.sees == "keys":
-                        sides = (qs[h][i], ks[h], m, self.keys, j)
+                        sides = (qs[h][i], ks[h], m, self.keys, j, h)
                     elif self.sees == "heads":
                         sides = ([x[i] for x in qs], [x[j] for x in ks], m, n, h)
                     out[b, h, i, j] = self.oracle(*sides, w)
@@ -552,6 +570,13 @@ RELATIVES: tuple[RelativeCase, ...] = (
         lambda *a: relative.segments(*a, 2),
         (0, 2, 1),
         (0, 1, 1, 2),
+    ),
+    RelativeCase(
+        "forget",
+        ForgetGates(6, count=2),
+        relative.forget,
+        keys=SORTED,
+        sees="keys",
     ),
     RelativeCase(
         "dape",

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 import posenc
-from posenc import T5, ClippedTable, OffsetTable, Quadratic, SpatialBuckets
+from posenc import T5, ClippedTable, ComplexOffsets, OffsetTable, Quadratic, SpatialBuckets
 from tests.oracles.originals.learned import timm_definition
 from tests.test_originals_scores import close, grid
 
@@ -143,6 +143,43 @@ def test_esmfold() -> None:
     # Its first row is that of pairs which a mask removes.
     params = {"weight": module.embedding.weight.detach()[1:]}
     same(posenc.bias(ClippedTable(5, clip=4), residues, params=params), theirs)
+
+
+def test_esmfold2() -> None:
+    from types import SimpleNamespace
+
+    from transformers.models.esmfold2.modeling_esmfold2 import EsmFold2RelativePositionEncoding
+
+    config = SimpleNamespace(
+        num_relative_residx_bins=4, num_relative_chain_bins=2, pairwise_hidden_size=5
+    )
+    module = EsmFold2RelativePositionEncoding(config)
+    generator = torch.Generator().manual_seed(0)
+    sizes = {"chain": 4, "residue": 12, "token": 30, "entity": 2, "copy": 6}
+    where = {
+        name: torch.randint(0, size, (2, 40), generator=generator) for name, size in sizes.items()
+    }
+    # Tokens of one residue, which chance alone does not give.
+    for axis in ("chain", "residue"):
+        where[axis][:, 20:30] = where[axis][:, :10]
+    with torch.no_grad():
+        theirs = module(
+            residue_index=where["residue"],
+            asym_id=where["chain"],
+            sym_id=where["copy"],
+            entity_id=where["entity"],
+            token_index=where["token"],
+        ).permute(0, 3, 1, 2)
+    tables = module.embed.weight.detach().T.split([10, 10, 1, 6])
+    spec = ComplexOffsets(5, residues=4)
+    params = {
+        "residue_weight": tables[0],
+        "token_weight": tables[1],
+        "chain_weight": tables[3],
+        "entity_weight": tables[2][0],
+    }
+    positions = torch.stack([where[axis] for axis in spec.axes], dim=-1)
+    close(posenc.bias(spec, positions, params=params), theirs)
 
 
 def test_longt5_side_bias() -> None:

@@ -21,6 +21,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 import posenc
 from posenc import (
     Disentangled,
+    ForgetGates,
     GatedBuckets,
     Ladder,
     RelativeSegments,
@@ -404,6 +405,22 @@ def test_inkling(float64: None) -> None:
     keys = torch.zeros(2, 3, 27, 5)
     params = {"keys": module.proj.T.flip(0)}
     close(posenc.relative(spec, content, keys, m, n, params=params), theirs)
+
+
+def test_forgetting_transformer(float64: None) -> None:
+    module = pytest.importorskip(
+        "x_transformers.x_transformers", reason="x-transformers is not installed"
+    )
+    gates = randomise(module.DataDependentAlibi(12, 3))
+    x = torch.randn(2, 40, 12)
+    theirs = gates(x)
+    linear = gates.to_forget_gates[0]
+    spec = ForgetGates(12, count=3)
+    content = x[:, None].expand(-1, 3, -1, -1)
+    params = {"weight": linear.weight, "bias": linear.bias}
+    ours = posenc.relative(spec, content, content, params=params)
+    past = torch.ones(40, 40).tril() > 0
+    close(torch.where(past, ours, 0.0), torch.where(past, theirs, 0.0))
 
 
 # --- DeBERTa, fewer queries than keys -----------------------------------------------------------

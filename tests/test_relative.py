@@ -312,6 +312,12 @@ def test_the_direction_of_the_code_is_not_that_of_the_paper() -> None:
         (lambda: posenc.TENER(2, count=1), SpecError, "at least 4"),
         (lambda: posenc.TENER(4, count=1, base=-1), SpecError, "positive"),
         (lambda: posenc.RelativeSegments(4, count=0), SpecError, "at least 1"),
+        (lambda: posenc.ForgetGates(4, count=0), SpecError, "at least 1"),
+        (
+            lambda: go(posenc.ForgetGates(4, count=1), [0, 1, 2], [1, 0, 2]),
+            PositionError,
+            "ForgetGates: k_positions: expected keys in the order",
+        ),
         (lambda: posenc.DAPE(4, count=2, max_bias=0), SpecError, "positive"),
         (lambda: go(posenc.DAPE(4, count=2)), ArgumentError, "all 2 heads"),
     ],

@@ -134,6 +134,7 @@ EXAMPLES = {  # of encodings that need more than a width
         "heads=4, window=(8, 8), width=16, init=Init(scale=1)",
     ),
     "IRPEBias": Example((4,), {"init": Init(scale=1.0)}, "heads=4, init=Init(scale=1)"),
+    "ComplexOffsets": Example((4,), {"init": Init(scale=1.0)}, "heads=4, init=Init(scale=1)"),
     "Shaw": Example((SIDE,), {"clip": 16}, f"{SIDE}, clip=16"),
     "MusicTransformer": Example(
         (SIDE,), {"count": 1, "length": SIDE}, f"{SIDE}, count=1, length={SIDE}"
@@ -158,6 +159,7 @@ EXAMPLES = {  # of encodings that need more than a width
     "DAPE": Example(
         (SIDE,), {"count": 1, "init": Init(scale=1.0)}, "64, count=1, init=Init(scale=1)"
     ),
+    "ForgetGates": Example((SIDE,), {"count": 1}, "64, count=1"),
     "RoPE": HALF,
     "XPos": HALF,
     "GoldenGateRoPE": Example(
@@ -304,13 +306,17 @@ def _cosines(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
 
 
 def _places(spec: Any) -> np.ndarray:
-    """Positions 0 to 63, the cells of a grid of 8 x 8, or a text of 64 tokens in 8 lines."""
+    """Positions 0 to 63, the cells of a grid of 8 x 8, a text of 64 tokens in 8 lines, or a complex
+    of four chains of 16 residues, two copies each of two entities."""
     count = np.arange(SIDE)
     if len(spec.axes) == 1:
         return count
     row, column = np.divmod(count, 8)
     if spec.axes == ("position", "x", "y"):
         return np.stack([count, 12 * column, 12 * row], axis=-1)
+    if "chain" in spec.axes:
+        chain = count // 16
+        return np.stack([chain, count % 16, count, chain // 2, chain % 2], axis=-1)
     return np.stack([row, column], axis=-1)
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.alibi_2d import ALiBi2D
     from posenc.encodings.bias.clipped import ClippedTable
+    from posenc.encodings.bias.complexes import ComplexOffsets
     from posenc.encodings.bias.decay import Decay
     from posenc.encodings.bias.dynamic import DynamicBias
     from posenc.encodings.bias.fire import FIRE
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from posenc.encodings.relative.dape import DAPE
     from posenc.encodings.relative.decomposed import Decomposed
     from posenc.encodings.relative.disentangled import Disentangled
+    from posenc.encodings.relative.forget import ForgetGates
     from posenc.encodings.relative.gated import GatedBuckets
     from posenc.encodings.relative.irpe import IRPE
     from posenc.encodings.relative.music import MusicTransformer
@@ -189,6 +191,7 @@ _HOMES = {
     "posenc.encodings.bias.rotary_bias": ("RotaryBias",),
     "posenc.encodings.bias.dynamic": ("DynamicBias",),
     "posenc.encodings.bias.irpe": ("IRPEBias",),
+    "posenc.encodings.bias.complexes": ("ComplexOffsets",),
     "posenc.encodings.relative.shaw": ("Shaw",),
     "posenc.encodings.relative.music": ("MusicTransformer",),
     "posenc.encodings.relative.transformer_xl": ("TransformerXL",),
@@ -202,6 +205,7 @@ _HOMES = {
     "posenc.encodings.relative.tener": ("TENER",),
     "posenc.encodings.relative.segments": ("RelativeSegments",),
     "posenc.encodings.relative.dape": ("DAPE",),
+    "posenc.encodings.relative.forget": ("ForgetGates",),
     "posenc.functional": (
         "relative_values",
         "relative",
@@ -251,6 +255,7 @@ __all__ = [
     "Arrangement",
     "ClippedTable",
     "CoPE",
+    "ComplexOffsets",
     "Concatenated",
     "DTypeError",
     "DataError",
@@ -263,6 +268,7 @@ __all__ = [
     "Finding",
     "Fit",
     "FoPE",
+    "ForgetGates",
     "Fourier",
     "FrequencyMatrix",
     "GatedBuckets",

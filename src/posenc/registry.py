@@ -55,6 +55,7 @@ SPECS: dict[str, str] = {
     "RotaryBias": "posenc.encodings.bias.rotary_bias",
     "DynamicBias": "posenc.encodings.bias.dynamic",
     "IRPEBias": "posenc.encodings.bias.irpe",
+    "ComplexOffsets": "posenc.encodings.bias.complexes",
     "Shaw": "posenc.encodings.relative.shaw",
     "MusicTransformer": "posenc.encodings.relative.music",
     "TransformerXL": "posenc.encodings.relative.transformer_xl",
@@ -68,6 +69,7 @@ SPECS: dict[str, str] = {
     "TENER": "posenc.encodings.relative.tener",
     "RelativeSegments": "posenc.encodings.relative.segments",
     "DAPE": "posenc.encodings.relative.dape",
+    "ForgetGates": "posenc.encodings.relative.forget",
 }
 
 VALUES: dict[str, str] = {

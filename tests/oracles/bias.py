@@ -266,3 +266,16 @@ def irpe(m: tuple[int, int], n: tuple[int, int], h: int, w: dict, token: bool, *
     if token and (m[0] < 0 or n[0] < 0):
         return sum(table[h][-1] for table in w.values())
     return sum(w[name][h][b] for name, b in irpe_buckets(m, n, *choice).items())
+
+
+def complex_offsets(m: tuple, n: tuple, h: int, w: dict, residues: int, copies: int) -> float:
+    """Positions are (chain, residue, token, entity, copy)."""
+
+    def row(difference: int, last: int, known: bool) -> int:
+        return max(0, min(2 * last, difference + last)) if known else 2 * last + 1
+
+    one_chain, one_residue = m[0] == n[0], m[1] == n[1]
+    total = w["residue_weight"][row(m[1] - n[1], residues, one_chain)][h]
+    total += w["token_weight"][row(m[2] - n[2], residues, one_chain and one_residue)][h]
+    total += w["chain_weight"][row(m[4] - n[4], copies, not one_chain)][h]
+    return total + (w["entity_weight"][h] if m[3] == n[3] else 0.0)

@@ -87,7 +87,7 @@ def decomposed(q, k, m, n, h, w, size, names):
     )
 
 
-def cope(q, keys, m, positions, n, w, length, scaled=True):
+def cope(q, keys, m, positions, n, h, w, length, scaled=True):
     """The score at key number n, given all keys."""
     scale = 1 / math.sqrt(len(q)) if scaled else 1.0
     counted = 0.0
@@ -169,3 +169,12 @@ def dape(qs, ks, m, n, h, w, slopes):
     ]
     hidden = [a if a > 0 else 0.01 * a for a in hidden]
     return bias[h] + dot(w["head_weight"][h], hidden) + w["head_bias"][h]
+
+
+def forget(q, keys, m, positions, n, h, w):
+    """The bias at key number n, given all keys."""
+    total = 0.0
+    for j, x in enumerate(keys):
+        if j > n and positions[j] <= m:
+            total -= math.log1p(math.exp(-(dot(w["weight"][h], x) + w["bias"][h])))
+    return total

@@ -16,7 +16,7 @@ __all__ = ["RelativeSegments"]
 @final
 @dataclass(frozen=True)
 class RelativeSegments(RelativeSpec):
-    """Relative segment encodings (Yang et al. 2019, arXiv:1906.08237, section 2.4).
+    """Relative segment encodings (Yang et al. 2019, arXiv:1906.08237, section 2.5).
 
         scores[h, m, n] += (q[m] + b[h]) . s[h, segment(m) != segment(n)]
 
