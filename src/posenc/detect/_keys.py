@@ -8,7 +8,9 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-__all__ = ["Keys"]
+__all__ = ["WIDEST", "Keys", "is_number"]
+
+WIDEST = 65_536  # of whatever has constants to compute: a width, a number of heads
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -17,7 +19,15 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv,
 }
-_CALLS: dict[str, Callable[..., Any]] = {"max": max, "min": min, "isqrt": math.isqrt}
+
+
+def _root(value: float) -> int:
+    if value < 0:
+        raise ArithmeticError("a negative number has no root")
+    return math.isqrt(int(value))
+
+
+_CALLS: dict[str, Callable[..., Any]] = {"max": max, "min": min, "isqrt": _root}
 LARGEST_POWER = 64  # of two, the only base: halvings from stage to stage
 
 
@@ -123,3 +133,8 @@ def _finite(value: Any) -> Any:
         return value if math.isfinite(value) else None
     except OverflowError:
         return None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that a float can hold."""
+    return _finite(value) is not None

@@ -6,7 +6,8 @@ The rows of families say which keys of a config mean what; `posenc.presets.famil
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -14,13 +15,14 @@ from posenc import presets, registry
 from posenc._core.errors import PosencError, suggest
 from posenc._core.reading import Layer
 from posenc._core.spec import Spec
-from posenc.detect._keys import Keys
+from posenc.detect._keys import WIDEST, Keys, is_number
 from posenc.detect._notes import Notes
 
 __all__ = ["applies", "read_other"]
 
 MOST_STAGES = 64  # of a pyramid; a list of more is no list of stages
 MOST_LAYERS = 4096
+WORD = re.compile(r"(?<![.\w])[A-Za-z_]{2,}\w*(?!\w|\()")  # of a key in an expression
 
 
 class _UnreadableError(Exception):
@@ -133,10 +135,10 @@ def _entry(
             return Layer(label, convolution=named, indices=indices, sources=tuple(notes.sources))
         spec = _table(keys, rule, stage, notes) if "table" in rule else None
         spec = _spec(keys, rule["spec"], stage, notes) if spec is None else spec
+        length = _number(keys, rule["length"], stage) if "length" in rule else None
     except (_UnreadableError, PosencError) as error:
         notes.error(str(error))
         return None
-    length = _number(keys, rule["length"], stage) if "length" in rule else None
     return Layer(label, spec=spec, indices=indices, length=length, sources=tuple(notes.sources))
 
 
@@ -146,7 +148,10 @@ def _sentence(keys: Keys, texts: str | list[str], stage: int) -> str:
         words = [part.partition("}")[0] for part in text.split("{")[1:]]
         numbers = {word: _number(keys, [word], stage) for word in words}
         if None not in numbers.values():
-            return text.format_map(numbers)
+            told = text
+            for word, number in numbers.items():
+                told = told.replace(f"{{{word}}}", str(number))
+            return told
     raise _UnreadableError(_missing(keys, words))
 
 
@@ -156,23 +161,32 @@ def _table(keys: Keys, rule: Mapping[str, Any], stage: int, notes: Notes) -> Spe
     width = _required(keys, rule["width"], stage)
     notes.source(row.size, "config", rule["width"][0])
     notes.source("convention", "preset", row.name)
+    _check_sizes({row.size: width})
     template = presets.fill(row.spec, {row.size: width})
-    return _built({**template, **_filled(keys, rule.get("with", {}), "", stage, notes)}, width, row)
-
-
-def _built(filled: Mapping[str, Any], width: int, row: presets.Preset) -> Spec:
-    spec = registry.from_json(json.dumps({**filled, row.size: width}))
-    if not isinstance(spec, Spec):
-        raise _UnreadableError(f"preset {row.name!r} is no encoding")
-    return spec
+    more = _filled(keys, rule.get("with", {}), "", stage, notes)
+    return _built({**template, **more, row.size: width})
 
 
 def _spec(keys: Keys, template: Mapping[str, Any], stage: int, notes: Notes) -> Spec:
     """A spec whose fields are constants, or numbers, words and lists of the config."""
-    spec = registry.from_json(json.dumps(_filled(keys, template, "", stage, notes)))
+    return _built(_filled(keys, template, "", stage, notes))
+
+
+def _built(filled: Mapping[str, Any]) -> Spec:
+    _check_sizes(filled)
+    spec = registry.from_json(json.dumps(filled))
     if not isinstance(spec, Spec):
-        raise _UnreadableError(f"{template['type']} is no encoding")
+        raise _UnreadableError(f"{filled['type']} is no encoding")
     return spec
+
+
+def _check_sizes(filled: Mapping[str, Any]) -> None:
+    """Raise for sizes whose constants would take minutes, or more memory than there is."""
+    for field in ("dim", "heads", "count", "width"):
+        size = filled.get(field, 0)
+        if size > WIDEST:
+            told = f"{field}={size:g} is more than any model has ({WIDEST} at most)"
+            raise _UnreadableError(told)
 
 
 # --- templates ------------------------------------------------------------------------------------
@@ -221,7 +235,8 @@ def _by_word(keys: Keys, template: Mapping[str, Any], field: str, stage: int, no
     else:
         word = _word(value)
         if word not in values and "else" not in template:
-            told = _missing(keys, [key]) if value is None else f"{keys.where(key)}={value!r}"[:200]
+            told = f"{keys.where(key)}={_brief(value)}"
+            told = _missing(keys, [key]) if value is None else told
             raise _UnreadableError(
                 f"{told} is none of {', '.join(values)}. {suggest(word, values)}"
             )
@@ -245,14 +260,25 @@ def _of_list(keys: Keys, key: str, field: str, notes: Notes) -> list[int]:
     return value
 
 
-def _missing(keys: Keys, names: Iterable[str]) -> str:
-    """What is missing, and the key of the config that is spelled most like it."""
-    names = list(names)
-    told = f"{keys.where(names[0])} is missing"
-    if len(names) > 1:
-        told += f" (as {' or '.join(names[1:])})"
-    close = suggest(names[0], keys.data) if keys.data else ""
-    return f"{told}. {close}" if close.startswith("Did") else told
+def _missing(keys: Keys, expressions: Sequence[str]) -> str:
+    """Why no expression has a value: what is missing, and what is spelled most like it."""
+    words = {text: list(dict.fromkeys(WORD.findall(text))) for text in expressions}
+    text = next((t for t in expressions if any(key in keys for key in words[t])), expressions[0])
+    for key in words[text]:
+        value = keys.data.get(key)
+        if value is None and key in keys.data:
+            return f"{keys.where(key)} is null or no finite number"
+        if value is None:
+            others = [other for other in expressions if words[other] != words[text]]
+            told = f"{keys.where(key)} is missing"
+            told += f" (or {', or '.join(others)})" if others else ""
+            known = [name for name in keys.data if name not in words[text]]
+            hints = [suggest(name, known) for name in (key, *others) if known]
+            return ". ".join([told, *(hint for hint in hints[:3] if hint.startswith("Did"))])
+        if not is_number(value) and not isinstance(value, list | dict):
+            return f"{keys.where(key)}={_brief(value)} is not a number"
+    told = " and ".join(f"{keys.where(key)}={_brief(keys.data[key])}" for key in words[text])
+    return f"{text} has no value with {told}"
 
 
 def _required(keys: Keys, expressions: list[str], stage: int | None) -> int:
@@ -268,8 +294,16 @@ def _number(keys: Keys, expressions: list[str], stage: int | None) -> int | None
 
 
 def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> float | None:
-    for expression in expressions:
-        value = keys.evaluate(expression, stage)
-        if value is not None:
-            return value
-    return None
+    """The first expression that has a value; two names of one quantity may not differ."""
+    values = {text: keys.evaluate(text, stage) for text in expressions}
+    found = {text: value for text, value in values.items() if value is not None}
+    named = {text: value for text, value in found.items() if text.isidentifier()}
+    if len(set(named.values())) > 1:
+        told = " and ".join(f"{keys.where(text)}={value:g}" for text, value in named.items())
+        raise _UnreadableError(f"{told} contradict each other")
+    return next(iter(found.values()), None)
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
