@@ -19,7 +19,9 @@ __all__ = ["Line", "fit_line", "turning"]
 
 FLOAT32 = 2.0**-24
 FARTHEST = 2.0**22  # positions beyond it are not looked for
-MOST_TURNS = 4096
+# Turns of the slowest pair, each a candidate for the first position. Coarse phases exclude few of
+# them at a time, so fewer can be afforded.
+MOST_TURNS, MOST_TURNS_COARSE, COARSE = 2**16, 2**12, 2.0**-10
 PRUNE = 60.0
 POLISHED_ROWS = 384
 SURE = 10.0  # standard errors: roundings are not independent of each other
@@ -164,7 +166,8 @@ def _starts(ladder: _Ladder, phase: np.ndarray, noise: float, count: int) -> lis
     begin = next(iter(order))
     f = math.exp(ladder.level + ladder.slope * begin)
     c = ladder.covariance
-    most = min(FARTHEST * f / (2 * math.pi), MOST_TURNS / 2)
+    affordable = MOST_TURNS if noise < COARSE else MOST_TURNS_COARSE
+    most = min(FARTHEST * f / (2 * math.pi), affordable / 2)
     turns = np.arange(-math.ceil(most), math.ceil(most) + 1)
     p = (phase[begin] + 2 * math.pi * turns) / f
     level, slope = np.full_like(p, ladder.level), np.full_like(p, ladder.slope)

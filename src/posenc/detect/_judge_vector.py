@@ -71,6 +71,10 @@ def _falls(values: np.ndarray) -> bool:
     """Whether numbers could be a ladder: of one sign, and sorted but for zeros at the end."""
     size = np.abs(values)
     signs = values[values != 0]
+    # Slopes for heads that are no power of two begin with those of the power below.
+    whole = 1 << (max(len(signs), 1).bit_length() - 1)
+    if len(signs) > whole >= LEAST and bool((np.diff(size[:whole]) < 0).all()):
+        size, signs = size[:whole], signs[:whole]
     if not ((signs > 0).all() or (signs < 0).all()) or len(signs) < LEAST:
         return False
     return bool((np.diff(size) < 0).sum() >= len(signs) - 1) or bool((np.diff(size) > 0).all())

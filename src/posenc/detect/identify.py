@@ -18,7 +18,7 @@ from posenc.detect._judge_table import EPS, judge_table, looks_sinusoidal
 from posenc.detect._judge_vector import LONGEST, judge_vector
 from posenc.detect._store import Array, Store, open_store
 
-__all__ = ["identify"]
+__all__ = ["identify", "in_memory"]
 
 LEAST_VECTOR = 3
 ALONE = ("array", "npy")  # what holds one array, which somebody wants to know about
@@ -97,14 +97,15 @@ def identify(
         with open_store(Path(source)) as store:
             return _identified(store, name, progress)
     if isinstance(source, Mapping):
-        arrays = {str(key): _in_memory(str(key), value) for key, value in source.items()}
+        arrays = {str(key): in_memory(str(key), value) for key, value in source.items()}
         store = Store(Path("arrays"), "arrays", arrays, {})
     else:
-        store = Store(Path("array"), "array", {"array": _in_memory("array", source)}, {})
+        store = Store(Path("array"), "array", {"array": in_memory("array", source)}, {})
     return _identified(store, name, progress)
 
 
-def _in_memory(name: str, value: Any) -> Array:
+def in_memory(name: str, value: Any) -> Array:
+    """An array of any library as if it were in a file."""
     if isinstance(value, (list, tuple)):
         try:
             value = np.asarray(value, dtype=np.float64)
