@@ -355,6 +355,28 @@ def test_the_probe_takes_weights_that_are_not_finite(tmp_path: Path) -> None:
     assert_same(loaded(tmp_path / "b"), expected(weights, 8, 8))
 
 
+def test_a_head_that_is_not_finite_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from posenc.detect import convert as module
+
+    right = module._order
+
+    def wrong(held: Any, heads: Any, target: Any) -> Any:
+        order = right(held, heads, target)
+        if "q_proj" in held.name:
+            order[[8, 9]] = order[[9, 8]]
+        return order
+
+    monkeypatch.setattr(module, "_order", wrong)
+    weights = weights_of(2, 2, 8)
+    weights["model.layers.0.self_attn.q_proj.weight"][0] = np.nan  # of the first head
+    source = folder_of(tmp_path / "a", weights, config_of(2, 2, 8, 8))
+    layout = posenc.Projections(stored="half")
+    with pytest.raises(posenc.DataError, match=r"probe of .*layers.0"):
+        posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
+
+
 def test_the_probe_reads_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(
@@ -415,9 +437,13 @@ def test_an_output_that_exists_is_kept(tmp_path: Path) -> None:
     source, layout = plain(tmp_path)
     output = tmp_path / "b.safetensors"
     output.write_bytes(b"mine")
+    written: list[int] = []
     with pytest.raises(FileExistsError):
-        posenc.convert(source, output, pairing="interleaved", layout=layout)
+        posenc.convert(
+            source, output, pairing="interleaved", layout=layout, progress=written.append
+        )
     assert output.read_bytes() == b"mine"
+    assert written == []  # refused before hours of work, not after
     posenc.convert(source, output, pairing="interleaved", layout=layout, existing="replace")
     assert len(loaded(output)) == len(loaded(source))
 
@@ -430,6 +456,8 @@ def test_only_folders_of_conversions_are_replaced(tmp_path: Path) -> None:
     (mine / "thesis.txt").write_text("years")
     with pytest.raises(posenc.ArgumentError, match="a folder that a conversion wrote"):
         posenc.convert(source, mine, pairing="interleaved", layout=layout, existing="replace")
+    with pytest.raises(FileExistsError):
+        posenc.convert(source, mine, pairing="interleaved", layout=layout)
     assert (mine / "thesis.txt").read_text() == "years"
     for _ in range(2):
         posenc.convert(
@@ -563,6 +591,19 @@ def test_two_parts_that_turn_are_told_apart(tmp_path: Path) -> None:
     made = posenc.convert(source, pairing="interleaved", layout=one)
     assert len(made.tensors) == 4
     assert all(name.startswith("vision.") for name in made.tensors)
+    # The record is of that part: it says nothing of the other, and is believed of the same.
+    posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=one)
+    text = posenc.Projections(part="text", only="language.*")
+    with pytest.raises(posenc.DataError, match=r"of parts: vision.\* interleaved"):
+        posenc.convert(tmp_path / "b", pairing="interleaved", layout=text)
+    text = text._replace(stored="half")
+    posenc.convert(tmp_path / "b", tmp_path / "c", pairing="interleaved", layout=text)
+    for number, only in enumerate(("vision.*", "language.*")):
+        layout = posenc.Projections(part=only.split(".", maxsplit=1)[0], only=only)
+        layout = layout._replace(part={"vision": "vision", "language": "text"}[layout.part or ""])
+        target = tmp_path / f"back{number}"
+        posenc.convert(tmp_path / ("c", "back0")[number], target, pairing="half", layout=layout)
+    assert_same(loaded(tmp_path / "back1"), weights)
 
 
 def test_nothing_to_change(tmp_path: Path) -> None:
@@ -684,6 +725,19 @@ def test_learned_tables(tmp_path: Path, name: str, dtype: str) -> None:
         body = np.concatenate([front, body[-(rows - 2) :]])
     want = files.decode(files.encode(body.astype("float32"), dtype, stored), dtype)
     assert got.tobytes() == want.tobytes()
+
+
+def test_the_pad_row_moves_with_its_number(tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).standard_normal((10, 4)).astype("float32")
+    save_file({"wpe.weight": weight}, tmp_path / "a.safetensors")
+    old = posenc.Learned(4, length=9, start=1, pad=0)
+    new = posenc.Learned(4, length=9, start=3, pad=1)
+    target = tmp_path / "b.safetensors"
+    posenc.convert(tmp_path / "a.safetensors", target, tables={"wpe.weight": (old, new)})
+    found = loaded(target)["wpe.weight"]
+    assert found[1].tobytes() == weight[0].tobytes()
+    assert found[3:].tobytes() == weight[1:].tobytes()
+    assert not found[0].any()
 
 
 def test_a_longer_table_is_said_in_the_config(tmp_path: Path) -> None:

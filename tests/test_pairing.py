@@ -94,6 +94,26 @@ def test_ranks_share_places() -> None:
     assert (evidence._ranks(matrix) == [[0, 0.5, 0.5], [0.5, 0, -1], [0.5, -1, 0]]).all()
 
 
+@pytest.mark.parametrize(("norm", "counted"), [("", 4), ("head", 2), ("full", 4)])
+def test_a_gain_of_all_heads_is_one_observation(tmp_path: Path, norm: str, counted: int) -> None:
+    from posenc.detect._checkpoint import open_checkpoint
+    from posenc.detect._heads import read_model
+    from posenc.detect._projections import find
+
+    source = folder_of(tmp_path / "a", weights_of(4, 2, 8, norm=norm), config_of(4, 2, 8, 8))
+    opened = open_checkpoint(source, config=None, who="test")
+    attentions = find(opened, read_model(opened, posenc.Projections(stored="half"), "test"), "test")
+    found = [group.charge for a in attentions for group in evidence.groups(a)]
+    assert len(found) == 4
+    assert sum(charge is not None for charge in found) == counted
+    if norm:
+        tensors = load_file(source / "model.safetensors")
+        at = "model.layers.0.self_attn"
+        q, k = (tensors[f"{at}.{n}_norm.weight"].astype(float).reshape(-1, 8) for n in "qk")
+        want = (q[:2] ** 2).sum(0) - k[0] ** 2  # the first head of keys and its two of queries
+        assert np.allclose(found[0], want if norm == "full" else q[0] ** 2 - k[0] ** 2)
+
+
 # --- trained weights ------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from posenc.detect.explain import PAIRINGS, from_hf
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 
-__all__ = ["Heads", "Model", "Projections", "layer_of", "read_model"]
+__all__ = ["Heads", "Model", "Projections", "layer_of", "read_model", "recorded_pairing"]
 
 FUSED = ("blocks", "groups")
 BASE = 10_000.0
@@ -173,8 +173,8 @@ def read_model(checkpoint: Checkpoint, given: Projections, who: str) -> Model:
     _check(given, who)
     source = "the caller"
     if given.stored is None:
-        recorded = checkpoint.record.get("pairing")
-        if recorded in PAIRINGS:
+        recorded = recorded_pairing(checkpoint, given.only, who)
+        if recorded is not None:
             given = given._replace(stored=recorded)
             source = "the record of a conversion in the file"
         else:
@@ -186,6 +186,21 @@ def read_model(checkpoint: Checkpoint, given: Projections, who: str) -> Model:
     if source == "the config":
         source = f"the config: {_pairing_source(reading, keys)}"
     return Model(given, str(keys.data.get("model_type") or ""), keys, reading, source)
+
+
+def recorded_pairing(
+    checkpoint: Checkpoint, only: str, who: str
+) -> Literal["half", "interleaved"] | None:
+    """The pairing that an earlier conversion recorded for the same tensors; None if it did not."""
+    record = checkpoint.record
+    parts = record.get("pairing_of")
+    parts = parts if isinstance(parts, dict) else {}
+    if only not in parts and any(pattern != only for pattern in parts):
+        listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in parts.items())
+        todo = "Name one of these: `layout=Projections(only=)`, or say `stored=`."
+        raise DataError(explain(who, "one conversion of all tensors", f"of parts: {listed}", todo))
+    recorded = parts.get(only, record.get("pairing"))
+    return recorded if recorded in PAIRINGS else None
 
 
 def _check(given: Projections, who: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from posenc._core.errors import ArgumentError, DataError, explain
 from posenc.detect._checkpoint import open_checkpoint
 from posenc.detect._evidence import Evidence, Group, evidence, groups
-from posenc.detect._heads import Projections, read_model
+from posenc.detect._heads import Projections, read_model, recorded_pairing
 from posenc.detect._projections import Attention, find
 from posenc.detect.explain import PAIRINGS
 
@@ -134,8 +134,8 @@ def detect_pairing(
     given = layout or Projections()
     opened = open_checkpoint(checkpoint, config=config, who=who)
     stated, source, origin = "", "", "nothing"
-    recorded = opened.record.get("pairing")
-    if recorded in PAIRINGS:
+    recorded = recorded_pairing(opened, given.only, who)
+    if recorded is not None:
         stated, source, origin = recorded, "the record of a conversion in the file", "record"
     elif opened.config is not None:
         # An error here may be the pairing alone that is open; if it is more, it comes again below.
