@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
@@ -312,6 +314,32 @@ def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert max(largest) <= 8 * HIDDEN * 4  # one head
 
 
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_any_heads(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    kv = data.draw(st.integers(1, 3), label="heads of keys")
+    heads = kv * data.draw(st.integers(1, 3), label="heads of queries for each")
+    rotated = 2 * data.draw(st.integers(1, 4), label="pairs")
+    width = rotated + data.draw(st.integers(0, 3), label="channels that stay")
+    side = data.draw(st.sampled_from(["leading", "trailing"]))
+    choices = {
+        "bias": data.draw(st.booleans(), label="bias"),
+        "norm": data.draw(st.sampled_from(["", "head", "full"])),
+        "dtype": data.draw(st.sampled_from([np.float16, np.float32, np.float64])),
+    }
+    weights = weights_of(heads, kv, width, **choices)
+    folder = tmp_path_factory.mktemp("any")
+    save_file(weights, folder / "a.safetensors")
+    pairing = posenc.Pairing("half", part=side)  # type: ignore[arg-type]
+    layout = posenc.Projections(heads=heads, rope=posenc.RoPE(rotated, pairing=pairing))
+    target = folder / "b.safetensors"
+    posenc.convert(folder / "a.safetensors", target, pairing="interleaved", layout=layout)
+    begin = width - rotated if side == "trailing" else 0
+    assert_same(loaded(target), expected(weights, width, rotated, begin))
+    posenc.convert(target, folder / "c.safetensors", pairing="half", layout=layout)
+    assert_same(loaded(folder / "c.safetensors"), weights)
+
+
 # --- the probe ------------------------------------------------------------------------------------
 
 
@@ -535,6 +563,16 @@ MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"num_key_value_heads": 1},
         {},
         r"k_proj.weight: expected 1 heads of 8 channels, as the queries have, got 16 rows",
+    ),
+    "a number of heads that is none": (
+        {"num_attention_heads": 2.5, "head_dim": 8},
+        {},
+        r"num_attention_heads: expected a positive integer, got 2.5",
+    ),
+    "no heads of keys": (
+        {"num_key_value_heads": 0},
+        {},
+        r"num_key_value_heads: expected a positive integer, got 0",
     ),
     "no heads": ({"num_attention_heads": None}, {}, r"a config of a model that turns"),
     "no pairing": ({}, {"stored": None}, r"the config leaves open: .*pairing"),

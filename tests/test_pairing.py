@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
 import posenc
+from posenc._core import files
 from posenc.cli import app
 from posenc.detect import _evidence as evidence
 from posenc.detect import pairing
@@ -180,6 +181,21 @@ def test_constant_weights_say_nothing(tmp_path: Path, value: float) -> None:
     found = posenc.detect_pairing(tmp_path / "a.safetensors", layout=layout)
     assert found.pairing == "unknown"
     assert found.weights[:2] == (0.0, 0.0)
+
+
+def test_what_is_not_measured(tmp_path: Path) -> None:
+    """Adapters, and numbers of eight bits that NumPy cannot read."""
+    trained = load_file(TRAINED)
+    adapter = {k.replace("proj.weight", "proj.lora_B.weight"): v for k, v in trained.items()}
+    save_file(adapter, tmp_path / "adapter.safetensors")
+    found = posenc.detect_pairing(tmp_path / "adapter.safetensors", layout=LAYOUT)
+    assert (found.pairing, found.weights.groups) == ("unknown", 0)
+    tensors = {name: ("float8_e4m3", value.shape) for name, value in trained.items()}
+    data = b"".join(value.astype(np.int8).tobytes() for value in trained.values())
+    header = files.safetensors_header(tensors)
+    (tmp_path / "small.safetensors").write_bytes(header + data)
+    found = posenc.detect_pairing(tmp_path / "small.safetensors", layout=LAYOUT)
+    assert (found.pairing, found.weights.groups) == ("unknown", 0)
 
 
 # --- what is stated, and probes -------------------------------------------------------------------

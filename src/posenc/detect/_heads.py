@@ -39,7 +39,8 @@ class Projections(NamedTuple):
     kv_heads : int, optional
         Heads of keys, where one module holds queries and keys.
     rope : RotarySpec, optional
-        The rotation: its width, which channels of a head turn, and their pairing.
+        The rotation: its width, which channels of a head turn, and their pairing, unless a
+        conversion of the file has recorded another.
     stored : {"half", "interleaved"}, optional
         The pairing of the weights as they are.
     fused : {"blocks", "groups"}, optional
@@ -108,7 +109,7 @@ class Model(NamedTuple):
                 "new_decoder_architecture"
             )
             found = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
-            kv = 1 if flag else None if found is None else int(found[1])
+            kv = 1 if flag else None if found is None else _count(*found)
         channels = spec.channels
         if self.given.stored is not None:
             channels = channels.replace(order=self.given.stored)
@@ -143,7 +144,13 @@ class Model(NamedTuple):
             todo = f"Give `layout=Projections({field}=)`."
             want = f"{what} ({', '.join(keys[:2])}, …)"
             raise DataError(explain("the config", want, "none of them", todo))
-        return int(found[1])
+        return _count(*found)
+
+
+def _count(key: str, value: float) -> int:
+    if value != int(value) or value < 1:
+        raise DataError(explain(f"the config: {key}", "a positive integer", value))
+    return int(value)
 
 
 def _expression(where: str) -> str:

@@ -25,7 +25,7 @@ OPPOSED = 2.5  # z value of the other statistic that withdraws the claim
 DOUBT = 3.0  # z value of another width that withdraws it
 BLOCKS = 1.5  # z value of two blocks that withdraws interleaved
 GAP = 0.05  # nats by which the loss of one pairing must be lower
-MOST_LAYERS = 32
+MOST_LAYERS = 16
 Answer = Literal["half", "interleaved", "unknown"]
 
 
@@ -155,7 +155,8 @@ def _order(attentions: tuple[Attention, ...]) -> str:
 
 
 def _read(attentions: tuple[Attention, ...]) -> Iterator[Group]:
-    """The groups of at most some layers, evenly spread."""
+    """The groups of at most some layers, evenly spread; an adapter is no evidence of its model."""
+    attentions = tuple(a for a in attentions if not a.adapter)
     count = min(MOST_LAYERS, len(attentions))
     chosen = sorted({round(i) for i in np.linspace(0, len(attentions) - 1, count)})
     for index in chosen:
