@@ -652,6 +652,28 @@ def test_nothing_to_change(tmp_path: Path) -> None:
         posenc.convert(source, pairing="interleavd")  # type: ignore[arg-type]
 
 
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_a_file_that_lies_is_an_error_of_ours(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    path, target = folder / "lies.safetensors", folder / "new.safetensors"
+    save_file(weights_of(2, 2, 8), path, metadata={"format": "pt"})
+    content = bytearray(path.read_bytes())
+    header = 8 + int.from_bytes(content[:8], "little")
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, header - 1))
+        content[place] = data.draw(st.integers(0, 255) | st.sampled_from(b'0123456789,:{}[]"-eq.'))
+    path.write_bytes(content[: data.draw(st.integers(0, len(content))) or None])
+    layout = posenc.Projections(heads=2, rope=posenc.RoPE(8, pairing="half"))
+    try:
+        posenc.convert(path, target, pairing="interleaved", layout=layout)
+    except posenc.PosencError:
+        assert not target.exists()
+    target.unlink(missing_ok=True)
+
+
 # --- indexes --------------------------------------------------------------------------------------
 
 
