@@ -140,6 +140,8 @@ def test_a_computed_table_by_presets(tmp_path: Path) -> None:
         (["--pairing", "half", "--config", "nowhere.json"], "is not there"),
         (["--table", "x", "--from", "berd", "--length", "3"], "no JSON, no preset and no file"),
         (["--table", "x"], "--to or --length"),
+        (["--table", "x", "--length", "3x"], "expected as many positive numbers"),
+        (["--table", "x", "--length", "0"], "expected as many positive numbers"),
     ],
 )
 def test_mistakes_of_the_command_line(tmp_path: Path, options: list[str], message: str) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
@@ -312,6 +314,32 @@ def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert max(largest) <= 8 * HIDDEN * 4  # one head
 
 
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_any_heads(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    kv = data.draw(st.integers(1, 3), label="heads of keys")
+    heads = kv * data.draw(st.integers(1, 3), label="heads of queries for each")
+    rotated = 2 * data.draw(st.integers(1, 4), label="pairs")
+    width = rotated + data.draw(st.integers(0, 3), label="channels that stay")
+    side = data.draw(st.sampled_from(["leading", "trailing"]))
+    choices = {
+        "bias": data.draw(st.booleans(), label="bias"),
+        "norm": data.draw(st.sampled_from(["", "head", "full"])),
+        "dtype": data.draw(st.sampled_from([np.float16, np.float32, np.float64])),
+    }
+    weights = weights_of(heads, kv, width, **choices)
+    folder = tmp_path_factory.mktemp("any")
+    save_file(weights, folder / "a.safetensors")
+    pairing = posenc.Pairing("half", part=side)  # type: ignore[arg-type]
+    layout = posenc.Projections(heads=heads, rope=posenc.RoPE(rotated, pairing=pairing))
+    target = folder / "b.safetensors"
+    posenc.convert(folder / "a.safetensors", target, pairing="interleaved", layout=layout)
+    begin = width - rotated if side == "trailing" else 0
+    assert_same(loaded(target), expected(weights, width, rotated, begin))
+    posenc.convert(target, folder / "c.safetensors", pairing="half", layout=layout)
+    assert_same(loaded(folder / "c.safetensors"), weights)
+
+
 # --- the probe ------------------------------------------------------------------------------------
 
 
@@ -353,6 +381,28 @@ def test_the_probe_takes_weights_that_are_not_finite(tmp_path: Path) -> None:
     layout = posenc.Projections(stored="half")
     posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
     assert_same(loaded(tmp_path / "b"), expected(weights, 8, 8))
+
+
+def test_a_head_that_is_not_finite_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from posenc.detect import convert as module
+
+    right = module._order
+
+    def wrong(held: Any, heads: Any, target: Any) -> Any:
+        order = right(held, heads, target)
+        if "q_proj" in held.name:
+            order[[8, 9]] = order[[9, 8]]
+        return order
+
+    monkeypatch.setattr(module, "_order", wrong)
+    weights = weights_of(2, 2, 8)
+    weights["model.layers.0.self_attn.q_proj.weight"][0] = np.nan  # of the first head
+    source = folder_of(tmp_path / "a", weights, config_of(2, 2, 8, 8))
+    layout = posenc.Projections(stored="half")
+    with pytest.raises(posenc.DataError, match=r"probe of .*layers.0"):
+        posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
 
 
 def test_the_probe_reads_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,9 +465,13 @@ def test_an_output_that_exists_is_kept(tmp_path: Path) -> None:
     source, layout = plain(tmp_path)
     output = tmp_path / "b.safetensors"
     output.write_bytes(b"mine")
+    written: list[int] = []
     with pytest.raises(FileExistsError):
-        posenc.convert(source, output, pairing="interleaved", layout=layout)
+        posenc.convert(
+            source, output, pairing="interleaved", layout=layout, progress=written.append
+        )
     assert output.read_bytes() == b"mine"
+    assert written == []  # refused before hours of work, not after
     posenc.convert(source, output, pairing="interleaved", layout=layout, existing="replace")
     assert len(loaded(output)) == len(loaded(source))
 
@@ -430,6 +484,8 @@ def test_only_folders_of_conversions_are_replaced(tmp_path: Path) -> None:
     (mine / "thesis.txt").write_text("years")
     with pytest.raises(posenc.ArgumentError, match="a folder that a conversion wrote"):
         posenc.convert(source, mine, pairing="interleaved", layout=layout, existing="replace")
+    with pytest.raises(FileExistsError):
+        posenc.convert(source, mine, pairing="interleaved", layout=layout)
     assert (mine / "thesis.txt").read_text() == "years"
     for _ in range(2):
         posenc.convert(
@@ -508,6 +564,16 @@ MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {},
         r"k_proj.weight: expected 1 heads of 8 channels, as the queries have, got 16 rows",
     ),
+    "a number of heads that is none": (
+        {"num_attention_heads": 2.5, "head_dim": 8},
+        {},
+        r"num_attention_heads: expected a positive integer, got 2.5",
+    ),
+    "no heads of keys": (
+        {"num_key_value_heads": 0},
+        {},
+        r"num_key_value_heads: expected a positive integer, got 0",
+    ),
     "no heads": ({"num_attention_heads": None}, {}, r"a config of a model that turns"),
     "no pairing": ({}, {"stored": None}, r"the config leaves open: .*pairing"),
     "already so": ({}, {"stored": "interleaved"}, r"got interleaved, which it is already"),
@@ -563,6 +629,19 @@ def test_two_parts_that_turn_are_told_apart(tmp_path: Path) -> None:
     made = posenc.convert(source, pairing="interleaved", layout=one)
     assert len(made.tensors) == 4
     assert all(name.startswith("vision.") for name in made.tensors)
+    # The record is of that part: it says nothing of the other, and is believed of the same.
+    posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=one)
+    text = posenc.Projections(part="text", only="language.*")
+    with pytest.raises(posenc.DataError, match=r"of parts: vision.\* interleaved"):
+        posenc.convert(tmp_path / "b", pairing="interleaved", layout=text)
+    text = text._replace(stored="half")
+    posenc.convert(tmp_path / "b", tmp_path / "c", pairing="interleaved", layout=text)
+    for number, only in enumerate(("vision.*", "language.*")):
+        layout = posenc.Projections(part=only.split(".", maxsplit=1)[0], only=only)
+        layout = layout._replace(part={"vision": "vision", "language": "text"}[layout.part or ""])
+        target = tmp_path / f"back{number}"
+        posenc.convert(tmp_path / ("c", "back0")[number], target, pairing="half", layout=layout)
+    assert_same(loaded(tmp_path / "back1"), weights)
 
 
 def test_nothing_to_change(tmp_path: Path) -> None:
@@ -571,6 +650,28 @@ def test_nothing_to_change(tmp_path: Path) -> None:
         posenc.convert(source)
     with pytest.raises(posenc.ArgumentError, match="Did you mean 'interleaved'"):
         posenc.convert(source, pairing="interleavd")  # type: ignore[arg-type]
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_a_file_that_lies_is_an_error_of_ours(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    path, target = folder / "lies.safetensors", folder / "new.safetensors"
+    save_file(weights_of(2, 2, 8), path, metadata={"format": "pt"})
+    content = bytearray(path.read_bytes())
+    header = 8 + int.from_bytes(content[:8], "little")
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, header - 1))
+        content[place] = data.draw(st.integers(0, 255) | st.sampled_from(b'0123456789,:{}[]"-eq.'))
+    path.write_bytes(content[: data.draw(st.integers(0, len(content))) or None])
+    layout = posenc.Projections(heads=2, rope=posenc.RoPE(8, pairing="half"))
+    try:
+        posenc.convert(path, target, pairing="interleaved", layout=layout)
+    except posenc.PosencError:
+        assert not target.exists()
+    target.unlink(missing_ok=True)
 
 
 # --- indexes --------------------------------------------------------------------------------------
@@ -684,6 +785,19 @@ def test_learned_tables(tmp_path: Path, name: str, dtype: str) -> None:
         body = np.concatenate([front, body[-(rows - 2) :]])
     want = files.decode(files.encode(body.astype("float32"), dtype, stored), dtype)
     assert got.tobytes() == want.tobytes()
+
+
+def test_the_pad_row_moves_with_its_number(tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).standard_normal((10, 4)).astype("float32")
+    save_file({"wpe.weight": weight}, tmp_path / "a.safetensors")
+    old = posenc.Learned(4, length=9, start=1, pad=0)
+    new = posenc.Learned(4, length=9, start=3, pad=1)
+    target = tmp_path / "b.safetensors"
+    posenc.convert(tmp_path / "a.safetensors", target, tables={"wpe.weight": (old, new)})
+    found = loaded(target)["wpe.weight"]
+    assert found[1].tobytes() == weight[0].tobytes()
+    assert found[3:].tobytes() == weight[1:].tobytes()
+    assert not found[0].any()
 
 
 def test_a_longer_table_is_said_in_the_config(tmp_path: Path) -> None:

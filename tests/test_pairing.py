@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
 import posenc
+from posenc._core import files
 from posenc.cli import app
 from posenc.detect import _evidence as evidence
 from posenc.detect import pairing
@@ -94,6 +95,26 @@ def test_ranks_share_places() -> None:
     assert (evidence._ranks(matrix) == [[0, 0.5, 0.5], [0.5, 0, -1], [0.5, -1, 0]]).all()
 
 
+@pytest.mark.parametrize(("norm", "counted"), [("", 4), ("head", 2), ("full", 4)])
+def test_a_gain_of_all_heads_is_one_observation(tmp_path: Path, norm: str, counted: int) -> None:
+    from posenc.detect._checkpoint import open_checkpoint
+    from posenc.detect._heads import read_model
+    from posenc.detect._projections import find
+
+    source = folder_of(tmp_path / "a", weights_of(4, 2, 8, norm=norm), config_of(4, 2, 8, 8))
+    opened = open_checkpoint(source, config=None, who="test")
+    attentions = find(opened, read_model(opened, posenc.Projections(stored="half"), "test"), "test")
+    found = [group.charge for a in attentions for group in evidence.groups(a)]
+    assert len(found) == 4
+    assert sum(charge is not None for charge in found) == counted
+    if norm:
+        tensors = load_file(source / "model.safetensors")
+        at = "model.layers.0.self_attn"
+        q, k = (tensors[f"{at}.{n}_norm.weight"].astype(float).reshape(-1, 8) for n in "qk")
+        want = (q[:2] ** 2).sum(0) - k[0] ** 2  # the first head of keys and its two of queries
+        assert np.allclose(found[0], want if norm == "full" else q[0] ** 2 - k[0] ** 2)
+
+
 # --- trained weights ------------------------------------------------------------------------------
 
 
@@ -160,6 +181,21 @@ def test_constant_weights_say_nothing(tmp_path: Path, value: float) -> None:
     found = posenc.detect_pairing(tmp_path / "a.safetensors", layout=layout)
     assert found.pairing == "unknown"
     assert found.weights[:2] == (0.0, 0.0)
+
+
+def test_what_is_not_measured(tmp_path: Path) -> None:
+    """Adapters, and numbers of eight bits that NumPy cannot read."""
+    trained = load_file(TRAINED)
+    adapter = {k.replace("proj.weight", "proj.lora_B.weight"): v for k, v in trained.items()}
+    save_file(adapter, tmp_path / "adapter.safetensors")
+    found = posenc.detect_pairing(tmp_path / "adapter.safetensors", layout=LAYOUT)
+    assert (found.pairing, found.weights.groups) == ("unknown", 0)
+    tensors = {name: ("float8_e4m3", value.shape) for name, value in trained.items()}
+    data = b"".join(value.astype(np.int8).tobytes() for value in trained.values())
+    header = files.safetensors_header(tensors)
+    (tmp_path / "small.safetensors").write_bytes(header + data)
+    found = posenc.detect_pairing(tmp_path / "small.safetensors", layout=LAYOUT)
+    assert (found.pairing, found.weights.groups) == ("unknown", 0)
 
 
 # --- what is stated, and probes -------------------------------------------------------------------

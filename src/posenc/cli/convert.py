@@ -142,8 +142,9 @@ def _specs(
     try:
         sizes = tuple(int(n) for n in length.lower().split("x"))
         return old, old.replace(length=sizes[0] if len(sizes) == 1 else sizes)
-    except ValueError as error:
-        raise click.UsageError(f"--length {length!r}: {error}") from None
+    except ValueError:
+        want = f"as many positive numbers as the table has sides, {len(old.lengths)}: N or HxW"
+        raise click.UsageError(f"--length {length!r}: expected {want}.") from None
 
 
 def _spec(text: str, width: int, option: str) -> Any:

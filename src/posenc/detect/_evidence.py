@@ -187,6 +187,8 @@ def groups(attention: Attention) -> Iterator[Group]:
     k = [(held, s) for held in attention.held if held.kind == "weight" for s in held.of("k")]
     if not q or not k or len(q) % len(k):
         return
+    if any(held.stored.tensor.stored is None for held in attention.held):
+        return  # numbers of eight bits that NumPy cannot read
     each = len(q) // len(k)
     left: np.ndarray | None = None  # a head of queries that waits for its neighbour
     for number, (held, segment) in enumerate(k):

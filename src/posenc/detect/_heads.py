@@ -14,7 +14,7 @@ from posenc.detect.explain import PAIRINGS, from_hf
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 
-__all__ = ["Heads", "Model", "Projections", "layer_of", "read_model"]
+__all__ = ["Heads", "Model", "Projections", "layer_of", "read_model", "recorded_pairing"]
 
 FUSED = ("blocks", "groups")
 BASE = 10_000.0
@@ -39,7 +39,8 @@ class Projections(NamedTuple):
     kv_heads : int, optional
         Heads of keys, where one module holds queries and keys.
     rope : RotarySpec, optional
-        The rotation: its width, which channels of a head turn, and their pairing.
+        The rotation: its width, which channels of a head turn, and their pairing, unless a
+        conversion of the file has recorded another.
     stored : {"half", "interleaved"}, optional
         The pairing of the weights as they are.
     fused : {"blocks", "groups"}, optional
@@ -108,7 +109,7 @@ class Model(NamedTuple):
                 "new_decoder_architecture"
             )
             found = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
-            kv = 1 if flag else None if found is None else int(found[1])
+            kv = 1 if flag else None if found is None else _count(*found)
         channels = spec.channels
         if self.given.stored is not None:
             channels = channels.replace(order=self.given.stored)
@@ -143,7 +144,13 @@ class Model(NamedTuple):
             todo = f"Give `layout=Projections({field}=)`."
             want = f"{what} ({', '.join(keys[:2])}, …)"
             raise DataError(explain("the config", want, "none of them", todo))
-        return int(found[1])
+        return _count(*found)
+
+
+def _count(key: str, value: float) -> int:
+    if value != int(value) or value < 1:
+        raise DataError(explain(f"the config: {key}", "a positive integer", value))
+    return int(value)
 
 
 def _expression(where: str) -> str:
@@ -173,8 +180,8 @@ def read_model(checkpoint: Checkpoint, given: Projections, who: str) -> Model:
     _check(given, who)
     source = "the caller"
     if given.stored is None:
-        recorded = checkpoint.record.get("pairing")
-        if recorded in PAIRINGS:
+        recorded = recorded_pairing(checkpoint, given.only, who)
+        if recorded is not None:
             given = given._replace(stored=recorded)
             source = "the record of a conversion in the file"
         else:
@@ -186,6 +193,21 @@ def read_model(checkpoint: Checkpoint, given: Projections, who: str) -> Model:
     if source == "the config":
         source = f"the config: {_pairing_source(reading, keys)}"
     return Model(given, str(keys.data.get("model_type") or ""), keys, reading, source)
+
+
+def recorded_pairing(
+    checkpoint: Checkpoint, only: str, who: str
+) -> Literal["half", "interleaved"] | None:
+    """The pairing that an earlier conversion recorded for the same tensors; None if it did not."""
+    record = checkpoint.record
+    parts = record.get("pairing_of")
+    parts = parts if isinstance(parts, dict) else {}
+    if only not in parts and any(pattern != only for pattern in parts):
+        listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in parts.items())
+        todo = "Name one of these: `layout=Projections(only=)`, or say `stored=`."
+        raise DataError(explain(who, "one conversion of all tensors", f"of parts: {listed}", todo))
+    recorded = parts.get(only, record.get("pairing"))
+    return recorded if recorded in PAIRINGS else None
 
 
 def _check(given: Projections, who: str) -> None:

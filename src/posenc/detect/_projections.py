@@ -31,6 +31,7 @@ PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
     ("weight_scale",): ("scale", 0),
     ("input_scale",): ("inner", 0),
 }
+ADAPTER = " (adapter)"  # behind the name of a layer: weights that are added to those of the model
 ADAPTERS = ("lora_A", "lora_B", "lora_magnitude_vector")
 WORDS = ("q", "k", "qkv", "query", "key", "attn", "attention", "attentions")
 
@@ -69,6 +70,7 @@ class Attention(NamedTuple):
     layer: int | None
     heads: Heads
     held: tuple[Held, ...]
+    adapter: bool = False
 
 
 class _Named(NamedTuple):
@@ -125,7 +127,7 @@ def find(checkpoint: Checkpoint, model: Model, who: str) -> tuple[Attention, ...
             groups.setdefault(named.prefix, []).append(named)
     found = []
     for prefix, group in groups.items():
-        adapts = any(named.role == "k" for named in group) and prefix.endswith("(adapter)")
+        adapts = any(named.role == "k" for named in group) and prefix.endswith(ADAPTER)
         if not adapts and not any(named.role in ("q", "qkv") for named in group):
             continue  # keys or norms alone are of another module
         layer = layer_of(f"{prefix}.")
@@ -166,7 +168,7 @@ def _named(name: str, stored: Stored, model: Model) -> _Named | None:
     if role.endswith("gain") and kind in ("weight", "bias"):
         kind = "gain" if kind == "weight" else "shift"
     if any(p.startswith(ADAPTERS) for p in tail):
-        prefix = f"{prefix} (adapter)"
+        prefix += ADAPTER
     return _Named(stored, prefix, module, role, kind, axis)
 
 
@@ -221,7 +223,7 @@ def _attention(
     ]
     held += _scales(group, laid)
     held += _gains(group, width)
-    return Attention(name, layer, heads, tuple(held))
+    return Attention(name, layer, heads, tuple(held), name.endswith(ADAPTER))
 
 
 def _channels(named: _Named) -> int:

@@ -175,7 +175,7 @@ def convert(
     new_config, remarks = changed_config(
         checkpoint.config, pairing=pairing if before else None, tables=tables, dialect=dialect
     )
-    record = _recorded(checkpoint, pairing, tables, dialect)
+    record = _recorded(checkpoint, pairing, given.only, tables, dialect)
     rest = {} if checkpoint.folder is None else others(checkpoint)
     found = None
     if target is not None:
@@ -282,14 +282,19 @@ def _told(held: Held) -> str:
     return f"{held.kind}: {told}, {'/'.join(map(str, sorted(widths)))} wide"
 
 
-def _recorded(checkpoint: Checkpoint, pairing: Any, tables: Any, dialect: Any) -> dict[str, Any]:
+def _recorded(
+    checkpoint: Checkpoint, pairing: Any, only: str, tables: Any, dialect: Any
+) -> dict[str, Any]:
     """What the metadata of the result say; the pairing of an earlier conversion stays."""
     import posenc
 
     record = dict(checkpoint.record)
     record["posenc"] = posenc.__version__
-    if pairing is not None:
+    if pairing is not None and only == "*":
         record["pairing"] = pairing
+        record.pop("pairing_of", None)
+    elif pairing is not None:
+        record["pairing_of"] = {**record.get("pairing_of", {}), only: pairing}
     if tables:
         made = {name: specs[1].to_dict() for name, specs in tables.items()}
         record["tables"] = {**record.get("tables", {}), **made}

@@ -14,7 +14,7 @@ import numpy as np
 from posenc._core.errors import ArgumentError, DataError, explain
 from posenc.detect._checkpoint import open_checkpoint
 from posenc.detect._evidence import Evidence, Group, evidence, groups
-from posenc.detect._heads import Projections, read_model
+from posenc.detect._heads import Projections, read_model, recorded_pairing
 from posenc.detect._projections import Attention, find
 from posenc.detect.explain import PAIRINGS
 
@@ -25,7 +25,7 @@ OPPOSED = 2.5  # z value of the other statistic that withdraws the claim
 DOUBT = 3.0  # z value of another width that withdraws it
 BLOCKS = 1.5  # z value of two blocks that withdraws interleaved
 GAP = 0.05  # nats by which the loss of one pairing must be lower
-MOST_LAYERS = 32
+MOST_LAYERS = 16
 Answer = Literal["half", "interleaved", "unknown"]
 
 
@@ -134,8 +134,8 @@ def detect_pairing(
     given = layout or Projections()
     opened = open_checkpoint(checkpoint, config=config, who=who)
     stated, source, origin = "", "", "nothing"
-    recorded = opened.record.get("pairing")
-    if recorded in PAIRINGS:
+    recorded = recorded_pairing(opened, given.only, who)
+    if recorded is not None:
         stated, source, origin = recorded, "the record of a conversion in the file", "record"
     elif opened.config is not None:
         # An error here may be the pairing alone that is open; if it is more, it comes again below.
@@ -155,7 +155,8 @@ def _order(attentions: tuple[Attention, ...]) -> str:
 
 
 def _read(attentions: tuple[Attention, ...]) -> Iterator[Group]:
-    """The groups of at most some layers, evenly spread."""
+    """The groups of at most some layers, evenly spread; an adapter is no evidence of its model."""
+    attentions = tuple(a for a in attentions if not a.adapter)
     count = min(MOST_LAYERS, len(attentions))
     chosen = sorted({round(i) for i in np.linspace(0, len(attentions) - 1, count)})
     for index in chosen:
