@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
     from posenc._core.reading import Layer, Note, Reading, Source
+    from posenc.detect._findings import Finding, Identification
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
+    from posenc.detect.identify import identify
     from posenc.detect.locate import locate
     from posenc.detect.location import Fit, Location
     from posenc.encodings.bias.alibi import ALiBi
@@ -100,6 +102,8 @@ _HOMES = {
     "posenc.detect.dialects": ("to_hf",),
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
+    "posenc.detect._findings": ("Finding", "Identification"),
+    "posenc.detect.identify": ("identify",),
     "posenc.detect.locate": ("locate",),
     "posenc.detect.location": ("Fit", "Location"),
     "posenc._core.parameters": ("Init",),
@@ -177,10 +181,12 @@ __all__ = [
     "DependencyError",
     "Disentangled",
     "Entry",
+    "Finding",
     "Fit",
     "Fourier",
     "FrequencyMatrix",
     "Gaussian",
+    "Identification",
     "Init",
     "Ladder",
     "Layer",
@@ -218,6 +224,7 @@ __all__ = [
     "from_gguf",
     "from_hf",
     "from_json",
+    "identify",
     "init",
     "locate",
     "logit_scale",

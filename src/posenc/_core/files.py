@@ -42,6 +42,7 @@ __all__ = [
     "encode",
     "from_bfloat16",
     "npy_header",
+    "parse_npy",
     "read",
     "read_layout",
     "replacing",
@@ -174,7 +175,21 @@ def read_layout(path: str | os.PathLike[str]) -> Layout:
 
 
 def _npy_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
-    who = str(path)
+    return Layout(path, "npy", size, {"": _npy_tensor(str(path), file, size, start)}, {})
+
+
+def parse_npy(who: str, file: IO[bytes], size: int) -> Tensor:
+    """Where the array of a `.npy` lies, from a stream of its first bytes and the size of the whole.
+
+    Raises
+    ------
+    DataError
+        If the header does not hold together, or contradicts the size.
+    """
+    return _npy_tensor(who, file, size, file.read(8))
+
+
+def _npy_tensor(who: str, file: IO[bytes], size: int, start: bytes) -> Tensor:
     version = tuple(start[6:8])
     if version not in ((1, 0), (2, 0), (3, 0)):
         got = ".".join(map(str, version)) or "nothing"
@@ -192,8 +207,7 @@ def _npy_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
         what = "truncated" if size < end else "longer than its header says"
         raise DataError(explain(f"{who} is {what}", f"{end} bytes for shape {shape}"[:200], size))
     order: Literal["C", "F"] = "F" if fortran and len(shape) > 1 else "C"
-    tensor = Tensor("", dtype.name, shape, begin, end, dtype.str, order)
-    return Layout(path, "npy", size, {"": tensor}, {})
+    return Tensor("", dtype.name, shape, begin, end, dtype.str, order)
 
 
 def _npy_fields(who: str, text: bytes, version: tuple[int, ...]) -> tuple[Any, bool, Any]:

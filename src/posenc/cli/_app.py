@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "table": ("posenc.cli.table", "Print or write the rows of a table."),
     "locate": ("posenc.cli.locate", "Find the position that numbers come from."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
+    "identify": ("posenc.cli.identify", "Say which conventions the tables of a file follow."),
     "list": ("posenc.cli.listing", "List the encodings and presets."),
     "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
     "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),
