@@ -29,7 +29,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
     "check": ("posenc.cli.check", "Hold an implementation to the laws of its kind."),
     "identify": ("posenc.cli.identify", "Say which conventions the tables of a file follow."),
-    "list": ("posenc.cli.listing", "List the encodings and presets."),
     "list": ("posenc.cli.listing", "List the encodings, presets and plans of models."),
     "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
     "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),

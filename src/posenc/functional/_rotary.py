@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -386,7 +385,6 @@ def cos_sin(
         found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
         if found is not None:
             return found.value
-    cos, sin = _factors(
     if (spec.per_head or 1) > 1 and len(where.shape) > 2:
         where = where[..., None, :, :]  # heads stand before the sequence
     cos, sin, _ = _factors(
@@ -774,13 +772,9 @@ def _factors(
     who: str,
     inverse: bool = False,
     seq_dim: int = -2,
-) -> tuple[Array, Array]:
-    """Cosines and sines with their sizes: (..., axes) -> two arrays (..., pairs)."""
-    _check_role(role, who)
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Cosines and sines with their sizes, (..., axes) -> two arrays (..., pairs), and constants."""
-    if role not in ("query", "key"):
-        raise ArgumentError(explain(f"{who}: role", '"query" or "key"', repr(role)))
+    _check_role(role, who)
     spec.check_positions(where, dtype)
     given = parameters(spec, params, xp=xp, device=device_of(where), who=who)
     known = _of_heads(spec, {**constants(spec, where, xp=xp), **given}, seq_dim)
