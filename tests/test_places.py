@@ -104,7 +104,7 @@ def test_sphere_c_at_scale_one_is_a_point_in_space() -> None:
 
 
 def test_going_down_a_tree_pushes_and_going_up_pops() -> None:
-    """Shiv and Quirk, section 3: a step shifts the row by one level, times the decay."""
+    """Shiv and Quirk: a step shifts the row by one level, times the decay."""
     spec = TreePositions(24, degree=2, depth=4)
     params = posenc.init(spec, seed=1)
     p = np.tanh(params["decay"].astype(np.float64))

@@ -282,6 +282,18 @@ def test_gradients(name: str) -> None:
     assert torch.autograd.gradcheck(turned, (x, *values), atol=1e-5)
 
 
+def test_wider_heads_keep_the_scale_of_the_scores() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from posenc.torch import attend
+
+    spec = PoPE(8, heads=1, pairing="half", offset="none")
+    q, k, v = (torch.tensor(x) for x in np.random.default_rng(6).normal(size=(3, 1, 2, 4, 8)))
+    got = attend(q, k, v, spec)
+    a, b = (posenc.rotate(spec, x, positions=torch.arange(4)) for x in (q, k))
+    want = torch.softmax(a @ b.mT / math.sqrt(8), dim=-1) @ v
+    assert_close(got.numpy(), want.numpy(), FLOAT64)
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 TINY = {"pairing": "half", "heads": 1}
