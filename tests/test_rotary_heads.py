@@ -257,6 +257,23 @@ def test_compiled_module(name: str) -> None:
 
 
 @each_spec
+def test_every_length_in_one_graph(name: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from posenc.torch import RotaryEmbedding
+
+    spec = BY_HEAD[name]
+    module, x = RotaryEmbedding(spec, seed=3), torch.tensor(X)
+    where = torch.tensor(where_of(spec, batch=2))
+    torch.compiler.reset()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
+    with torch.no_grad():
+        for length in (3, 4, 5):
+            part, at = x[:, :, :length], where[:, :length]
+            for got, want in zip(compiled(part, part, at), module(part, part, at), strict=True):
+                assert_close(got.numpy(), want.numpy(), 1e-12, name)
+
+
+@each_spec
 def test_jit(name: str) -> None:
     jax = pytest.importorskip("jax", reason="jax is not installed")
     spec = BY_HEAD[name]
