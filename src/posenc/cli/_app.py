@@ -30,6 +30,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("posenc.cli.check", "Hold an implementation to the laws of its kind."),
     "identify": ("posenc.cli.identify", "Say which conventions the tables of a file follow."),
     "list": ("posenc.cli.listing", "List the encodings, presets and plans of models."),
+    "identify": (
+        "posenc.cli.identify",
+        "Say which conventions the tables and frequencies of a file follow.",
+    ),
+    "list": ("posenc.cli.listing", "List the encodings and presets."),
     "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
     "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),
 }
