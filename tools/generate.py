@@ -111,7 +111,8 @@ def _counts(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         f"Similarity and balance as z values; bold is a claim. {'; '.join(told)}. Of "
         f"{len(without)} snapshots without positions {false} made a claim, and the largest z value "
         f"was {largest:.1f}. With widths declared wrong on purpose: {len(wrong)} snapshots, "
-        f"{sum(row['claim'] != 'unknown' for row in wrong)} claims, {bad} of them wrong. "
+        f"{sum(row['claim'] != 'unknown' for row in wrong)} claims, {bad} of them wrong "
+        "(see the limits). "
         f"Trained with torch {about['versions']['torch'].partition('+')[0]} on a CPU, "
         f"{about['optimiser']}, measured {about['date']}."
     )
