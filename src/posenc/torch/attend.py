@@ -119,7 +119,6 @@ def attend(
     if scale is None:
         scale = entry.scale
     if scale is None:
-        scale = relative.scale if isinstance(relative, RelativeSpec) else q.shape[-1] ** -0.5
         scale = relative.scale if isinstance(relative, RelativeSpec) else width**-0.5
     added: Any = None
     if isinstance(bias, BiasSpec):
