@@ -381,7 +381,10 @@ X = numbers((2, 5, 8))
 REFUSED = {
     "read-only result": (BufferError, lambda: TURN((X,), (read_only(X.copy()),))),
     "read-only in place": (BufferError, lambda: TURN(*[(read_only(X.copy()),)] * 2)),
-    "expanded result": (ValueError, lambda: TURN((X,), (np.ndarray(X.shape, "f4", X[0].copy(), 0, (0, 32, 4)),))),
+    "expanded result": (
+        ValueError,
+        lambda: TURN((X,), (np.ndarray(X.shape, "f4", X[0].copy(), 0, (0, 32, 4)),)),
+    ),
     "other shape": (ValueError, lambda: TURN((X,), (X[:1].copy(),))),
     "other dtype": (TypeError, lambda: TURN((X,), (X.astype("f2"),))),
     "two dtypes": (TypeError, lambda: TURN((X, X.astype("f2")), (X.copy(), X.astype("f2")))),
@@ -407,10 +410,19 @@ REFUSED = {
     "real steps": (TypeError, lambda: native.Phases(np.ones((1, 4), "f4"))),
     "origin": (ValueError, lambda: native.Phases(np.ones((1, 4), int), np.ones(3, int))),
     "a word": (ValueError, lambda: native.Rotation(native.Phases(np.ones((1, 4), int)), "whole")),
-    "blocks": (ValueError, lambda: native.Rotation(native.Phases(np.ones((1, 4), int)), blocks=[3])),
+    "blocks": (
+        ValueError,
+        lambda: native.Rotation(native.Phases(np.ones((1, 4), int)), blocks=[3]),
+    ),
     "sign": (ValueError, lambda: native.Rotation(native.Phases(np.ones((1, 4), int)), sign=0)),
-    "width": (ValueError, lambda: native.Sinusoids(native.Phases(np.ones((1, 4), int)), 8).table(X[..., :7])),
-    "one for cos and sin": (ValueError, lambda: native.Phases(np.ones((1, 8), int)).cos_sin(0, X, X)),
+    "width": (
+        ValueError,
+        lambda: native.Sinusoids(native.Phases(np.ones((1, 4), int)), 8).table(X[..., :7]),
+    ),
+    "one for cos and sin": (
+        ValueError,
+        lambda: native.Phases(np.ones((1, 8), int)).cos_sin(0, X, X),
+    ),
     "an instruction set": (ValueError, lambda: native.use_instruction_set("abacus")),
 }
 
@@ -450,7 +462,9 @@ def table_specs() -> Iterator[posenc.Sinusoidal]:
         yield posenc.Sinusoidal(32, order=order, magnitude=posenc.Magnitude(table_scale=0.3))
         padded = posenc.Arrangement(start=2, pad=1)
         yield posenc.Sinusoidal(32, order=order, arrangement=padded)
-        yield posenc.Sinusoidal(40, order=order, arrangement=posenc.Arrangement(rule="axial", axes=("y", "x")))
+        yield posenc.Sinusoidal(
+            40, order=order, arrangement=posenc.Arrangement(rule="axial", axes=("y", "x"))
+        )
 
 
 @pytest.mark.parametrize("spec", [*table_specs()], ids=posenc.to_json)
