@@ -39,8 +39,9 @@ inline void buckets(const int32_t* thresholds, int64_t size, bool both, int32_t 
         POSENC_SIMD
         for (int64_t i = 0; i < some; ++i) {
             const int64_t rel = difference(n[begin + i], m);
-            const int64_t past = rel < 0 ? -rel : (both ? rel : 0);
-            far[i] = static_cast<int32_t>(past < 0 || past > FARTHEST ? FARTHEST : past);
+            const int64_t near = rel < -FARTHEST ? -FARTHEST : rel;
+            const int64_t past = near < 0 ? -near : (both ? near : 0);
+            far[i] = static_cast<int32_t>(past > FARTHEST ? FARTHEST : past);
             bucket[i] = 0;
         }
         for (int64_t step = (size + 1) / 2; step > 0; step /= 2) {
