@@ -291,7 +291,7 @@ def test_dropout_acts_on_the_sum_and_in_training_only() -> None:
 
 
 def test_inference_mode_then_training() -> None:
-    module = cold(RICH)
+    module = cold(RICH, kernel="reference")
     with torch.inference_mode():
         before = module(X)
     cached = [v for made in module.spec.device_arrays.values() for v in made.values()]
@@ -420,7 +420,7 @@ def makings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_constants_are_made_once_for_each_device(makings: list[Any]) -> None:
-    module = cold()
+    module = cold(kernel="reference")
     compiled, _ = counted(module)
     for _ in range(3):
         module(X)

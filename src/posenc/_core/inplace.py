@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import is_torch
+from posenc._core.array import is_compiling, is_torch
 from posenc._core.errors import ArgumentError, explain
 
-__all__ = ["overwrite"]
+__all__ = ["check_writable", "overwrite"]
 
 Array = Any
 
@@ -32,38 +32,41 @@ def overwrite(x: Array, value: Array, who: str) -> Array:
     ArgumentError
         If the array cannot be written to, or writing would spoil a gradient.
     """
+    check_writable(x, who)
+    if is_torch(x):
+        # A copy that autograd sees; writing behind its back would give wrong gradients in silence.
+        return x.copy_(value)
+    x[...] = value
+    return x
+
+
+def check_writable(x: Array, who: str) -> None:
+    """Raise `ArgumentError` if an array cannot be written to, or writing would spoil a gradient."""
     who = f"{who}: inplace"
     if isinstance(x, np.ndarray):
         if not x.flags.writeable:
             raise ArgumentError(explain(who, "an array to write to", "a read-only one"))
-        x[...] = value
-        return x
-    if not is_torch(x):
+    elif is_torch(x):
+        if not is_compiling():
+            _check_torch(x, who)
+    else:
         todo = "Leave `inplace` out; under jit the compiler reuses the memory by itself."
         got = type(x).__module__.partition(".")[0]
         raise ArgumentError(explain(who, "a NumPy array or torch tensor", got, todo))
-    return _torch(x, value, who)
 
 
-def _torch(x: Array, value: Array, who: str) -> Array:
+def _check_torch(x: Array, who: str) -> None:
     torch = sys.modules["torch"]
-    if torch.compiler.is_compiling():
-        return x.copy_(value)
     if any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride(), strict=True)):
         todo = "Call .contiguous() first."
         raise ArgumentError(explain(who, "memory of its own", "an expanded view", todo))
     if not (torch.is_grad_enabled() and x.requires_grad):
-        return x.copy_(value)
+        return
     base = x._base
     if x.is_leaf or (base is not None and base.is_leaf and base.requires_grad):
         todo = "An optimiser steps from its old value. Leave `inplace` out."
         raise ArgumentError(explain(who, "the result of a computation", "a leaf", todo))
-    try:
-        # A copy that autograd sees. A kernel that wrote behind its back would give wrong gradients
-        # without a word.
-        return x.copy_(value)
-    except RuntimeError as error:
-        if "view" not in str(error):
-            raise
+    made = torch._C._autograd._get_creation_meta(x) if base is not None else None
+    if made is not None and made != torch._C._autograd.CreationMeta.DEFAULT:
         todo = "Slices can be written in place; chunk, split and unbind give views that cannot."
-        raise ArgumentError(explain(who, "a tensor or a slice", "such a view", todo)) from error
+        raise ArgumentError(explain(who, "a tensor or a slice", "such a view", todo))

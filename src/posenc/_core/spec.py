@@ -84,8 +84,11 @@ class Spec(Value):
     - `texts`, the same as (dtype, shape, numbers in a text), which a tracer can embed in a graph:
       it takes a text for a constant, but may take a number for a variable;
     - `shapes`, those of its parameters by name;
-    - `device_arrays`, a cache of the same on devices, filled on first real use. It is no field:
-      it does not travel with copies and pickles and plays no part in equality.
+    - `device_arrays`, a cache of the same on devices, filled on first real use;
+    - `plans`, what kernels made of them, likewise.
+
+    The caches are no fields: they do not travel with copies and pickles and play no part in
+    equality.
     """
 
     kind: ClassVar[Literal["table", "rotary", "bias", "relative"]]
@@ -94,6 +97,7 @@ class Spec(Value):
     texts: Mapping[str, tuple[str, tuple[int, ...], str]]
     shapes: Mapping[str, tuple[int, ...]]
     device_arrays: dict[Any, Any]
+    plans: dict[Any, Any]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,6 +108,7 @@ class Spec(Value):
             ("texts", texts),
             ("shapes", shapes),
             ("device_arrays", {}),
+            ("plans", {}),
         ):
             object.__setattr__(self, name, value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,18 +11,23 @@ from posenc import positions as _positions
 from posenc._core.array import (
     device_of,
     integers,
+    is_compiling,
     is_foreign,
     is_symbolic,
     library,
     namespace,
     reals,
 )
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, explain, suggest
 from posenc._core.spec import Spec
+from posenc.kernels import KERNELS
 
 __all__ = [
+    "Kernel",
     "align",
     "asked_positions",
+    "asks",
+    "check_kernel",
     "home",
     "library_of",
     "name_of",
@@ -32,6 +37,7 @@ __all__ = [
 ]
 
 Array = Any
+Kernel = Literal["auto", "reference", "cpu", "triton"]
 
 EXAMPLES = {
     "BiasSpec": "a bias such as posenc.ALiBi(heads=8)",
@@ -100,6 +106,25 @@ def align(
     if fits and all(g in (1, n) for g, n in zip(got, lead, strict=True)):
         return got
     return None
+
+
+def asks(kernel: Any, who: str) -> bool:
+    """Whether a kernel is to be asked before the reference; raises for a name of none."""
+    if kernel == "auto":
+        # Compiled code gets the array engine, which Inductor fuses with what stands beside it: the
+        # operators of the kernels are measured against that in the benchmarks, and lose.
+        return not is_compiling()
+    if kernel == "reference":
+        return False
+    check_kernel(kernel, who)
+    return True
+
+
+def check_kernel(kernel: Any, who: str) -> None:
+    """Raise unless `kernel` is the name of one."""
+    if kernel not in KERNELS:
+        todo = suggest(kernel, KERNELS) if isinstance(kernel, str) else ""
+        raise ArgumentError(explain(f"{who}: kernel", f"one of {KERNELS}", repr(kernel), todo))
 
 
 def library_of(*candidates: Any) -> Array | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc import kernels
 from posenc._core.array import (
     arange,
     astype,
@@ -19,7 +20,7 @@ from posenc._core.array import (
     namespace,
 )
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional._arguments import library_of, name_of, require
+from posenc.functional._arguments import Kernel, asks, library_of, name_of, require
 from posenc.functional._scores import head_range, known, sides
 
 __all__ = ["bias"]
@@ -37,6 +38,7 @@ def bias(
     dtype: Any = None,
     xp: Any = None,
     device: Any = None,
+    kernel: Kernel = "auto",
 ) -> Array:
     """What is added to the attention scores of queries and keys at some positions.
 
@@ -67,6 +69,9 @@ def bias(
         The library of the result; that of positions or parameters by default, else NumPy.
     device : device, optional
         Where the result goes; with the positions by default.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it. A kernel that is named obeys or says why not; `auto` takes the first that
+        can, else the reference. `posenc doctor` lists them.
 
     Returns
     -------
@@ -109,6 +114,14 @@ def bias(
         )
     inner = compute_dtype(out, xp)
     given = known(spec, params, first, end, where.q[0], xp=xp, device=device, who=who)
+    if asks(kernel, who):
+        # The first axis: what has several is no encoding that a kernel knows.
+        q, k = where.q[0][..., :, 0], where.k[0][..., 0, :]
+        learned = {name: given[name] for name in spec.shapes}
+        request = kernels.Bias(spec, q, k, (first, end), learned, out, xp)
+        found = kernels.serve(request, kernel, who)
+        if found is not None:
+            return found.value
     prepared = spec.prepare(given, dtype=inner, xp=xp)
     head = arange(end - first, xp=xp, device=device_of(where.q[0]))[:, None, None]
     q, k = where.with_heads()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from posenc import kernels
 from posenc import positions as _positions
 from posenc._core.array import (
     astype,
@@ -17,7 +19,9 @@ from posenc._core.array import (
     dtype_name,
     dtype_named,
     integers,
+    is_compiling,
     is_foreign,
+    is_torch,
     library,
     namespace,
     reals,
@@ -25,14 +29,17 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.inplace import overwrite
+from posenc._core.phase import Halves, Words
 from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Order, Pairing, turn
 from posenc.functional._arguments import (
+    Kernel,
     align,
     asked_positions,
+    asks,
     home,
     name_of,
     require,
@@ -52,6 +59,7 @@ __all__ = [
 ]
 
 Array = Any
+DIRECT = ("auto", "cpu")
 
 
 def rotate(
@@ -67,6 +75,7 @@ def rotate(
     length: int | None = None,
     inplace: bool = False,
     params: Any = None,
+    kernel: Kernel = "auto",
 ) -> Array:
     """Turn the queries or keys of a sequence by their positions.
 
@@ -98,11 +107,14 @@ def rotate(
         Whether to write over `x`, a NumPy array or torch tensor; gradients stay right.
     params : mapping, optional
         Parameters of learned rotations.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it. A kernel that is named obeys or says why not; `auto` takes the first that
+        can, else the reference. `posenc doctor` lists them.
 
     Returns
     -------
     array
-        As `x`, in its dtype, rounded once.
+        As `x`, in its dtype, rounded once; wider where the encoding makes a pair of each channel.
 
     Raises
     ------
@@ -132,6 +144,7 @@ def rotate(
         length=length,
         inplace=inplace,
         params=params,
+        kernel=kernel,
     )
     return turned
 
@@ -148,6 +161,7 @@ def rotate_together(
     length: int | None = None,
     inplace: bool = False,
     params: Any = None,
+    kernel: Kernel = "auto",
 ) -> tuple[Array, ...]:
     """`rotate` for several arrays at the same positions; cosines and sines are computed once.
 
@@ -157,7 +171,7 @@ def rotate_together(
         An encoding of the second kind.
     inputs : sequence of (array, role)
         Arrays of one sequence length and any numbers of heads.
-    positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params
+    positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
         As for `rotate`.
 
     Returns
@@ -165,11 +179,24 @@ def rotate_together(
     tuple of arrays
         The arrays turned, in order.
     """
+    if kernel in DIRECT and cu_seqlens is None:
+        done = _direct(
+            spec, inputs, positions, offset, seq_dim=seq_dim, inverse=inverse, inplace=inplace
+        )
+        if done is not None:
+            return done
     who = f"rotate({name_of(spec)})"
     spec = _at(spec, length, "rotate")
-    if inplace and spec.per_head is not None:
-        todo = "Gradients of learned frequencies need what stood there before."
+    if inplace and (spec.shapes or spec.output_dim != spec.dim):
+        todo = "Gradients of what is learned need what stood there before."
+        if spec.output_dim != spec.dim:
+            todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
         raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
+    given = positions, offset, cu_seqlens
+    how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
+    served = _served(spec, inputs, given, kernel, who, **how)
+    if served is not None:
+        return served
     turned: list[Array] = []
     last: Any = None
     for x, role in inputs:
@@ -181,7 +208,7 @@ def rotate_together(
         kind = (tuple(where.shape), inner, dtype_name(dtype), role if spec.sided else None)
         if last is None or last[0] != kind:
             name = dtype_name(dtype)
-            cos, sin = _factors(
+            cos, sin, known = _factors(
                 spec,
                 where,
                 role=role,
@@ -193,8 +220,8 @@ def rotate_together(
                 inverse=inverse,
                 seq_dim=seq_dim,
             )
-            last = kind, cos, sin
-        _, cos, sin = last
+            last = kind, cos, sin, known
+        _, cos, sin, known = last
         turned.append(
             _turned(
                 x,
@@ -207,9 +234,86 @@ def rotate_together(
                 who=who,
                 inverse=inverse,
                 inplace=inplace,
+                how=functools.partial(spec.turned, role=role, constants=known),
             )
         )
     return tuple(turned)
+
+
+def _direct(
+    spec: RotarySpec,
+    inputs: Sequence[tuple[Array, Any]],
+    positions: Any,
+    offset: Any,
+    **how: Any,
+) -> tuple[Array, ...] | None:
+    """The way of one token in eager torch, for a spec that has come this way before.
+
+    It asks only what decides whether it may be gone; whatever it does not know goes the long way,
+    which has the words for errors.
+    """
+    if is_compiling() or "torch" not in sys.modules:
+        return None
+    from posenc.kernels.direct import rotated
+
+    return rotated(spec, inputs, positions, offset, **how)
+
+
+def _served(
+    spec: RotarySpec,
+    inputs: Sequence[tuple[Array, Any]],
+    given: tuple[Any, Any, Any],
+    kernel: Kernel,
+    who: str,
+    *,
+    seq_dim: int,
+    inverse: bool,
+    inplace: bool,
+) -> tuple[Array, ...] | None:
+    """What a kernel makes of the inputs, or None where the reference is to turn them."""
+    if not asks(kernel, who):
+        return None
+    arrays: list[Array] = []
+    where: list[Any] = []
+    for x, role in inputs:
+        xp, _, _ = _checked(spec, x, who)
+        _check_role(role, who)
+        arrays.append(x)
+        where.append(_where(spec, x, given, where, seq_dim=seq_dim, xp=xp, who=who))
+    request = kernels.Rotate(spec, tuple(arrays), tuple(where), seq_dim, inverse, inplace)
+    found = kernels.serve(request, kernel, who)
+    return None if found is None else found.value
+
+
+def _where(
+    spec: RotarySpec,
+    x: Array,
+    given: tuple[Any, Any, Any],
+    before: list[Any],
+    *,
+    seq_dim: int,
+    xp: Any,
+    who: str,
+) -> Any:
+    """Where the tokens of an array stand, as a kernel takes it; as for an earlier array if it fits.
+
+    Positions that do not vary with the heads are the same for all arrays.
+    """
+    positions, offset, cu_seqlens = given
+    place = _place(x, seq_dim, who)
+    counted = positions is None and cu_seqlens is None and len(spec.axes) == 1
+    if counted and (offset is None or type(offset) is int) and abs(offset or 0) < 2**62:
+        return offset or 0
+    if cu_seqlens is not None and is_torch(x) and x.device.type != "cpu":
+        # A launch finds the sequence of each token by itself.
+        return kernels.Packed(_ends(spec, x, given, xp, who))
+    if before and len(before[0].shape) == len(x.shape):
+        lead, seq = tuple(before[0].shape[:-1]), before[0].shape[place]
+        if seq == x.shape[place] and all(
+            a in (1, n) for a, n in zip(lead, x.shape[:-1], strict=True)
+        ):
+            return before[0]
+    return _token_positions(spec, x, *given, seq_dim=seq_dim, xp=xp, who=who)
 
 
 def cos_sin(
@@ -222,6 +326,7 @@ def cos_sin(
     xp: Any = None,
     device: Any = None,
     params: Any = None,
+    kernel: Kernel = "auto",
 ) -> tuple[Array, Array]:
     """Cosines and sines of the angles, for models that compute them once per step.
 
@@ -246,6 +351,8 @@ def cos_sin(
         Where the result goes; with `positions` by default.
     params : mapping, optional
         Parameters of learned rotations.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it, as for `rotate`.
 
     Returns
     -------
@@ -273,7 +380,14 @@ def cos_sin(
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
     where = asked_positions(spec, positions, xp=xp, device=device, who=who)
     inner = compute_dtype(out, xp)
-    cos, sin = _factors(
+    if asks(kernel, who):
+        _check_role(role, who)
+        found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
+        if found is not None:
+            return found.value
+    if (spec.per_head or 1) > 1 and len(where.shape) > 2:
+        where = where[..., None, :, :]  # heads stand before the sequence
+    cos, sin, _ = _factors(
         spec,
         where,
         role=role,
@@ -419,6 +533,7 @@ def rerotate(
         raise SpecError(
             explain(who, "two specs of one width, pairing and axes", repr(target), todo)
         )
+    _require_plain(spec, who)
     if spec.channels.output == "half" and spec.channels.order != "half":
         todo = "Rotate the keys from scratch."
         raise SpecError(explain(who, "keys in the order of the weights", "output='half'", todo))
@@ -467,6 +582,7 @@ def relative_score(
     """
     who = f"relative_score({name_of(spec)})"
     spec = _at(spec, length, "relative_score")
+    _require_plain(spec, who)
     xp, dtype, inner = _checked(spec, q[..., None, :], who)
     read = reals if spec.coordinates == "real" else integers
     rel = with_axes(
@@ -570,6 +686,13 @@ def _at(spec: RotarySpec, length: int | None, verb: str) -> RotarySpec:
     return spec.at(int(length))
 
 
+def _require_plain(spec: RotarySpec, who: str) -> None:
+    if not spec.plain:
+        want = "an encoding that turns pairs by fixed angles, all heads alike"
+        todo = "Rotate both from scratch: posenc.rotate(spec, x, positions=..., params=...)."
+        raise SpecError(explain(who, want, name_of(spec), todo))
+
+
 def _checked(spec: RotarySpec, x: Array, who: str) -> tuple[Any, Any, Any]:
     """The library of `x`, its dtype, and the dtype to compute in."""
     xp = namespace(x, f"{who}: x")
@@ -601,14 +724,8 @@ def _token_positions(
     who: str,
 ) -> Array:
     if cu_seqlens is not None:
-        if positions is not None or offset is not None:
-            todo = "Positions within sequences follow from their lengths."
-            raise ArgumentError(explain(who, "cu_seqlens alone", "positions besides", todo))
-        if len(spec.axes) > 1:
-            want = f"positions with a trailing axis {spec.axes}"
-            raise ArgumentError(explain(who, want, "cu_seqlens"))
         place = _place(x, seq_dim, who)
-        ends = integers(cu_seqlens, xp=xp, device=device_of(x), who=f"{who}: cu_seqlens")
+        ends = _ends(spec, x, (positions, offset, cu_seqlens), xp, who)
         positions = _positions.packed(ends, total=x.shape[place])
         if positions.shape[0] != x.shape[place]:
             want = f"lengths that add up to at most {x.shape[place]} tokens"
@@ -626,6 +743,23 @@ def _token_positions(
     )
 
 
+def _ends(spec: RotarySpec, x: Array, given: tuple[Any, Any, Any], xp: Any, who: str) -> Array:
+    """The cumulative lengths of packed sequences beside `x`."""
+    positions, offset, cu_seqlens = given
+    if positions is not None or offset is not None:
+        todo = "Positions within sequences follow from their lengths."
+        raise ArgumentError(explain(who, "cu_seqlens alone", "positions besides", todo))
+    if len(spec.axes) > 1:
+        want = f"positions with a trailing axis {spec.axes}"
+        raise ArgumentError(explain(who, want, "cu_seqlens"))
+    return integers(cu_seqlens, xp=xp, device=device_of(x), who=f"{who}: cu_seqlens")
+
+
+def _check_role(role: Any, who: str) -> None:
+    if role not in ("query", "key"):
+        raise ArgumentError(explain(f"{who}: role", '"query" or "key"', repr(role)))
+
+
 def _factors(
     spec: RotarySpec,
     where: Array,
@@ -638,30 +772,37 @@ def _factors(
     who: str,
     inverse: bool = False,
     seq_dim: int = -2,
-) -> tuple[Array, Array]:
-    """Cosines and sines with their sizes: (..., axes) -> two arrays (..., pairs)."""
-    if role not in ("query", "key"):
-        raise ArgumentError(explain(f"{who}: role", '"query" or "key"', repr(role)))
+) -> tuple[Array, Array, dict[str, Array]]:
+    """Cosines and sines with their sizes, (..., axes) -> two arrays (..., pairs), and constants."""
+    _check_role(role, who)
     spec.check_positions(where, dtype)
-    known = constants(spec, where, xp=xp)
-    if spec.per_head is not None:
-        given = parameters(spec, params, xp=xp, device=device_of(where), who=who)
-        known = {**known, **_of_heads(spec, given, seq_dim)}
+    given = parameters(spec, params, xp=xp, device=device_of(where), who=who)
+    known = _of_heads(spec, {**constants(spec, where, xp=xp), **given}, seq_dim)
     cos, sin = spec.cos_sin(where, known, dtype=inner, xp=xp)
     size = spec.sizes(where, role, known, dtype=inner, xp=xp)
     if isinstance(size, float) and size == 1:
-        return cos, sin
-    return (cos / size, sin / size) if inverse else (cos * size, sin * size)
+        return cos, sin, known
+    return (cos / size, sin / size, known) if inverse else (cos * size, sin * size, known)
 
 
-def _of_heads(spec: RotarySpec, params: dict[str, Array], seq_dim: int) -> dict[str, Array]:
-    """Parameters with the axis of the heads where the input has it."""
-    frequencies = params["frequencies"]
+def _of_heads(spec: RotarySpec, known: dict[str, Any], seq_dim: int) -> dict[str, Any]:
+    """Constants and parameters with the axis of the heads where the input has it."""
+    for name, place in spec.by_head.items():
+        if name not in known:
+            continue
+        value = known[name]
+        if isinstance(value, (Halves, Words)):
+            known[name] = type(value)(*(_of_head(v, spec, place, seq_dim) for v in value))
+        else:
+            known[name] = _of_head(value, spec, place, seq_dim)
+    return known
+
+
+def _of_head(value: Array, spec: RotarySpec, place: int, seq_dim: int) -> Array:
+    before = (slice(None),) * place
     if spec.per_head == 1:
-        frequencies = frequencies[0, ...]
-    elif seq_dim != -3:
-        frequencies = frequencies[:, None, ...]
-    return {"frequencies": frequencies}
+        return value[(*before, 0, ...)]
+    return value if seq_dim == -3 else value[(*before, slice(None), None, ...)]
 
 
 def _turned(
@@ -676,12 +817,17 @@ def _turned(
     who: str,
     inverse: bool = False,
     inplace: bool = False,
+    how: Callable[..., Array] | None = None,
 ) -> Array:
     """Turn the rotated part of `x`, pass the rest through, and round once."""
     part = x
     if x.shape[-1] != dim:
         part = x[..., :dim] if pairing.part == "leading" else x[..., x.shape[-1] - dim :]
-    turned = turn(astype(part, inner, xp), cos, sin, pairing, transposed=inverse, xp=xp)
+    wide = astype(part, inner, xp)
+    if how is None:
+        turned = turn(wide, cos, sin, pairing, transposed=inverse, xp=xp)
+    else:
+        turned = how(wide, cos, sin, inverse=inverse, xp=xp)
     turned = astype(turned, x.dtype, xp)
     if inplace:
         written = overwrite(part, turned, who)

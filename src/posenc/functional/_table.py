@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from posenc import kernels
 from posenc._core.array import (
     astype,
     compute_dtype,
@@ -17,7 +18,15 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
-from posenc.functional._arguments import asked_positions, home, name_of, require, token_positions
+from posenc.functional._arguments import (
+    Kernel,
+    asked_positions,
+    asks,
+    home,
+    name_of,
+    require,
+    token_positions,
+)
 from posenc.functional._parameters import parameters
 
 __all__ = ["add", "table"]
@@ -34,6 +43,7 @@ def table(
     dtype: Any = None,
     xp: Any = None,
     device: Any = None,
+    kernel: Kernel = "auto",
 ) -> Array:
     """The rows of a table at some positions.
 
@@ -58,6 +68,9 @@ def table(
         The library of the result; that of `positions` or `params` by default, else NumPy.
     device : device, optional
         Where the table goes; with `positions` by default.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it. A kernel that is named obeys or says why not; `auto` takes the first that
+        can, else the reference. `posenc doctor` lists them.
 
     Returns
     -------
@@ -85,8 +98,13 @@ def table(
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
     where = asked_positions(spec, positions, xp=xp, device=device, who=who)
     values = parameters(spec, params, xp=xp, device=device, who=who)
-    rows = _rows(spec, where, values, compute_dtype(out, xp), xp)
-    rows = astype(rows, out, xp)
+    found = None
+    if asks(kernel, who):
+        found = kernels.serve(kernels.Table(spec, where, out, xp), kernel, who)
+    if found is None:
+        rows = astype(_rows(spec, where, values, compute_dtype(out, xp), xp), out, xp)
+    else:
+        rows = found.value
     return rows[None, ...] if batch_dim else rows
 
 
@@ -98,6 +116,7 @@ def add(
     positions: Any = None,
     offset: Any = None,
     seq_dim: int = -2,
+    kernel: Kernel = "auto",
 ) -> Array:
     """Add the encoding to embeddings.
 
@@ -122,6 +141,8 @@ def add(
         Position of the first token: one number, or one per row. Not beside `positions`.
     seq_dim : int
         The axis of `x` that holds the sequence: -2, or -3 for (batch, seq, heads, dim).
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it, as for `table`.
 
     Returns
     -------
@@ -170,6 +191,10 @@ def add(
         spec.check_count(offset or 0, shape[seq_dim])
     inner = compute_dtype(dtype, xp)
     values = parameters(spec, params, xp=xp, device=device, who=who)
+    if asks(kernel, who):
+        found = kernels.serve(kernels.Add(spec, x, where, seq_dim), kernel, who)
+        if found is not None:
+            return found.value
     rows = _rows(spec, where, values, inner, xp)
     scale = spec.embedding_scale
     wide = astype(x, inner, xp)

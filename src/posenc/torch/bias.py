@@ -14,7 +14,7 @@ from posenc._core.array import library
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional._arguments import name_of, require
+from posenc.functional._arguments import Kernel, check_kernel, name_of, require
 from posenc.functional._scores import head_range, known, sides
 from posenc.torch._learned import LearnedModule
 
@@ -40,6 +40,8 @@ class AttentionBias(LearnedModule):
         The heads [first, end) of the spec that this module serves; all by default.
     seed : int
         Seed of the first values of the parameters: those of `posenc.init(spec, seed)`.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it, as for `posenc.bias`.
 
     Raises
     ------
@@ -58,10 +60,17 @@ class AttentionBias(LearnedModule):
     """
 
     def __init__(
-        self, spec: BiasSpec, *, heads: tuple[int, int] | None = None, seed: int = 0
+        self,
+        spec: BiasSpec,
+        *,
+        heads: tuple[int, int] | None = None,
+        seed: int = 0,
+        kernel: Kernel = "auto",
     ) -> None:
         require(spec, BiasSpec, "AttentionBias")
         super().__init__(spec, heads, seed)
+        check_kernel(kernel, "AttentionBias")
+        self.kernel = kernel
 
     def forward(
         self,
@@ -99,6 +108,7 @@ class AttentionBias(LearnedModule):
             heads=self.heads,
             dtype=dtype,
             xp=torch,
+            kernel=self.kernel,
             device=device,
         )
         return found

@@ -14,7 +14,7 @@ from torch import Tensor
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional._arguments import require
+from posenc.functional._arguments import Kernel, check_kernel, require
 from posenc.torch._learned import LearnedModule
 from posenc.torch._stale import drop, frequencies
 
@@ -43,6 +43,8 @@ class RotaryEmbedding(LearnedModule):
         refused with the reason.
     seed : int
         Of the initial parameters of learned rotations.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it, as for `posenc.rotate`.
 
     Raises
     ------
@@ -61,7 +63,13 @@ class RotaryEmbedding(LearnedModule):
     """
 
     def __init__(
-        self, spec: RotarySpec, *, seq_dim: int = -2, inplace: bool = False, seed: int = 0
+        self,
+        spec: RotarySpec,
+        *,
+        seq_dim: int = -2,
+        inplace: bool = False,
+        seed: int = 0,
+        kernel: Kernel = "auto",
     ) -> None:
         require(spec, RotarySpec, "RotaryEmbedding")
         if not isinstance(seq_dim, int) or seq_dim >= -1:
@@ -70,6 +78,8 @@ class RotaryEmbedding(LearnedModule):
         super().__init__(spec, seed=seed)
         self.seq_dim = seq_dim
         self.inplace = inplace
+        check_kernel(kernel, "RotaryEmbedding")
+        self.kernel = kernel
 
     def forward(
         self,
@@ -145,6 +155,7 @@ class RotaryEmbedding(LearnedModule):
             length=length,
             inplace=self.inplace,
             params=self.learned(),
+            kernel=self.kernel,
         )
 
     def _by_cos_sin(

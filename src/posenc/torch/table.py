@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
-from posenc.functional._arguments import require
+from posenc.functional._arguments import Kernel, check_kernel, require
 from posenc.torch._learned import LearnedModule
 from posenc.torch._stale import drop, rows
 
@@ -44,6 +44,8 @@ class PositionTable(LearnedModule):
         The axis of the input that holds the sequence: -2, or -3 for (batch, seq, heads, dim).
     seed : int
         Seed of the first values of the parameters: those of `posenc.init(spec, seed)`.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it, as for `posenc.add`.
 
     Raises
     ------
@@ -62,7 +64,13 @@ class PositionTable(LearnedModule):
     """
 
     def __init__(
-        self, spec: TableSpec, *, dropout: float = 0.0, seq_dim: int = -2, seed: int = 0
+        self,
+        spec: TableSpec,
+        *,
+        dropout: float = 0.0,
+        seq_dim: int = -2,
+        seed: int = 0,
+        kernel: Kernel = "auto",
     ) -> None:
         require(spec, TableSpec, "PositionTable")
         if not 0 <= dropout <= 1:
@@ -71,6 +79,8 @@ class PositionTable(LearnedModule):
             todo = "The last axis holds the channels."
             raise ArgumentError(explain("PositionTable: seq_dim", "-2 or less", seq_dim, todo))
         super().__init__(spec, seed=seed)
+        check_kernel(kernel, "PositionTable")
+        self.kernel = kernel
         self.seq_dim = seq_dim
         self.dropout = nn.Dropout(dropout)
 
@@ -125,6 +135,7 @@ class PositionTable(LearnedModule):
             positions=positions,
             offset=offset,
             seq_dim=self.seq_dim,
+            kernel=self.kernel,
         )
         return self.dropout(y)
 

@@ -1,0 +1,106 @@
+"""What a kernel needs to know of a spec, in integers and words; worked out once and kept on it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
+from posenc.encodings.table.base import TableSpec, columns
+from posenc.encodings.table.sinusoidal import Sinusoidal
+
+__all__ = ["Columns", "Turning", "column_phases", "turning", "why_no_columns", "why_no_turning"]
+
+QUARTER = np.int64(2**62)  # of a turn, by which a cosine is ahead of a sine
+
+
+class Turning(NamedTuple):
+    """A rotation or its inverse, or the transpose of either: the backward pass."""
+
+    step: np.ndarray  # (axes, pairs) int64
+    origin: np.ndarray | None  # (pairs,) int64
+    source: str  # the order of channels before and after
+    target: str
+    part: str
+    blocks: tuple[int, ...]
+    sign: int
+    factor: float  # on cosines and sines, which are divided by it where `divide` says so
+    divide: bool
+
+
+def why_no_turning(spec: RotarySpec) -> str | None:
+    """Why the kernels cannot turn by a spec, or None."""
+    if not isinstance(spec, RoPE):
+        # Another rotation may turn, scale or learn in its own way, whatever constants it has.
+        return f"{type(spec).__name__}, where it knows RoPE"
+    if spec.phase == "float32":
+        return "phase='float32', whose bits are those of the array library"
+    return None
+
+
+def turning(spec: RotarySpec, *, inverse: bool, transposed: bool = False) -> Turning:
+    """What turns the channels; for specs that `why_no_turning` has nothing against."""
+    pairing = spec.channels
+    source: str = pairing.order
+    target = "half" if pairing.output == "half" else source
+    backward = inverse != transposed
+    if backward:
+        source, target = target, source
+    return Turning(
+        spec.arrays["step"],
+        spec.arrays.get("origin"),
+        source,
+        target,
+        pairing.part,
+        pairing.blocks,
+        -1 if backward != (pairing.direction == "backward") else 1,
+        spec.attention_factor,
+        inverse,
+    )
+
+
+class Columns(NamedTuple):
+    """Each column of a table as the sine of a phase of its own."""
+
+    step: np.ndarray  # (axes, dim) int64
+    origin: np.ndarray  # (dim,) int64
+    factor: float
+    pad: int | None  # the position whose row is 0
+
+
+def why_no_columns(spec: TableSpec) -> str | None:
+    """Why the kernels cannot make the rows of a spec, or None."""
+    if not isinstance(spec, Sinusoidal):
+        return f"{type(spec).__name__}, where it knows Sinusoidal"
+    if spec.phase == "float32":
+        return "phase='float32', whose bits are those of the array library"
+    if spec.shapes:
+        return "a learned factor on the table"
+    return None
+
+
+def padding(spec: Sinusoidal) -> int | None:
+    """The position whose row is 0, as the caller counts."""
+    arrangement = spec.arrangement
+    return None if arrangement.pad is None else arrangement.pad - arrangement.start
+
+
+def column_phases(spec: Sinusoidal) -> Columns:
+    """The phases of the columns; for specs that `why_no_columns` has nothing against.
+
+    The steps are laid out by the very function that lays out sines and cosines.
+    """
+    known, pairs = spec.arrays, spec.pairs
+    none = np.zeros(pairs, np.int64)
+    s, so = known["step"], known.get("origin", none)
+    c, co = known.get("cosine_step", s), known.get("cosine_origin", so)
+    with np.errstate(over="ignore"):
+        co = co + QUARTER
+    blocks, lone = spec.arrangement.blocks(pairs), spec.odd == "sin_extra"
+
+    def laid(cosine: Any, sine: Any) -> np.ndarray:
+        return columns(cosine, sine, spec.order, spec.dim, blocks, lone_sine=lone, xp=np)
+
+    return Columns(laid(c, s), laid(co, so), spec.magnitude.table(spec.dim), padding(spec))

@@ -1,0 +1,224 @@
+"""The Triton kernels against the array engine: integers first, then every bit. See `test_triton`.
+
+The interpreter cuts bfloat16 off where a GPU rounds, so there either is accepted, of the very
+float32 number that the array engine has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+import posenc
+from posenc import Arrangement, Pairing, RoPE, Sinusoidal
+from posenc._core.phase import cos_sin, quadrants, turns
+from posenc.kernels import triton_phase
+from tests.cases import TABLES, Case, RotaryCase
+from tests.rotary_cases import ROTARY
+from tests.test_kernels import LEFT, layouts, refusal, why_not_rows
+
+GENERATOR = torch.Generator().manual_seed(0)
+RNG = np.random.default_rng(0)
+
+
+def same(got: Tensor, want: Tensor, exact: Tensor | None = None) -> None:
+    """Raise unless the bits agree; for bfloat16, with the float32 result rounded or cut off."""
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    if got.dtype != torch.bfloat16 or exact is None:
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
+        return
+    cut = (exact.view(torch.int32) & ~0xFFFF).view(torch.float32).to(torch.bfloat16)
+    assert bool(((got == want) | (got == cut)).all())
+
+
+def rotated(spec: Any, x: Tensor, kernel: Any, **how: Any) -> Tensor:
+    return posenc.rotate(spec, x, kernel=kernel, **how)
+
+
+# --- phases ---------------------------------------------------------------------------------------
+
+
+@triton.jit
+def integers(positions, steps, origins, quadrant, residual, cos, sin, pairs, LANES: tl.constexpr):
+    lane = tl.arange(0, LANES)
+    mask = lane < pairs
+    row = tl.program_id(0)
+    phase = triton_phase.turns(positions + row, 1, steps, origins, lane, mask, pairs, 1, True)
+    q, r = triton_phase.quadrant_and_residual(phase)
+    c, s = triton_phase.cos_sin(phase)
+    tl.store(quadrant + row * pairs + lane, q, mask=mask)
+    tl.store(residual + row * pairs + lane, r, mask=mask)
+    tl.store(cos + row * pairs + lane, c, mask=mask)
+    tl.store(sin + row * pairs + lane, s, mask=mask)
+
+
+@pytest.mark.parametrize("base", [10_000.0, 1.5])
+def test_integers(base: float) -> None:
+    """Quadrants and residuals before any sine is taken; then cosines and sines, bit by bit."""
+    spec = RoPE(24, pairing="half", base=base, arrangement=Arrangement(start=-7))
+    positions = np.concatenate(
+        [RNG.integers(-(2**62), 2**62, size=60), [0, 1, -1, 2**31 - 1, -(2**31), 2**63 - 1]]
+    )
+    step, origin = spec.arrays["step"], spec.arrays["origin"]
+    with np.errstate(over="ignore"):
+        want = quadrants(turns(positions[:, None], step, origin))
+        wanted = cos_sin(positions[:, None], step, origin, dtype=np.float32, xp=np)
+    shape = len(positions), spec.pairs
+    got = [torch.empty(shape, dtype=torch.int64) for _ in range(2)]
+    found = [torch.empty(shape) for _ in range(2)]
+    where, steps, origins = (torch.from_numpy(a.copy()) for a in (positions, step[0], origin))
+    integers[(len(positions),)](where, steps, origins, *got, *found, spec.pairs, LANES=16)
+    for a, b in zip((*got, *found), (*want, *wanted), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b)
+
+
+@triton.jit
+def places(ends, out, sequences):
+    token = tl.program_id(0).to(tl.int64)
+    tl.store(out + token, triton_phase.position_in_sequence(token, ends, sequences))
+
+
+@pytest.mark.parametrize(
+    "ends", [[0, 9], [0, 3, 9], [0, 0, 4, 4, 4, 7], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0]]
+)
+def test_packed_positions(ends: list[int]) -> None:
+    """By halving; tokens past the last end count on from it."""
+    out, cumulative = torch.empty(9, dtype=torch.int64), torch.tensor(ends)
+    places[(9,)](cumulative, out, len(ends))
+    assert torch.equal(out, posenc.positions.packed(cumulative, 9))
+
+
+# --- rotations ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
+def test_every_rotation(case: RotaryCase) -> None:
+    positions = torch.tensor(case.positions)
+    x = torch.randn(2, 3, len(case.positions), case.spec.dim + 1, generator=GENERATOR)
+    spec, how = case.spec, {"positions": positions, "params": case.params}
+    if case.name in LEFT or spec.phase == "float32":
+        refusal(lambda: rotated(spec, x, "triton", **how))
+        return
+    if spec.channels.blocks or spec.channels.output != "same":
+        assert "in blocks" in refusal(lambda: rotated(spec, x, "triton", **how))
+        return
+    same(rotated(spec, x, "triton", **how), rotated(spec, x, "reference", **how))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("inplace", [False, True])
+def test_layouts(dtype: torch.dtype, inplace: bool) -> None:
+    for spec, shape, how in layouts():
+        x = torch.randn(shape, generator=GENERATOR).to(dtype)
+        how = {k: torch.as_tensor(v) if k == "positions" else v for k, v in how.items()}
+        want = rotated(spec, x, "reference", **how)
+        exact = rotated(spec, x.float(), "reference", **how)
+        got = rotated(spec, x, "triton", inplace=inplace, **how)
+        assert (got is x) == inplace
+        same(got, want, exact)
+
+
+@pytest.mark.parametrize("order", ["half", "interleaved"])
+@pytest.mark.parametrize("part", ["leading", "trailing"])
+def test_queries_and_keys_in_one_launch(order: Any, part: Any) -> None:
+    """Of different head counts and widths, more heads than one program turns."""
+    from posenc.torch import RotaryEmbedding
+
+    spec = RoPE(12, pairing=Pairing(order, part=part, direction="backward"))
+    q = torch.randn(2, 11, 3, 17, generator=GENERATOR)
+    k = torch.randn(2, 1, 3, 13, generator=GENERATOR)
+    ids = torch.tensor([[5, 2**31 - 1, -4], [0, 7, 1]])
+    want = RotaryEmbedding(spec, kernel="reference")(q, k, ids)
+    for inplace in (False, True):
+        got = RotaryEmbedding(spec, kernel="triton", inplace=inplace)(q.clone(), k.clone(), ids)
+        for a, b in zip(got, want, strict=True):
+            same(a, b)
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("inverse", [False, True])
+def test_backward(inplace: bool, inverse: bool) -> None:
+    """The gradient, from upstream of awkward strides, and the gradient of the gradient."""
+    spec = RoPE(8, pairing="interleaved", scaling=posenc.scaling.YaRN(4, original_length=64))
+    x = torch.randn(2, 3, 4, 9, generator=GENERATOR, requires_grad=True)
+    upstream = torch.randn(4, 9, 2, 3, generator=GENERATOR).permute(2, 3, 0, 1).requires_grad_()
+
+    def gradients(kernel: Any) -> Any:
+        y = rotated(spec, x * 1, kernel, inverse=inverse, inplace=inplace, offset=3)
+        (first,) = torch.autograd.grad(y, x, upstream, create_graph=True)
+        (expanded,) = torch.autograd.grad(rotated(spec, x, kernel).sum(), x)
+        return first, expanded, *torch.autograd.grad(first.sum(), upstream)
+
+    # Divided by the factor in one place, multiplied by its inverse in the other.
+    for got, want in zip(gradients("triton"), gradients("reference"), strict=True):
+        torch.testing.assert_close(got, want, rtol=3e-7, atol=3e-7)
+
+
+def test_operator() -> None:
+    """A tracer is given the operator, and its CUDA form is this kernel."""
+    import posenc.kernels.operators as operators
+
+    assert operators._kernel(torch.empty(1, device="meta")) == "triton"
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", TABLES, ids=lambda case: case.name)
+def test_every_sum(case: Case) -> None:
+    """Every layout of columns is one origin and one step for each of them."""
+    spec, positions = case.spec, torch.tensor(case.positions)
+    params = None
+    if case.params is not None:
+        params = {name: torch.as_tensor(value) for name, value in case.params.items()}
+    x = torch.randn(3, len(case.positions), spec.dim, generator=GENERATOR)
+
+    def total(kernel: Any, x: Tensor = x) -> Tensor:
+        return posenc.add(spec, x, positions=positions, params=params, kernel=kernel)
+
+    reason = why_not_rows(case)
+    if reason is not None and "exponents of their own" not in reason:
+        assert reason in refusal(lambda: total("triton"))
+        return
+    same(total("triton"), total("reference"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_in_half_precision(dtype: torch.dtype) -> None:
+    spec = Sinusoidal(
+        300,
+        order="cos_sin",
+        arrangement=Arrangement(start=2, pad=1),
+        magnitude=posenc.Magnitude(embedding_scale="sqrt_dim", table_scale=0.7),
+    )
+    x = torch.randn(6, 3, 300, generator=GENERATOR).to(dtype)
+    for how in ({}, {"offset": -1}, {"offset": torch.arange(6) * 2**28 - 1}):
+        want = posenc.add(spec, x, kernel="reference", **how)
+        exact = posenc.add(spec, x.float(), kernel="reference", **how)
+        same(posenc.add(spec, x, kernel="triton", **how), want, exact)
+
+
+def test_the_gradient_of_a_sum() -> None:
+    spec = Sinusoidal(6, magnitude=posenc.Magnitude(embedding_scale=3.0))
+    x = torch.zeros(2, 3, 6, requires_grad=True)
+    posenc.add(spec, x, kernel="triton").sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(x, 3.0))
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def test_what_it_leaves_alone() -> None:
+    spec = RoPE(8, pairing="half")
+    assert "no tensor of torch" in refusal(
+        lambda: rotated(spec, np.ones((3, 8), np.float32), "triton")  # type: ignore[arg-type]
+    )
+    assert "float64" in refusal(lambda: rotated(spec, torch.ones(3, 8).double(), "triton"))
+    assert "no such operation" in refusal(lambda: posenc.cos_sin(spec, 3, kernel="triton"))

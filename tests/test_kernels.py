@@ -1,0 +1,374 @@
+"""The compiled kernels against the reference, for every case; what they refuse; who is asked.
+
+The array engine is the specification, and the compiled code rounds where it does: bits are
+compared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc
+from posenc import ArgumentError, Arrangement, Ladder, Pairing, RoPE, Sinusoidal, kernels
+from posenc.kernels import registry
+from posenc.kernels.cpu import Cpu
+from posenc.kernels.refusal import Refusal
+from tests.backends import BACKENDS, Backend
+from tests.cases import TABLES, Case, RotaryCase
+from tests.cases_scores import BIASES, ScoreCase
+from tests.rotary_cases import ROTARY
+
+ABSENT = Cpu().absent()
+compiled = pytest.mark.skipif(ABSENT is not None, reason=f"no compiled kernels: {ABSENT}")
+LIBRARIES = [
+    (backend, dtype)
+    for backend in BACKENDS
+    if backend.name in ("numpy", "torch")
+    for dtype in backend.dtypes
+    if dtype != "float64"
+]
+each_library = pytest.mark.parametrize(
+    ("backend", "dtype"), LIBRARIES, ids=[f"{b.name}-{d}" for b, d in LIBRARIES]
+)
+# What the kernels leave to the reference, by the reason they give.
+LEFT = {
+    "xpos": "XPos, where it knows RoPE",
+    "mixed": "MixedRoPE, where it knows RoPE",
+}
+RNG = np.random.default_rng(0)
+
+
+def same(got: Any, want: Any, backend: Backend) -> None:
+    """Raise unless dtypes and bits agree."""
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(backend.numpy(got), backend.numpy(want))
+
+
+def refusal(call: Any) -> str:
+    """What a named kernel says when it cannot."""
+    with pytest.raises(ArgumentError) as caught:
+        call()
+    return str(caught.value)
+
+
+# --- every case -----------------------------------------------------------------------------------
+
+
+@compiled
+@each_library
+@pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
+def test_rotations(case: RotaryCase, backend: Backend, dtype: str) -> None:
+    """Forward and inverse, wider than the rotation, of two head counts."""
+    where = backend.asarray(case.positions)
+    width = case.spec.dim + 3
+    for heads in (1, 3):
+        values = RNG.normal(size=(2, heads, len(case.positions), width)).astype(np.float32)
+        x = backend.asarray(values, dtype)
+        for inverse in (False, True):
+
+            def call(kernel: Any, x: Any = x, inverse: bool = inverse) -> Any:
+                return posenc.rotate(
+                    case.spec,
+                    x,
+                    positions=where,
+                    inverse=inverse,
+                    params=case.params,
+                    kernel=kernel,
+                )
+
+            if case.name in LEFT:
+                assert LEFT[case.name] in refusal(lambda: call("cpu"))
+                continue
+            if case.spec.phase == "float32":
+                assert "phase='float32'" in refusal(lambda: call("cpu"))
+                continue
+            same(call("cpu"), call("reference"), backend)
+            same(call("auto"), call("reference"), backend)
+
+
+@compiled
+@each_library
+@pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
+def test_cosines_and_sines(case: RotaryCase, backend: Backend, dtype: str) -> None:
+    where = backend.asarray(case.positions)
+
+    def call(kernel: Any) -> Any:
+        return posenc.cos_sin(case.spec, where, dtype=dtype, params=case.params, kernel=kernel)
+
+    if case.name in LEFT or case.spec.phase == "float32":
+        refusal(lambda: call("cpu"))
+        return
+    for got, want in zip(call("cpu"), call("reference"), strict=True):
+        same(got, want, backend)
+
+
+def why_not_rows(case: Case) -> str | None:
+    """What the kernels must say of a table, or None."""
+    spec = case.spec
+    if not isinstance(spec, Sinusoidal):
+        return f"{type(spec).__name__}, where it knows Sinusoidal"
+    if spec.phase == "float32":
+        return "phase='float32'"
+    if spec.ladder.cos_shift:
+        return "cosines with exponents of their own"
+    return "a learned factor" if spec.shapes else None
+
+
+@compiled
+@each_library
+@pytest.mark.parametrize("case", TABLES, ids=lambda case: case.name)
+def test_tables_and_sums(case: Case, backend: Backend, dtype: str) -> None:
+    spec, where = case.spec, backend.asarray(case.positions)
+    params = None
+    if case.params is not None:
+        params = {name: backend.asarray(value) for name, value in case.params.items()}
+    values = RNG.normal(size=(2, len(case.positions), spec.dim)).astype(np.float32)
+    x = backend.asarray(values, dtype)
+
+    def rows(kernel: Any) -> Any:
+        return posenc.table(spec, where, params=params, dtype=dtype, kernel=kernel)
+
+    def total(kernel: Any) -> Any:
+        return posenc.add(spec, x, params=params, positions=where, kernel=kernel)
+
+    reason = why_not_rows(case)
+    for call in (rows, total):
+        if reason is None:
+            same(call("cpu"), call("reference"), backend)
+            same(call("auto"), call("reference"), backend)
+        else:
+            assert reason in refusal(lambda call=call: call("cpu"))
+
+
+@compiled
+@each_library
+@pytest.mark.parametrize("case", BIASES, ids=lambda case: case.name)
+def test_biases(case: ScoreCase, backend: Backend, dtype: str) -> None:
+    spec = case.spec
+    q, k = backend.asarray(case.queries), backend.asarray(case.keys)
+    params = None
+    if case.params is not None:
+        params = {name: backend.asarray(value) for name, value in case.params.items()}
+
+    def call(kernel: Any) -> Any:
+        return posenc.bias(spec, q, k, params=params, dtype=dtype, kernel=kernel)
+
+    known = isinstance(spec, (posenc.ALiBi, posenc.T5)) and "log_slopes" not in spec.shapes
+    if isinstance(spec, posenc.T5) and spec.buckets % 2:
+        known = spec.direction == "causal"
+    if known and dtype != "float16":
+        same(call("cpu"), call("reference"), backend)
+        same(call("auto"), call("reference"), backend)
+    else:
+        refusal(lambda: call("cpu"))
+
+
+# --- layouts --------------------------------------------------------------------------------------
+
+ROPE = RoPE(
+    8,
+    pairing=Pairing("interleaved", part="trailing", direction="backward"),
+    scaling=posenc.scaling.YaRN(4, original_length=64),
+    arrangement=Arrangement(start=3),
+)
+GRID = RoPE(8, pairing="half", arrangement=Arrangement(rule="axial", axes=("h", "w")))
+
+
+def layouts() -> list[tuple[RoPE, tuple[int, ...], dict[str, Any]]]:
+    """Positions in every form that the verb takes, for every place of the sequence."""
+    ids = RNG.integers(-(2**31), 2**31, size=(2, 4, 5))
+    grids = RNG.integers(0, 2**20, size=(2, 4, 5, 2))
+    return [
+        (ROPE, (2, 4, 5, 11), {}),
+        (ROPE, (2, 4, 5, 11), {"offset": 2**40}),
+        (ROPE, (2, 4, 5, 11), {"offset": ids[:, 0, 0]}),
+        (ROPE, (2, 4, 5, 11), {"positions": ids[0, 0]}),
+        (ROPE, (2, 4, 5, 11), {"positions": ids[:, 0]}),
+        (ROPE, (2, 4, 5, 11), {"positions": ids}),
+        (ROPE, (2, 4, 5, 11), {"positions": ids[:1, :, :]}),
+        (ROPE, (2, 4, 5, 11), {"positions": ids[:, :, 0], "seq_dim": -3}),
+        (ROPE, (2, 4, 5, 11), {"positions": ids.astype(np.int32)}),
+        (ROPE, (8, 5, 11), {"positions": ids.reshape(8, 5)}),
+        (ROPE, (8, 5, 11), {"positions": ids.reshape(8, 5)[:, 0], "seq_dim": -3}),
+        (ROPE, (8, 5, 11), {"cu_seqlens": [0, 3, 3, 7], "seq_dim": -3}),
+        (ROPE, (40, 11), {"positions": ids.reshape(40)}),
+        (ROPE, (1, 2, 1, 4, 5, 11), {"positions": ids[0, 0]}),
+        (GRID, (2, 4, 5, 11), {"positions": grids[0, 0]}),
+        (GRID, (2, 4, 5, 11), {"positions": grids[:, 0]}),
+        (GRID, (2, 4, 5, 11), {"positions": grids}),
+        (GRID, (8, 5, 11), {"positions": grids.reshape(8, 5, 2)}),
+        (GRID, (2, 4, 5, 11), {"positions": grids[:, :, 0], "seq_dim": -3}),
+        (GRID, (8, 5, 11), {"positions": grids[0, :, :].reshape(20, 2)[:8], "seq_dim": -3}),
+    ]
+
+
+@compiled
+@each_library
+@pytest.mark.parametrize("inplace", [False, True])
+def test_layouts(backend: Backend, dtype: str, inplace: bool) -> None:
+    for spec, shape, how in layouts():
+        values = RNG.normal(size=shape).astype(np.float32)
+        x = backend.asarray(values, dtype)
+        how = {k: backend.asarray(v) if k == "positions" else v for k, v in how.items()}
+        want = posenc.rotate(spec, x, kernel="reference", **how)
+        got = posenc.rotate(spec, x, kernel="cpu", inplace=inplace, **how)
+        assert (got is x) == inplace
+        same(got, want, backend)
+
+
+@compiled
+def test_strides_of_numpy_arrays() -> None:
+    """Transposed, reversed and strided views, read and written where they lie."""
+    whole = RNG.normal(size=(3, 20, 4, 24)).astype(np.float32)
+    views = {
+        "transposed": whole.transpose(0, 2, 1, 3),
+        "reversed": whole[:, ::-1],
+        "every other channel": whole[..., ::2],
+        "slices": whole[:, 2:9, 1:3, 5:16],
+        "empty": whole[:, :0],
+    }
+    for name, view in views.items():
+        want = posenc.rotate(ROPE, view, kernel="reference")
+        np.testing.assert_array_equal(posenc.rotate(ROPE, view, kernel="cpu"), want, err_msg=name)
+        copy = view.copy()
+        posenc.rotate(ROPE, copy, kernel="cpu", inplace=True)
+        np.testing.assert_array_equal(copy, want, err_msg=name)
+
+
+@compiled
+def test_views_are_written_and_nothing_beside_them() -> None:
+    whole = RNG.normal(size=(3, 20, 4, 24)).astype(np.float32)
+    kept = whole.copy()
+    view = whole[:, 2:9, 1:3, 5:16]
+    want = posenc.rotate(ROPE, view, kernel="reference", seq_dim=-3)
+    posenc.rotate(ROPE, view, kernel="cpu", seq_dim=-3, inplace=True)
+    kept[:, 2:9, 1:3, 5:16] = want
+    np.testing.assert_array_equal(whole, kept)
+
+
+@compiled
+def test_read_only_arrays_stay() -> None:
+    x = np.ones((3, 8), np.float32)
+    x.setflags(write=False)
+    with pytest.raises(ArgumentError, match="read-only"):
+        posenc.rotate(ROPE, x, inplace=True)
+    assert (x == 1).all()
+
+
+# --- integers -------------------------------------------------------------------------------------
+
+
+@compiled
+@pytest.mark.parametrize("base", [10_000.0, 5e5, 1.5])
+def test_integers_of_the_compiled_code(base: float) -> None:
+    """Quadrants and residuals are those of the array engine, before any sine is taken."""
+    from posenc._core.phase import quadrants, turns
+    from posenc.kernels import cpu
+
+    spec = RoPE(128, pairing="half", base=base, arrangement=Arrangement(start=-7))
+    positions = np.concatenate(
+        [RNG.integers(-(2**62), 2**62, size=5000), [0, 1, -1, 2**31 - 1, -(2**31), 2**63 - 1]]
+    )[:, None]
+    with np.errstate(over="ignore"):
+        want = quadrants(turns(positions, spec.arrays["step"], spec.arrays["origin"]))
+    got = [np.empty((len(positions), 64), np.int64) for _ in range(2)]
+    cpu.phases(spec).integers(positions, *got)
+    np.testing.assert_array_equal(got[0], want[0])
+    np.testing.assert_array_equal(got[1], want[1])
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
+
+class Stub:
+    """A kernel that gives a fixed answer."""
+
+    name, about = "cpu", "stub"
+    serves = (kernels.Rotate, kernels.Table)
+
+    def __init__(self, absent: str | None = None, why: str | None = None, fails: str = "") -> None:
+        self._absent, self._why, self._fails = absent, why, fails
+
+    def absent(self) -> str | None:
+        return self._absent
+
+    def why_not(self, request: Any) -> str | None:
+        return self._why
+
+    def run(self, request: Any) -> Any:
+        if self._fails:
+            raise Refusal(self._fails)
+        return ("taken",)
+
+
+@pytest.mark.parametrize(
+    ("stub", "reason"),
+    [
+        (Stub(absent="not compiled"), "not compiled"),
+        (Stub(why="of the wrong size"), "of the wrong size"),
+        (Stub(fails="overlapping memory"), "overlapping memory"),
+    ],
+)
+def test_a_named_kernel_says_why_not(
+    stub: Stub, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "CANDIDATES", (stub,))
+    x = np.ones((3, 8), np.float32)
+    want = posenc.rotate(ROPE, x, kernel="reference")
+    np.testing.assert_array_equal(posenc.rotate(ROPE, x), want)
+    with pytest.raises(ArgumentError, match=f"kernel='cpu'.*{reason}.*falls back"):
+        posenc.rotate(ROPE, x, kernel="cpu")
+
+
+def test_a_kernel_that_can_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "CANDIDATES", (Stub(),))
+    x = np.ones((3, 8), np.float32)
+    assert posenc.rotate(ROPE, x) == "taken"
+    assert posenc.rotate(ROPE, x, kernel="cpu") == "taken"
+    assert posenc.rotate(ROPE, x, kernel="reference").shape == x.shape
+
+
+def test_names_of_kernels_are_checked() -> None:
+    x = np.ones((3, 8), np.float32)
+    for call in (
+        lambda kernel: posenc.rotate(ROPE, x, kernel=kernel),
+        lambda kernel: posenc.cos_sin(ROPE, 3, kernel=kernel),
+        lambda kernel: posenc.table(Sinusoidal(8), 3, kernel=kernel),
+        lambda kernel: posenc.add(Sinusoidal(8), x, kernel=kernel),
+        lambda kernel: posenc.bias(posenc.ALiBi(2), 3, kernel=kernel),
+    ):
+        with pytest.raises(ArgumentError, match="kernel: expected one of .* 'cpu'"):
+            call("cuda")
+        with pytest.raises(ArgumentError, match="kernel: expected one of"):
+            call(None)
+
+
+@compiled
+def test_what_the_compiled_code_leaves_alone() -> None:
+    x = np.ones((3, 8))
+    real = RoPE(8, pairing="half", phase="real")
+    for reason, call in {
+        "float64, where it has": lambda: posenc.rotate(ROPE, x, kernel="cpu"),
+        "real positions": lambda: posenc.rotate(
+            real, x.astype("f"), positions=[0.5, 1, 2], kernel="cpu"
+        ),
+        "cosines with exponents": lambda: posenc.table(
+            Sinusoidal(8, ladder=Ladder(cos_shift=0.5)), 3, kernel="cpu"
+        ),
+        "foreign byte order": lambda: posenc.rotate(ROPE, x.astype(">f4"), kernel="cpu"),
+    }.items():
+        assert reason in refusal(call)
+    same = posenc.rotate(real, x.astype("f"), positions=[0, 1, 2], kernel="cpu")
+    assert same.dtype == np.float32
+
+
+def test_the_report_names_every_operation_and_kernel() -> None:
+    rows = kernels.report()
+    assert {(row["op"], row["kernel"]) for row in rows} == {
+        (op, kernel) for op in registry.OPERATIONS for kernel in ("cpu", "triton", "reference")
+    }
+    assert all(row["reason"] for row in rows)
+    assert all(row["runs"] for row in rows if row["kernel"] == "reference")
