@@ -62,7 +62,15 @@ int64_t integer(PyObject* object) {
     return value;
 }
 
-std::string text_of(nb::handle object) { return nb::cast<std::string>(nb::str(object)); }
+char* address(nb::handle object) {
+    const unsigned long long value = PyLong_AsUnsignedLongLong(object.ptr());
+    if (PyErr_Occurred() != nullptr) {
+        throw nb::python_error();
+    }
+    return reinterpret_cast<char*>(static_cast<uintptr_t>(value));
+}
+
+std::string text_of(nb::handle object) { return nb::str(object).c_str(); }
 
 void read_tuple(nb::handle tuple, int64_t* to, int64_t unit) {
     const Py_ssize_t count = PyTuple_Size(tuple.ptr());
@@ -198,11 +206,7 @@ void Array::read_tensor(nb::handle object, const char* who) {
     read_tuple(shape, layout_.size, 1);
     read_tuple(stride, layout_.stride, size_of(layout_.element));
     const nb::object pointer = call(object, names[4]);
-    const unsigned long long address = PyLong_AsUnsignedLongLong(pointer.ptr());
-    if (PyErr_Occurred() != nullptr) {
-        throw nb::python_error();
-    }
-    layout_.data = reinterpret_cast<char*>(static_cast<uintptr_t>(address));
+    layout_.data = address(pointer);
 }
 
 void Array::read_buffer(PyObject* object, Access access, const char* who) {
@@ -251,13 +255,13 @@ void Array::read_interface(nb::handle object, Access access, const char* who) {
     const nb::object described = object.attr("__array_interface__");
     const nb::object data = described["data"];
     if (access == Access::write) {
-        must_be_writeable(nb::cast<bool>(data[1]), who);
+        must_be_writeable(nb::object(data[1]).ptr() == Py_True, who);
     }
     const nb::object shape = described["shape"];
     layout_.rank = checked_rank(PyTuple_Size(shape.ptr()), who);
     read_tuple(shape, layout_.size, 1);
     read_tuple(object.attr("strides"), layout_.stride, 1);
-    layout_.data = reinterpret_cast<char*>(nb::cast<uintptr_t>(data[0]));
+    layout_.data = address(nb::object(data[0]));
 }
 
 }  // namespace posenc

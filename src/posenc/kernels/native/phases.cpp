@@ -35,7 +35,7 @@ struct CosSinBody {
         kernels().cos_sin(matrix, positions, count, 1, factor, memory, memory + count * matrix.pairs);
     }
 
-    void rows(int operand, const Rows& rows, int64_t count, const float* memory) const {
+    void rows(int operand, const Rows& rows, const int64_t*, int64_t count, const float* memory) const {
         const float* from = memory + (operand * count + rows.index) * matrix.pairs;
         Emission own = emission;
         own.y_stride = channel[operand];

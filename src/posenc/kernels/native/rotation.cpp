@@ -22,7 +22,7 @@ struct TurnBody {
                           memory + count * matrix.pairs);
     }
 
-    void rows(int operand, const Rows& rows, int64_t count, float* memory) const {
+    void rows(int operand, const Rows& rows, const int64_t*, int64_t count, float* memory) const {
         const float* cos = memory + rows.index * matrix.pairs;
         const Run run = {rows.x,     rows.y,      rows.x_row,  rows.y_row,
                          rows.count, rows.x_next, rows.y_next, cos, cos + count * matrix.pairs, rows.next * matrix.pairs};

@@ -109,6 +109,11 @@ struct Kernels {
     void (*lay_out)(const TableLayout&, int64_t pairs, const float* cos, const float* sin,
                     int64_t rows, float* to);
 
+    // Rows of float32 straight to their places, where `can_write_rows`.
+    void (*write_rows)(const TableLayout&, const PhaseMatrix&, const int64_t* positions,
+                       int64_t rows, char* y, int64_t y_row);
+    bool (*can_write_rows)(const TableLayout&, const PhaseMatrix&);
+
     // y[r] = from[r], or x[r] * scale + from[r] where x is given; `next` floats from row to row.
     void (*emit)(const Emission&, const char* x, int64_t x_row, char* y, int64_t y_row,
                  int64_t rows, const float* from, int64_t next);

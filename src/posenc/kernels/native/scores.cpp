@@ -10,7 +10,7 @@ namespace posenc {
 namespace {
 
 constexpr int64_t SOME = 1024;  // keys at a time, so that what heads share stays in the cache
-constexpr int64_t WORTH_A_THREAD = 1 << 18;
+constexpr int64_t WORTH_A_THREAD = 1 << 19;
 
 std::vector<int64_t> positions_of(nb::handle object, int64_t count, const char* who) {
     const Array array(object, Access::read, who);

@@ -10,11 +10,15 @@ struct RowsBody {
     TableLayout layout;
     Emission emission;
     const int64_t* pad;
+    bool direct;  // rows go straight to their places
     int64_t floats_per_token;
     int64_t extra_floats;
 
     // Rows stand first, then what they were laid out from.
     void prepare(const int64_t* positions, int64_t count, float* memory) const {
+        if (direct) {
+            return;
+        }
         float* cos = memory + count * layout.dim;
         float* sin = cos + count * matrix.pairs;
         kernels().cos_sin(matrix, positions, count, 1, {}, cos, sin);
@@ -28,7 +32,11 @@ struct RowsBody {
         }
     }
 
-    void rows(int, const Rows& rows, int64_t, const float* memory) const {
+    void rows(int, const Rows& rows, const int64_t* positions, int64_t, const float* memory) const {
+        if (direct) {
+            kernels().write_rows(layout, matrix, positions, rows.count, rows.y, rows.y_row);
+            return;
+        }
         kernels().emit(emission, rows.x, rows.x_row, rows.y, rows.y_row, rows.count,
                        memory + rows.index * layout.dim, rows.next * layout.dim);
     }
@@ -92,8 +100,11 @@ void Sinusoids::write(const Layout* x, const Layout& y, nb::handle positions, fl
                                y.aligned() && (x == nullptr || x->aligned()),
                                scale};
     const Operand operand(x, y, *where);
-    const RowsBody body{phases_->matrix(), layout_,
-                        emission,          pad_.has_value() ? &*pad_ : nullptr,
+    const bool direct = x == nullptr && number == Number::float32 && emission.aligned &&
+                        emission.y_stride == 4 && operand.copies == 1 && !pad_.has_value() &&
+                        kernels().can_write_rows(layout_, phases_->matrix());
+    const RowsBody body{phases_->matrix(), layout_, emission,
+                        pad_.has_value() ? &*pad_ : nullptr, direct,
                         layout_.dim + 2 * phases_->pairs(), 0};
     const int64_t tokens = where->outer() * where->tokens();
     const int64_t bytes = tokens * operand.copies * layout_.dim * size_of(number);

@@ -224,7 +224,7 @@ namespace {
 
 // Less than this is done before a second thread would be awake. In bytes moved; a sine costs as
 // much as some of them.
-constexpr int64_t WORTH_A_THREAD = 1 << 18;
+constexpr int64_t WORTH_A_THREAD = 1 << 19;
 constexpr int64_t BYTES_PER_SINE = 8;
 constexpr int64_t SCRATCH_FLOATS = 16384;  // 64 KiB, which stays in the second cache
 constexpr int64_t ITEMS_PER_THREAD = 4;

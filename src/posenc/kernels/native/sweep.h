@@ -106,7 +106,7 @@ float* scratch(int64_t floats);
 
 // `Body` has `floats_per_token`, `extra_floats`, and
 //     prepare(positions, count, scratch)          what rows need, for tokens at hand
-//     rows(operand, Rows, count, scratch)         use it, for one operand
+//     rows(operand, Rows, positions, count, scratch)   use it, for one operand
 template <class Body>
 void sweep(const Positions& positions, const Operand* operands, int count, const Body& body,
            const Cut& cut) {
@@ -127,7 +127,7 @@ void sweep(const Positions& positions, const Operand* operands, int count, const
         body.prepare(where, n, memory);
         for (int o = 0; o < count; ++o) {
             const int64_t copies = operands[o].copies;
-            auto visit = [&](const Rows& rows) { body.rows(o, rows, n, memory); };
+            auto visit = [&](const Rows& rows) { body.rows(o, rows, where, n, memory); };
             walk_rows(
                 operands[o], positions, row, begin, n, copies * part / cut.parts,
                 copies * (part + 1) / cut.parts,

@@ -3,9 +3,17 @@
 
 #include <type_traits>
 
-#include "numbers.h"
+#include "ahead.h"
+#include "phase.h"
 
 namespace posenc::POSENC_ISA {
+
+inline void scale_row(float factor, int64_t n, float* to) {
+    POSENC_SIMD
+    for (int64_t i = 0; i < n; ++i) {
+        to[i] *= factor;
+    }
+}
 
 inline void put(const float* from, int64_t n, float* to) {
     __builtin_memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
@@ -53,12 +61,37 @@ inline void lay_out(const TableLayout& layout, int64_t pairs, const float* cos, 
         lay_out_row(layout, cos + r * pairs, sin + r * pairs, to + r * layout.dim);
     }
     if (layout.factor != 1.0F) {
-        const int64_t count = rows * layout.dim;
-        POSENC_SIMD
-        for (int64_t i = 0; i < count; ++i) {
-            to[i] *= layout.factor;
+        scale_row(layout.factor, rows * layout.dim, to);
+    }
+}
+
+// Rows of float32, straight from positions to where they are to stand, for layouts without blocks,
+// cuts and padding.
+inline void write_rows(const TableLayout& layout, const PhaseMatrix& phases,
+                       const int64_t* positions, int64_t rows, char* y, int64_t y_row) {
+    const int64_t pairs = phases.pairs;
+    for (int64_t r = 0; r < rows; ++r) {
+        const uint64_t position = static_cast<uint64_t>(positions[r]);
+        float* to = reinterpret_cast<float*>(y + r * y_row);
+        if (layout.order == Columns::sin_cos) {
+            cos_sin_row(phases.step, position, pairs, to + pairs, to);
+        } else if (layout.order == Columns::cos_sin) {
+            cos_sin_row(phases.step, position, pairs, to, to + pairs);
+        } else {
+            const uint64_t* step = phases.step;
+            POSENC_SIMD
+            for (int64_t j = 0; j < pairs; ++j) {
+                evaluate(position * step[j], to + 2 * j + 1, to + 2 * j);
+            }
+        }
+        if (layout.factor != 1.0F) {
+            scale_row(layout.factor, layout.dim, to);
         }
     }
+}
+
+inline bool can_write_rows(const TableLayout& layout, const PhaseMatrix& phases) {
+    return is_simple(phases) && layout.blocks.count == 1 && layout.dim == 2 * phases.pairs;
 }
 
 inline void add_row(const float* x, float* y, float scale, const float* from, int64_t n) {
@@ -95,9 +128,14 @@ inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, ch
     const bool direct = number != Number::float16 && emission.aligned &&
                         emission.x_stride == size_of(number) &&
                         emission.y_stride == size_of(number);
+    const int64_t width = x == nullptr ? 0 : emission.width * size_of(number);
+    const Ahead x_ahead(x, x_row, rows, nullptr, width);
+    const Ahead y_ahead(y, y_row, rows, nullptr, x == y ? 0 : width);
     for (int64_t r = 0; r < rows; ++r) {
         char* to = y + r * y_row;
         const float* row = from + r * next;
+        x_ahead.fetch(r);
+        y_ahead.fetch(r);
         if (x == nullptr) {
             store_row<number>(row, to, emission.y_stride, emission.width);
         } else if (direct) {

@@ -10,7 +10,8 @@
 namespace posenc::POSENC_ISA {
 
 extern const Kernels table;
-const Kernels table = {POSENC_TEXT(POSENC_ISA), integers, cos_sin,   turn,    lay_out,
-                       emit,                    distances, buckets, gather};
+const Kernels table = {POSENC_TEXT(POSENC_ISA), integers, cos_sin,   turn,      lay_out,
+                       write_rows,              can_write_rows, emit, distances, buckets,
+                       gather};
 
 }  // namespace posenc::POSENC_ISA
