@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),
     "table": ("posenc.cli.table", "Print or write the rows of a table."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
+    "check": ("posenc.cli.check", "Hold an implementation to the laws of its kind."),
     "list": ("posenc.cli.listing", "List the encodings and presets."),
     "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
     "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),
