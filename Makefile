@@ -89,6 +89,8 @@ bench: $(READY) ## measure, append rows to benchmarks/results, and refresh the t
 	@$(BIN)/python benchmarks/precision.py
 	@$(BIN)/python benchmarks/backends.py
 	@$(BIN)/python benchmarks/import_time.py
+	@$(BIN)/python benchmarks/speed.py
+	@$(BIN)/python tools/speed_picture.py
 	@$(BIN)/python tools/generate.py
 
 .PHONY: generate
