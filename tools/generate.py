@@ -96,11 +96,8 @@ def speed_targets() -> str:
             lines.append(f"| {row['row']} | {t['way']} | {t['against']} | {figures} |")
     memory = [row for row in latest("speed") if "bytes" in row]
     for row in memory:
-        lines += [
-            "",
-            f"{row['row']}: {row['bytes'] / 2**20:.1f} MiB beside the "
-            f"{row['tensor'] / 2**20:.0f} MiB of the tensor.",
-        ]
+        extra, tensor = row["bytes"] / 2**20, row["tensor"] / 2**20
+        lines += ["", f"{row['row']}: {extra:.1f} MiB beside the {tensor:.0f} MiB of the tensor."]
     return "\n".join([*lines, "", _circumstances(rows[0])])
 
 
