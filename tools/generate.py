@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.rows import latest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("README.md", "docs/exact-phases.md", "docs/pairing.md")
-FILES = ("README.md", "docs/exact-phases.md", "docs/speed.md")
+FILES = ("README.md", "docs/exact-phases.md", "docs/pairing.md", "docs/speed.md")
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -116,6 +115,9 @@ def _counts(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         "(see the limits). "
         f"Trained with torch {about['versions']['torch'].partition('+')[0]} on a CPU, "
         f"{about['optimiser']}, measured {about['date']}."
+    )
+
+
 def speed() -> str:
     """Every row of the benchmark, fastest first."""
     rows = [row for row in latest("speed") if "median_ms" in row]
@@ -134,6 +136,8 @@ def speed() -> str:
             lines.append(f"| {shown} | {value:.3g} | {value / floor:.1f} |")
         lines.append("")
     return "\n".join([*lines, _circumstances(rows[0])])
+
+
 def speed_targets() -> str:
     """What was aimed at, and what was reached."""
     rows = [row for row in latest("speed") if row.get("targets")]
@@ -149,6 +153,8 @@ def speed_targets() -> str:
         extra, tensor = row["bytes"] / 2**20, row["tensor"] / 2**20
         lines += ["", f"{row['row']}: {extra:.1f} MiB beside the {tensor:.0f} MiB of the tensor."]
     return "\n".join([*lines, "", _circumstances(rows[0])])
+
+
 def speed_summary() -> str:
     """The rows that a reader of the front page asks for."""
     rows = {row["row"]: row for row in latest("speed")}
@@ -165,6 +171,8 @@ def speed_summary() -> str:
             cells = ["–" if value is None else f"{value:.3g}" for value in found]
             lines.append(f"| {shown} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", _circumstances(rows[names[0]])])
+
+
 def _circumstances(row: dict[str, Any]) -> str:
     versions = row["versions"]
     peers = ", ".join(
@@ -172,6 +180,7 @@ def _circumstances(row: dict[str, Any]) -> str:
         for name, version in versions.items()
         if name not in ("posenc", "numpy")
     )
+    return (
         f"Measured {row['date'][:10]} on {row['cpu']} with {row['threads']} threads; the ways of a "
         f"row took turns in one run. {peers}."
     )
