@@ -2,7 +2,8 @@
 
     python tools/plans.py             a line for each model type
     python tools/plans.py --write     the same into docs/plans.md and docs/data/plans.json
-    python tools/plans.py NAME ...    only these model types
+    python tools/plans.py NAME ...    only these model types; with --write, the rows of the others
+                                      stay as they are in docs/data/plans.json
 
 Nothing here names a model but the tables of substitutes and findings. The default config of each
 type is read by `posenc.from_hf`; its model is built without memory for weights; and two questions
@@ -287,6 +288,11 @@ def shapes(spec: Any) -> list[tuple[int, ...]]:
     kind = type(spec).__name__
     if kind == "Disentangled":
         return [(2 * spec.span, spec.dim * spec.count)]
+    if kind == "ComplexOffsets":
+        # One linear map of all indicators.
+        return [
+            (spec.heads, sum(math.prod(p.shape) for p in spec.parameters().values()) // spec.heads)
+        ]
     if kind == "TransformerXL":
         return [(spec.count, spec.dim), (spec.count * spec.dim, spec.width)]
     return [tuple(p.shape) for p in spec.parameters().values() if p.shape]
@@ -430,11 +436,40 @@ def sweep(only: list[str] | None = None, *, progress: bool = False) -> list[Row]
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     warnings.simplefilter("ignore")
     rows = []
-    for name in only or model_types():
+    for name in list(dict.fromkeys(only or model_types())):
         rows.append(compared(name))
         if progress:
             print(line(rows[-1]), flush=True)
     return rows
+
+
+def merged(rows: list[Row]) -> list[Row]:
+    """The rows among those that are stored, which must be of the same versions.
+
+    Raises
+    ------
+    ValueError
+        If a row is of no stored model type, or what is stored is of other versions.
+    """
+    stored = json.loads(DATA.read_text(encoding="utf-8"))
+    if versions() != stored["versions"]:
+        raise ValueError(f"{DATA.name} is of {stored['versions']}, not {versions()}: sweep all")
+    known = {row["model_type"]: Row(**row) for row in stored["rows"]}
+    fresh = {row.model_type: row for row in rows}
+    if unknown := sorted(fresh.keys() - known.keys()):
+        raise ValueError(f"{DATA.name} has no row of {', '.join(unknown)}: sweep all")
+    return list((known | fresh).values())
+
+
+def versions() -> dict[str, str]:
+    """What the rows are of."""
+    import torch
+    import transformers
+
+    return {
+        "transformers": transformers.__version__,
+        "torch": torch.__version__.partition("+")[0],
+    }
 
 
 def line(row: Row) -> str:
@@ -445,16 +480,10 @@ def line(row: Row) -> str:
 
 def data(rows: list[Row]) -> dict[str, Any]:
     """The result as JSON."""
-    import torch
-    import transformers
-
     states, checks = Counter(row.state for row in rows), Counter(row.check for row in rows)
     kinds = Counter(kind for row in rows for kind in row.kinds)
     return {
-        "versions": {
-            "transformers": transformers.__version__,
-            "torch": torch.__version__.partition("+")[0],
-        },
+        "versions": versions(),
         "counts": {state: states.get(state, 0) for state in STATES},
         "checks": {check: checks.get(check, 0) for check in CHECKS},
         "kinds": dict(sorted(kinds.items())),
@@ -556,9 +585,13 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="model types")
     parser.add_argument("--write", action="store_true", help="write the page and its data")
     options = parser.parse_args()
-    if options.write and options.only:
-        parser.error("--write is for the whole sweep")
-    found = data(sweep(options.only, progress=True))
+    if unknown := sorted(set(options.only) - set(model_types())):
+        parser.error(f"no model types: {', '.join(unknown)}")
+    rows = sweep(options.only, progress=True)
+    try:
+        found = data(merged(rows) if options.write and options.only else rows)
+    except ValueError as failure:
+        parser.error(str(failure))
     print(found["counts"], found["checks"])
     if options.write:
         DATA.parent.mkdir(parents=True, exist_ok=True)

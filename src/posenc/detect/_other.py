@@ -96,6 +96,8 @@ def _stages(
 
 def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...] | None:
     """The layers of a rule that holds for those in a list of the config, or for the others."""
+    if "layers_called" in rule:
+        return _called(keys, rule["of"][0], rule["layers_called"], notes)
     for word in ("layers_in", "layers_not_in"):
         if word not in rule:
             continue
@@ -107,6 +109,15 @@ def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...
         inside = word == "layers_in"
         return tuple(index for index in range(count) if (index in listed) == inside)
     return None
+
+
+def _called(keys: Keys, key: str, word: str, notes: Notes) -> tuple[int, ...] | None:
+    """The layers that a list of the config, with a word for each, calls by a word."""
+    words = keys.get(key)
+    if not isinstance(words, list) or not 0 < len(words) <= MOST_LAYERS:
+        notes.error(f"{keys.where(key)} is not a list of a word for each layer")
+        return None
+    return tuple(index for index, said in enumerate(words) if said == word)
 
 
 def _entry(

@@ -39,6 +39,8 @@ and any rule but a rotary one may have
     stages     the key of a list of depths: an entry for each stage, whose number is `i`
     layers_in, layers_not_in
                the key of a list of layers, of as many as the expressions `of` say
+    layers_called
+               a word; `of` is the key of a list that has a word for each layer
     length     expressions of the number of positions
     own        for the first rule: the config has positions of its own beside those of its parts
 
