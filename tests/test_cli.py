@@ -725,9 +725,14 @@ def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found = json.loads(run("doctor", "--json", code=1).stdout)
     assert found["broken"] == ["jax"]
     assert found["system"]["posenc"] == posenc.__version__
-    assert {(row["op"], row["kernel"]) for row in found["kernels"]} == {
-        (verb, "reference") for verb in ("table", "add", "rotate", "cos_sin", "bias", "relative")
+    kernels = {(row["op"], row["kernel"]): row for row in found["kernels"]}
+    verbs = ("table", "add", "rotate", "cos_sin", "bias")
+    assert set(kernels) == {
+        ("relative", "reference"),
+        *((verb, kernel) for verb in verbs for kernel in ("cpu", "triton", "reference")),
     }
+    assert all(row["reason"] for row in kernels.values())
+    assert all(row["runs"] for row in kernels.values() if row["kernel"] == "reference")
     output = run("doctor", code=1).output
     assert "ImportError: no jaxlib" in output
     assert "not working: jax" in output

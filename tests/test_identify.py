@@ -235,6 +235,32 @@ def test_frequencies() -> None:
     assert only({"inv_freq": noisy}).verdict == "learned"
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.linspace(1e-4, 0.02, 1000),
+        np.linspace(0, 0.3, 24),
+        np.geomspace(80, 0.002, 40),
+        np.ones(64),
+        1 / np.arange(1, 40),
+        np.arange(1, 40) ** -0.5,
+        np.cumprod(1 - np.linspace(1e-4, 0.02, 1000)),
+    ],
+)
+def test_schedules_and_rates_are_no_frequencies(values: np.ndarray) -> None:
+    for dtype in DTYPES:
+        assert posenc.identify({"buffer": detective.rounded(values, dtype)}).claims == ()
+
+
+def test_searched_divisors_are_claimed_of_frequencies_alone() -> None:
+    divisors = tuple(float(v) for v in np.round(np.linspace(1, 20, 32) ** 1.1, 2))
+    searched = posenc.scaling.Multipliers(divisors, use="divide")
+    rope = posenc.RoPE(64, pairing="half", scaling=searched)
+    f = posenc.frequencies(rope).astype(np.float32)
+    assert only({"inv_freq": f}).spec == rope
+    assert posenc.identify({"buffer": f}).claims == ()
+
+
 def test_divisors_of_frequencies(tmp_path: Path) -> None:
     from tests.test_store import gguf_file
 

@@ -257,6 +257,23 @@ def test_compiled_module(name: str) -> None:
 
 
 @each_spec
+def test_every_length_in_one_graph(name: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from posenc.torch import RotaryEmbedding
+
+    spec = BY_HEAD[name]
+    module, x = RotaryEmbedding(spec, seed=3), torch.tensor(X)
+    where = torch.tensor(where_of(spec, batch=2))
+    torch.compiler.reset()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
+    with torch.no_grad():
+        for length in (3, 4, 5):
+            part, at = x[:, :, :length], where[:, :length]
+            for got, want in zip(compiled(part, part, at), module(part, part, at), strict=True):
+                assert_close(got.numpy(), want.numpy(), 1e-12, name)
+
+
+@each_spec
 def test_jit(name: str) -> None:
     jax = pytest.importorskip("jax", reason="jax is not installed")
     spec = BY_HEAD[name]
@@ -280,6 +297,18 @@ def test_gradients(name: str) -> None:
         return posenc.rotate(spec, x, positions=where, role="key", params=params)
 
     assert torch.autograd.gradcheck(turned, (x, *values), atol=1e-5)
+
+
+def test_wider_heads_keep_the_scale_of_the_scores() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from posenc.torch import attend
+
+    spec = PoPE(8, heads=1, pairing="half", offset="none")
+    q, k, v = (torch.tensor(x) for x in np.random.default_rng(6).normal(size=(3, 1, 2, 4, 8)))
+    got = attend(q, k, v, spec)
+    a, b = (posenc.rotate(spec, x, positions=torch.arange(4)) for x in (q, k))
+    want = torch.softmax(a @ b.mT / math.sqrt(8), dim=-1) @ v
+    assert_close(got.numpy(), want.numpy(), FLOAT64)
 
 
 # --- errors ---------------------------------------------------------------------------------------

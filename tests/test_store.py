@@ -247,6 +247,13 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
     "a bare pickle": ("a.pt", pickle.dumps({"w": 1}), "bare pickle"),
     "a .gguf cut short": ("a.gguf", b"GGUF" + struct.pack("<IQQ", 3, 5, 5), "ends before"),
     "a .gguf of 2**60 keys": ("a.gguf", b"GGUF" + struct.pack("<IQQ", 3, 0, 2**60), "too many"),
+    "a .gguf of long texts": (
+        "a.gguf",
+        b"GGUF"
+        + struct.pack("<IQQ", 3, 0, 3)
+        + (struct.pack("<Q1sIQ", 1, b"k", 8, 2**24 - 1) + bytes(2**24 - 1)) * 3,
+        "a longer one",
+    ),
     "a zip without an end": ("a.npz", b"PK\x03\x04" + b"\0" * 100, "zip"),
     "an index of deep JSON": ("a.index.json", b'{"weight_map":' + b"[" * 100_000, "JSON"),
     "an index of files that are not there": (

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.rows import latest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("README.md", "docs/exact-phases.md", "docs/pairing.md")
+FILES = ("README.md", "docs/exact-phases.md", "docs/pairing.md", "docs/speed.md")
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -111,9 +111,78 @@ def _counts(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         f"Similarity and balance as z values; bold is a claim. {'; '.join(told)}. Of "
         f"{len(without)} snapshots without positions {false} made a claim, and the largest z value "
         f"was {largest:.1f}. With widths declared wrong on purpose: {len(wrong)} snapshots, "
-        f"{sum(row['claim'] != 'unknown' for row in wrong)} claims, {bad} of them wrong. "
+        f"{sum(row['claim'] != 'unknown' for row in wrong)} claims, {bad} of them wrong "
+        "(see the limits). "
         f"Trained with torch {about['versions']['torch'].partition('+')[0]} on a CPU, "
         f"{about['optimiser']}, measured {about['date']}."
+    )
+
+
+def speed() -> str:
+    """Every row of the benchmark, fastest first."""
+    rows = [row for row in latest("speed") if "median_ms" in row]
+    lines = []
+    for row in rows:
+        median = row["median_ms"]
+        floor = min(median.values())
+        lines += [
+            f"**{row['row']}** (medians of {row['n']})",
+            "",
+            "| | ms | ratio |",
+            "|---|--:|--:|",
+        ]
+        for name, value in sorted(median.items(), key=lambda item: item[1]):
+            shown = f"**{name}**" if name.startswith("posenc") else name
+            lines.append(f"| {shown} | {value:.3g} | {value / floor:.1f} |")
+        lines.append("")
+    return "\n".join([*lines, _circumstances(rows[0])])
+
+
+def speed_targets() -> str:
+    """What was aimed at, and what was reached."""
+    rows = [row for row in latest("speed") if row.get("targets")]
+    lines = ["| row | ratio of | to | measured | aimed at | |", "|---|---|---|--:|--:|---|"]
+    for row in rows:
+        for t in row["targets"]:
+            figures = (
+                f"{t['ratio']:.3f} | {t['factor']:.3f} | {'met' if t['met'] else '**missed**'}"
+            )
+            lines.append(f"| {row['row']} | {t['way']} | {t['against']} | {figures} |")
+    memory = [row for row in latest("speed") if "bytes" in row]
+    for row in memory:
+        extra, tensor = row["bytes"] / 2**20, row["tensor"] / 2**20
+        lines += ["", f"{row['row']}: {extra:.1f} MiB beside the {tensor:.0f} MiB of the tensor."]
+    return "\n".join([*lines, "", _circumstances(rows[0])])
+
+
+def speed_summary() -> str:
+    """The rows that a reader of the front page asks for."""
+    rows = {row["row"]: row for row in latest("speed")}
+    peers = ("transformers compiled", "transformers", "torchtune", "torchembed",
+             "rotary-embedding-torch", "x-transformers")  # fmt: skip
+    ways = ("copy into existing memory", "posenc cpu, in place", "copy into fresh memory",
+            "posenc cpu", *peers)  # fmt: skip
+    names = [f"rotate {dtype} half 1 x 32/8 x 2048 x 128" for dtype in ("float32", "bfloat16")]
+    lines = ["| q 1×32×2048×128 and k 1×8×2048×128, ms | float32 | bfloat16 |", "|---|--:|--:|"]
+    for way in ways:
+        found = [rows[name]["median_ms"].get(way) for name in names]
+        if any(value is not None for value in found):
+            shown = f"**{way}**" if way.startswith("posenc") else way
+            cells = ["–" if value is None else f"{value:.3g}" for value in found]
+            lines.append(f"| {shown} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", _circumstances(rows[names[0]])])
+
+
+def _circumstances(row: dict[str, Any]) -> str:
+    versions = row["versions"]
+    peers = ", ".join(
+        f"{name} {version.partition('+')[0]}"
+        for name, version in versions.items()
+        if name not in ("posenc", "numpy")
+    )
+    return (
+        f"Measured {row['date'][:10]} on {row['cpu']} with {row['threads']} threads; the ways of a "
+        f"row took turns in one run. {peers}."
     )
 
 
@@ -121,6 +190,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "precision": precision,
     "import-time": import_time,
     "pairing": pairing,
+    "speed": speed,
+    "speed-targets": speed_targets,
+    "speed-summary": speed_summary,
 }
 
 

@@ -101,6 +101,14 @@ _PICTURES = "the class token turns by angles that are learned, beside those of t
 FINDINGS: dict[str, str] = {
     "beit": "Its encodings are turned on by keys that are off in the default config.",
     "data2vec-vision": "Its encodings are turned on by keys that are off in the default config.",
+    "dac": "The sine is an activation, of no position.",
+    "qwen2_5_omni_bigvgan": "The sine is an activation, of no position.",
+    "glm5_next_text": "Its layers pass an argument on that is None and that nothing reads.",
+    "granitemoehybrid": "Layers turn where position_embedding_type says so; the default does not.",
+    "moonshine_streaming_encoder": "Its layers pass an argument on that is never given.",
+    "moshi_depth": "Layers of depth are built with use_rope=False, in code.",
+    "zamba": "A length is kept that nothing reads.",
+    "zamba2": "Layers turn where use_mem_rope says so; the default does not.",
     "qwen3_omni_moe": "The whole model does not build from its default config; this is a part.",
     "cpmant": (
         "The table holds the buckets of the plan and then a row for each pair of types of segments."
@@ -118,7 +126,6 @@ FINDINGS: dict[str, str] = {
     "yolos": "One tensor holds the tables of the layers: as many as there are layers, but one.",
     "florence_vision": "The tables are in the part of the whole model that follows this one.",
     "xclip_vision_model": "The table of frames is in the whole model.",
-    "inkling2": "The class token of the pictures has a row of its own, as the note says.",
     "inkling2_vision": "The class token has a row of its own, as the note says.",
 }
 
@@ -332,7 +339,7 @@ def compare(plan: Any, held: Facts) -> tuple[list[str], int, list[str]]:
             explained |= _sinusoids(entry, positional)
             explained |= _beside(entry.spec, positional)
     said = POSITIONS.search(held.parts)
-    if said and {entry.kind for entry in plan} == {"none"}:
+    if said and not plan.errors and {entry.kind for entry in plan} == {"none"}:
         missing.append(f"no positions in the plan, and {said[0]!r} in the code")
     return missing, count, sorted(set(positional) - explained)
 

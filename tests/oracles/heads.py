@@ -44,7 +44,7 @@ def series(
     still_sine: float,
     head: int = 0,
 ) -> tuple[list[float], list[float]]:
-    """Hua et al., section 4: sums of waves for the pairs that turn, then pairs that stand still."""
+    """Hua et al.: sums of waves for the pairs that turn, then pairs that stand still."""
     sums: dict[str, list[float]] = {"cos": [], "sin": []}
     with mp.workdps(WORK):
         waves = {
@@ -74,7 +74,7 @@ def mixed(
 def polar(
     x: Sequence[float], position: int, frequencies: Sequence[mpf], delta: Sequence[float] | None
 ) -> tuple[list[float], list[float]]:
-    """Gopalakrishnan et al., equation 6: softplus sizes at the angles of positions and offsets."""
+    """Gopalakrishnan et al.: softplus sizes at the angles of positions and offsets."""
     real, imaginary = [], []
     with mp.workdps(WORK):
         for c, (value, f) in enumerate(zip(x, frequencies, strict=True)):

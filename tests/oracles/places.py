@@ -15,7 +15,7 @@ WORK = 60
 def time2vec(
     time: float, frequency: Sequence[float], shift: Sequence[float], wave: str, trend: int | None
 ) -> list[float]:
-    """Kazemi et al., equation 1; `trend` is the linear channel."""
+    """Kazemi et al.; `trend` is the linear channel."""
     row = []
     with mp.workdps(WORK):
         for i, (w, b) in enumerate(zip(frequency, shift, strict=True)):
@@ -26,7 +26,7 @@ def time2vec(
 
 
 def blurred(position: Sequence[float], frequencies: Sequence[float]) -> list[float]:
-    """Barron et al., equation 14: expected sines, then cosines, of a diagonal Gaussian."""
+    """Barron et al.: expected sines, then cosines, of a diagonal Gaussian."""
     count = len(position) // 2
     rows: dict[str, list[float]] = {"sin": [], "cos": []}
     with mp.workdps(WORK):
@@ -137,7 +137,7 @@ def both_ways(position: Sequence[float]) -> list[mpf]:
 def learned_fourier(
     position: Sequence[float], params: dict[str, Any], groups: int, activation: str
 ) -> list[float]:
-    """Li et al., equations 2 and 3, group by group."""
+    """Li et al., group by group."""
     share = len(position) // groups
     count = len(params["frequencies"][0])
     row: list[float] = []

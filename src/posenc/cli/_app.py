@@ -28,8 +28,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
     "check": ("posenc.cli.check", "Hold an implementation to the laws of its kind."),
-    "identify": ("posenc.cli.identify", "Say which conventions the tables of a file follow."),
     "list": ("posenc.cli.listing", "List the encodings, presets and plans of models."),
+    "identify": (
+        "posenc.cli.identify",
+        "Say which conventions the tables and frequencies of a file follow.",
+    ),
     "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
     "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),
 }

@@ -15,6 +15,7 @@ import click
 import posenc
 from posenc.cli._options import as_json
 from posenc.cli._show import print_json
+from posenc.kernels import report
 
 __all__ = ["command", "probe"]
 
@@ -27,14 +28,12 @@ PACKAGES = {
     "jax": "JAX arrays",
     "array_api_strict": "tests against the array API standard",
     "ml_dtypes": "bfloat16 as a NumPy dtype",
+    "triton": "kernels for GPUs",
     "tokenizers": "encode --tokenizer",
     "matplotlib": "plots",
 }
 NEEDED = ("numpy", "array_api_compat", "click")
 PATIENCE = 120  # seconds for an import
-
-# The verbs that kernels may serve.
-VERBS = ("table", "add", "rotate", "cos_sin", "bias", "relative")
 
 
 @click.command()
@@ -55,10 +54,9 @@ def command(ctx: click.Context, json_: bool) -> None:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
     }
-    kernels = [
-        {"op": op, "kernel": "reference", "runs": True, "reason": "the only kernel there is"}
-        for op in VERBS
-    ]
+    if any(row["name"] == "torch" and row["status"] == "works" for row in libraries):
+        import torch  # noqa: F401 - whether it has a GPU is one of the reasons
+    kernels = report()
     broken = [
         name
         for name, row in zip(PACKAGES, libraries, strict=True)

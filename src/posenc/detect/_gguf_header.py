@@ -21,6 +21,7 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 LONGEST_LIST = 4096
 LONGEST_TEXT = 2**24
+LARGEST_HEADER = 2**25  # bytes that are kept; vocabularies are stepped over
 MOST_KEYS = 2**16
 MOST_TENSORS = 2**20
 STRING, ARRAY = 8, 9
@@ -61,10 +62,16 @@ class Header(NamedTuple):
 class _Cursor:
     def __init__(self, file: IO[bytes], size: int, name: str) -> None:
         self.file, self.size, self.name = file, size, name
+        self.taken = 0
 
     def take(self, count: int) -> bytes:
         if count < 0 or self.file.tell() + count > self.size:
             raise DataError(f"{self.name}: the header ends before it is complete")
+        self.taken += count
+        if self.taken > LARGEST_HEADER:
+            raise DataError(
+                explain(self.name, f"a header of {LARGEST_HEADER} bytes", "a longer one")
+            )
         return self.file.read(count)
 
     def number(self, code: str) -> Any:

@@ -44,7 +44,10 @@ def looks_sinusoidal(array: Array) -> bool:
     """Whether the first rows may be those of a sinusoidal table, in one of its shapes."""
     for shape in _shapes(array.shape):
         rows, width, turned = shape
-        if rows < LEAST_ROWS or width < 4 or (turned and array.size > MOST_ENTRIES):
+        if rows < LEAST_ROWS or width < 4:
+            continue
+        # Channels come first in convolutions too, and these are many: their names must say more.
+        if turned and (array.shape[0] != 1 or array.size > MOST_ENTRIES):
             continue
         values = _rows(array, shape, min(rows, GLANCE))
         if not np.isfinite(values).all() or np.ptp(values) == 0:

@@ -21,6 +21,7 @@ from posenc.detect._judge_table import precision
 from posenc.detect._store import Array
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.rotary.rope import RoPE
+from posenc.scaling.multipliers import Multipliers
 
 __all__ = ["LONGEST", "judge_vector"]
 
@@ -59,7 +60,7 @@ def judge_vector(array: Array, *, called: str | None, facts: Mapping[str, Any]) 
     rotary = _frequencies(array, values, eps, about) if called != "slopes" else None
     if slopes is not None and (rotary is None or _plainer(slopes, rotary)):
         return slopes
-    if rotary is not None and (called is not None or rotary.verdict == "claimed"):
+    if rotary is not None and (called is not None or _rotary_alone(rotary)):
         return rotary
     if called is None:
         return None
@@ -78,6 +79,18 @@ def _falls(values: np.ndarray) -> bool:
     if not ((signs > 0).all() or (signs < 0).all()) or len(signs) < LEAST:
         return False
     return bool((np.diff(size) < 0).sum() >= len(signs) - 1) or bool((np.diff(size) > 0).all())
+
+
+def _rotary_alone(found: Finding) -> bool:
+    """Whether numbers are rotary frequencies without a name that says so.
+
+    Schedules and rates are evenly spaced or geometric too, but do not begin at 1, or do not go on
+    with a ratio that a base makes.
+    """
+    spec: Any = found.spec
+    if found.verdict != "claimed" or spec.ladder.spacing != "geometric" or spec.ladder.first != 1:
+        return False
+    return not any(isinstance(scaling, Multipliers) for scaling in spec.scalings)
 
 
 def _plainer(one: Finding, other: Finding) -> bool:

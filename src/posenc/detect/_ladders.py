@@ -38,6 +38,7 @@ DENOMINATORS = (("d/2", 1.0), ("n-1", 2.0), ("d", 6.0), ("d/4", 6.0), ("d/2-0.5"
 # Bases of models, for rules whose numbers fix only a product of base and factor.
 BASES = (1e4, 5e5, 1e6, 1e5, 5e6, 1e7, 1.5e5, 1.6e5, 2e6, 8e6, 1e8, 1e9, 100.0, 1000.0, 2.5e5)
 RULE = 4.0  # bits to name a scaling
+TRIED = 4.0  # bits for having tried many bases until a factor was round
 SURELY_ROUND = 14.0  # bits
 MOST_PAIRS = 1024  # for what compares all pairs of frequencies
 
@@ -183,7 +184,7 @@ def _grown_bases(slopes: tuple[float, float], count: int) -> Iterator[Guess]:
             continue
         factor = roundest_within((low / base) ** power, (high / base) ** power)
         if factor is not None and factor > 1:
-            bits = 1 + bits_of(base) + bits_of(factor) + RULE
+            bits = 1 + bits_of(base) + bits_of(factor) + RULE + TRIED
             yield Guess(base, Ladder(), (NTK(factor),), bits)
 
 
@@ -232,14 +233,14 @@ def _mixed(
     exponents = sorted(math.exp(-s * count) / factor for s in slopes)
     base = roundest_within(*exponents)
     if base is not None:
-        bits = 1 + bits_of(base) + RULE + bits_of(factor)
+        bits = 1 + bits_of(base) + RULE + bits_of(factor) + TRIED
         yield Guess(base, Ladder(), (MixedNTK(factor),), bits)
 
 
 def other_spacings(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
     """Evenly spaced frequencies."""
     slopes = line(np.arange(len(f), dtype=np.float64), f, tol * f)
-    if len(f) < 4 or slopes is None:
+    if len(f) < 4 or slopes is None or slopes[0] <= 0 <= slopes[1]:
         return
     slope = sum(slopes) / 2
     level = f - slope * np.arange(len(f))

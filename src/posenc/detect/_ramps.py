@@ -23,6 +23,7 @@ from posenc.scaling.yarn import YaRN
 __all__ = ["pieces", "searched"]
 
 LARGEST_LENGTH = 2**31
+LEAST_SEARCHED = 8  # numbers of few digits divide into each other by accident
 
 
 def pieces(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
@@ -318,6 +319,8 @@ def _length_by_turns(ramp: _Ramp, kept: np.ndarray, low: float, high: float) -> 
 def searched(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
     """A divisor for each frequency, written with few decimals, on a base of models."""
     count = len(f)
+    if count < LEAST_SEARCHED:
+        return
     for base in BASES:
         divisors = np.exp(-math.log(base) * np.arange(count) / count) / f
         if divisors.max() > 1e4 or divisors.min() < 1e-2:

@@ -29,7 +29,7 @@ NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("divisors", r"rope_(freqs|factors)"),
         ("frequencies", r"inv_?freq|inv_?timescale|(^|[._])freqs$|rotary\S*freq"),
         ("slopes", r"slope"),
-        ("bias", r"alibi|relative_(attention|position)_bias(_table)?|rel(ative)?_?pos\w*bias"),
+        ("bias", r"alibi|relative_(attention|position)_bias(_table)?|(rel|relative)_?pos\w*bias"),
         ("table", r"pos(ition)?s?_?(al)?[_.]?(emb|enc|table)|embed(ding)?s?[_.]?pos"),
         ("table", r"(^|[._])(wpe|pe)([._]|$)|sin(usoid)?[_.]?(emb|table)|sinusoid|timing_signal"),
     )

@@ -11,7 +11,6 @@ from posenc import positions as _positions
 from posenc._core.array import (
     device_of,
     integers,
-    is_compiling,
     is_foreign,
     is_symbolic,
     library,
@@ -110,10 +109,6 @@ def align(
 
 def asks(kernel: Any, who: str) -> bool:
     """Whether a kernel is to be asked before the reference; raises for a name of none."""
-    if kernel == "auto":
-        # Compiled code gets the array engine, which Inductor fuses with what stands beside it: the
-        # operators of the kernels are measured against that in the benchmarks, and lose.
-        return not is_compiling()
     if kernel == "reference":
         return False
     check_kernel(kernel, who)

@@ -302,6 +302,8 @@ def _where(
     positions, offset, cu_seqlens = given
     place = _place(x, seq_dim, who)
     counted = positions is None and cu_seqlens is None and len(spec.axes) == 1
+    # Comparing a symbolic offset would put a bound on it into the graph.
+    counted = counted and not is_compiling()
     if counted and (offset is None or type(offset) is int) and abs(offset or 0) < 2**62:
         return offset or 0
     if cu_seqlens is not None and is_torch(x) and x.device.type != "cpu":

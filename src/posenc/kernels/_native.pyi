@@ -104,8 +104,8 @@ class Phases:
         positions : numpy.ndarray
             int64 (n, axes), contiguous.
         quadrant, residual : numpy.ndarray
-            Results: int64 (n, pairs), contiguous; quadrants from 0 to 3, what is left as `quadrants`
-            of `_core.phase` gives it.
+            Results: int64 (n, pairs), contiguous; quadrants from 0 to 3, and what is left, as
+            `quadrants` of `_core.phase` gives them.
         """
 
 @final
@@ -125,7 +125,8 @@ class Rotation:
     blocks : sequence of int
         Pairs in each block of channels, where the order holds within blocks; () is one block.
     sign : {1, -1}
-        The sign of the angle: -1 where exactly one of "transposed" and `direction="backward"` holds.
+        The sign of the angle: -1 where exactly one of "transposed" and `direction="backward"`
+        holds.
     factor, divide
         Cosines and sines are multiplied (divided) by `factor` in float32, unless it is 1. The
         inverse of a rotation divides, its transpose (the backward pass) multiplies.

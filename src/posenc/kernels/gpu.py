@@ -136,7 +136,8 @@ def turn(
         where if isinstance(where, int) else 0,
         p.source == "interleaved",
         0 if p.part == "leading" else -1,
-        1 / p.factor if p.divide else p.factor,
+        p.factor,
+        p.divide,
         float(p.sign),
     )
     for i in range(0, len(arrays), 2):

@@ -61,7 +61,7 @@ def serve(request: Request, kernel: str, who: str) -> Served | None:
     ArgumentError
         If a kernel that is asked for by name cannot do it; with the reason.
     """
-    if kernel == "auto" and _followed():
+    if kernel == "auto" and _left_to_tracer(request):
         return None
     reason = "nothing"
     for candidate in CANDIDATES:
@@ -79,19 +79,29 @@ def serve(request: Request, kernel: str, who: str) -> Served | None:
     raise ArgumentError(explain(f"{who}: kernel={kernel!r}", "what it computes", reason, todo))
 
 
-def _followed() -> bool:
-    """Whether a tracer of torch follows what is done: it is given the reference.
+def _left_to_tracer(request: Request) -> bool:
+    """Whether a tracer of torch follows what is done, and is better served by the reference.
 
-    A compiler fuses that with what stands beside it, and every other tracer knows its operations.
+    Inductor fuses the array engine's form with what stands beside it, and out of place that is the
+    faster one; an exported graph stays free of our operators. In place on a CPU the operator is
+    two times as fast in float32 and more in bfloat16, as the fused form goes through a temporary.
+    Every other tracer knows the operations of the reference.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return False
     if torch.compiler.is_compiling():
-        return True
+        if not isinstance(request, Rotate) or not request.inplace or _exporting(torch):
+            return True
+        return bool(request.arrays[0].device.type != "cpu")
     from posenc.kernels.torch_state import traced
 
     return traced() is not None
+
+
+def _exporting(torch: Any) -> bool:
+    # torch 2.6 cannot say.
+    return torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
 
 
 def _reason(candidate: Candidate, request: Request) -> str | None:
@@ -117,6 +127,19 @@ def report() -> list[dict[str, Any]]:
                 {"op": operation, "kernel": candidate.name, "runs": reason is None, "reason": said}
             )
         rows.append(
-            {"op": operation, "kernel": "reference", "runs": True, "reason": "for whatever is left"}
+            {
+                "op": operation,
+                "kernel": "reference",
+                "runs": True,
+                "reason": "any array library, dtype and spec",
+            }
         )
+    rows.append(
+        {
+            "op": "relative",
+            "kernel": "reference",
+            "runs": True,
+            "reason": "the only one there is for content",
+        }
+    )
     return rows

@@ -36,7 +36,8 @@ class Angles(NamedTuple):
     start: int
     interleaved: bool
     first: int  # channel at which the pairs begin
-    size: float
+    factor: float  # on cosines and sines, which are divided by it where `divide` says so
+    divide: bool
     sine: float
 
 
@@ -66,7 +67,7 @@ def rotate(inputs: list[Tensor], outputs: list[Tensor], angles: Angles) -> None:
         angles.steps if angles.origins is None else angles.origins,
         angles.start,
         0 if angles.ends is None else angles.ends.shape[0],
-        angles.size,
+        angles.factor,
         angles.sine,
         n1,
         q.shape[2],
@@ -89,6 +90,7 @@ def rotate(inputs: list[Tensor], outputs: list[Tensor], angles: Angles) -> None:
         INTERLEAVED=angles.interleaved,
         WHERE=2 if where is not None else 1 if angles.ends is not None else 0,
         ORIGIN=angles.origins is not None,
+        DIVIDE=angles.divide,
         INPLACE=q.data_ptr() == q_out.data_ptr(),
         num_warps=WARPS,
         # Contracted products would give other bits than the array engine, and memory is the limit.
@@ -108,7 +110,7 @@ def _kernel(
     origins: Any,
     start: Any,
     sequences: Any,
-    size: Any,
+    factor: Any,
     sine: Any,
     n1: Any,
     q_heads: Any,
@@ -141,6 +143,7 @@ def _kernel(
     INTERLEAVED: tl.constexpr,
     WHERE: tl.constexpr,
     ORIGIN: tl.constexpr,
+    DIVIDE: tl.constexpr,
     INPLACE: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -159,7 +162,11 @@ def _kernel(
         if ORIGIN:
             phase += tl.load(origins + lane, mask=mask, other=0)
     cos, sin = cos_sin(phase)
-    cos, sin = cos * size, sin * size * sine
+    sin *= sine
+    if DIVIDE:
+        cos, sin = tl.div_rn(cos, factor), tl.div_rn(sin, factor)
+    else:
+        cos, sin = cos * factor, sin * factor
     if tile < q_tiles:
         _turn(
             q + i0 * q0 + i1 * q1,

@@ -106,7 +106,7 @@ def attend(
     if needed and (q_positions is None or k_positions is None):
         todo = "Queries of a decoding step are the last of their sequence, not the first."
         raise ArgumentError(explain("attend: positions", "those of q and k", None, todo))
-    rotary = entry.spec("rotary")
+    rotary, width = entry.spec("rotary"), q.shape[-1]
     if isinstance(rotary, RotarySpec):
         learned = given.get("rotary")
         more: dict[str, Any] = {"params": learned, "length": length}
@@ -119,7 +119,7 @@ def attend(
     if scale is None:
         scale = entry.scale
     if scale is None:
-        scale = relative.scale if isinstance(relative, RelativeSpec) else q.shape[-1] ** -0.5
+        scale = relative.scale if isinstance(relative, RelativeSpec) else width**-0.5
     added: Any = None
     if isinstance(bias, BiasSpec):
         learned = given.get("bias")

@@ -25,7 +25,7 @@ __all__ = ["FoPE"]
 @final
 @dataclass(frozen=True)
 class FoPE(RotarySpec):
-    """Fourier position embedding (Hua et al. 2024, arXiv:2412.17739, section 4).
+    """Fourier position embedding (Hua et al. 2024, arXiv:2412.17739).
 
         cos[h, p, j] = sum over i of  cos(p f[i]) * cos_weight[h, i, j]
         sin[h, p, j] = sum over i of  sin(p f[i]) * sin_weight[h, i, j]
@@ -84,13 +84,14 @@ class FoPE(RotarySpec):
     gain: float = 0.3
     still: Literal["doubled", "plain"] = "doubled"
 
-    bibtex = """@article{hua2024fope,
-  title   = {Fourier Position Embedding: Enhancing Attention's Periodic Extension for Length
-             Generalization},
-  author  = {Hua, Ermo and Jiang, Che and Lv, Xingtai and Zhang, Kaiyan and Ding, Ning and
-             Sun, Youbang and Qi, Biqing and Fan, Yuchen and Zhu, Xuekai and Zhou, Bowen},
-  journal = {arXiv preprint arXiv:2412.17739},
-  year    = {2024}
+    bibtex = """@inproceedings{hua2025fope,
+  title     = {Fourier Position Embedding: Enhancing Attention's Periodic Extension for Length
+               Generalization},
+  author    = {Hua, Ermo and Jiang, Che and Lv, Xingtai and Zhang, Kaiyan and Sun, Youbang and
+               Fan, Yuchen and Zhu, Xuekai and Qi, Biqing and Ding, Ning and Zhou, Bowen},
+  booktitle = {International Conference on Machine Learning},
+  year      = {2025},
+  eprint    = {2412.17739}
 }"""
 
     def __post_init__(self) -> None:

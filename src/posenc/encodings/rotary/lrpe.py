@@ -24,15 +24,17 @@ __all__ = ["LRPE"]
 @final
 @dataclass(frozen=True)
 class LRPE(RotarySpec):
-    """Linearized relative positional encoding (Qin et al. 2023, arXiv:2307.09270, section 3).
+    """Linearized relative positional encoding (Qin et al. 2023, arXiv:2307.09270).
 
         f[h, j] = base ** (-2 (h n + j) / (heads d))        n pairs in each head, d channels
         doubled   x'[j]  = x[j] cos(p f[h, j]),  x'[d+j] = x[j] sin(p f[h, j])
         turned    x'[pair j] = R(p f[h, j]) x[pair j]
 
-    One ladder runs through all heads, so that no two heads see the same distances. `doubled` is the
-    form that linear attention uses: each channel is a pair whose second channel is 0, scores are
-    the sum of q[j] k[j] cos((m - n) f[j]), and heads are twice as wide afterwards.
+    The family of unitary transformations that the paper describes has many members; these are those
+    of its authors' language models. One ladder runs through all heads, so that no two heads see the
+    same distances. `doubled` is the form that linear attention uses: each channel is a pair whose
+    second channel is 0, scores are the sum of q[j] k[j] cos((m - n) f[j]), and heads are twice as
+    wide afterwards.
 
     Parameters
     ----------
@@ -43,7 +45,7 @@ class LRPE(RotarySpec):
     pairing : {"half", "interleaved"} or Pairing
         Which channels form a pair, of the result if doubled.
     base : float
-        10000 in the paper's code.
+        10000 in those models.
     form : {"doubled", "turned"}
         As above.
     learned : {"nothing", "frequencies"}

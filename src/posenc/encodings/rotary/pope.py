@@ -179,7 +179,9 @@ class PoPE(RotarySpec):
             todo = "Sizes lose the sign of what came in."
             raise ArgumentError(explain("PoPE: inverse", "False", inverse, todo))
         if role == "key" and self.offset != "none":
-            delta = xp.clip(astype(constants["delta"], x.dtype, xp), -TURN, 0.0)
+            delta = astype(constants["delta"], x.dtype, xp)
+            delta = xp.where(delta > 0, xp.zeros_like(delta), delta)
+            delta = xp.where(delta < -TURN, xp.full_like(delta, -TURN), delta)
             c, s = xp.cos(delta), xp.sin(delta)
             cos, sin = cos * c - sin * s, sin * c + cos * s
         size = xp.logaddexp(x, xp.zeros_like(x))

@@ -82,16 +82,17 @@ class STRING(RotarySpec):
     start: Literal["repeated", "axial"] = "repeated"
     spread: float = 0.02
 
-    bibtex = """@article{schenck2025string,
+    bibtex = """@inproceedings{schenck2025string,
   title   = {Learning the {RoPEs}: Better {2D} and {3D} Position Encodings with {STRING}},
   author  = {Schenck, Connor and Reid, Isaac and Jacob, Mithun George and Bewley, Alex and
              Ainslie, Joshua and Rendleman, David and Jain, Deepali and Sharma, Mohit and
-             Dubey, Avinava and Wahid, Ayzaan and Singh, Sumeet and Wagner, Ren{\\'e} and
+             Dubey, Kumar Avinava and Wahid, Ayzaan and Singh, Sumeet and Wagner, Ren{\\'e} and
              Ding, Tianli and Fu, Chuyuan and Byravan, Arunkumar and Varley, Jake and
              Gritsenko, Alexey and Minderer, Matthias and Kalashnikov, Dmitry and Tompson, Jonathan
              and Sindhwani, Vikas and Choromanski, Krzysztof},
-  journal = {arXiv preprint arXiv:2502.02562},
-  year    = {2025}
+  booktitle = {International Conference on Machine Learning},
+  year    = {2025},
+  eprint  = {2502.02562}
 }"""
 
     def __post_init__(self) -> None:

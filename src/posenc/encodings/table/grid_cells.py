@@ -21,7 +21,7 @@ __all__ = ["GridCells"]
 @final
 @dataclass(frozen=True)
 class GridCells(TableSpec):
-    """Multi-scale grid cells (Mai et al. 2020, Space2Vec, arXiv:2003.00824, section 3.2).
+    """Multi-scale grid cells (Mai et al. 2020, Space2Vec, arXiv:2003.00824).
 
         row(x)[s, k] = sin(<x, u[k]> / r[s]),  cos(<x, u[k]> / r[s])
         u[k]         = (cos(2 pi k / 3), sin(2 pi k / 3))        k = 0, 1, 2

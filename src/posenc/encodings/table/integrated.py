@@ -22,7 +22,7 @@ __all__ = ["IntegratedFourier"]
 @final
 @dataclass(frozen=True)
 class IntegratedFourier(TableSpec):
-    """Integrated positional encoding (Barron et al. 2021, arXiv:2103.13415, equation 14).
+    """Integrated positional encoding (Barron et al. 2021, arXiv:2103.13415).
 
         row(mean, v) = E[ sin(f[j] x[a]) | cos(f[j] x[a]) ]     x[a] ~ N(mean[a], v[a])
                      = exp(-f[j]**2 v[a] / 2) * [ sin(f[j] mean[a]) | cos(f[j] mean[a]) ]

@@ -19,7 +19,7 @@ __all__ = ["LearnedFourier"]
 @final
 @dataclass(frozen=True)
 class LearnedFourier(TableSpec):
-    """Learnable Fourier features (Li et al. 2021, arXiv:2106.02795, section 3).
+    """Learnable Fourier features (Li et al. 2021, arXiv:2106.02795).
 
         r(x)  = [ cos(x W_r) | sin(x W_r) ] / sqrt(features)
         PE(x) = GeLU(r(x) W_1 + b_1) W_2 + b_2

@@ -17,7 +17,7 @@ __all__ = ["SoftPosition"]
 @final
 @dataclass(frozen=True)
 class SoftPosition(TableSpec):
-    """Soft position embedding (Locatello et al. 2020, arXiv:2006.15055, appendix E.2).
+    """Soft position embedding (Locatello et al. 2020, arXiv:2006.15055).
 
         PE(x) = [x | 1 - x] W + b        x in [0, 1] for each coordinate
 

@@ -23,7 +23,7 @@ WIDTHS = {"sphereC": 3, "sphereC+": 6, "sphereM": 5, "sphereM+": 8}
 @final
 @dataclass(frozen=True)
 class Sphere2Vec(TableSpec):
-    """Sphere2Vec (Mai et al. 2023, arXiv:2306.17624, section 4).
+    """Sphere2Vec (Mai et al. 2023, arXiv:2306.17624).
 
         sphereC(p, l)[s] = sin P, cos P cos L, cos P sin L
         sphereM(p, l)[s] = sin P, cos P cos l, cos p cos L, cos P sin l, cos p sin L

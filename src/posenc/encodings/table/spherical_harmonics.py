@@ -22,7 +22,7 @@ __all__ = ["SphericalHarmonics"]
 @final
 @dataclass(frozen=True)
 class SphericalHarmonics(TableSpec):
-    """Real spherical harmonics of a place (Rußwurm et al. 2024, arXiv:2310.06743, section 2.2).
+    """Real spherical harmonics of a place (Rußwurm et al. 2024, arXiv:2310.06743).
 
         row(place)[l, m] = sqrt(2) K[l, |m|] P[l, |m|](cos t) * sin(|m| p)     m < 0
                          =         K[l, 0]   P[l, 0](cos t)                    m = 0

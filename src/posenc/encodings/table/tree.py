@@ -18,7 +18,7 @@ __all__ = ["TreePositions"]
 @final
 @dataclass(frozen=True)
 class TreePositions(TableSpec):
-    """Positions in a tree (Shiv and Quirk 2019, NeurIPS 32, section 3).
+    """Positions in a tree (Shiv and Quirk 2019, NeurIPS 32).
 
         PE(path)[k, c, f] = [path[k] == c] * p[f]**k * sqrt((1 - p[f]**2) * dim / 2)
         p                 = tanh(decay)

@@ -1,0 +1,226 @@
+"""Rotations and sums on a GPU against its copy bandwidth and the peers: `python benchmarks/gpu.py`.
+
+Rows go to `benchmarks/results/gpu.jsonl`, with the device and all versions. Every candidate of a
+row is compared with the float64 reference before it is timed; all of them are timed in turns in one
+run, each with an event before and after it and a cold cache. The floor is a copy of the same
+tensors into memory that exists (for what works in place) or the same with new memory.
+
+Peers that are not installed are left out by name. `--dry-run` walks through everything with tiny
+shapes in Triton's interpreter on the CPU, times nothing and stores nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+if "--dry-run" in sys.argv:
+    os.environ["TRITON_INTERPRET"] = "1"
+
+import torch
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import posenc
+from benchmarks.rows import append, circumstances
+from posenc.torch import RotaryEmbedding
+
+Call = Callable[[], Any]
+PACKAGES = ("torch", "triton", "flash_attn", "liger_kernel", "transformers")
+# batch, heads of queries and keys, tokens, channels
+SHAPES = (
+    (1, 32, 8, 2048, 128),
+    (8, 32, 8, 2048, 128),
+    (1, 32, 8, 131072, 128),
+    (64, 32, 8, 1, 128),
+)
+TINY = ((2, 4, 2, 3, 16),)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+ROUNDING = {torch.float32: 2.0**-22, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+REPEATS = 50
+
+
+def installed(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+def tables(spec: posenc.RoPE, count: int, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Cosines and sines for those who read them from memory: (tokens, pairs)."""
+    cos, sin = posenc.cos_sin(spec, torch.arange(count, device=device))
+    return cos.to(dtype), sin.to(dtype)
+
+
+def rotations(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> dict[str, Call]:
+    """What turns one q and k of a shape, by name; each returns both."""
+    batch, heads, few, tokens, width = shape
+    generator = torch.Generator(device).manual_seed(0)
+    q, k = (
+        torch.randn(batch, n, tokens, width, device=device, generator=generator).to(dtype)
+        for n in (heads, few)
+    )
+    spec = posenc.RoPE(width, pairing="half")
+    new_q, new_k = torch.empty_like(q), torch.empty_like(k)
+    spare_q, spare_k = q.clone(), k.clone()
+
+    def written() -> tuple[Tensor, Tensor]:
+        return new_q.copy_(q), new_k.copy_(k)
+
+    module = RotaryEmbedding(spec, kernel="triton")
+    inplace = RotaryEmbedding(spec, kernel="triton", inplace=True)
+    reference = RotaryEmbedding(spec, kernel="reference")
+    calls: dict[str, Call] = {
+        "copy into existing memory": written,
+        "copy into new memory": lambda: (q.clone(), k.clone()),
+        "posenc, triton": lambda: module(q, k),
+        "posenc, triton, in place": lambda: inplace(spare_q, spare_k),
+        "posenc, reference": lambda: reference(q, k),
+    }
+    if device == "cuda":
+        calls["posenc, compiled"] = _partial(torch.compile(reference), q, k)
+    calls |= _transformers(spec, q, k, compiled=device == "cuda")
+    if installed("flash_attn"):
+        turn = importlib.import_module("flash_attn.ops.triton.rotary").apply_rotary
+        cos, sin = tables(spec, tokens, device, torch.float32)
+        swapped = [x.transpose(1, 2) for x in (q, k)]
+        calls["flash-attention, triton (table at hand)"] = lambda: tuple(
+            turn(x, cos, sin).transpose(1, 2) for x in swapped
+        )
+    if installed("liger_kernel"):
+        liger = importlib.import_module("liger_kernel.transformers.rope").liger_rotary_pos_emb
+        full = [torch.cat([t, t], -1)[None] for t in tables(spec, tokens, device, dtype)]
+        calls["Liger, triton, in place (table at hand)"] = lambda: liger(spare_q, spare_k, *full)
+    return calls
+
+
+def _partial(function: Any, *inputs: Tensor) -> Call:
+    return lambda: function(*inputs)
+
+
+def _transformers(spec: posenc.RoPE, q: Tensor, k: Tensor, *, compiled: bool) -> dict[str, Call]:
+    if not installed("transformers"):
+        return {}
+    llama = importlib.import_module("transformers.models.llama.modeling_llama")
+    config = importlib.import_module("transformers").LlamaConfig(
+        hidden_size=q.shape[1] * spec.dim, num_attention_heads=q.shape[1], head_dim=spec.dim
+    )
+    table = llama.LlamaRotaryEmbedding(config).to(q.device)
+    where = torch.arange(q.shape[2], device=q.device)[None]
+
+    def whole(q: Tensor, k: Tensor) -> Any:
+        return llama.apply_rotary_pos_emb(q, k, *table(q, where))
+
+    calls: dict[str, Call] = {"transformers, eager": _partial(whole, q, k)}
+    if compiled:
+        calls["transformers, compiled"] = _partial(torch.compile(whole), q, k)
+    return calls
+
+
+def sums(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> dict[str, Call]:
+    """What adds a table to embeddings (batch, tokens, width)."""
+    x = torch.randn(shape, device=device).to(dtype)
+    spec = posenc.Sinusoidal(shape[-1])
+    new, kept = torch.empty_like(x), posenc.table(spec, torch.arange(shape[1], device=device))
+    return {
+        "copy into existing memory": lambda: (new.copy_(x),),
+        "copy into new memory": lambda: (x.clone(),),
+        "posenc, triton": lambda: (posenc.add(spec, x, kernel="triton"),),
+        "posenc, reference": lambda: (posenc.add(spec, x, kernel="reference"),),
+        "x + table at hand": lambda: ((x + kept.to(dtype)),),
+    }
+
+
+def exact(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> list[Tensor]:
+    """The rotations of `rotations`, in float64."""
+    batch, heads, few, tokens, width = shape
+    generator = torch.Generator(device).manual_seed(0)
+    spec = posenc.RoPE(width, pairing="half")
+    return [
+        posenc.rotate(
+            spec,
+            torch.randn(batch, n, tokens, width, device=device, generator=generator)
+            .to(dtype)
+            .double(),
+        )
+        for n in (heads, few)
+    ]
+
+
+def checked(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> dict[str, float]:
+    """The worst error of each way to turn, in roundings of the dtype; ours must stay within one."""
+    found = {}
+    for name, call in rotations(shape, dtype, device).items():
+        if name.startswith("copy"):
+            continue
+        want = exact(shape, dtype, device)
+        worst = max(
+            float(((a.double() - b).abs() / (b.abs() + 1)).max())
+            for a, b in zip(call(), want, strict=True)
+        )
+        found[name] = worst / ROUNDING[dtype]
+        # The interpreter cuts bfloat16 off where a GPU rounds.
+        if name.startswith("posenc, triton") and found[name] > (1 if device == "cuda" else 2):
+            raise SystemExit(f"{name} is wrong on {shape} {dtype}: {found[name]:.2f} roundings")
+    return found
+
+
+def timed(calls: dict[str, Call]) -> dict[str, float]:
+    """Median milliseconds of each, in turns; a large write between them empties the cache."""
+    cold = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    for call in calls.values():
+        for _ in range(5):
+            call()
+    spans: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(REPEATS):
+        for name, call in calls.items():
+            cold.zero_()
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            call()
+            after.record()
+            torch.cuda.synchronize()
+            spans[name].append(before.elapsed_time(after))
+    return {name: statistics.median(found) for name, found in spans.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--dry-run", action="store_true", help="tiny shapes on the CPU")
+    dry = parser.parse_args().dry_run
+    if not dry and not torch.cuda.is_available():
+        raise SystemExit("No GPU here; --dry-run walks through without one.")
+    device, shapes = ("cpu", TINY) if dry else ("cuda", SHAPES)
+    packages = [name for name in PACKAGES if installed(name)]
+    common = {} if dry else circumstances(*packages) | {"device": torch.cuda.get_device_name()}
+    common |= {"absent": [name for name in PACKAGES if not installed(name)]}
+    rows = []
+    for shape in shapes:
+        for dtype in DTYPES:
+            with torch.no_grad():
+                errors = checked(shape, dtype, device)
+                times = {} if dry else timed(rotations(shape, dtype, device))
+            row = {"what": "rotate", "shape": shape, "dtype": str(dtype), "ms": times}
+            rows.append(common | row | {"roundings": errors})
+            print(row | {"roundings": errors})
+    for size in ((2, 3, 8),) if dry else ((8, 1024, 768), (8, 8192, 4096)):
+        for dtype in DTYPES:
+            calls = sums(size, dtype, device)
+            with torch.no_grad():
+                times = (
+                    {name: 0.0 for name, call in calls.items() if call()} if dry else timed(calls)
+                )
+            rows.append(common | {"what": "add", "shape": size, "dtype": str(dtype), "ms": times})
+            print(rows[-1])
+    if not dry:
+        print(append("gpu", rows))
+
+
+if __name__ == "__main__":
+    main()
