@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,19 +30,11 @@ def _native() -> Any:
     try:
         module = importlib.import_module("posenc.kernels._native")
     except ImportError as error:
-        return f"not compiled ({error}); {_why_missing()}"
+        return f"not compiled ({error}); install posenc again with a C++ compiler at hand"
     found = getattr(module, "INTERFACE", None)
     if found != INTERFACE:
         return f"compiled for interface {found}, where {INTERFACE} is needed; install posenc again"
     return module
-
-
-def _why_missing() -> str:
-    """What the build left in place of the module, or what to do."""
-    text = Path(__file__).with_name("_native_missing.txt")
-    if text.is_file():
-        return " ".join(text.read_text(encoding="utf-8").split())
-    return "install posenc with a C++ compiler at hand, or run `make build` in its tree"
 
 
 class Cpu:
