@@ -13,6 +13,8 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 NB_MODULE(_native, m) {
+    // Plans live as long as their specs, and those of a program live until it ends.
+    nb::set_leak_warnings(false);
     posenc::watch_forks();
     m.attr("INTERFACE") = 1;
 

@@ -109,7 +109,8 @@ void Sinusoids::write(const Layout* x, const Layout& y, nb::handle positions, fl
     const int64_t tokens = where->outer() * where->tokens();
     const int64_t bytes = tokens * operand.copies * layout_.dim * size_of(number);
     const Cut how = cut(*where, &operand, 1, body.floats_per_token, bytes,
-                        2 * tokens * phases_->pairs(), threads);
+                        2 * tokens * phases_->pairs(), threads,
+                        x == nullptr ? SCRATCH_FLOATS : SCRATCH_OF_SUMS);
     const nb::gil_scoped_release others_may_run;
     sweep(*where, &operand, 1, body, how);
 }

@@ -226,13 +226,12 @@ namespace {
 // much as some of them.
 constexpr int64_t WORTH_A_THREAD = 1 << 19;
 constexpr int64_t BYTES_PER_SINE = 8;
-constexpr int64_t SCRATCH_FLOATS = 16384;  // 64 KiB, which stays in the second cache
 constexpr int64_t ITEMS_PER_THREAD = 4;
 
 }  // namespace
 
 Cut cut(const Positions& positions, const Operand* operands, int count, int64_t floats_per_token,
-        int64_t bytes, int64_t sines, int threads) {
+        int64_t bytes, int64_t sines, int threads, int64_t scratch_floats) {
     const int64_t worth = (bytes + sines * BYTES_PER_SINE) / WORTH_A_THREAD;
     const int64_t most = threads > 0 ? threads : default_threads();
     Cut made{};
@@ -241,7 +240,7 @@ Cut cut(const Positions& positions, const Operand* operands, int count, int64_t 
     const int64_t wanted = made.threads == 1 ? 1 : made.threads * ITEMS_PER_THREAD;
     const int64_t rows = std::max<int64_t>(1, positions.outer());
     const int64_t each = (tokens * rows + wanted - 1) / wanted;
-    made.chunk = SCRATCH_FLOATS / std::max<int64_t>(1, floats_per_token);
+    made.chunk = scratch_floats / std::max<int64_t>(1, floats_per_token);
     made.chunk = std::clamp<int64_t>(std::min(made.chunk, each), 1, std::max<int64_t>(1, tokens));
     made.chunks = (tokens + made.chunk - 1) / made.chunk;
     int64_t copies = 1;

@@ -90,6 +90,10 @@ void walk_rows(const Operand& operand, const Positions& positions, int64_t row, 
                int64_t count, int64_t copy_begin, int64_t copy_end,
                void (*visit)(void*, const Rows&), void* context);
 
+// What stays in the second cache: 64 KiB. Sums take more, as their runs are better long than near.
+constexpr int64_t SCRATCH_FLOATS = 1 << 14;
+constexpr int64_t SCRATCH_OF_SUMS = 1 << 16;
+
 // How the work is cut.
 struct Cut {
     int64_t chunk;   // tokens at a time
@@ -99,7 +103,7 @@ struct Cut {
 };
 
 Cut cut(const Positions& positions, const Operand* operands, int count, int64_t floats_per_token,
-        int64_t bytes, int64_t sines, int threads);
+        int64_t bytes, int64_t sines, int threads, int64_t scratch_floats = SCRATCH_FLOATS);
 
 // Scratch memory of the calling thread, kept for its next call.
 float* scratch(int64_t floats);

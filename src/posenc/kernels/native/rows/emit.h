@@ -129,13 +129,12 @@ inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, ch
                         emission.x_stride == size_of(number) &&
                         emission.y_stride == size_of(number);
     const int64_t width = x == nullptr ? 0 : emission.width * size_of(number);
+    // Whole lines are written, which need not be read first: y is not fetched.
     const Ahead x_ahead(x, x_row, rows, nullptr, width);
-    const Ahead y_ahead(y, y_row, rows, nullptr, x == y ? 0 : width);
     for (int64_t r = 0; r < rows; ++r) {
         char* to = y + r * y_row;
         const float* row = from + r * next;
         x_ahead.fetch(r);
-        y_ahead.fetch(r);
         if (x == nullptr) {
             store_row<number>(row, to, emission.y_stride, emission.width);
         } else if (direct) {
