@@ -16,6 +16,9 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet \
 	--no-warn-conflicts --constraint constraints/versions.txt
+KERNELS := build/native/.built
+CMAKE := $(BIN)/cmake -S . -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: help
@@ -39,28 +42,56 @@ $(READY): pyproject.toml constraints/versions.txt constraints/peers.txt | $(BIN)
 	@echo 'Installing torch (1 of 3)'
 	@$(PIP) torch
 	@echo 'Installing posenc and its tools (2 of 3)'
-	@$(PIP) scikit-build-core transformers
+	@$(PIP) scikit-build-core nanobind cmake ninja transformers
 	@$(PIP) --no-build-isolation --editable '.[all,check,docs,test]'
 	@echo 'Installing the peers (3 of 3)'
 	@$(PIP) --no-deps --requirement constraints/peers.txt
 	@touch $@
 
+.PHONY: build
+build: $(KERNELS) ## compile the kernels in the tree; where that fails, all else runs without them
+
+MISSING := src/posenc/kernels/_native_missing.txt
+
+# A failure is told once and kept for `posenc doctor`; it is tried again by the next target.
+$(KERNELS): $(READY) CMakeLists.txt $(wildcard src/posenc/kernels/native/*.* src/posenc/kernels/native/rows/*)
+	@echo 'Compiling the kernels'
+	@mkdir -p build/native && rm -f $(MISSING)
+	@if $(CMAKE) -B build/native -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/src/posenc/kernels \
+	    >build/native/log 2>&1 && $(BIN)/cmake --build build/native >>build/native/log 2>&1; \
+	then touch $@; \
+	else echo "They did not compile in this tree; build/native/log ends:" \
+	    "$$(grep -v '^ *$$' build/native/log | tail -n 3 | tr '\n' ' ')" | tee $(MISSING); \
+	  rm -f src/posenc/kernels/_native*.so; fi
+
 # --- work -------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(READY) ## the main job on real input: a sentence, then a file; ends with a picture in out/
+demo: $(READY) $(KERNELS) ## the main job on real input: a sentence, then a file; ends with a picture in out/
 	@$(BIN)/python tools/demo.py out
 
 .PHONY: test
-test: $(READY) ## all tests but the slow sweeps
+test: $(READY) $(KERNELS) ## all tests but the slow sweeps
 	@$(PYTEST) -m 'not slow'
 
 .PHONY: test-slow
-test-slow: $(READY) ## the slow sweeps
+test-slow: $(READY) $(KERNELS) ## the slow sweeps
 	@$(PYTEST) -m slow
 
 .PHONY: test-all
 test-all: test test-slow ## all tests
+
+.PHONY: sanitize
+sanitize: $(READY) ## the tests of the compiled kernels under AddressSanitizer and UBSan
+	@rm -rf build/sanitize/tree && mkdir -p build/sanitize/tree
+	@cp -R src/posenc build/sanitize/tree/ && rm -f build/sanitize/tree/posenc/kernels/_native*.so
+	@$(CMAKE) -B build/sanitize/cmake -DPOSENC_SANITIZE=ON -DPOSENC_WERROR=ON --log-level=WARNING \
+	  -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/build/sanitize/tree/posenc/kernels >/dev/null
+	@$(BIN)/cmake --build build/sanitize/cmake
+	@runtime() { $${CXX:-c++} -print-file-name=$$1; }; \
+	  LD_PRELOAD="$$(runtime libasan.so) $$(runtime libubsan.so) $$(runtime libstdc++.so.6)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  PYTHONPATH=build/sanitize/tree $(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys tests/test_native*.py
 
 .PHONY: check
 check: $(READY) ## format, lint, types, layers, docstrings, spelling, generated texts
@@ -79,13 +110,13 @@ fix: $(READY) ## what format and lint can repair by themselves
 	@$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(READY) ## the pages, in docs/_build/html; warnings are errors
+docs: $(READY) $(KERNELS) ## the pages, in docs/_build/html; warnings are errors
 	@$(BIN)/python tools/generate.py
 	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo 'docs/_build/html/index.html'
 
 .PHONY: bench
-bench: $(READY) ## measure, append rows to benchmarks/results, and refresh the tables made from them
+bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and refresh the tables made from them
 	@$(BIN)/python benchmarks/precision.py
 	@$(BIN)/python benchmarks/backends.py
 	@$(BIN)/python benchmarks/import_time.py

@@ -7,10 +7,6 @@ fails when an encoding of the registry has no row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from posenc import (
@@ -26,15 +22,14 @@ from posenc import (
     Magnitude,
     Sinusoidal,
     Timestep,
-    init,
 )
-from posenc._core.spec import Spec
+from tests.case import POSITIONS, Case, learned
+from tests.cases_places import PLACES
 from tests.cases_scores import BIASES, RELATIVES, RelativeCase, ScoreCase
 from tests.oracles import fourier
 from tests.oracles import table as oracle
-from tests.rotary_cases import ROTARY, RotaryCase
+from tests.rotary_cases import RAISED, ROTARY, RotaryCase
 
-POSITIONS = (0, 1, 2, 17, -5, 12_345, 2**31 - 1, -(2**31) + 1)
 GRID = ((0, 0), (1, 0), (0, 1), (3, 7), (-2, 40_000), (2**31 - 1, 5))
 
 # Real positions that float32 holds, as JAX has no other: near and far, and both sides of a half.
@@ -57,32 +52,6 @@ XY = Arrangement(rule="axial", axes=("x", "y"))
 PI = 3.141592653589793
 MATRIX = ((0.5, -3.25, 100.0), (2.75, 0.0, 0.001953125))
 LINES = ((PI, 2.5 * PI), (PI, 112 * PI))
-
-
-@dataclass(frozen=True)
-class Case:
-    """A spec, what it must give, and where."""
-
-    name: str
-    spec: Spec
-    oracle: Callable[..., Any]
-    positions: tuple[Any, ...] = POSITIONS
-    scale: float = 1.0  # size of the largest entry, which the tolerances are multiples of
-    params: Mapping[str, np.ndarray] | None = None
-
-
-def learned(
-    name: str,
-    spec: Any,
-    row: Callable[..., Any],
-    positions: tuple[Any, ...],
-) -> Case:
-    """A row of a learned spec; its oracle takes the parameters as plain lists."""
-    params = init(spec, seed=7)
-    lists = {key: value.tolist() for key, value in params.items()}
-    largest = max(abs(value) for p in positions for value in row(lists, p))
-    # Rounding errors follow powers of two, so the bound of a value is that of up to its double.
-    return Case(name, spec, lambda p: row(lists, p), positions, 2 * largest, params)
 
 
 UNIT = Init(scale=1.0)
@@ -361,10 +330,11 @@ REAL_TABLES = (
     ),
 )
 
-TABLES = (*INTEGER_TABLES, *REAL_TABLES)
+TABLES = (*INTEGER_TABLES, *REAL_TABLES, *PLACES)
 CASES: tuple[Case | RotaryCase | ScoreCase | RelativeCase, ...] = (
     *TABLES,
     *ROTARY,
+    *RAISED,
     *BIASES,
     *RELATIVES,
 )

@@ -5,25 +5,45 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from posenc import (
+    DAPE,
     FIRE,
+    IRPE,
     KERPLE,
+    NEZHA,
     T5,
+    TENER,
+    TISA,
     TUPE,
+    AdaptiveSpan,
     ALiBi,
+    ALiBi2D,
+    ClippedTable,
+    ComplexOffsets,
     CoPE,
     Decay,
     Decomposed,
     Disentangled,
+    DynamicBias,
+    ForgetGates,
+    GatedBuckets,
     Init,
+    IRPEBias,
+    Ladder,
     LogCPB,
     MusicTransformer,
+    OffsetTable,
+    PositionSensitive,
+    Quadratic,
+    RelativeSegments,
+    RotaryBias,
     Sandwich,
     Shaw,
+    SpatialBuckets,
     TransformerXL,
     WindowTable,
     init,
@@ -37,6 +57,16 @@ KEYS = (0, 1, 2, 16, 18, 40, -300, 1001, 1 - 2**30)
 NEAR = (0, 1, 2, 5, 9, 40)
 IMAGE = tuple((row, column) for row in range(2) for column in range(3))
 CLASS = ((-1, -1), *IMAGE)
+CELLS = ((0, 0), (3, 4), (-7, 2), (20, 9), (1, -40), (2, 1))
+CHAINS = (  # chain, residue, token, entity, copy
+    (0, 0, 0, 0, 0),
+    (0, 0, 1, 0, 0),
+    (0, 9, 2, 0, 0),
+    (1, 0, 3, 0, 1),
+    (2, 0, 4, 1, 0),
+    (3, 5, 5, 0, 7),
+)
+BOXES = ((0, 10, 10), (1, 25, 10), (2, 700, 12), (7, 10, 900), (300, 11, 40))
 
 
 def plain(params: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -53,6 +83,8 @@ class ScoreCase:
     queries: tuple[Any, ...] = QUERIES
     keys: tuple[Any, ...] = KEYS
     params: Mapping[str, np.ndarray] = field(default_factory=dict)
+    roundings: float = 1.0  # more of them than a few, as in sums and perceptrons
+    waves: float = 0.0  # sum of the amplitudes of phases, which err with the distance
 
     def exact(self) -> np.ndarray:
         """(heads, queries, keys) by the oracle."""
@@ -69,6 +101,12 @@ def learned(
     name: str, spec: Spec, entry: Callable[..., float], queries: Any = QUERIES, keys: Any = KEYS
 ) -> ScoreCase:
     return ScoreCase(name, spec, entry, queries, keys, init(spec, seed=3))
+
+
+def unit(spec: Spec, seed: int = 5) -> dict[str, np.ndarray]:
+    """Parameters of unit size, so that no term hides another."""
+    rng = np.random.default_rng(seed)
+    return {k: rng.normal(size=shape).astype(np.float32) for k, shape in spec.shapes.items()}
 
 
 UNIT = Init(scale=1.0)
@@ -148,6 +186,13 @@ BIASES: tuple[ScoreCase, ...] = (
         "sandwich",
         Sandwich(3, dim=24),
         lambda m, n, h, w: oracle.sandwich(m, n, h, 3, 24, 1e4),
+        waves=24,
+    ),
+    ScoreCase(
+        "sandwich-from-one",
+        Sandwich(3, dim=8, ladder=Ladder(start=1)),
+        lambda m, n, h, w: oracle.sandwich(m, n, h, 3, 8, 1e4, 1),
+        waves=8,
     ),
     learned(
         "window",
@@ -198,6 +243,135 @@ BIASES: tuple[ScoreCase, ...] = (
         (0, 1, 7, 3),
         (0, 1, 2, 7),
     ),
+    ScoreCase(
+        "tisa",
+        TISA(3, kernels=2),
+        lambda m, n, h, w: oracle.tisa(m, n, h, w),
+        (0, 3, 5),
+        (0, 1, 2, 9, -6),
+        unit(TISA(3, kernels=2)),
+    ),
+    ScoreCase(
+        "offset-table",
+        OffsetTable(3, size=(2, 3)),
+        lambda m, n, h, w: w["weight"][h][oracle.offset_cell(m, n, (2, 3))],
+        IMAGE,
+        IMAGE[1:],
+        unit(OffsetTable(3, size=(2, 3))),
+    ),
+    ScoreCase(
+        "alibi-2d",
+        ALiBi2D(12),
+        lambda m, n, h, w: oracle.euclidean(m, n, TWELVE[h]),
+        CELLS,
+        CELLS[1:],
+    ),
+    ScoreCase(
+        "alibi-2d-class",
+        ALiBi2D(3, extra="class_token", max_bias=4),
+        lambda m, n, h, w: oracle.euclidean(m, n, oracle.slopes(3, 4)[h], token=True),
+        CLASS,
+        CLASS,
+    ),
+    learned(
+        "clipped",
+        ClippedTable(3, clip=(-4, 3), init=UNIT),
+        lambda m, n, h, w: w["weight"][oracle.clipped_row(m, n, -4, 3, False)][h],
+    ),
+    learned(
+        "clipped-absolute",
+        ClippedTable(3, clip=4, form="absolute", init=UNIT),
+        lambda m, n, h, w: w["weight"][oracle.clipped_row(m, n, -4, 4, True)][h],
+    ),
+    ScoreCase(
+        "quadratic",
+        Quadratic(5),
+        lambda m, n, h, w: oracle.quadratic(m, n, h, w),
+        CELLS,
+        CELLS[1:],
+        unit(Quadratic(5)),
+    ),
+    ScoreCase(
+        "quadratic-free",
+        Quadratic(5, form="free"),
+        lambda m, n, h, w: oracle.quadratic(m, n, h, w),
+        CELLS,
+        CELLS[1:],
+        unit(Quadratic(5, form="free")),
+    ),
+    learned(
+        "spatial",
+        SpatialBuckets(3, init=UNIT),
+        lambda m, n, h, w: oracle.spatial(m, n, h, w, (32, 128), (64, 256)),
+        BOXES,
+        BOXES[1:],
+    ),
+    ScoreCase(
+        "adaptive-span",
+        AdaptiveSpan(3, length=20, ramp=8),
+        lambda m, n, h, w: oracle.adaptive_span(m, n, h, w, 20, 8),
+        (20, 30, 5),
+        (0, 1, 7, 12, 15, 19, 30, 31),
+        {"span": np.array([0.125, 0.5, 1.0], dtype=np.float32)},
+    ),
+    ScoreCase(
+        "rotary-bias",
+        RotaryBias(3, dim=6),
+        lambda m, n, h, w: oracle.rotary_bias(m, n, h, w),
+        params=unit(RotaryBias(3, dim=6)),
+        roundings=3,
+        waves=12,
+    ),
+    ScoreCase(
+        "rotary-bias-wide",
+        RotaryBias(1, dim=20, base=100.0),
+        lambda m, n, h, w: oracle.rotary_bias(m, n, h, w, 100.0),
+        NEAR,
+        KEYS[:6],
+        unit(RotaryBias(1, dim=20)),
+        roundings=4,
+    ),
+    *(
+        ScoreCase(
+            f"dynamic-{form}",
+            DynamicBias(3, window=(2, 3), width=5, form=form),
+            lambda m, n, h, w, form=form: oracle.dynamic(m, n, h, w, form == "residual"),
+            IMAGE,
+            IMAGE,
+            unit(DynamicBias(3, window=(2, 3), width=5)),
+            roundings=5,
+        )
+        for form in ("plain", "residual")
+    ),
+    *(
+        ScoreCase(
+            f"irpe-{method}",
+            IRPEBias(3, method=method),
+            lambda m, n, h, w, method=method: oracle.irpe(
+                m, n, h, w, False, method, 1.9, 3.8, 15.2
+            ),
+            CELLS,
+            (*CELLS, (0, 60), (60, 0)),
+            unit(IRPEBias(3, method=method)),
+        )
+        for method in ("product", "cross", "euclidean", "quantised")
+    ),
+    ScoreCase(
+        "irpe-class",
+        IRPEBias(2, method="cross", alpha=2.5, beta=7.0, gamma=20.0, extra="class_token"),
+        lambda m, n, h, w: oracle.irpe(m, n, h, w, True, "cross", 2.5, 7.0, 20.0),
+        CLASS,
+        CLASS,
+        unit(IRPEBias(2, method="cross", beta=7.0, extra="class_token")),
+    ),
+    ScoreCase(
+        "complex-offsets",
+        ComplexOffsets(3, residues=4, copies=1),
+        lambda m, n, h, w: oracle.complex_offsets(m, n, h, w, 4, 1),
+        CHAINS,
+        CHAINS[1:],
+        unit(ComplexOffsets(3, residues=4, copies=1)),
+    ),
     ScoreCase("decay", Decay(4), lambda m, n, h, w: oracle.decay(m, n, 1 - 2.0 ** (-5 - h))),
     ScoreCase(
         "decay-even",
@@ -223,13 +397,12 @@ class RelativeCase:
     keys: tuple[Any, ...] = (0, 1, 2, 16, 18, 40, -300)
     heads: int = 2
     seed: int = 3
+    sees: Literal["pair", "keys", "heads"] = "pair"  # what the oracle is given of q and k
 
     @property
     def params(self) -> dict[str, np.ndarray]:
-        """Parameters of unit size, so that no term hides another."""
-        rng = np.random.default_rng(self.seed)
-        shapes = {name: p.shape for name, p in self.spec.parameters().items()}
-        return {k: rng.normal(size=shape).astype(np.float32) for k, shape in shapes.items()}
+        """Parameters of unit size."""
+        return unit(self.spec, self.seed)
 
     def content(self) -> tuple[np.ndarray, np.ndarray]:
         """Queries and keys (2, heads, …, dim), float32."""
@@ -243,23 +416,15 @@ class RelativeCase:
         w = plain(self.params)
         out = np.empty((*q.shape[:-1], k.shape[-2]))
         for b, h in np.ndindex(q.shape[:2]):
-            qs, ks = q[b, h].tolist(), k[b, h].tolist()
+            qs, ks = q[b].tolist(), k[b].tolist()
             for i, m in enumerate(self.queries):
                 for j, n in enumerate(self.keys):
-                    out[b, h, i, j] = (
-                        relative.cope(
-                            qs[i],
-                            ks,
-                            m,
-                            self.keys,
-                            j,
-                            w,
-                            self.spec.length,
-                            self.spec.gates == "scaled",
-                        )
-                        if isinstance(self.spec, CoPE)
-                        else self.oracle(qs[i], ks[j], m, n, h, w)
-                    )
+                    sides: tuple[Any, ...] = (qs[h][i], ks[h][j], m, n, h)
+                    if self.sees == "keys":
+                        sides = (qs[h][i], ks[h], m, self.keys, j, h)
+                    elif self.sees == "heads":
+                        sides = ([x[i] for x in qs], [x[j] for x in ks], m, n, h)
+                    out[b, h, i, j] = self.oracle(*sides, w)
         return out
 
 
@@ -326,6 +491,98 @@ RELATIVES: tuple[RelativeCase, ...] = (
         IMAGE,
         IMAGE[1:],
     ),
-    RelativeCase("cope", CoPE(6, length=4), relative.cope, keys=SORTED),
-    RelativeCase("cope-raw", CoPE(6, length=3, gates="raw"), relative.cope, keys=SORTED),
+    RelativeCase(
+        "cope",
+        CoPE(6, length=4),
+        lambda *a: relative.cope(*a, 4),
+        keys=SORTED,
+        sees="keys",
+    ),
+    RelativeCase(
+        "cope-raw",
+        CoPE(6, length=3, gates="raw"),
+        lambda *a: relative.cope(*a, 3, scaled=False),
+        keys=SORTED,
+        sees="keys",
+    ),
+    RelativeCase(
+        "transformer-xl-clamp",
+        TransformerXL(6, count=2, width=10, clamp=9),
+        lambda *a: relative.transformer_xl(*a, 10, clamp=9),
+    ),
+    RelativeCase(
+        "transformer-xl-ladder",
+        TransformerXL(6, count=2, width=10, ladder=Ladder(denominator="n-1")),
+        lambda *a: relative.transformer_xl(*a, 10, last=4),
+    ),
+    *(
+        RelativeCase(
+            f"irpe-{method}",
+            IRPE(6, method=method, acts_on=acts_on),
+            lambda *a, method=method: relative.irpe(*a, False, method, 1.9, 3.8, 15.2),
+            CELLS,
+            (*CELLS, (0, 60)),
+        )
+        for method, acts_on in (
+            ("product", "keys"),
+            ("cross", "keys_queries"),
+            ("euclidean", "keys_queries_values"),
+            ("quantised", "keys_queries"),
+        )
+    ),
+    RelativeCase(
+        "irpe-class",
+        IRPE(6, acts_on="keys_queries", extra="class_token"),
+        lambda *a: relative.irpe(*a, True, "product", 1.9, 3.8, 15.2),
+        CLASS,
+        CLASS[1:],
+    ),
+    RelativeCase(
+        "gated",
+        GatedBuckets(6, count=2, buckets=12, max_distance=40),
+        lambda *a: relative.gated(*a, 12, 40),
+    ),
+    RelativeCase(
+        "position-sensitive",
+        PositionSensitive(6, length=20),
+        lambda *a: relative.position_sensitive(*a, 20),
+        (0, 3, 17),
+        (0, 1, 2, 16, 18),
+    ),
+    RelativeCase("nezha", NEZHA(6, clip=8), lambda *a: relative.nezha(*a, 8, 8)),
+    RelativeCase(
+        "nezha-paper",
+        NEZHA(6, clip=30, counts_from="zero"),
+        lambda *a: relative.nezha(*a, 30, 0),
+    ),
+    RelativeCase("tener", TENER(6, count=2), lambda *a: relative.tener(*a, False, 2)),
+    RelativeCase(
+        "tener-paper",
+        TENER(6, count=2, ladder=Ladder(), terms="paper", scaling="root"),
+        lambda *a: relative.tener(*a, True, None),
+    ),
+    RelativeCase(
+        "segments", RelativeSegments(6, count=2), relative.segments, (0, 0, 1), (0, 1, 1, 2)
+    ),
+    RelativeCase(
+        "segments-class",
+        RelativeSegments(6, count=2, common=2),
+        lambda *a: relative.segments(*a, 2),
+        (0, 2, 1),
+        (0, 1, 1, 2),
+    ),
+    RelativeCase(
+        "forget",
+        ForgetGates(6, count=2),
+        relative.forget,
+        keys=SORTED,
+        sees="keys",
+    ),
+    RelativeCase(
+        "dape",
+        DAPE(6, count=3, width=5),
+        lambda *a: relative.dape(*a, oracle.slopes(3)),
+        heads=3,
+        sees="heads",
+    ),
 )

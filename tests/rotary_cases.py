@@ -12,9 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from posenc import Arrangement, Ladder, MixedRoPE, Pairing, RoPE, RotaryMagnitude, XPos
+from posenc import (
+    LRPE,
+    STRING,
+    Arrangement,
+    FoPE,
+    GoldenGateRoPE,
+    Ladder,
+    MixedRoPE,
+    Pairing,
+    PoPE,
+    RoPE,
+    RotaryMagnitude,
+    XPos,
+    init,
+)
 from posenc import scaling as s
 from posenc._core.spec import Spec
+from tests.oracles import heads
 from tests.oracles import rotary as oracle
 
 POSITIONS = (0, 1, 2, 17, -5, 12_345, 2**31 - 1, -(2**31) + 1)
@@ -85,6 +100,11 @@ def mixed(p: Any) -> tuple[list[float], list[float]]:
     ]
     return [float(oracle.mp.cos(a)) for a in angles], [float(oracle.mp.sin(a)) for a in angles]
 
+
+FOPE = FoPE(16, heads=1, pairing="half", length=512)
+FOPE_WEIGHTS = init(FOPE, seed=2)
+STRING_SPEC = STRING(8, heads=1, pairing="half", spread=0.5)
+STRING_PARAMS = init(STRING_SPEC, seed=4)
 
 ROTARY = (
     RotaryCase("rope", RoPE(16, pairing="half"), lambda p: oracle.cos_sin(p, ONE)),
@@ -324,5 +344,61 @@ ROTARY = (
         ((0, 0), (1, 0), (0, 1), (3, 7), (-2, 14)),
         scale=30,  # the error grows with the angle, up to 29 here
         params={"frequencies": MATRIX},
+    ),
+    RotaryCase(
+        "golden-gate",
+        GoldenGateRoPE(8, heads=1, pairing="half", lowest=0.5, highest=20.0, still=0.25),
+        lambda p: heads.golden_gate(p, 0, 4, 0.5, 20, 1),
+        ((0, 0), (1, 0), (0, 1), (2, -1)),
+        scale=50,  # directions are float64, and angles go up to 40
+    ),
+    RotaryCase(
+        "golden-gate-real",
+        GoldenGateRoPE(
+            4, heads=1, pairing="interleaved", lowest=1.0, highest=8.0, space=("x", "y", "z")
+        ),
+        lambda p: heads.golden_gate(p, 0, 2, 1, 8, 0),
+        ((0.0, 0.5, -1.0), (0.25, -0.333984375, 0.75)),
+        scale=4,
+    ),
+    RotaryCase(
+        "lrpe-turned",
+        LRPE(16, heads=1, pairing="half", form="turned"),
+        lambda p: oracle.cos_sin(p, ONE),
+    ),
+    RotaryCase(
+        "fope",
+        FOPE,
+        lambda p: heads.series(p, FOPE_WEIGHTS, [ONE[j] for j in range(4)], 8, 1.0),
+        scale=8,  # a sum of four weighted waves
+        params=FOPE_WEIGHTS,
+    ),
+)
+
+# What happens to an input is more than that pairs turn.
+RAISED = (
+    RotaryCase(
+        "lrpe-doubled",
+        LRPE(8, heads=1, pairing="half"),
+        lambda p: oracle.cos_sin(p, QUARTER + [f * QUARTER[-1] / 10 for f in QUARTER]),
+    ),
+    RotaryCase(
+        "pope",
+        PoPE(8, heads=1, pairing="interleaved", offset="none"),
+        lambda p: oracle.cos_sin(p, ONE),
+    ),
+    RotaryCase(
+        "pope-with-offsets",
+        PoPE(8, heads=1, pairing="half", offset="uniform"),
+        lambda p: oracle.cos_sin(p, ONE),
+        params=init(PoPE(8, heads=1, pairing="half", offset="uniform"), seed=3),
+    ),
+    RotaryCase(
+        "string",
+        STRING_SPEC,
+        lambda p: heads.mixed(p, STRING_PARAMS["frequencies"][0].tolist()),
+        ((0, 0), (1, 0), (0, 1), (3, 7), (-2, 14)),
+        scale=30,  # the error grows with the angle
+        params=STRING_PARAMS,
     ),
 )

@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,8 @@ SYBIL = Sybil(
 @pytest.mark.parametrize("page", PAGES)
 def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    for file in (ROOT / "docs" / "examples").iterdir():
+        shutil.copy(file, tmp_path)
     document: Document = SYBIL.parse(ROOT / page)
     document.namespace["folder"] = tmp_path
     evaluated = []

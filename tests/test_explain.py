@@ -346,7 +346,7 @@ def test_rows_name_presets_that_exist(kind: str) -> None:
             wanted = chosen["values"].values() if isinstance(chosen, dict) else [chosen]
             for name in wanted:
                 assert name is None or name in names(), name
-            known = {"rotary", "table", "spec", "convolution", "none", "refuse"}
+            known = {"rotary", "table", "spec", "convolution", "none", "refuse", "unknown"}
             assert len(known & set(rule)) == 1, rule
 
 

@@ -8,17 +8,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rows import latest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("README.md", "docs/exact-phases.md")
+FILES = ("README.md", "docs/exact-phases.md", "docs/pairing.md")
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -63,7 +65,63 @@ def import_time() -> str:
     )
 
 
-BLOCKS: dict[str, Callable[[], str]] = {"precision": precision, "import-time": import_time}
+def pairing() -> str:
+    """What weights of trained models say of their pairing: z values, and what is claimed."""
+    lines = (ROOT / "docs" / "data" / "pairing.jsonl").read_text(encoding="utf-8").splitlines()
+    about, *rows = map(json.loads, lines)
+    plain = [row for row in rows if "losses" in row]
+    steps = sorted({row["step"] for row in plain} - {0})
+    kinds = dict.fromkeys(row["name"].rpartition("-")[0] for row in plain)
+    found = {(row["name"], row["step"]): row for row in plain}
+    text = [
+        "| model | pairing | " + " | ".join(f"{step} steps" for step in steps) + " |",
+        "|---" * (len(steps) + 2) + "|",
+    ]
+    for kind in kinds:
+        for name in ("half", "interleaved", "none"):
+            row = [found.get((f"{kind}-{name}", step)) for step in steps]
+            if any(row):
+                cells = ["–" if r is None else _evidence(r) for r in row]
+                text.append(f"| {kind} | {name} | {' | '.join(cells)} |")
+    text += ["", _counts(rows, about)]
+    return "\n".join(text)
+
+
+def _evidence(row: dict[str, Any]) -> str:
+    """Both z values, bold where they are a claim."""
+    told = f"{row['similarity']:+.1f}, {row['balance']:+.1f}"
+    return told if row["claim"] == "unknown" else f"**{told}**"
+
+
+def _counts(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
+    """How many claims were made, and how many were right."""
+    plain = [row for row in rows if "losses" in row]
+    told = []
+    for step in sorted({row["step"] for row in plain} - {0}):
+        own = [row for row in plain if row["step"] == step and row["pairing"] != "none"]
+        claims = [row for row in own if row["claim"] != "unknown"]
+        right = sum(row["claim"] == row["pairing"] for row in claims)
+        told.append(f"{len(claims)} claims of {len(own)} models after {step} steps ({right} right)")
+    without = [row for row in plain if row["pairing"] == "none"]
+    largest = max(max(abs(r["similarity"]), abs(r["balance"])) for r in without)
+    false = sum(row["claim"] != "unknown" for row in without)
+    wrong = [row for row in rows if "losses" not in row]
+    bad = sum(row["claim"] not in ("unknown", row["pairing"]) for row in wrong)
+    return (
+        f"Similarity and balance as z values; bold is a claim. {'; '.join(told)}. Of "
+        f"{len(without)} snapshots without positions {false} made a claim, and the largest z value "
+        f"was {largest:.1f}. With widths declared wrong on purpose: {len(wrong)} snapshots, "
+        f"{sum(row['claim'] != 'unknown' for row in wrong)} claims, {bad} of them wrong. "
+        f"Trained with torch {about['versions']['torch'].partition('+')[0]} on a CPU, "
+        f"{about['optimiser']}, measured {about['date']}."
+    )
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "precision": precision,
+    "import-time": import_time,
+    "pairing": pairing,
+}
 
 
 def _label(name: str, package: str) -> str:

@@ -33,9 +33,16 @@ class Example(NamedTuple):
     arguments: tuple[Any, ...]
     fields: dict[str, Any]
     words: str
+    positions: Any = SIDE
+    where: str = f"positions 0 to {SIDE - 1}"
 
 
 WIDTH = Example((SIDE,), {}, f"{SIDE}")
+LINE = np.linspace(0, 1, SIDE)
+DIAGONAL = "points from corner to corner"
+EAST = np.stack([360 * LINE - 180, 60 * np.sin(2 * np.pi * LINE)], axis=-1)
+ROUND = "a way once around the world"
+PATHS = [[(n >> k) % 2 if n >> k > 1 else -1 for k in range(5)] for n in range(1, SIDE)]
 HEADS = Example((4,), {}, "heads=4")
 HALF = Example((SIDE,), {"pairing": "half"}, f'{SIDE}, pairing="half"')
 EXAMPLES = {  # of encodings that need more than a width
@@ -47,10 +54,87 @@ EXAMPLES = {  # of encodings that need more than a width
     "Concatenated": Example(
         (SIDE,), {"table": Sinusoidal(SIDE)}, f"{SIDE}, table=Sinusoidal({SIDE})"
     ),
+    "Time2Vec": Example((SIDE,), {}, f"{SIDE}", 8 * LINE, "times 0 to 8"),
+    "IntegratedFourier": Example(
+        (SIDE,),
+        {"space": ("x",)},
+        f'{SIDE}, space=("x",)',
+        np.stack([np.full(SIDE, 0.5), LINE**4], axis=-1),
+        "one mean with variances from 0 to 1",
+    ),
+    "GridCells": Example(
+        (66,),
+        {"shortest": 0.05, "longest": 1.0},
+        "66, shortest=0.05, longest=1",
+        np.stack([LINE, LINE], axis=-1),
+        DIAGONAL,
+    ),
+    "SphericalHarmonics": Example((64,), {}, "64", EAST, ROUND),
+    "Sphere2Vec": Example(
+        (64,),
+        {"mixing": "sphereM+", "shortest": 0.1, "longest": 1.0},
+        '64, mixing="sphereM+", shortest=0.1, longest=1',
+        EAST,
+        ROUND,
+    ),
+    "SoftPosition": Example(
+        (SIDE,),
+        {"init": Init(scale=1.0)},
+        f"{SIDE}, init=Init(scale=1)",
+        np.stack([LINE, LINE], axis=-1),
+        DIAGONAL,
+    ),
+    "LearnedFourier": Example(
+        (SIDE,),
+        {"features": 32, "hidden": 32, "gamma": 0.1},
+        f"{SIDE}, features=32, hidden=32, gamma=0.1",
+        np.stack([LINE, LINE], axis=-1),
+        DIAGONAL,
+    ),
+    "HashGrid": Example(
+        (SIDE,),
+        {"levels": 8, "log2_size": 10, "coarsest": 2, "finest": 64, "space": ("x", "y")},
+        f'{SIDE}, levels=8, log2_size=10, coarsest=2, finest=64, space=("x", "y")',
+        np.stack([LINE, LINE], axis=-1),
+        DIAGONAL,
+    ),
+    "TreePositions": Example(
+        (60,),
+        {"degree": 2, "depth": 5},
+        "60, degree=2, depth=5",
+        PATHS,
+        "the nodes of a binary tree, level by level",
+    ),
+    "Summed": Example(
+        (SIDE,),
+        {"tables": (Sinusoidal(SIDE),) * 2, "axes_of": ("position", "step")},
+        f'{SIDE}, tables=(Sinusoidal({SIDE}), Sinusoidal({SIDE})), axes_of=("position", "step")',
+        np.stack(np.divmod(np.arange(SIDE), 8)[::-1], axis=-1),
+        "8 positions at each of 8 steps",
+    ),
     **dict.fromkeys(("ALiBi", "T5", "KERPLE", "FIRE", "Sandwich", "Decay"), HEADS),
     "WindowTable": Example((4,), {"window": (8, 8)}, "heads=4, window=(8, 8)"),
     "LogCPB": Example((4,), {"window": (8, 8)}, "heads=4, window=(8, 8)"),
     "TUPE": Example((4,), {"dim": SIDE, "length": SIDE}, f"heads=4, dim={SIDE}, length={SIDE}"),
+    "TISA": Example((4,), {}, "heads=4"),
+    "OffsetTable": Example((4,), {"size": (8, 8), "init": Init(scale=1.0)}, "heads=4, size=(8, 8)"),
+    "ALiBi2D": Example((4,), {}, "heads=4"),
+    "ClippedTable": Example((4,), {"clip": 16}, "heads=4, clip=16"),
+    "Quadratic": Example((4,), {}, "heads=4"),
+    "SpatialBuckets": Example((4,), {}, "heads=4"),
+    "AdaptiveSpan": Example(
+        (4,), {"length": SIDE, "start": 0.25}, "heads=4, length=64, start=0.25"
+    ),
+    "RotaryBias": Example(
+        (4,), {"dim": 16, "init": Init(scale=1.0)}, "heads=4, dim=16, init=Init(scale=1)"
+    ),
+    "DynamicBias": Example(
+        (4,),
+        {"window": (8, 8), "width": 16, "init": Init(scale=1.0)},
+        "heads=4, window=(8, 8), width=16, init=Init(scale=1)",
+    ),
+    "IRPEBias": Example((4,), {"init": Init(scale=1.0)}, "heads=4, init=Init(scale=1)"),
+    "ComplexOffsets": Example((4,), {"init": Init(scale=1.0)}, "heads=4, init=Init(scale=1)"),
     "Shaw": Example((SIDE,), {"clip": 16}, f"{SIDE}, clip=16"),
     "MusicTransformer": Example(
         (SIDE,), {"count": 1, "length": SIDE}, f"{SIDE}, count=1, length={SIDE}"
@@ -65,8 +149,32 @@ EXAMPLES = {  # of encodings that need more than a width
         (SIDE,), {"size": (8, 8), "init": Init(scale=1.0)}, f"{SIDE}, size=(8, 8)"
     ),
     "CoPE": Example((SIDE,), {"length": 16, "init": Init(scale=1.0)}, f"{SIDE}, length=16"),
+    "IRPE": Example((SIDE,), {"init": Init(scale=1.0)}, "64, init=Init(scale=1)"),
+    "GatedBuckets": Example((SIDE,), {"count": 1}, "64, count=1"),
+    "PositionSensitive": Example((SIDE,), {"length": SIDE}, "64, length=64"),
+    "TENER": Example((SIDE,), {"count": 1}, "64, count=1"),
+    "RelativeSegments": Example(
+        (SIDE,), {"count": 1, "init": Init(scale=1.0)}, "64, count=1, init=Init(scale=1)"
+    ),
+    "DAPE": Example(
+        (SIDE,), {"count": 1, "init": Init(scale=1.0)}, "64, count=1, init=Init(scale=1)"
+    ),
+    "ForgetGates": Example((SIDE,), {"count": 1}, "64, count=1"),
     "RoPE": HALF,
     "XPos": HALF,
+    "GoldenGateRoPE": Example(
+        (SIDE,),
+        {"pairing": "half", "heads": 1, "lowest": 0.01, "highest": 1.0},
+        f'{SIDE}, pairing="half", heads=1, lowest=0.01, highest=1',
+    ),
+    "LRPE": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
+    "PoPE": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
+    "FoPE": Example(
+        (SIDE,),
+        {"pairing": "half", "heads": 1, "length": 512},
+        f'{SIDE}, pairing="half", heads=1, length=512',
+    ),
+    "STRING": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
     "MixedRoPE": Example(
         (SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'
     ),
@@ -123,7 +231,7 @@ def page_of(spec: type[Spec]) -> str:
             f"```{{figure}} {name}.png",
             f":alt: {what} of {name} as a heat map.",
             "",
-            f"{what} of `{name}({example.words})`, positions 0 to 63: one square for each number.",
+            f"{what} of `{name}({example.words})`, {example.where}: one square for each number.",
             "```",
             "",
             "## Fields",
@@ -183,7 +291,9 @@ def draw(spec: type[Spec], path: Path) -> None:
 
 
 def _rows(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
-    return posenc.table(spec, SIDE, params=posenc.init(spec)), ("position", "dimension")
+    positions = EXAMPLES.get(type(spec).__name__, WIDTH).positions
+    rows = posenc.table(spec, positions, params=posenc.init(spec))
+    return rows, ("position", "dimension")
 
 
 def _cosines(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
@@ -196,10 +306,18 @@ def _cosines(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
 
 
 def _places(spec: Any) -> np.ndarray:
-    """Positions 0 to 63, or the cells of a grid of 8 x 8."""
+    """Positions 0 to 63, the cells of a grid of 8 x 8, a text of 64 tokens in 8 lines, or a complex
+    of four chains of 16 residues, two copies each of two entities."""
+    count = np.arange(SIDE)
     if len(spec.axes) == 1:
-        return np.arange(SIDE)
-    return np.stack(np.divmod(np.arange(SIDE), 8), axis=-1)
+        return count
+    row, column = np.divmod(count, 8)
+    if spec.axes == ("position", "x", "y"):
+        return np.stack([count, 12 * column, 12 * row], axis=-1)
+    if "chain" in spec.axes:
+        chain = count // 16
+        return np.stack([chain, count % 16, count, chain // 2, chain % 2], axis=-1)
+    return np.stack([row, column], axis=-1)
 
 
 def _bias(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:

@@ -25,35 +25,75 @@ if TYPE_CHECKING:
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
     from posenc._core.reading import Layer, Note, Reading, Source
+    from posenc.detect._findings import Finding, Identification
+    from posenc.detect.convert import Projections, convert
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
+    from posenc.detect.identify import identify
+    from posenc.detect.locate import locate
+    from posenc.detect.location import Fit, Location
+    from posenc.detect.pairing import detect_pairing
+    from posenc.encodings.bias.adaptive_span import AdaptiveSpan
     from posenc.encodings.bias.alibi import ALiBi
+    from posenc.encodings.bias.alibi_2d import ALiBi2D
+    from posenc.encodings.bias.clipped import ClippedTable
+    from posenc.encodings.bias.complexes import ComplexOffsets
     from posenc.encodings.bias.decay import Decay
+    from posenc.encodings.bias.dynamic import DynamicBias
     from posenc.encodings.bias.fire import FIRE
+    from posenc.encodings.bias.irpe import IRPEBias
     from posenc.encodings.bias.kerple import KERPLE
     from posenc.encodings.bias.log_cpb import LogCPB
+    from posenc.encodings.bias.offset_table import OffsetTable
+    from posenc.encodings.bias.quadratic import Quadratic
+    from posenc.encodings.bias.rotary_bias import RotaryBias
     from posenc.encodings.bias.sandwich import Sandwich
+    from posenc.encodings.bias.spatial import SpatialBuckets
     from posenc.encodings.bias.t5 import T5
+    from posenc.encodings.bias.tisa import TISA
     from posenc.encodings.bias.tupe import TUPE
     from posenc.encodings.bias.window import WindowTable
     from posenc.encodings.relative.cope import CoPE
+    from posenc.encodings.relative.dape import DAPE
     from posenc.encodings.relative.decomposed import Decomposed
     from posenc.encodings.relative.disentangled import Disentangled
+    from posenc.encodings.relative.forget import ForgetGates
+    from posenc.encodings.relative.gated import GatedBuckets
+    from posenc.encodings.relative.irpe import IRPE
     from posenc.encodings.relative.music import MusicTransformer
+    from posenc.encodings.relative.nezha import NEZHA
+    from posenc.encodings.relative.position_sensitive import PositionSensitive
+    from posenc.encodings.relative.segments import RelativeSegments
     from posenc.encodings.relative.shaw import Shaw
+    from posenc.encodings.relative.tener import TENER
     from posenc.encodings.relative.transformer_xl import TransformerXL
+    from posenc.encodings.rotary.fope import FoPE
+    from posenc.encodings.rotary.golden_gate import GoldenGateRoPE
+    from posenc.encodings.rotary.lrpe import LRPE
     from posenc.encodings.rotary.magnitude import RotaryMagnitude, Temperature
     from posenc.encodings.rotary.mixed import MixedRoPE
     from posenc.encodings.rotary.pairing import Pairing
+    from posenc.encodings.rotary.pope import PoPE
     from posenc.encodings.rotary.rope import RoPE
+    from posenc.encodings.rotary.string import STRING
     from posenc.encodings.rotary.xpos import XPos
     from posenc.encodings.table.concatenated import Concatenated
     from posenc.encodings.table.fourier import Fourier
+    from posenc.encodings.table.grid_cells import GridCells
+    from posenc.encodings.table.hash_grid import HashGrid
+    from posenc.encodings.table.integrated import IntegratedFourier
     from posenc.encodings.table.learned import Learned
+    from posenc.encodings.table.learned_fourier import LearnedFourier
     from posenc.encodings.table.lookup import Lookup
     from posenc.encodings.table.sinusoidal import Sinusoidal
+    from posenc.encodings.table.soft_position import SoftPosition
+    from posenc.encodings.table.sphere2vec import Sphere2Vec
+    from posenc.encodings.table.spherical_harmonics import SphericalHarmonics
+    from posenc.encodings.table.summed import Summed
+    from posenc.encodings.table.time2vec import Time2Vec
     from posenc.encodings.table.timestep import Timestep
+    from posenc.encodings.table.tree import TreePositions
     from posenc.functional import (
         add,
         apply_rotary,
@@ -95,9 +135,15 @@ _HOMES = {
     "posenc._core.magnitude": ("Magnitude",),
     "posenc._core.plan": ("Entry", "Plan"),
     "posenc._core.reading": ("Layer", "Note", "Reading", "Source"),
+    "posenc.detect.convert": ("Projections", "convert"),
     "posenc.detect.dialects": ("to_hf",),
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
+    "posenc.detect._findings": ("Finding", "Identification"),
+    "posenc.detect.identify": ("identify",),
+    "posenc.detect.locate": ("locate",),
+    "posenc.detect.location": ("Fit", "Location"),
+    "posenc.detect.pairing": ("detect_pairing",),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -106,11 +152,26 @@ _HOMES = {
     "posenc.encodings.table.fourier": ("Fourier",),
     "posenc.encodings.rotary.magnitude": ("RotaryMagnitude", "Temperature"),
     "posenc.encodings.rotary.mixed": ("MixedRoPE",),
+    "posenc.encodings.rotary.golden_gate": ("GoldenGateRoPE",),
+    "posenc.encodings.rotary.lrpe": ("LRPE",),
+    "posenc.encodings.rotary.pope": ("PoPE",),
+    "posenc.encodings.rotary.fope": ("FoPE",),
+    "posenc.encodings.rotary.string": ("STRING",),
     "posenc.encodings.rotary.pairing": ("Pairing",),
     "posenc.encodings.rotary.rope": ("RoPE",),
     "posenc.encodings.rotary.xpos": ("XPos",),
     "posenc.encodings.table.sinusoidal": ("Sinusoidal",),
     "posenc.encodings.table.timestep": ("Timestep",),
+    "posenc.encodings.table.time2vec": ("Time2Vec",),
+    "posenc.encodings.table.integrated": ("IntegratedFourier",),
+    "posenc.encodings.table.grid_cells": ("GridCells",),
+    "posenc.encodings.table.spherical_harmonics": ("SphericalHarmonics",),
+    "posenc.encodings.table.sphere2vec": ("Sphere2Vec",),
+    "posenc.encodings.table.soft_position": ("SoftPosition",),
+    "posenc.encodings.table.learned_fourier": ("LearnedFourier",),
+    "posenc.encodings.table.hash_grid": ("HashGrid",),
+    "posenc.encodings.table.tree": ("TreePositions",),
+    "posenc.encodings.table.summed": ("Summed",),
     "posenc.encodings.bias.alibi": ("ALiBi",),
     "posenc.encodings.bias.t5": ("T5",),
     "posenc.encodings.bias.kerple": ("KERPLE",),
@@ -120,12 +181,31 @@ _HOMES = {
     "posenc.encodings.bias.log_cpb": ("LogCPB",),
     "posenc.encodings.bias.tupe": ("TUPE",),
     "posenc.encodings.bias.decay": ("Decay",),
+    "posenc.encodings.bias.tisa": ("TISA",),
+    "posenc.encodings.bias.offset_table": ("OffsetTable",),
+    "posenc.encodings.bias.alibi_2d": ("ALiBi2D",),
+    "posenc.encodings.bias.clipped": ("ClippedTable",),
+    "posenc.encodings.bias.quadratic": ("Quadratic",),
+    "posenc.encodings.bias.spatial": ("SpatialBuckets",),
+    "posenc.encodings.bias.adaptive_span": ("AdaptiveSpan",),
+    "posenc.encodings.bias.rotary_bias": ("RotaryBias",),
+    "posenc.encodings.bias.dynamic": ("DynamicBias",),
+    "posenc.encodings.bias.irpe": ("IRPEBias",),
+    "posenc.encodings.bias.complexes": ("ComplexOffsets",),
     "posenc.encodings.relative.shaw": ("Shaw",),
     "posenc.encodings.relative.music": ("MusicTransformer",),
     "posenc.encodings.relative.transformer_xl": ("TransformerXL",),
     "posenc.encodings.relative.disentangled": ("Disentangled",),
     "posenc.encodings.relative.decomposed": ("Decomposed",),
     "posenc.encodings.relative.cope": ("CoPE",),
+    "posenc.encodings.relative.irpe": ("IRPE",),
+    "posenc.encodings.relative.gated": ("GatedBuckets",),
+    "posenc.encodings.relative.position_sensitive": ("PositionSensitive",),
+    "posenc.encodings.relative.nezha": ("NEZHA",),
+    "posenc.encodings.relative.tener": ("TENER",),
+    "posenc.encodings.relative.segments": ("RelativeSegments",),
+    "posenc.encodings.relative.dape": ("DAPE",),
+    "posenc.encodings.relative.forget": ("ForgetGates",),
     "posenc.functional": (
         "relative_values",
         "relative",
@@ -157,14 +237,25 @@ _HOME["positions"] = "posenc.positions"
 _HOME["scaling"] = "posenc.scaling"
 
 __all__ = [
+    "DAPE",
     "FIRE",
+    "IRPE",
     "KERPLE",
+    "LRPE",
+    "NEZHA",
+    "STRING",
     "T5",
+    "TENER",
+    "TISA",
     "TUPE",
     "ALiBi",
+    "ALiBi2D",
+    "AdaptiveSpan",
     "ArgumentError",
     "Arrangement",
+    "ClippedTable",
     "CoPE",
+    "ComplexOffsets",
     "Concatenated",
     "DTypeError",
     "DataError",
@@ -172,47 +263,79 @@ __all__ = [
     "Decomposed",
     "DependencyError",
     "Disentangled",
+    "DynamicBias",
     "Entry",
+    "Finding",
+    "Fit",
+    "FoPE",
+    "ForgetGates",
     "Fourier",
     "FrequencyMatrix",
+    "GatedBuckets",
     "Gaussian",
+    "GoldenGateRoPE",
+    "GridCells",
+    "HashGrid",
+    "IRPEBias",
+    "Identification",
     "Init",
+    "IntegratedFourier",
     "Ladder",
     "Layer",
     "Learned",
+    "LearnedFourier",
+    "Location",
     "LogCPB",
     "Lookup",
     "Magnitude",
     "MixedRoPE",
     "MusicTransformer",
     "Note",
+    "OffsetTable",
     "Pairing",
     "Plan",
+    "PoPE",
     "PosencError",
     "PositionError",
+    "PositionSensitive",
+    "Projections",
+    "Quadratic",
     "Reading",
+    "RelativeSegments",
     "RoPE",
+    "RotaryBias",
     "RotaryMagnitude",
     "Sandwich",
     "Shaw",
     "Sinusoidal",
+    "SoftPosition",
     "Source",
+    "SpatialBuckets",
     "SpecError",
+    "Sphere2Vec",
+    "SphericalHarmonics",
+    "Summed",
     "Temperature",
+    "Time2Vec",
     "Timestep",
     "TransformerXL",
+    "TreePositions",
     "WindowTable",
     "XPos",
     "add",
     "apply_rotary",
     "bias",
+    "convert",
     "cos_sin",
+    "detect_pairing",
     "extend",
     "frequencies",
     "from_gguf",
     "from_hf",
     "from_json",
+    "identify",
     "init",
+    "locate",
     "logit_scale",
     "positions",
     "preset",

@@ -30,11 +30,15 @@ def music(q, k, m, n, h, w, length):
     return 0.0 if n > m else dot(q, w["weight"][h][n - m + length - 1])
 
 
-def sinusoid(r: int, width: int, base: float, interleaved: bool) -> list[float]:
+def sinusoid(
+    r: int, width: int, base: float, interleaved: bool, last: int | None = None
+) -> list[float]:
+    """With `last` in the denominator of the exponent, or half the width."""
     import mpmath
 
     with mpmath.workdps(40):
-        angles = [r * mpmath.mpf(base) ** (-mpmath.mpf(2 * j) / width) for j in range(width // 2)]
+        below = mpmath.mpf(last or width) / (1 if last else 2)
+        angles = [r * mpmath.mpf(base) ** (-j / below) for j in range(width // 2)]
         sines = [float(mpmath.sin(a)) for a in angles]
         cosines = [float(mpmath.cos(a)) for a in angles]
     if interleaved:
@@ -42,8 +46,9 @@ def sinusoid(r: int, width: int, base: float, interleaved: bool) -> list[float]:
     return sines + cosines
 
 
-def transformer_xl(q, k, m, n, h, w, width, base=1e4, interleaved=False):
-    row = sinusoid(m - n, width, base, interleaved)
+def transformer_xl(q, k, m, n, h, w, width, base=1e4, interleaved=False, clamp=None, last=None):
+    r = m - n if clamp is None else max(-clamp, min(clamp, m - n))
+    row = sinusoid(r, width, base, interleaved, last)
     vector = [dot(line, row) for line in w["projection"][h]]
     moved = [a + b for a, b in zip(q, w["v"][h], strict=True)]
     return dot(w["u"][h], k) + dot(moved, vector)
@@ -82,7 +87,7 @@ def decomposed(q, k, m, n, h, w, size, names):
     )
 
 
-def cope(q, keys, m, positions, n, w, length, scaled=True):
+def cope(q, keys, m, positions, n, h, w, length, scaled=True):
     """The score at key number n, given all keys."""
     scale = 1 / math.sqrt(len(q)) if scaled else 1.0
     counted = 0.0
@@ -100,3 +105,76 @@ def skew(products: list[list[float]]) -> list[list[float]]:
     rows, columns = len(products), len(products[0])
     flat = [x for row in products for x in [0.0, *row]]
     return [flat[(i + 1) * rows : (i + 2) * rows][:columns] for i in range(rows)]
+
+
+def irpe(q, k, m, n, h, w, token, *choice):
+    from tests.oracles.bias import irpe_buckets
+
+    def row(table: list, name: str, forward: bool) -> list[float]:
+        if token and (m[0] < 0 or n[0] < 0):
+            return table[-1]
+        return table[irpe_buckets(*((m, n) if forward else (n, m)), *choice)[name]]
+
+    total = 0.0
+    for key, table in w.items():
+        side, _, part = key.partition("_")
+        if side != "values":
+            forward = side == "keys"
+            total += dot(q if forward else k, row(table, part or "weight", forward))
+    return total
+
+
+def gated(q, k, m, n, h, w, buckets, limit):
+    from tests.oracles.bias import t5_bucket
+
+    seen = [dot(line, q) + b for line, b in zip(w["gate_weight"], w["gate_bias"], strict=True)]
+    update, reset = (1 / (1 + math.exp(-sum(part))) for part in (seen[:4], seen[4:]))
+    gate = update * (reset * w["factor"][h] - 1.0) + 2.0
+    return gate * w["weight"][t5_bucket(n - m, buckets, limit, True)][h]
+
+
+def position_sensitive(q, k, m, n, h, w, length):
+    row = n - m + length - 1
+    return dot(q, w["queries"][row]) + dot(k, w["keys"][row])
+
+
+def nezha(q, k, m, n, h, w, clip, start):
+    return dot(q, sinusoid(clipped(n - m, -clip, clip) - clip + start, len(q), 1e4, True))
+
+
+def tener(q, k, m, n, h, w, paper, last):
+    def row(r):
+        return sinusoid(r, len(q), 1e4, False, last)
+
+    u, v = w["u"][h], w["v"][h]
+    moved = [a + b for a, b in zip(q, v, strict=True)]
+    if paper:
+        return dot(u, k) + dot(moved, row(m - n))
+    return dot(u, k) + dot(moved, row(n - m)) + dot(k, row(m - n))
+
+
+def segments(q, k, m, n, h, w, common=None):
+    other = int(m != n and common not in (m, n))
+    moved = [a + b for a, b in zip(q, w["bias"][h], strict=True)]
+    return dot(moved, w["weight"][h][other])
+
+
+def dape(qs, ks, m, n, h, w, slopes):
+    """With the vectors of all heads."""
+    x = [dot(q, k) / math.sqrt(len(q)) for q, k in zip(qs, ks, strict=True)]
+    bias = [-slope * max(m - n, 0) for slope in slopes]
+    both = x + bias
+    hidden = [
+        dot(line, both) + b for line, b in zip(w["hidden_weight"], w["hidden_bias"], strict=True)
+    ]
+    hidden = [a if a > 0 else 0.01 * a for a in hidden]
+    return bias[h] + dot(w["head_weight"][h], hidden) + w["head_bias"][h]
+
+
+def forget(q, keys, m, positions, n, h, w):
+    """The bias at key number n, given all keys."""
+    total = 0.0
+    for j, x in enumerate(keys):
+        if j > n and positions[j] <= m:
+            total -= math.log1p(math.exp(-(dot(w["weight"][h], x) + w["bias"][h])))
+    return total

@@ -11,9 +11,21 @@ comparison of integers, so its solution is exact in any dtype of the model.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-__all__ = ["log_thresholds", "padded", "root"]
+from posenc._core.array import rank
+from posenc._core.errors import SpecError, explain
+
+__all__ = [
+    "bucket_of",
+    "check_buckets",
+    "direction_thresholds",
+    "log_thresholds",
+    "padded",
+    "root",
+]
 
 LARGEST = 2**31 - 1
 
@@ -66,3 +78,55 @@ def padded(thresholds: list[int]) -> np.ndarray:
     size = (1 << len(thresholds).bit_length()) - 1
     filled = [min(t, LARGEST) for t in thresholds] + [LARGEST] * (size - len(thresholds))
     return np.array(filled, dtype=np.int32)
+
+
+def check_buckets(
+    who: str, buckets: int, max_distance: int, *, directions: int, prefix: str = ""
+) -> None:
+    """Raise `SpecError` unless distances up to a limit fit the buckets of all directions."""
+    least = 2 * directions
+    if not least <= buckets <= 2048:
+        words = "both directions" if directions == 2 else "one direction"
+        want = f"{least} to 2048 for {words}"
+        raise SpecError(explain(f"{who}: {prefix}buckets", want, buckets))
+    exact = buckets // directions // 2
+    if not exact < max_distance < LARGEST:
+        want = f"more than the {exact} distances that have a bucket each, less than 2**31 - 1"
+        raise SpecError(explain(f"{who}: max_{prefix}distance", want, max_distance))
+
+
+def direction_thresholds(side: int, max_distance: int) -> np.ndarray:
+    """The least distance in each of the `side` buckets of one direction, but the first.
+
+    Half of them hold a distance each; the others grow geometrically up to `max_distance`.
+    """
+    exact = side // 2
+    above = log_thresholds(exact, max_distance, side - exact, side - exact, strict=False)
+    return padded([*range(1, exact), *above])
+
+
+def bucket_of(rel: Any, thresholds: Any, size: int, later: int | None, *, xp: Any) -> Any:
+    """The bucket of each distance rel = key - query, by the thresholds of one direction.
+
+    Parameters
+    ----------
+    rel : array of integers
+        Distances.
+    thresholds : array of int32
+        What `direction_thresholds` gives; of `size` entries, which a tracer does not tell.
+    size : int
+        Number of thresholds.
+    later : int or None
+        Added to the buckets of keys after the query; None where those share bucket 0.
+    xp : namespace
+        An array-API namespace.
+
+    Returns
+    -------
+    array of integers
+        Of the shape and dtype of `rel`.
+    """
+    if later is None:
+        return rank(thresholds, -rel, size, xp=xp)
+    moved = xp.astype(rel > 0, rel.dtype) * later
+    return rank(thresholds, xp.abs(rel), size, xp=xp) + moved

@@ -42,8 +42,10 @@ __all__ = [
     "encode",
     "from_bfloat16",
     "npy_header",
+    "parse_npy",
     "read",
     "read_layout",
+    "read_open_layout",
     "replacing",
     "safetensors_header",
     "to_bfloat16",
@@ -167,14 +169,35 @@ def read_layout(path: str | os.PathLike[str]) -> Layout:
         got = "a folder" if stat.S_ISDIR(status.st_mode) else "something else"
         raise DataError(explain(str(path), "a regular file", got))
     with path.open("rb") as file:
-        start = file.read(8)
-        if start[:6] == b"\x93NUMPY":
-            return _npy_layout(path, file, status.st_size, start)
-        return _safetensors_layout(path, file, status.st_size, start)
+        return read_open_layout(path, file)
+
+
+def read_open_layout(path: Path, file: IO[bytes]) -> Layout:
+    """As `read_layout`, of a file that is open and need not have its name yet."""
+    file.seek(0)
+    size = os.fstat(file.fileno()).st_size
+    start = file.read(8)
+    if start[:6] == b"\x93NUMPY":
+        return _npy_layout(path, file, size, start)
+    return _safetensors_layout(path, file, size, start)
 
 
 def _npy_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
-    who = str(path)
+    return Layout(path, "npy", size, {"": _npy_tensor(str(path), file, size, start)}, {})
+
+
+def parse_npy(who: str, file: IO[bytes], size: int) -> Tensor:
+    """Where the array of a `.npy` lies, from a stream of its first bytes and the size of the whole.
+
+    Raises
+    ------
+    DataError
+        If the header does not hold together, or contradicts the size.
+    """
+    return _npy_tensor(who, file, size, file.read(8))
+
+
+def _npy_tensor(who: str, file: IO[bytes], size: int, start: bytes) -> Tensor:
     version = tuple(start[6:8])
     if version not in ((1, 0), (2, 0), (3, 0)):
         got = ".".join(map(str, version)) or "nothing"
@@ -192,8 +215,7 @@ def _npy_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
         what = "truncated" if size < end else "longer than its header says"
         raise DataError(explain(f"{who} is {what}", f"{end} bytes for shape {shape}"[:200], size))
     order: Literal["C", "F"] = "F" if fortran and len(shape) > 1 else "C"
-    tensor = Tensor("", dtype.name, shape, begin, end, dtype.str, order)
-    return Layout(path, "npy", size, {"": tensor}, {})
+    return Tensor("", dtype.name, shape, begin, end, dtype.str, order)
 
 
 def _npy_fields(who: str, text: bytes, version: tuple[int, ...]) -> tuple[Any, bool, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -130,22 +130,34 @@ def _radians(value: Decimal, unit: str) -> Decimal:
     arithmetic = context()
     if unit == "turns":
         value = arithmetic.multiply(value, arithmetic.multiply(2, pi()))
+    return value
+
+
+def _limited(value: Decimal) -> Decimal:
     if abs(value) > LARGEST_FREQUENCY:
         raise SpecError(explain("frequencies", "up to 2**40 rad/position", f"{value:.3g}"))
     return value
 
 
+class Rows(Protocol):
+    """What gives a matrix of frequencies when asked, which is never while a graph is traced."""
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
+        """The frequencies in radians per position: `axes` rows of `pairs`."""
+
+
 class DenseMatrix(NamedTuple):
     """The phases of pairs that mix axes: what `PhaseMatrix` is for pairs with one axis each."""
 
-    rows: FrequencyMatrix | Gaussian
+    rows: Rows
     axes: int
     pairs: int
     phase: Literal["exact", "float32"]
 
     def frequencies(self) -> tuple[tuple[Decimal, ...], ...]:
         """Radians per position, one row for each axis, to about 45 digits."""
-        return tuple(tuple(row) for row in self.rows.matrix(self.axes, self.pairs))
+        rows = self.rows.matrix(self.axes, self.pairs)
+        return tuple(tuple(_limited(value) for value in row) for row in rows)
 
     def constants(self) -> dict[str, np.ndarray]:
         """What `cos_sin` needs."""

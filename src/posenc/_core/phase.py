@@ -143,13 +143,13 @@ def turns(positions: Array, step: Array | Halves | Words, origin: Any = None) ->
     if isinstance(step, Words):
         return _turns_without_overflow(positions, step, origin)
     if not isinstance(step, Halves):
-        total = positions[..., 0, None] * step[0, :]
+        total = positions[..., 0, None] * step[0, ...]
         for a in range(1, axes):
-            total = total + positions[..., a, None] * step[a, :]
+            total = total + positions[..., a, None] * step[a, ...]
         return total if origin is None else total + origin
-    words = multiply(positions[..., 0, None], step.high[0, :], step.low[0, :])
+    words = multiply(positions[..., 0, None], step.high[0, ...], step.low[0, ...])
     for a in range(1, axes):
-        words = add(words, multiply(positions[..., a, None], step.high[a, :], step.low[a, :]))
+        words = add(words, multiply(positions[..., a, None], step.high[a, ...], step.low[a, ...]))
     return words if origin is None else add(words, origin)
 
 
@@ -163,8 +163,8 @@ def _turns_without_overflow(positions: Array, step: Words, origin: Any) -> Array
     low: Any = 0
     for a in range(positions.shape[-1]):
         p = words(positions[..., a, None])
-        product = p.low * step.low[a, :]
-        crossed = (p.low * step.high[a, :] & MASK) + (p.high * step.low[a, :] & MASK)
+        product = p.low * step.low[a, ...]
+        crossed = (p.low * step.high[a, ...] & MASK) + (p.high * step.low[a, ...] & MASK)
         high = high + (product >> 32) + crossed
         low = low + (product & MASK)
     return joined(high, low, origin)

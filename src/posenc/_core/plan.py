@@ -31,11 +31,13 @@ class Entry(Value):
     convolution : str, optional
         A convolutional encoding by name, such as "grouped convolution, kernel 128".
     window : int, optional
-        The layer attends to keys at most this far from the query; the whole sequence by default.
+        The layer attends to keys less than this far from the query; the whole sequence by default.
     temperature : Value, optional
-        A factor on the scores that depends on the position of the query.
+        A factor on the scores that depends on the position of the query, `posenc.Temperature`.
     share : {"layer", "model"}
         Whether layers with this entry learn parameters of their own, or share them.
+    scale : float, optional
+        What scores are multiplied by; 1 / sqrt(dim), or what an encoding says, by default.
 
     Raises
     ------
@@ -56,6 +58,7 @@ class Entry(Value):
     window: int | None = None
     temperature: Value | None = None
     share: Literal["layer", "model"] = "layer"
+    scale: float | None = None
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -66,6 +69,8 @@ class Entry(Value):
             raise SpecError(explain("Entry: name", "a name", repr(self.name)))
         if self.window is not None and self.window < 1:
             raise SpecError(explain("Entry: window", "at least 1", self.window))
+        if self.scale is not None and self.scale <= 0:
+            raise SpecError(explain("Entry: scale", "a positive number", self.scale))
 
     def spec(self, kind: str) -> Spec | None:
         """The encoding of a kind, or None."""

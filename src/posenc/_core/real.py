@@ -133,8 +133,8 @@ def turns(
 
 def _row(words: Any, a: int) -> Any:
     if isinstance(words, (Halves, Words)):
-        return type(words)(words.high[a, :], words.low[a, :])
-    return None if words is None else words[a, :]
+        return type(words)(words.high[a, ...], words.low[a, ...])
+    return None if words is None else words[a, ...]
 
 
 def _of_axis(x: Array, step: Any, whole: Any, xp: Any) -> Any:
@@ -231,9 +231,9 @@ def differentiable(
 
 def _angle(x: Array, slope: Array, dtype: Any, xp: Any) -> Array:
     slope = xp.astype(slope, dtype)
-    total = x[..., 0, None] * slope[0, :]
+    total = x[..., 0, None] * slope[0, ...]
     for a in range(1, x.shape[-1]):
-        total = total + x[..., a, None] * slope[a, :]
+        total = total + x[..., a, None] * slope[a, ...]
     return total
 
 

@@ -23,8 +23,13 @@ __all__ = ["COMMANDS", "app", "main"]
 COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),
     "table": ("posenc.cli.table", "Print or write the rows of a table."),
+    "locate": ("posenc.cli.locate", "Find the position that numbers come from."),
+    "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),
+    "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
-    "list": ("posenc.cli.listing", "List the encodings and presets."),
+    "check": ("posenc.cli.check", "Hold an implementation to the laws of its kind."),
+    "identify": ("posenc.cli.identify", "Say which conventions the tables of a file follow."),
+    "list": ("posenc.cli.listing", "List the encodings, presets and plans of models."),
     "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
     "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),
 }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Choice",
     "SpecChoice",
+    "any_spec",
     "as_json",
     "count_of",
     "make_spec",
@@ -111,6 +112,26 @@ def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> 
     else:
         made = _spec_from_fields(choice, dim, {k: v for k, v in fields.items() if v is not None})
     return _table(made, width)
+
+
+def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
+    """The encoding that the options describe, of any kind.
+
+    Parameters
+    ----------
+    choice : SpecChoice
+        The options.
+    width : int, optional
+        Width of the data, for specs of which no width is given.
+    """
+    fields = {key: getattr(choice, key) for key in ("base", "order", "odd")}
+    _refuse_contradictions(choice, [f"--{k}" for k, v in fields.items() if v is not None])
+    if choice.spec is not None:
+        return _spec_from_json(choice.spec)
+    dim = choice.dim or width
+    if dim is None:
+        raise click.UsageError("--dim says how wide the encoding is.")
+    return _spec_from_fields(choice, dim, {k: v for k, v in fields.items() if v is not None})
 
 
 def _refuse_contradictions(choice: SpecChoice, given: list[str]) -> None:

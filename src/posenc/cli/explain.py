@@ -16,7 +16,8 @@ __all__ = ["command"]
 
 
 @click.command()
-@click.argument("config", metavar="CONFIG")
+@click.argument("config", metavar="[CONFIG]", required=False)
+@click.option("--plan", "name", help="Explain the plan of a published model; see posenc list.")
 @click.option("--pairing", type=Choice(("half", "interleaved")), help="For families not known.")
 @click.option("--base", type=float, help="For configs that do not state it.")
 @click.option(
@@ -24,15 +25,29 @@ __all__ = ["command"]
 )
 @as_json
 def command(
-    config: str, pairing: str | None, base: float | None, dialect: str | None, json_: bool
+    config: str | None,
+    name: str | None,
+    *,
+    pairing: str | None,
+    base: float | None,
+    dialect: str | None,
+    json_: bool,
 ) -> None:
     """Explain the positions of a model from its config.
 
     CONFIG is a config.json of transformers, a folder that holds one, a GGUF file, or - for standard
     input. With --to, the same parameters are written in the dialect of transformers 4 or 5, and
     what the dialect cannot say is listed on standard error. The exit code is 1 where something that
-    changes numbers is left open.
+    changes numbers is left open. With --plan, a published model is explained layer by layer, and
+    no config is read.
     """
+    if name is not None and config is None:
+        if pairing is not None or base is not None or dialect is not None:
+            raise click.UsageError("--plan takes no option of configs: --pairing, --base or --to.")
+        _explain_plan(name, json_)
+        return
+    if config is None or name is not None:
+        raise click.UsageError("Give a CONFIG, or --plan NAME.")
     if base is not None and not base > 0:
         raise click.UsageError(f"--base: {base:g} is not positive.")
     source = _source(config)
@@ -49,6 +64,30 @@ def command(
             click.echo(clean(line))
     if plan.errors:
         raise click.exceptions.Exit(1)
+
+
+def _explain_plan(name: str, json_: bool) -> None:
+    from posenc._core.spec import to_json
+    from posenc.detect.words import plan_lines
+    from posenc.presets import plan_row
+
+    row = plan_row(name)
+    plan = row.build()
+    if json_:
+        told = {"name": row.name, "sizes": dict(row.sizes), "sources": list(row.sources)}
+        print_json({**told, "note": row.note, "plan": json.loads(to_json(plan))})
+        return
+    first, *rest = plan_lines(plan)
+    sources = [
+        " ".join(
+            str(source[key])
+            for key in ("repository", "version", "path", "symbol", "paper")
+            if key in source
+        )
+        for source in row.sources
+    ]
+    for line in (f"{row.name}: {first}", *rest, "", row.note, "", "read in", *sources):
+        click.echo(clean(line))
 
 
 def _source(config: str) -> str | Path:

@@ -23,7 +23,7 @@ KINDS = {
 @click.command()
 @as_json
 def command(json_: bool) -> None:
-    """List the encodings and presets."""
+    """List the encodings, presets and plans of models."""
     from posenc import presets
     from posenc.registry import specs
 
@@ -40,8 +40,18 @@ def command(json_: bool) -> None:
         }
         for row in map(presets.row, presets.names())
     ]
+    plans = [
+        {
+            "name": row.name,
+            "pattern": row.pattern,
+            "sizes": dict(row.sizes),
+            "sources": list(row.sources),
+            "note": row.note,
+        }
+        for row in map(presets.plan_row, presets.plan_names())
+    ]
     if json_:
-        print_json({"encodings": encodings, "presets": families})
+        print_json({"encodings": encodings, "presets": families, "plans": plans})
         return
     kinds: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for row in encodings:
@@ -52,6 +62,8 @@ def command(json_: bool) -> None:
             formatter.write_dl(rows)
     with formatter.section("presets (--preset NAME)"):
         formatter.write_dl([(f["name"], f"{f['type']}. {f['note']}") for f in families])
+    with formatter.section("plans of models (posenc explain --plan NAME)"):
+        formatter.write_dl([(str(p["name"]), f"{p['pattern']}. {p['note']}") for p in plans])
     click.echo(formatter.getvalue(), nl=False)
 
 

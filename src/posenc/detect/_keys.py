@@ -8,7 +8,9 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-__all__ = ["Keys"]
+__all__ = ["WIDEST", "Keys", "is_number"]
+
+WIDEST = 65_536  # of whatever has constants to compute: a width, a number of heads
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -17,7 +19,16 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv,
 }
-_CALLS: dict[str, Callable[..., Any]] = {"max": max, "min": min}
+
+
+def _root(value: float) -> int:
+    if value < 0:
+        raise ArithmeticError("a negative number has no root")
+    return math.isqrt(int(value))
+
+
+_CALLS: dict[str, Callable[..., Any]] = {"max": max, "min": min, "isqrt": _root}
+LARGEST_POWER = 64  # of two, the only base: halvings from stage to stage
 
 
 class Keys:
@@ -39,10 +50,7 @@ class Keys:
 
     def number(self, key: str) -> float | None:
         """The value of a key if it is a finite number."""
-        value = self.get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return None
-        return value if math.isfinite(value) else None
+        return _finite(self.get(key))
 
     def integer(self, key: str) -> int | None:
         """The value of a key if it is a whole number."""
@@ -57,31 +65,76 @@ class Keys:
                 return key, value
         return None
 
-    def evaluate(self, expression: str) -> float | None:
+    def evaluate(self, expression: str, stage: int | None = None) -> float | None:
         """A number from an expression in keys: `hidden_size // num_attention_heads`.
 
-        None where a key is absent, or a division by zero leaves no number.
+        `window_size[0]` is an item of a list, or the number where a number stands for all of its
+        items; `text_config.hidden_size` is a key of a part; `i` is the number of the stage. None
+        where a key is absent, or a division by zero or an overflow leaves no number.
         """
+        names = {} if stage is None else {"i": stage}
         try:
-            return self._value(ast.parse(expression, mode="eval").body)
-        except (LookupError, ZeroDivisionError):
+            value = self._value(ast.parse(expression, mode="eval").body, names)
+        except (LookupError, ArithmeticError):
             return None
+        return _finite(value)
 
-    def _value(self, node: ast.expr) -> Any:
+    def _value(self, node: ast.expr, names: Mapping[str, int]) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
             return node.value
-        if isinstance(node, ast.Name):
-            value = self.number(node.id)
+        if isinstance(node, ast.Name) and node.id in names:
+            return names[node.id]
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            value = _finite(self._item(node, names))
             if value is None:
-                raise LookupError(node.id)
+                raise LookupError(ast.unparse(node))
             return value
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            left, right = self._value(node.left), self._value(node.right)
+        if isinstance(node, ast.BinOp) and (type(node.op) in _OPERATORS or _halving(node)):
+            left, right = self._value(node.left, names), self._value(node.right, names)
+            if isinstance(node.op, ast.Pow):
+                return 1 << right if 0 <= right <= LARGEST_POWER else math.inf
             return _OPERATORS[type(node.op)](left, right)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return _CALLS[node.func.id](*(self._value(argument) for argument in node.args))
+            return _CALLS[node.func.id](*(self._value(argument, names) for argument in node.args))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -self._value(node.operand, names)
         raise ValueError(f"{ast.unparse(node)!r} is no expression of a preset")
+
+    def _item(self, node: ast.expr, names: Mapping[str, int]) -> Any:
+        """What a key, an item of a list or a key of a part holds."""
+        if isinstance(node, ast.Name):
+            return self.get(node.id)
+        if isinstance(node, ast.Attribute):
+            part = self._item(node.value, names)
+            return part.get(node.attr) if isinstance(part, Mapping) else None
+        if isinstance(node, ast.Subscript):
+            value = self._item(node.value, names)
+            if not isinstance(value, list):
+                return value
+            return value[int(self._value(node.slice, names))]
+        raise ValueError(f"{ast.unparse(node)!r} is no key of a preset")
 
     def where(self, key: str) -> str:
         """The path of a key, for people."""
         return f"{self.path}.{key}" if self.path else key
+
+
+def _halving(node: ast.BinOp) -> bool:
+    """Whether an expression is a power of two."""
+    two = isinstance(node.left, ast.Constant) and node.left.value == 2
+    return isinstance(node.op, ast.Pow) and two
+
+
+def _finite(value: Any) -> Any:
+    """A value if it is a number that a float can hold; no truth value is a number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that a float can hold."""
+    return _finite(value) is not None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from posenc.detect._keys import Keys
+from posenc.detect._keys import Keys, is_number
 from posenc.detect._notes import Notes
 
 __all__ = ["Layers", "layers_of"]
 
 TYPE_KEYS = ("layer_types", "layers_block_type")
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
+MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
@@ -65,6 +66,9 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     notes : Notes
         Where remarks go.
     """
+    if _count(keys) > MOST_LAYERS:
+        notes.error(f"{_count(keys)} layers are more than any model has ({MOST_LAYERS} at most)")
+        return []
     nested = _nested(params, notes)
     types = _types(keys, rule, notes)
     traits = _traits(keys, rule, types, notes)
@@ -127,7 +131,7 @@ def _count(keys: Keys) -> int:
     """The number of layers; 0 where it is not stated."""
     for key in COUNT_KEYS:
         value = keys.integer(key)
-        if value:
+        if value and value > 0:
             return value
     return 0
 
@@ -202,6 +206,9 @@ def _bases(keys: Keys, count: int, notes: Notes) -> list[tuple[str, float]] | No
     where = keys.where("layer_rope_theta")
     if len(listed) != count:
         notes.error(f"{where} has {len(listed)} entries for {count} layers")
+        return None
+    if not all(value is None or is_number(value) for value in listed):
+        notes.error(f"{where} is not a list of numbers")
         return None
     return [(where, float(value or 0)) for value in listed]
 

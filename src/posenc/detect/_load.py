@@ -15,6 +15,7 @@ __all__ = ["load"]
 DEEPEST = 64  # of a config; composite models nest four or five deep
 LARGEST = 64 * 2**20  # bytes of a text; configs have some kilobytes
 FILE = "config.json"
+BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 
 
 def load(config: Any, who: str) -> dict[str, Any]:
@@ -35,8 +36,8 @@ def load(config: Any, who: str) -> dict[str, Any]:
     """
     if isinstance(config, Mapping):
         return _checked(dict(config), who)
-    if isinstance(config, str) and config.lstrip()[:1] in ("{", "["):
-        return _parsed(config, who, "the text")
+    if isinstance(config, str) and config.lstrip(BLANK)[:1] in ("{", "["):
+        return _parsed(config.lstrip(BLANK), who, "the text")
     if isinstance(config, (str, Path)):
         return _read(Path(config), who)
     to_dict = getattr(config, "to_dict", None)
@@ -71,6 +72,10 @@ def _parsed(text: str, who: str, where: str) -> dict[str, Any]:
         raise DataError(f"{who}: {where} is nested deeper than {DEEPEST} levels") from None
     except json.JSONDecodeError as error:
         raise DataError(f"{who}: {where} is not JSON: {error}") from None
+    except DataError:  # also a ValueError
+        raise
+    except ValueError:  # a number of thousands of digits, which Python refuses
+        raise DataError(f"{who}: {where} holds a number of too many digits") from None
     if not isinstance(data, dict):
         raise DataError(explain(who, "a JSON object", type(data).__name__))
     return _checked(data, who)

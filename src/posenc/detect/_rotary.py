@@ -10,7 +10,7 @@ from posenc import registry
 from posenc._core.errors import PosencError, suggest
 from posenc._core.reading import Layer
 from posenc._core.spec import Spec, Value
-from posenc.detect._keys import Keys
+from posenc.detect._keys import WIDEST, Keys
 from posenc.detect._layers import Layers, layers_of
 from posenc.detect._notes import Notes
 from posenc.detect._scaling import (
@@ -170,6 +170,9 @@ def _entry(
     template = _template(keys, own, rule, given, notes)
     if kind is None or width is None:
         return None
+    if width > WIDEST:
+        notes.error(f"a rotated width of {width:g} is more than any model has ({WIDEST} at most)")
+        return None
     dim, ladder = _even(width, notes)
     length = trained_length(keys)
     lengths = Lengths(
@@ -321,6 +324,10 @@ def _width(
             notes.source("dim", "preset", f"{fixed} of the head")
         return int(head * fixed)
     told: dict[str, int] = {}
+    for found in (inner, outer, absolute):
+        if found is not None and not 0 <= found[1] <= WIDEST:
+            notes.error(f"{found[0]}={found[1]:g} is no width, and no fraction of a head of {head}")
+            return None
     if inner is not None:
         told[params.where(inner[0])] = int(head * inner[1])
     elif outer is not None:

@@ -10,7 +10,7 @@ from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect._keys import Keys
 from posenc.detect._load import load
 from posenc.detect._notes import Notes
-from posenc.detect._other import read_other
+from posenc.detect._other import applies, read_other
 from posenc.detect._rotary import Given, has_rotary, read_rotary, unread
 from posenc.presets.families import Family, families, family, family_of_architectures
 
@@ -118,10 +118,16 @@ class _Reader:
         self.notes: list[Note] = []
 
     def plan(self, data: Mapping[str, Any]) -> Reading:
-        model = str(data.get("model_type") or "")
+        model = data.get("model_type") or ""
+        if not isinstance(model, str):
+            told = repr(model)[:60]
+            self.notes.append(Note("error", f"model_type={told} is not the name of a family"))
+            model = ""
         self.part(data, "", "", depth=0)
         if not self.entries and not any(note.level == "error" for note in self.notes):
             text = "nothing in the config says what the model does about positions"
+            known = suggest(model, families()) if model and family(model) is None else ""
+            text += f", and {model!r} is no known family. {known}" if known else ""
             self.notes.append(Note("error", text))
         return Reading(tuple(self.entries), notes=tuple(self.notes), model=model)
 
@@ -145,8 +151,11 @@ class _Reader:
         elif row is None and not inside:
             model = data.get("model_type")
             said = f"model_type {model!r}" if model else "without a model_type"
+            todo = suggest(model, families()) if isinstance(model, str) and model else ""
+            hint = f". {todo}" if todo.startswith("Did") else ""
             notes = Notes(name)
-            notes.remark(f"{path or 'the config'}: {said} is not known, and states no rotary base")
+            told = f"{path or 'the config'}: {said} is not known, and states no rotary base"
+            notes.remark(told + hint)
             self.notes += notes.notes
         if depth < DEEPEST_PART:
             for key, value in inside.items():
@@ -177,7 +186,7 @@ class _Reader:
         if row.note:
             notes.remark(row.note)
         for rule in row.entries:
-            if not _applies(keys, rule):
+            if not applies(keys, rule):
                 continue
             if "rotary" in rule:
                 rotary = {**rule, "preset": rule["rotary"]}
@@ -198,7 +207,8 @@ class _Reader:
 
     def _finish(self, keys: Keys, notes: Notes) -> None:
         for key in unread(keys, WORDS):
-            if not any(word in key for word in SILENT):
+            said = keys.data[key] is not False and keys.data[key] != "absolute"
+            if said and not any(word in key for word in SILENT):
                 notes.warning(f"{keys.where(key)}={keys.data[key]!r} was not read"[:300])
         self.notes += notes.notes
 
@@ -231,17 +241,6 @@ def _hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool:
         return False
     heads = ("num_attention_heads", "n_head", "n_heads", "num_heads")
     return not any(key in keys for key in heads)
-
-
-def _applies(keys: Keys, rule: Mapping[str, Any]) -> bool:
-    """Whether a rule holds for this config: some families choose by a key."""
-    when = rule.get("when")
-    if when is None:
-        return True
-    value = keys.get(when["key"])
-    if value is None and "absent" in when:
-        return bool(when["absent"])
-    return value in when["is"]
 
 
 def source_of(entry: Layer, field: str) -> Source | None:

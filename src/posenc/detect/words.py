@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from posenc._core.plan import Entry, Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.rungs import FLOAT
 from posenc._core.spec import Value, to_json
@@ -15,7 +18,7 @@ from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
 from posenc.scaling import YaRN
 
-__all__ = ["describe", "lines"]
+__all__ = ["describe", "lines", "plan_lines"]
 
 ORIGINS = {
     "config": "the config",
@@ -193,9 +196,77 @@ def lines(plan: Reading) -> list[str]:
     return text
 
 
+def plan_lines(plan: Plan) -> list[str]:
+    """What each layer of a plan does, as lines of text.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan, such as one of `posenc.presets.plan`.
+
+    Returns
+    -------
+    list of str
+        The schedule, and then each entry with its layers.
+
+    Examples
+    --------
+    >>> from posenc.detect.words import plan_lines
+    >>> from posenc.presets import plan
+    >>> plan_lines(plan("smollm3", layers=6))[0]
+    '6 layers: 3 rope, 1 nope, 2 rope'
+    """
+    text = [f"{len(plan)} layer{'' if len(plan) == 1 else 's'}: {_schedule(plan)}"]
+    if plan.embeddings is not None:
+        text += ["", f"{plan.embeddings.name} (before the first layer)"]
+        text += [f"  {line}" for line in _entry_lines(plan.embeddings)]
+    for entry in plan.entries:
+        indices = tuple(i for i, name in enumerate(plan.layers) if name == entry.name)
+        text += ["", f"{entry.name}{_where(Layer(entry.name, indices=indices))}"]
+        text += [f"  {line}" for line in _entry_lines(entry)]
+    return text
+
+
+def _schedule(plan: Plan) -> str:
+    """The shortest period and what is over: `3 rope, 1 nope; 12 times, then 2 rope`."""
+    names, count = plan.layers, len(plan.layers)
+    for size in range(1, count // 2 + 1):
+        if all(name == names[i % size] for i, name in enumerate(names)):
+            over = _runs(names[: count % size])
+            said = f"{_runs(names[:size])}; {count // size} times" if size > 1 else _runs(names)
+            return f"{said}, then {over}" if over else said
+    return _runs(names)
+
+
+def _runs(names: Sequence[str]) -> str:
+    return ", ".join(f"{len(list(run))} {name}" for name, run in itertools.groupby(names))
+
+
+def _entry_lines(entry: Entry) -> list[str]:
+    layers = [Layer(entry.name, spec=spec) for spec in entry.specs]
+    if entry.convolution is not None:
+        layers.append(Layer(entry.name, convolution=entry.convolution))
+    warm = entry.temperature
+    made = []
+    for layer in layers or [Layer(entry.name)]:
+        told = _entry(layer)
+        made += _told(layer, told)
+    if warm is not None:
+        made.append(f"scores of a query grow with its position: {_brief(warm)}")
+    if entry.window is not None:
+        made.append(f"sees keys less than {entry.window} positions away")
+    if entry.scale is not None:
+        made.append(f"scores times {entry.scale:g}, not divided by the root of the width")
+    if entry.share == "model":
+        made.append("its layers share one set of parameters")
+    return made
+
+
 def _where(entry: Layer) -> str:
     if entry.indices is None:
         return ""
+    if not entry.indices:
+        return " (no layer)"
     shown = ", ".join(map(str, entry.indices[:8]))
     more = ", …" if len(entry.indices) > 8 else ""
     count = len(entry.indices)

@@ -1,4 +1,4 @@
-"""Learned tables of another length: interpolated, or with a tail that leaves their rows alone."""
+"""Learned tables of another size: interpolated, or with a tail that leaves their rows alone."""
 
 from __future__ import annotations
 
@@ -11,46 +11,53 @@ import numpy as np
 from posenc._core.array import astype, compute_dtype, device_of, library, namespace
 from posenc._core.errors import ArgumentError, SpecError, explain, suggest
 from posenc._core.resample import METHODS, Method, resample
+from posenc._core.spec import Spec
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.learned import Learned
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional._arguments import name_of
 from posenc.functional._parameters import parameters
+from posenc.functional._resize_scores import offsets_of, resized
 
 __all__ = ["extend", "resize"]
 
 Array = Any
 T = TypeVar("T", bound=TableSpec)
+S = TypeVar("S", bound=Spec)
 
 
 def resize(
-    spec: T,
+    spec: S,
     params: Mapping[str, Array],
     length: int | tuple[int, ...],
     *,
     method: Method = "cubic_antialias",
-) -> tuple[T, dict[str, Array]]:
-    """A learned table for another length or grid, by interpolation.
+) -> tuple[S, dict[str, Array]]:
+    """A learned table for another length, grid or window, by interpolation.
 
         weight'[i] = sum over t of  k(t, i) * weight[t]
 
-    Each axis is resampled in turn. Reserved rows and prefix rows (`start`, `prefix`) stay as they
-    are, and at the same length every number does, bit for bit.
+    Each axis is resampled in turn: the rows of positions of a table, or the offsets of a bias or of
+    a relative encoding, 2 n - 1 of them for a length n where both directions have entries. Reserved
+    rows and prefix rows (`start`, `prefix`) and the entries of a class token stay as they are, and
+    at the same length every number does, bit for bit.
 
     Parameters
     ----------
-    spec : Learned
-        The spec of the parameters, or a `Concatenated` of one.
+    spec : Learned, WindowTable, OffsetTable or Decomposed
+        The spec of the parameters; also a `Concatenated` of the first.
     params : mapping of str to array
         Its parameters, of any library.
     length : int or tuple of int
-        The new usable length, in the form of `spec.length`: (rows, columns) for a grid.
+        The new usable length, in the form of `spec.length`: (rows, columns) for a grid; or the new
+        `spec.window` or `spec.size`.
     method : str
         `cubic_antialias` is what timm's `resample_abs_pos_embed` does unless told otherwise;
-        `cubic` is the bicubic interpolation of ViT, DeiT and DINOv2 in transformers;
-        `linear_antialias` that of images of any size in SigLIP 2. `linear` interpolates a
-        sequence. `linear_corners` and `cubic_corners` keep the first and last rows in place.
+        `cubic` is the bicubic interpolation of ViT, DeiT and DINOv2 in transformers, and of windows
+        in timm; `linear_antialias` that of images of any size in SigLIP 2. `linear` interpolates a
+        sequence, the offsets of BEiT in transformers, and those of decomposed encodings (SAM,
+        ViTDet, MViTv2). `linear_corners` and `cubic_corners` keep the first and last rows in place.
 
     Returns
     -------
@@ -64,7 +71,7 @@ def resize(
         If the length is not positive or has another number of axes, the method is unknown, or the
         parameters are not those of the spec.
     SpecError
-        If the spec has no learned table, or its pad row stands among the rows to interpolate.
+        If the spec has no table to interpolate, or its pad row stands among the rows.
 
     References
     ----------
@@ -79,10 +86,22 @@ def resize(
     >>> spec, params = posenc.resize(spec, posenc.init(spec), (8, 20))
     >>> params["weight"].shape, spec.length
     ((161, 6), (8, 20))
+
+    A window of 7 x 7 becomes one of 12 x 12:
+
+    >>> spec = posenc.WindowTable(4, window=(7, 7))
+    >>> spec, params = posenc.resize(spec, posenc.init(spec), (12, 12), method="cubic")
+    >>> params["weight"].shape, spec.window
+    ((529, 4), (12, 12))
     """
     if method not in METHODS:
         todo = suggest(method, METHODS)
         raise ArgumentError(explain("resize: method", "a way to interpolate", repr(method), todo))
+    layout = offsets_of(spec)
+    if layout is not None:
+        size = _lengths(length, len(layout.size), "resize")
+        made = resized(layout, _given(spec, params, "resize"), size, method)
+        return spec.replace(**{layout.field: size}), made
     learned, rebuilt = _learned(spec, "resize")
     if learned.pad is not None and learned.pad >= learned.start:
         want = "a pad row before `start`, which interpolation leaves alone"
@@ -209,16 +228,20 @@ def _learned(spec: Any, verb: str) -> tuple[Learned, Any]:
 
 
 def _of_length(spec: Learned, length: Any, verb: str) -> Learned:
-    count = len(spec.lengths)
+    lengths = _lengths(length, len(spec.lengths), verb)
+    return spec.replace(length=lengths[0] if len(lengths) == 1 else lengths)
+
+
+def _lengths(length: Any, count: int, verb: str) -> tuple[int, ...]:
     lengths = tuple(length) if isinstance(length, (tuple, list)) else (length,)
     whole = all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in lengths)
     if len(lengths) != count or not whole or min(lengths) < 1:
         want = "one positive number" if count == 1 else f"{count} positive numbers"
         raise ArgumentError(explain(f"{verb}: length", want, length))
-    return spec.replace(length=lengths[0] if count == 1 else lengths)
+    return lengths
 
 
-def _given(spec: TableSpec, params: Mapping[str, Array], verb: str) -> dict[str, Array]:
+def _given(spec: Spec, params: Mapping[str, Array], verb: str) -> dict[str, Array]:
     if not isinstance(params, Mapping) or not params:
         todo = "`posenc.init(spec, seed)` makes the first ones."
         raise ArgumentError(explain(f"{verb}: params", "the arrays of the spec", params, todo))

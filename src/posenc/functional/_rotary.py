@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.inplace import overwrite
+from posenc._core.phase import Halves, Words
 from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
 from posenc.encodings.rotary.base import Role, RotarySpec
@@ -113,7 +114,7 @@ def rotate(
     Returns
     -------
     array
-        As `x`, in its dtype, rounded once.
+        As `x`, in its dtype, rounded once; wider where the encoding makes a pair of each channel.
 
     Raises
     ------
@@ -186,8 +187,10 @@ def rotate_together(
             return done
     who = f"rotate({name_of(spec)})"
     spec = _at(spec, length, "rotate")
-    if inplace and spec.per_head is not None:
-        todo = "Gradients of learned frequencies need what stood there before."
+    if inplace and (spec.shapes or spec.output_dim != spec.dim):
+        todo = "Gradients of what is learned need what stood there before."
+        if spec.output_dim != spec.dim:
+            todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
         raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
     given = positions, offset, cu_seqlens
     how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
@@ -205,7 +208,7 @@ def rotate_together(
         kind = (tuple(where.shape), inner, dtype_name(dtype), role if spec.sided else None)
         if last is None or last[0] != kind:
             name = dtype_name(dtype)
-            cos, sin = _factors(
+            cos, sin, known = _factors(
                 spec,
                 where,
                 role=role,
@@ -217,8 +220,8 @@ def rotate_together(
                 inverse=inverse,
                 seq_dim=seq_dim,
             )
-            last = kind, cos, sin
-        _, cos, sin = last
+            last = kind, cos, sin, known
+        _, cos, sin, known = last
         turned.append(
             _turned(
                 x,
@@ -231,6 +234,7 @@ def rotate_together(
                 who=who,
                 inverse=inverse,
                 inplace=inplace,
+                how=functools.partial(spec.turned, role=role, constants=known),
             )
         )
     return tuple(turned)
@@ -383,7 +387,9 @@ def cos_sin(
         found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
         if found is not None:
             return found.value
-    cos, sin = _factors(
+    if (spec.per_head or 1) > 1 and len(where.shape) > 2:
+        where = where[..., None, :, :]  # heads stand before the sequence
+    cos, sin, _ = _factors(
         spec,
         where,
         role=role,
@@ -529,6 +535,7 @@ def rerotate(
         raise SpecError(
             explain(who, "two specs of one width, pairing and axes", repr(target), todo)
         )
+    _require_plain(spec, who)
     if spec.channels.output == "half" and spec.channels.order != "half":
         todo = "Rotate the keys from scratch."
         raise SpecError(explain(who, "keys in the order of the weights", "output='half'", todo))
@@ -577,6 +584,7 @@ def relative_score(
     """
     who = f"relative_score({name_of(spec)})"
     spec = _at(spec, length, "relative_score")
+    _require_plain(spec, who)
     xp, dtype, inner = _checked(spec, q[..., None, :], who)
     read = reals if spec.coordinates == "real" else integers
     rel = with_axes(
@@ -680,6 +688,13 @@ def _at(spec: RotarySpec, length: int | None, verb: str) -> RotarySpec:
     return spec.at(int(length))
 
 
+def _require_plain(spec: RotarySpec, who: str) -> None:
+    if not spec.plain:
+        want = "an encoding that turns pairs by fixed angles, all heads alike"
+        todo = "Rotate both from scratch: posenc.rotate(spec, x, positions=..., params=...)."
+        raise SpecError(explain(who, want, name_of(spec), todo))
+
+
 def _checked(spec: RotarySpec, x: Array, who: str) -> tuple[Any, Any, Any]:
     """The library of `x`, its dtype, and the dtype to compute in."""
     xp = namespace(x, f"{who}: x")
@@ -759,29 +774,37 @@ def _factors(
     who: str,
     inverse: bool = False,
     seq_dim: int = -2,
-) -> tuple[Array, Array]:
-    """Cosines and sines with their sizes: (..., axes) -> two arrays (..., pairs)."""
+) -> tuple[Array, Array, dict[str, Array]]:
+    """Cosines and sines with their sizes, (..., axes) -> two arrays (..., pairs), and constants."""
     _check_role(role, who)
     spec.check_positions(where, dtype)
-    known = constants(spec, where, xp=xp)
-    if spec.per_head is not None:
-        given = parameters(spec, params, xp=xp, device=device_of(where), who=who)
-        known = {**known, **_of_heads(spec, given, seq_dim)}
+    given = parameters(spec, params, xp=xp, device=device_of(where), who=who)
+    known = _of_heads(spec, {**constants(spec, where, xp=xp), **given}, seq_dim)
     cos, sin = spec.cos_sin(where, known, dtype=inner, xp=xp)
     size = spec.sizes(where, role, known, dtype=inner, xp=xp)
     if isinstance(size, float) and size == 1:
-        return cos, sin
-    return (cos / size, sin / size) if inverse else (cos * size, sin * size)
+        return cos, sin, known
+    return (cos / size, sin / size, known) if inverse else (cos * size, sin * size, known)
 
 
-def _of_heads(spec: RotarySpec, params: dict[str, Array], seq_dim: int) -> dict[str, Array]:
-    """Parameters with the axis of the heads where the input has it."""
-    frequencies = params["frequencies"]
+def _of_heads(spec: RotarySpec, known: dict[str, Any], seq_dim: int) -> dict[str, Any]:
+    """Constants and parameters with the axis of the heads where the input has it."""
+    for name, place in spec.by_head.items():
+        if name not in known:
+            continue
+        value = known[name]
+        if isinstance(value, (Halves, Words)):
+            known[name] = type(value)(*(_of_head(v, spec, place, seq_dim) for v in value))
+        else:
+            known[name] = _of_head(value, spec, place, seq_dim)
+    return known
+
+
+def _of_head(value: Array, spec: RotarySpec, place: int, seq_dim: int) -> Array:
+    before = (slice(None),) * place
     if spec.per_head == 1:
-        frequencies = frequencies[0, ...]
-    elif seq_dim != -3:
-        frequencies = frequencies[:, None, ...]
-    return {"frequencies": frequencies}
+        return value[(*before, 0, ...)]
+    return value if seq_dim == -3 else value[(*before, slice(None), None, ...)]
 
 
 def _turned(
@@ -796,12 +819,17 @@ def _turned(
     who: str,
     inverse: bool = False,
     inplace: bool = False,
+    how: Callable[..., Array] | None = None,
 ) -> Array:
     """Turn the rotated part of `x`, pass the rest through, and round once."""
     part = x
     if x.shape[-1] != dim:
         part = x[..., :dim] if pairing.part == "leading" else x[..., x.shape[-1] - dim :]
-    turned = turn(astype(part, inner, xp), cos, sin, pairing, transposed=inverse, xp=xp)
+    wide = astype(part, inner, xp)
+    if how is None:
+        turned = turn(wide, cos, sin, pairing, transposed=inverse, xp=xp)
+    else:
+        turned = how(wide, cos, sin, inverse=inverse, xp=xp)
     turned = astype(turned, x.dtype, xp)
     if inplace:
         written = overwrite(part, turned, who)

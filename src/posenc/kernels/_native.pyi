@@ -32,7 +32,7 @@ the calling thread whatever the number.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 __all__ = [
     "INTERFACE",
@@ -49,9 +49,9 @@ __all__ = [
 ]
 
 # An array of NumPy or torch.
-Array = Any
-Positions = Any
-Order = Literal["half", "interleaved"]
+Array: TypeAlias = Any
+Positions: TypeAlias = Any
+Order: TypeAlias = Literal["half", "interleaved"]
 
 INTERFACE: int
 """A number that changes when this file changes what a call means: 1."""

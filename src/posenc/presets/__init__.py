@@ -15,15 +15,15 @@ A row of the JSON files beside this one holds
 
 A number that depends on the size is written `{"of": "3*dim//16"}`: integers, the name of the size,
 `+ - * //` and parentheses. Specs of several axes need it for the sizes of their sections.
+
+Rows of models that do not do the same in every layer lie in `layers/`; see `posenc.presets.plans`.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import json
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -31,8 +31,20 @@ from posenc import positions as _positions
 from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, explain, suggest
 from posenc._core.spec import Spec
+from posenc.presets._templates import fill
+from posenc.presets.plans import PlanRow, plan, plan_names, plan_row
 
-__all__ = ["Preset", "fill", "names", "preset", "row"]
+__all__ = [
+    "PlanRow",
+    "Preset",
+    "fill",
+    "names",
+    "plan",
+    "plan_names",
+    "plan_row",
+    "preset",
+    "row",
+]
 
 
 class Preset(NamedTuple):
@@ -157,36 +169,3 @@ def preset(name: str, dim: int) -> Spec:
     512
     """
     return row(name).build(dim)
-
-
-# --- numbers that depend on the size --------------------------------------------------------------
-
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-}
-
-
-def fill(template: Any, sizes: Mapping[str, int]) -> Any:
-    """The template with each `{"of": expression}` as a number."""
-    if isinstance(template, Mapping):
-        if set(template) == {"of"}:
-            return _number(ast.parse(template["of"], mode="eval").body, sizes)
-        return {key: fill(value, sizes) for key, value in template.items()}
-    if isinstance(template, list):
-        return [fill(item, sizes) for item in template]
-    return template
-
-
-def _number(node: ast.expr, sizes: Mapping[str, int]) -> int:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.Name) and node.id in sizes:
-        return sizes[node.id]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _number(node.left, sizes), _number(node.right, sizes)
-        return _OPERATORS[type(node.op)](left, right)
-    want = f"integers, {sorted(sizes)} and + - * //"
-    raise SpecError(explain("presets", want, ast.unparse(node)))

@@ -7,18 +7,42 @@ A row of the JSON files in `configs/` holds
     note          what a person should know, in a sentence
     inside        the family of a sub-config that does not name one, by its key
 
-A rule is one of
+The rows of one format may lie in several files: `transformers.json`, `transformers-vision.json`. A
+rule is one of
 
     {"rotary": PRESET, ...}   queries and keys turn; PRESET is a row of `posenc.presets` that holds
                               the pairing and whatever else no config states
-    {"table": PRESET, ...}    rows are added to the embeddings
-    {"learned": true, ...}    rows are added, and learned
-    {"bias": SPEC, ...}       logits are biased
-    {"convolution": NAME}     a convolution stands for positions
+    {"table": PRESET, ...}    the spec is that of a row of `posenc.presets` at the `width`, with
+                              the fields of a template `with`
+    {"spec": TEMPLATE, ...}   the spec is a template: constants, and what the config says
+    {"convolution": NAME}     a convolution stands for positions; expressions in braces are numbers
+                              of the config, and of several names the first that has them counts
     {"none": true}            no positions
     {"refuse": REASON}        nothing here can say what the code does
+    {"unknown": REASON}       the config does not say what the model is
 
-and `readers` of configs know the further keys of a rule, which are described there.
+A template is the JSON of a spec in which stand
+
+    {"key": [EXPRESSION, ...], "default": NUMBER, "plus": NUMBER}
+                              the first expression in keys of the config that has a value, such as
+                              `image_size[0] // patch_size[0]`, or the default
+    {"by": KEY, "values": {WORD: VALUE, ...}, "absent": VALUE, "else": VALUE}
+                              the value that a word of the config chooses, `c2p|p2c` for a list
+    {"list": KEY}             a list of whole numbers of the config
+
+and any rule but a rotary one may have
+
+    name       of the entry
+    source     where the convention was read: "file: symbol" of the package, one or more
+    when       conditions, one or a list: a `key`, and `is` or `not` with values, or `holds` with
+               words that a list must hold; `absent` says whether they hold where the key is not
+    stages     the key of a list of depths: an entry for each stage, whose number is `i`
+    layers_in, layers_not_in
+               the key of a list of layers, of as many as the expressions `of` say
+    length     expressions of the number of positions
+    own        for the first rule: the config has positions of its own beside those of its parts
+
+`posenc.detect` knows the further keys of rotary rules, and describes them there.
 """
 
 from __future__ import annotations
@@ -26,7 +50,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -51,8 +75,7 @@ class Family(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def _rows(kind: str) -> dict[str, Family]:
     found: dict[str, Family] = {}
-    folder = resources.files("posenc.presets") / FOLDER
-    for data in json.loads((folder / f"{kind}.json").read_text(encoding="utf-8")):
+    for data in _data(kind):
         names, entries = tuple(data.pop("model_types")), tuple(data.pop("entries"))
         made = Family(names, entries, **data)
         for name in names:
@@ -60,6 +83,14 @@ def _rows(kind: str) -> dict[str, Family]:
                 raise SpecError(explain(f"families: {kind}", "each name once", repr(name)))
             found[name] = made
     return found
+
+
+def _data(kind: str) -> Iterator[dict[str, Any]]:
+    """The rows of every file of a format."""
+    folder = resources.files("posenc.presets") / FOLDER
+    for file in sorted(folder.iterdir(), key=lambda f: f.name):
+        if file.name.removesuffix(".json").partition("-")[0] == kind:
+            yield from json.loads(file.read_text(encoding="utf-8"))
 
 
 def families(kind: str = "transformers") -> Mapping[str, Family]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -12,10 +12,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc._core.plan import Entry
+from posenc._core.reading import Layer
 from posenc._core.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.magnitude import Temperature
 
 __all__ = ["attend"]
 
@@ -24,20 +26,24 @@ def attend(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    entry: Entry | Spec | None = None,
+    entry: Entry | Layer | Sequence[Layer] | Spec | None = None,
     *,
     q_positions: Any = None,
     k_positions: Any = None,
     params: Mapping[str, Mapping[str, Tensor]] | None = None,
     mask: Literal["none", "causal"] | Tensor = "none",
     scale: float | None = None,
+    length: int | None = None,
 ) -> Tensor:
     """Attention with positions, as tests and studies want it: plain, and right in every place.
 
-        table      nothing here: it was added to the embeddings
-        rotary     q and k are turned
-        bias       added to the scores, after or before their scale as the encoding says
-        relative   formed from q and k, and for some encodings added to the values
+        table         nothing here: it was added to the embeddings
+        rotary        q and k are turned
+        temperature   q is multiplied by its factor, after it was turned
+        relative      formed from q and k, and for some encodings added to the values
+        bias          added to the scores, after or before their scale as the encoding says
+        none          attention as it is
+        convolution   refused: it mixes the embeddings before, and nothing here says with what
 
     The softmax is that of `scaled_dot_product_attention`, except where an encoding acts on values
     and needs the weights.
@@ -47,8 +53,9 @@ def attend(
     q, k, v : Tensor
         (..., heads, q, dim), (..., heads, k, dim) and (..., heads, k, value dim). Where there are
         fewer key heads they serve groups of query heads.
-    entry : Entry or Spec, optional
-        What the layer does with positions, from a plan; nothing by default.
+    entry : Entry, Layer, sequence of Layer, or Spec, optional
+        What the layer does with positions: an entry of a plan, what a reader found of a layer
+        (`reading.at(3)`), or an encoding; nothing by default.
     q_positions, k_positions : Tensor, optional
         Integers of shape (q,) or (batch, q), and likewise. Both count from 0 where there are as
         many queries as keys; else they must be given, if an encoding or a mask asks for them.
@@ -58,7 +65,10 @@ def attend(
         `causal`: keys at positions after the query are not seen. A tensor is boolean, true where a
         key is seen, and broadcasts to (..., heads, q, k). A window of the entry is added to either.
     scale : float, optional
-        What scores are multiplied by; 1 / sqrt(dim) by default, or what the encoding says.
+        What scores are multiplied by; by default what the entry says, or the encoding, or
+        1 / sqrt(dim). Factors of a rotary encoding and the temperature come on top of it.
+    length : int, optional
+        Length of the sequence, for scalings of rotary encodings that depend on it.
 
     Returns
     -------
@@ -68,7 +78,8 @@ def attend(
     Raises
     ------
     ArgumentError
-        If positions are needed and absent, or parameters have no encoding.
+        If positions are needed and absent, parameters have no encoding, or the entry is a
+        convolution.
 
     Examples
     --------
@@ -89,7 +100,8 @@ def attend(
     rows, keys = q.shape[-2], k.shape[-2]
     if q_positions is None and k_positions is None and rows == keys:
         q_positions = k_positions = torch.arange(rows, device=q.device)
-    acts = entry.window is not None or any(spec.kind != "table" for spec in entry.specs)
+    bound = entry.window is not None or entry.temperature is not None
+    acts = bound or any(spec.kind != "table" for spec in entry.specs)
     needed = acts or (isinstance(mask, str) and mask == "causal")
     if needed and (q_positions is None or k_positions is None):
         todo = "Queries of a decoding step are the last of their sequence, not the first."
@@ -97,11 +109,15 @@ def attend(
     rotary = entry.spec("rotary")
     if isinstance(rotary, RotarySpec):
         learned = given.get("rotary")
-        q = functional.rotate(rotary, q, positions=q_positions, role="query", params=learned)
-        k = functional.rotate(rotary, k, positions=k_positions, role="key", params=learned)
+        more: dict[str, Any] = {"params": learned, "length": length}
+        q = functional.rotate(rotary, q, positions=q_positions, role="query", **more)
+        k = functional.rotate(rotary, k, positions=k_positions, role="key", **more)
+    q = _warmed(q, entry, rotary, q_positions, length)
     if k.shape[-3] != q.shape[-3]:
         k, v = (_spread(x, q.shape[-3]) for x in (k, v))
     relative, bias = entry.spec("relative"), entry.spec("bias")
+    if scale is None:
+        scale = entry.scale
     if scale is None:
         scale = relative.scale if isinstance(relative, RelativeSpec) else q.shape[-1] ** -0.5
     added: Any = None
@@ -131,19 +147,70 @@ def attend(
     return weights @ v + of_values
 
 
+def _warmed(q: Tensor, entry: Entry, rotary: Any, positions: Any, length: int | None) -> Tensor:
+    """Queries times the factors on their scores: that of the encoding, and the temperature.
+
+    On the query rather than on the scores, as a factor of a row commutes with products but not with
+    a bias, which it is not meant for.
+    """
+    for spec in (rotary, entry.temperature):
+        if not isinstance(spec, RotarySpec | Temperature):
+            continue
+        factor = functional.logit_scale(spec, positions, length=length, xp=torch, device=q.device)
+        if isinstance(factor, Tensor):
+            if factor.ndim > 2 or factor.shape[-1] != q.shape[-2]:
+                want = f"a position for each of {q.shape[-2]} queries, along one axis"
+                raise ArgumentError(explain("attend: q_positions", want, tuple(factor.shape)))
+            q = (q * factor[..., None, :, None]).to(q.dtype)
+        elif factor != 1:
+            q = q * factor
+    return q
+
+
 def _entry(entry: Any) -> Entry:
     if entry is None:
         return Entry("none")
     if isinstance(entry, Spec):
         return Entry(type(entry).__name__, specs=(entry,))
+    if isinstance(entry, Layer):
+        entry = (entry,)
+    if isinstance(entry, Sequence) and not isinstance(entry, str) and entry:
+        entry = _layer(entry)
     if not isinstance(entry, Entry):
         want = "an entry of a plan, a spec, or None"
         raise ArgumentError(explain("attend: entry", want, type(entry).__name__))
-    if entry.convolution is not None or entry.temperature is not None:
-        todo = "Apply it before, as it is no part of the scores of two positions."
-        got = "a convolution" if entry.convolution is not None else "a temperature"
-        raise ArgumentError(explain("attend: entry", "encodings alone", got, todo))
+    if entry.convolution is not None:
+        todo = (
+            "It mixes embeddings before attention: apply it there, and pass the rest of the plan."
+        )
+        got = f"a convolution, {entry.convolution!r}"
+        raise ArgumentError(explain("attend: entry", "what acts in attention", got, todo))
+    if entry.temperature is None:
+        return entry
+    if not isinstance(entry.temperature, Temperature):
+        got = type(entry.temperature).__name__
+        raise ArgumentError(explain("attend: temperature", "a Temperature", got))
+    rotary = entry.spec("rotary")
+    if isinstance(rotary, RotarySpec) and rotary.magnitude_of_scores.temperature is not None:
+        todo = "Leave out one of them."
+        got = "one of the entry and one of its rotary encoding"
+        raise ArgumentError(explain("attend: temperature", "one", got, todo))
     return entry
+
+
+def _layer(found: Sequence[Any]) -> Entry:
+    """What a reader found of one layer, as the entry of a plan."""
+    for one in found:
+        if not isinstance(one, Layer):
+            raise ArgumentError(explain("attend: entry", "layers of a reading", type(one).__name__))
+    convolutions = [one.convolution for one in found if one.convolution]
+    warm = [one.logit_scale for one in found if one.logit_scale is not None]
+    return Entry(
+        found[0].layer or "layer",
+        specs=tuple(one.spec for one in found if one.spec is not None),
+        convolution=convolutions[0] if convolutions else None,
+        temperature=warm[0] if warm else None,
+    )
 
 
 def _spread(x: Tensor, heads: int) -> Tensor:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
 import types
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,14 @@ import pytest
 
 from tests.oracles.originals.tables import transformers
 
-__all__ = ["timm_layer", "timm_resample", "tiny", "torchtune_file", "transformers"]
+__all__ = [
+    "timm_definition",
+    "timm_layer",
+    "timm_resample",
+    "tiny",
+    "torchtune_file",
+    "transformers",
+]
 
 
 def timm_resample() -> Any:
@@ -30,6 +39,23 @@ def timm_layer(name: str) -> Any:
     shell.__path__ = [str(Path(found.origin).parent / "layers")]
     sys.modules.setdefault(shell.__name__, shell)
     return importlib.import_module(f"timm_layers_alone.{name}")
+
+
+def timm_definition(path: str, name: str) -> Any:
+    """A class or function of timm by itself, without decorators and what its file imports."""
+    import torch
+
+    found = importlib.util.find_spec("timm")
+    if found is None or found.origin is None:
+        pytest.skip("timm is not installed")
+    tree = ast.parse((Path(found.origin).parent / path).read_text(encoding="utf-8"))
+    node = next(n for n in tree.body if getattr(n, "name", None) == name)
+    assert isinstance(node, (ast.ClassDef, ast.FunctionDef))
+    node.decorator_list = []
+    names: dict[str, Any] = {**vars(typing), "torch": torch, "nn": torch.nn}
+    names["trunc_normal_"] = torch.nn.init.trunc_normal_
+    exec(compile(ast.Module([node], []), path, "exec"), names)
+    return names[name]
 
 
 def torchtune_file(path: str) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from posenc._core.array import astype, lookup
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
+from posenc._core.slopes import Recipe, slopes_of
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
 __all__ = ["ALiBi"]
@@ -60,7 +61,7 @@ class ALiBi(BiasSpec):
 
     heads: int
     _: KW_ONLY
-    recipe: Literal["paper", "geometric"] = "paper"
+    recipe: Recipe = "paper"
     form: Literal["symmetric", "causal", "key_only"] = "symmetric"
     max_bias: float = 8.0
     slopes: Literal["fixed", "learned"] = "fixed"
@@ -96,11 +97,7 @@ class ALiBi(BiasSpec):
     def constants(self) -> dict[str, np.ndarray]:
         """The slope of each head."""
         count = self.heads if self.biased is None else self.biased
-        whole = count if self.recipe == "geometric" else 1 << max(count.bit_length() - 1, 0)
-        power, above = (
-            2.0 ** (-self.max_bias * np.arange(1, n + 1) / n) for n in (whole, 2 * whole)
-        )
-        chosen = np.concatenate([power, above[0::2]])[:count]
+        chosen = slopes_of(count, self.recipe, self.max_bias)
         return {"slopes": np.concatenate([chosen, np.zeros(self.heads - count)])}
 
     def parameters(self) -> dict[str, Parameter]:

@@ -37,6 +37,9 @@ class Sandwich(BiasSpec):
         Width d of the sinusoidal positions, even; a choice of its own, not that of the model.
     base : float
         As for sinusoidal tables.
+    ladder : Ladder
+        Rule of the frequencies. `Ladder(start=1)` counts j from 1 to d/2, as one public reading of
+        the paper does; it also takes the sum less d/2, which a softmax does not see.
     compression : float
         The divisor of the last head.
 
@@ -56,6 +59,7 @@ class Sandwich(BiasSpec):
     _: KW_ONLY
     dim: int = 128
     base: float = 10_000.0
+    ladder: Ladder = Ladder()
     compression: float = 8.0
 
     by_head: ClassVar[Mapping[str, int]] = {"divisors": 0}
@@ -78,6 +82,10 @@ class Sandwich(BiasSpec):
                 want = "a positive number"
                 raise SpecError(explain(f"Sandwich: {name}", want, getattr(self, name)))
 
+        if self.ladder.cos_shift:
+            want = "0, as the sum has cosines alone"
+            raise SpecError(explain("Sandwich: ladder.cos_shift", want, self.ladder.cos_shift))
+
     @property
     def pointwise(self) -> bool:
         """No: an entry is a sum over all pairs."""
@@ -86,7 +94,7 @@ class Sandwich(BiasSpec):
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time, and the divisor of each head."""
         pairs = self.dim // 2
-        matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.dim, "exact")
+        matrix = PhaseMatrix(self.base, self.ladder, Arrangement(), pairs, self.dim, "exact")
         divisors = np.arange(1, self.heads + 1) * self.compression / self.heads
         step = matrix.constants()["step"]
         parts = {f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, pairs, AT_ONCE)}

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, integers, library, lookup, rank
-from posenc._core.buckets import LARGEST, log_thresholds, padded
-from posenc._core.errors import SpecError, explain
+from posenc._core.array import astype, integers, library, lookup
+from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -84,14 +83,8 @@ class T5(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
         super().check()
-        least = 4 if self.direction == "bidirectional" else 2
-        if not least <= self.buckets <= 2048:
-            want = f"{least} to 2048 with direction={self.direction!r}"
-            raise SpecError(explain("T5: buckets", want, self.buckets))
-        exact = self._side // 2
-        if not exact < self.max_distance < LARGEST:
-            want = f"more than the {exact} distances that have a bucket each, less than 2**31 - 1"
-            raise SpecError(explain("T5: max_distance", want, self.max_distance))
+        directions = 2 if self.direction == "bidirectional" else 1
+        check_buckets("T5", self.buckets, self.max_distance, directions=directions)
 
     @property
     def _side(self) -> int:
@@ -105,10 +98,7 @@ class T5(BiasSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
-        exact = self._side // 2
-        steps = self._side - exact
-        above = log_thresholds(exact, self.max_distance, steps, steps, strict=False)
-        return {"thresholds": padded([*range(1, exact), *above])}
+        return {"thresholds": direction_thresholds(self._side, self.max_distance)}
 
     def parameters(self) -> dict[str, Parameter]:
         """The scalar of each bucket and head."""
@@ -122,10 +112,8 @@ class T5(BiasSpec):
 
     def _bucket(self, rel: Array, thresholds: Array, *, xp: Any) -> Array:
         size = self.texts["thresholds"][1][0]  # a traced constant does not tell its length
-        if self.direction == "causal":
-            return rank(thresholds, -rel, size, xp=xp)
-        later = xp.astype(rel > 0, rel.dtype) * self._side
-        return rank(thresholds, xp.abs(rel), size, xp=xp) + later
+        later = self._side if self.direction == "bidirectional" else None
+        return bucket_of(rel, thresholds, size, later, xp=xp)
 
     def score(
         self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any

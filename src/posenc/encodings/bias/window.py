@@ -18,10 +18,10 @@ from posenc.encodings.bias.base import Array, Axes, BiasSpec
 __all__ = ["WindowTable", "cells", "check_window", "outside_window", "window_axes"]
 
 
-def check_window(who: str, window: tuple[int, ...]) -> None:
+def check_window(who: str, window: tuple[int, ...], *, of: str = "window") -> None:
     """Raise `SpecError` unless a window has one to three lengths of at least 1."""
     if len(window) not in AXES or min(window) < 1:
-        raise SpecError(explain(f"{who}: window", "1 to 3 lengths of at least 1", window))
+        raise SpecError(explain(f"{who}: {of}", "1 to 3 lengths of at least 1", window))
 
 
 def window_axes(window: tuple[int, ...]) -> tuple[str, ...]:

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from posenc._core.errors import SpecError, explain
+import numpy as np
+
+from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.spec import Spec
 
-__all__ = ["Places", "RelativeSpec", "at_least"]
+__all__ = ["Places", "RelativeSpec", "at_least", "in_order"]
 
 Array = Any
 
@@ -98,3 +100,11 @@ def at_least(who: str, **numbers: int) -> None:
     for name, value in numbers.items():
         if value < 1:
             raise SpecError(explain(f"{who}: {name}", "at least 1", value))
+
+
+def in_order(who: str, k: tuple[Array, ...]) -> None:
+    """Raise `PositionError` where known keys (NumPy) are out of order, for sums over keys."""
+    if (np.diff(k[0], axis=-1) < 0).any():
+        todo = "Sort the keys, as the gates between key and query are counted in their order."
+        want = "keys in the order of their positions"
+        raise PositionError(explain(f"{who}: k_positions", want, "others", todo))

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-import numpy as np
-
 from posenc._core.array import Array, along, astype, product
-from posenc._core.errors import PositionError, explain
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least, in_order
 
 __all__ = ["CoPE"]
 
@@ -86,10 +83,7 @@ class CoPE(RelativeSpec):
     def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
         """Raise `PositionError` where keys are out of order."""
         del q
-        if (np.diff(k[0], axis=-1) < 0).any():
-            todo = "Sort the keys, as the gates between key and query are counted in their order."
-            want = "keys in the order of their positions"
-            raise PositionError(explain("CoPE: k_positions", want, "others", todo))
+        in_order("CoPE", k)
 
     def score(
         self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import Array, astype, product
+from posenc._core.array import Array, along, arange, astype, device_of, product
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -30,6 +30,9 @@ class TransformerXL(RelativeSpec):
     the second product is one of a turned query with the table at n: no table of distances, no
     shift, any positions, and memory that does not grow with the width.
 
+    Queries that were pooled have the positions of their pools. Where a model also reads backwards,
+    negate the positions of those sequences: then R takes n - m.
+
     Parameters
     ----------
     dim : int
@@ -40,6 +43,11 @@ class TransformerXL(RelativeSpec):
         Width of the table R, that of the model.
     base : float
         As for sinusoidal tables.
+    ladder : Ladder
+        Rule of the frequencies; `Ladder(denominator="n-1")` is that of tensor2tensor.
+    clamp : int, optional
+        Distances beyond it, in both directions, are taken for it. There is then a row for each
+        distance up to the clamp, and no rule of sums of angles.
     order : {"sin_cos", "interleaved"}
         Order of the channels of R: sines and then cosines as in the paper, or in turn as in
         Conformers (Gulati et al. 2020, arXiv:2005.08100).
@@ -64,6 +72,8 @@ class TransformerXL(RelativeSpec):
     count: int
     width: int
     base: float = 10_000.0
+    ladder: Ladder = Ladder()
+    clamp: int | None = None
     order: Literal["sin_cos", "interleaved"] = "sin_cos"
     init: Init = Init(scale=0.02)
 
@@ -84,6 +94,12 @@ class TransformerXL(RelativeSpec):
             raise SpecError(explain("TransformerXL: width", "an even number", self.width))
         if self.base <= 0:
             raise SpecError(explain("TransformerXL: base", "a positive number", self.base))
+        if self.ladder.cos_shift:
+            want = "0, as sines and cosines of one angle are summed"
+            raise SpecError(explain("TransformerXL: ladder.cos_shift", want, self.ladder.cos_shift))
+        if self.clamp is not None and not 0 < self.clamp < 2**20:
+            want = "a distance of at least 1, below 2**20"
+            raise SpecError(explain("TransformerXL: clamp", want, self.clamp))
 
     @property
     def heads(self) -> int:
@@ -93,7 +109,7 @@ class TransformerXL(RelativeSpec):
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs of the table R."""
         pairs = self.width // 2
-        matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.width, "exact")
+        matrix = PhaseMatrix(self.base, self.ladder, Arrangement(), pairs, self.width, "exact")
         return matrix.constants()
 
     def parameters(self) -> dict[str, Parameter]:
@@ -114,6 +130,8 @@ class TransformerXL(RelativeSpec):
             s, c = asked[..., :half], asked[..., half:]
         else:
             s, c = asked[..., 0::2], asked[..., 1::2]
+        if self.clamp is not None:
+            return of_keys + self._clamped(s, c, at, constants["step"], xp=xp)
         step, n = constants["step"], xp.matrix_transpose(at.k[0])
         cos_m, sin_m = cos_sin(at.q[0], step, dtype=dtype, xp=xp)
         cos_n, sin_n = cos_sin(n, step, dtype=dtype, xp=xp)
@@ -121,3 +139,15 @@ class TransformerXL(RelativeSpec):
         turned = xp.concat([s * sin_m + c * cos_m, c * sin_m - s * cos_m], axis=-1)
         table = xp.concat([cos_n, sin_n], axis=-1)
         return product(turned, xp.matrix_transpose(table), xp=xp) + of_keys
+
+    def _clamped(self, s: Array, c: Array, at: Places, step: Array, *, xp: Any) -> Array:
+        """S sin(r) + c cos(r) for the distances r = m - n within the clamp."""
+        farthest = self.clamp or 0
+        rel = -at.rel
+        row = xp.where(rel > farthest, xp.full_like(rel, farthest), rel)
+        row = xp.where(row < -farthest, xp.full_like(row, -farthest), row) + farthest
+        lines = arange(2 * farthest + 1, xp=xp, device=device_of(rel)) - farthest
+        cos, sin = cos_sin(lines[:, None], step, dtype=s.dtype, xp=xp)
+        table = xp.concat([sin, cos], axis=-1)
+        asked = xp.concat([s, c], axis=-1)
+        return along(product(asked, xp.matrix_transpose(table), xp=xp), row, xp=xp)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from posenc._core.spec import Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import Pairing
+from posenc.encodings.rotary.pairing import Pairing, turn
 
 __all__ = ["RotarySpec"]
 
@@ -44,8 +44,23 @@ class RotarySpec(Spec, ABC):
 
     @property
     def per_head(self) -> int | None:
-        """The number of heads, where each has frequencies of its own."""
+        """The number of heads, where each has frequencies or other numbers of its own."""
         return None
+
+    @property
+    def by_head(self) -> Mapping[str, int]:
+        """The constants and parameters with an axis of heads: its place, by name."""
+        return {}
+
+    @property
+    def output_dim(self) -> int:
+        """Channels that the rotated part has afterwards."""
+        return self.dim
+
+    @property
+    def plain(self) -> bool:
+        """Whether an input turns by pairs, all heads alike, and nothing else happens to it."""
+        return self.per_head is None and not self.shapes and self.output_dim == self.dim
 
     @property
     def sided(self) -> bool:
@@ -111,6 +126,20 @@ class RotarySpec(Spec, ABC):
         """The factor on each pair's cosine and sine: a number, or (..., pairs)."""
         del positions
         return self.attention_factor
+
+    def turned(
+        self,
+        x: Array,
+        cos: Array,
+        sin: Array,
+        role: Role,  # noqa: ARG002
+        constants: Mapping[str, Array],  # noqa: ARG002
+        *,
+        inverse: bool,
+        xp: Any,
+    ) -> Array:
+        """The rotated part of an input, (..., dim), by cosines and sines that `cos_sin` gave."""
+        return turn(x, cos, sin, self.channels, transposed=inverse, xp=xp)
 
     def check_positions(self, positions: Array, dtype: str) -> None:
         """Raise `PositionError` where a position leaves what `dtype` can hold."""

@@ -8,12 +8,12 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, RotarySpec
 from posenc.encodings.rotary.pairing import Order, Pairing
 
-__all__ = ["MixedRoPE"]
+__all__ = ["MixedRoPE", "mixed_angles"]
 
 
 @final
@@ -122,6 +122,11 @@ class MixedRoPE(RotarySpec):
         """The number of heads."""
         return self.heads
 
+    @property
+    def by_head(self) -> Mapping[str, int]:
+        """The frequencies have an axis of heads."""
+        return {"frequencies": 0}
+
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies of each head; they begin as `init` says."""
         shape = (self.heads, len(self.space), self.pairs)
@@ -149,12 +154,14 @@ class MixedRoPE(RotarySpec):
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
-        if "frequencies" not in constants:
-            todo = "posenc.init(spec, seed) gives initial ones."
-            raise ArgumentError(explain("MixedRoPE", "params", None, todo))
-        frequencies = xp.astype(constants["frequencies"], dtype)
-        real = xp.astype(positions, dtype)
-        angles = real[..., 0, None] * frequencies[..., 0, :]
-        for a in range(1, len(self.space)):
-            angles = angles + real[..., a, None] * frequencies[..., a, :]
+        angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)
         return xp.cos(angles), xp.sin(angles)
+
+
+def mixed_angles(positions: Array, frequencies: Array, *, dtype: Any, xp: Any) -> Array:
+    """Learned directions times positions: (..., axes) and (..., axes, pairs) -> (..., pairs)."""
+    frequencies, real = xp.astype(frequencies, dtype), xp.astype(positions, dtype)
+    angles = real[..., 0, None] * frequencies[..., 0, :]
+    for a in range(1, positions.shape[-1]):
+        angles = angles + real[..., a, None] * frequencies[..., a, :]
+    return angles

@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 from posenc._core.errors import SpecError, explain
 from posenc._core.spec import Value
 
-__all__ = ["Pairing", "turn"]
+__all__ = ["Pairing", "lift", "turn"]
 
 Array = Any
 Order = Literal["half", "interleaved"]
@@ -145,3 +145,32 @@ def turn(
             both = xp.stack([first, second], axis=-1)
             pieces.append(xp.reshape(both, (*both.shape[:-2], 2 * pairs)))
     return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)
+
+
+def lift(x: Array, cos: Array, sin: Array, pairing: Pairing, *, xp: Any) -> Array:
+    """Turn pairs whose first channel is given and whose second is 0: (..., dim) -> (..., 2 dim).
+
+        a' = a cos
+        b' = a sin
+
+    Parameters
+    ----------
+    x : array
+        (..., dim), float32 or float64.
+    cos, sin : array
+        (..., dim), which broadcast to the leading shape of `x`.
+    pairing : Pairing
+        Where pairs stand in the result, in one block, and which way they turn.
+    xp : namespace
+        An array-API namespace.
+
+    Returns
+    -------
+    array
+        (..., 2 dim).
+    """
+    first, second = x * cos, x * (-sin if pairing.direction == "backward" else sin)
+    if "half" in (pairing.order, pairing.output):
+        return xp.concat([first, second], axis=-1)
+    both = xp.stack([first, second], axis=-1)
+    return xp.reshape(both, (*both.shape[:-2], 2 * both.shape[-2]))

@@ -15,6 +15,8 @@ from posenc.encodings.table.base import Array, TableSpec, columns
 
 __all__ = ["Timestep"]
 
+TIME = Arrangement(axes=("time",))  # made here, as tracers do not make values
+
 
 @final
 @dataclass(frozen=True)
@@ -101,8 +103,8 @@ class Timestep(TableSpec):
     @property
     def matrix(self) -> PhaseMatrix:
         """The phases of the pairs."""
-        time, width = Arrangement(axes=("time",)), 2 * self.pairs
-        return PhaseMatrix(self.base, self.ladder, time, self.pairs, width, self.phase, "real")
+        width = 2 * self.pairs
+        return PhaseMatrix(self.base, self.ladder, TIME, self.pairs, width, self.phase, "real")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs."""

@@ -122,9 +122,14 @@ struct Kernels {
     void (*distances)(Distances, float slope, int64_t m, const int64_t* n, int64_t count,
                       float* to);
 
+    // The same where n[i] - m = first + i, below 2**31 in size.
+    void (*near_distances)(Distances, float slope, int32_t first, int64_t count, float* to);
+
     // to[i] = the bucket of n[i] - m.
     void (*buckets)(const int32_t* thresholds, int64_t size, bool both, int32_t side, int64_t m,
                     const int64_t* n, int64_t count, int32_t* to);
+
+    void (*fill)(float value, int64_t count, float* to);
 
     // to[i] = values[index[i]].
     void (*gather)(const float* values, const int32_t* index, int64_t count, float* to);

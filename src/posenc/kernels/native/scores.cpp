@@ -9,7 +9,8 @@ namespace posenc {
 
 namespace {
 
-constexpr int64_t SOME = 1024;  // keys at a time, so that what heads share stays in the cache
+constexpr int64_t SOME = 4096;  // keys at a time, so that what heads share stays in the cache
+constexpr int64_t ROWS = 16;    // at a time
 constexpr int64_t WORTH_A_THREAD = 1 << 19;
 
 std::vector<int64_t> positions_of(nb::handle object, int64_t count, const char* who) {
@@ -34,6 +35,20 @@ std::vector<int64_t> positions_of(nb::handle object, int64_t count, const char* 
     return values;
 }
 
+bool count_up(const std::vector<int64_t>& n) {
+    for (size_t i = 1; i < n.size(); ++i) {
+        if (n[i - 1] == INT64_MAX || n[i] != n[i - 1] + 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// n - m, which may wrap.
+int64_t difference(int64_t n, int64_t m) {
+    return static_cast<int64_t>(static_cast<uint64_t>(n) - static_cast<uint64_t>(m));
+}
+
 float float_at(const Layout& layout, int64_t offset) {
     float value;
     std::memcpy(&value, layout.data + offset, 4);
@@ -54,15 +69,11 @@ struct Target {
         check_distinct(layout, who);
     }
 
-    // Call row(h, m, begin, count, to) for pieces of rows, all heads of a piece in turn.
+    // Call shared(m, begin, count, index) for pieces of rows, then row(h, …, index, to) for the same
+    // piece of every head.
     template <class Shared, class Row>
-    void fill(int asked, const Shared& shared, const Row& row) const {
-        const int64_t heads = y.size[0];
+    void by_query(int asked, const Shared& shared, const Row& row) const {
         const int64_t pieces = (y.size[2] + SOME - 1) / SOME;
-        const int64_t bytes = heads * y.size[1] * y.size[2] * size_of(number);
-        const int64_t most = asked > 0 ? asked : default_threads();
-        const int threads = static_cast<int>(
-            std::max<int64_t>(1, std::min(most, bytes / WORTH_A_THREAD)));
         auto item = [&](int64_t i) {
             float* memory = scratch(2 * SOME);
             int32_t* index = reinterpret_cast<int32_t*>(memory + SOME);
@@ -70,19 +81,102 @@ struct Target {
             const int64_t begin = i % pieces * SOME;
             const int64_t count = std::min(SOME, y.size[2] - begin);
             shared(m, begin, count, index);
-            const Emission emission = {number, count, 0, y.stride[2], true, 1.0F};
-            char* to = y.data + m * y.stride[1] + begin * y.stride[2];
-            for (int64_t h = 0; h < heads; ++h) {
-                row(h, m, begin, count, index, memory);
-                kernels().emit(emission, nullptr, 0, to + h * y.stride[0], 0, 1, memory, 0);
+            for (int64_t h = 0; h < y.size[0]; ++h) {
+                put(h, m, begin, count, memory,
+                    [&](float* to) { row(h, m, begin, count, index, to); });
             }
         };
         const nb::gil_scoped_release others_may_run;
-        share(threads, y.size[1] * pieces, item);
+        share(threads(asked), y.size[1] * pieces, item);
+    }
+
+    // Call row(h, m, begin, count, to) in the order of memory, where heads share nothing.
+    template <class Row>
+    void by_head(int asked, const Row& row) const {
+        const int64_t groups = (y.size[1] + ROWS - 1) / ROWS;
+        auto item = [&](int64_t i) {
+            float* memory = scratch(SOME);
+            const int64_t h = i / groups;
+            const int64_t first = i % groups * ROWS;
+            for (int64_t m = first; m < std::min(first + ROWS, y.size[1]); ++m) {
+                for (int64_t begin = 0; begin < y.size[2]; begin += SOME) {
+                    const int64_t count = std::min(SOME, y.size[2] - begin);
+                    put(h, m, begin, count, memory,
+                        [&](float* to) { row(h, m, begin, count, to); });
+                }
+            }
+        };
+        const nb::gil_scoped_release others_may_run;
+        share(threads(asked), y.size[0] * groups, item);
+    }
+
+private:
+    int threads(int asked) const {
+        const int64_t bytes = y.size[0] * y.size[1] * y.size[2] * size_of(number);
+        const int64_t most = asked > 0 ? asked : default_threads();
+        return static_cast<int>(std::max<int64_t>(1, std::min(most, bytes / WORTH_A_THREAD)));
+    }
+
+    // Let `write` fill the place of some entries, or memory that is then copied there.
+    template <class Write>
+    void put(int64_t h, int64_t m, int64_t begin, int64_t count, float* memory,
+             const Write& write) const {
+        char* to = y.data + h * y.stride[0] + m * y.stride[1] + begin * y.stride[2];
+        if (number == Number::float32 && y.stride[2] == 4 && y.aligned()) {
+            write(reinterpret_cast<float*>(to));
+            return;
+        }
+        write(memory);
+        const Emission emission = {number, count, 0, y.stride[2], true, 1.0F};
+        kernels().emit(emission, nullptr, 0, to, 0, 1, memory, 0);
     }
 
     Layout y;
     Number number;
+};
+
+constexpr int64_t LONGEST_WINDOW = 1 << 14;
+
+// The biases of each head at distances -reach to reach; beyond them nothing changes.
+class Window {
+public:
+    Window(const std::vector<int32_t>& limits, bool both, int32_t side, int64_t reach,
+           const std::vector<float>& values, int64_t heads)
+        : reach_(reach), width_(2 * reach + 1) {
+        std::vector<int64_t> rel(static_cast<size_t>(width_));
+        std::vector<int32_t> bucket(rel.size());
+        for (int64_t i = 0; i < width_; ++i) {
+            rel[static_cast<size_t>(i)] = i - reach;
+        }
+        kernels().buckets(limits.data(), static_cast<int64_t>(limits.size()), both, side, 0,
+                          rel.data(), width_, bucket.data());
+        biases_.resize(static_cast<size_t>(heads * width_));
+        const int64_t rows = static_cast<int64_t>(values.size()) / std::max<int64_t>(heads, 1);
+        for (int64_t h = 0; h < heads; ++h) {
+            kernels().gather(values.data() + h * rows, bucket.data(), width_,
+                             biases_.data() + h * width_);
+        }
+    }
+
+    // The biases of a head at distances first, first + 1, …
+    void write(int64_t head, int64_t first, int64_t count, float* to) const {
+        const float* from = biases_.data() + head * width_;
+        // How many lie before the window, and how many of the rest within it.
+        const int64_t before =
+            first >= -reach_ ? 0 : (first < -reach_ - count ? count : -reach_ - first);
+        const int64_t start = before > 0 ? -reach_ : first;
+        const int64_t within =
+            start > reach_ ? 0 : std::min(count - before, reach_ - start + 1);
+        kernels().fill(from[0], before, to);
+        if (within > 0) {
+            std::copy(from + start + reach_, from + start + reach_ + within, to + before);
+        }
+        kernels().fill(from[width_ - 1], count - before - within, to + before + within);
+    }
+
+private:
+    int64_t reach_, width_;
+    std::vector<float> biases_;
 };
 
 }  // namespace
@@ -109,10 +203,16 @@ void alibi(nb::object result, nb::object q_positions, nb::object k_positions, nb
     for (int64_t h = 0; h < to->size[0]; ++h) {
         slope.push_back(float_at(factors.layout(), h * factors->stride[0]));
     }
-    target.fill(
-        threads, [](int64_t, int64_t, int64_t, int32_t*) {},
-        [&](int64_t h, int64_t m, int64_t begin, int64_t count, const int32_t*, float* row) {
-            kernels().distances(rule, slope[h], q[m], k.data() + begin, count, row);
+    const bool neighbours = count_up(k);
+    target.by_head(
+        threads, [&](int64_t h, int64_t m, int64_t begin, int64_t count, float* row) {
+            const int64_t from = rule == Distances::key_only ? 0 : q[m];
+            const int64_t first = difference(k[begin], from);
+            if (neighbours && first > -(1LL << 30) && first < 1LL << 30) {
+                kernels().near_distances(rule, slope[h], static_cast<int32_t>(first), count, row);
+            } else {
+                kernels().distances(rule, slope[h], q[m], k.data() + begin, count, row);
+            }
         });
 }
 
@@ -164,7 +264,18 @@ void buckets(nb::object result, nb::object q_positions, nb::object k_positions,
                 float_at(table.layout(), b * table->stride[0] + h * table->stride[1]);
         }
     }
-    target.fill(
+    // Where keys count up, every row of a head is a window of one sequence of numbers, which is
+    // constant beyond the last threshold on both sides.
+    const int64_t reach = reached == 0 ? 1 : limits[static_cast<size_t>(reached - 1)];
+    if (count_up(k) && reach <= LONGEST_WINDOW) {
+        const Window window(limits, both, static_cast<int32_t>(side), reach, values, to->size[0]);
+        target.by_head(
+            threads, [&](int64_t h, int64_t m, int64_t begin, int64_t count, float* row) {
+                window.write(h, difference(k[begin], q[m]), count, row);
+            });
+        return;
+    }
+    target.by_query(
         threads,
         [&](int64_t m, int64_t begin, int64_t count, int32_t* index) {
             kernels().buckets(limits.data(), size, both, static_cast<int32_t>(side), q[m],

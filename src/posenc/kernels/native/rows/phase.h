@@ -54,7 +54,7 @@ inline float to_float(int64_t x) {
     const int32_t high = static_cast<int32_t>(x >> 32);
     const uint32_t low = static_cast<uint32_t>(x);
     const uint32_t odd = (low & ~0xFFFU) | ((low & 0xFFFU) != 0 ? 0x1000U : 0U);
-    const uint32_t kept = static_cast<uint32_t>(high + 128) < 256U ? low : odd;
+    const uint32_t kept = static_cast<uint32_t>(high) + 128U < 256U ? low : odd;
     // The unsigned word as a signed one, as processors know it.
     const double below = static_cast<double>(static_cast<int32_t>(kept ^ 0x80000000U));
     return static_cast<float>(static_cast<double>(high) * 0x1p32 + (below + 0x1p31));

@@ -11,7 +11,8 @@ namespace posenc::POSENC_ISA {
 
 extern const Kernels table;
 const Kernels table = {POSENC_TEXT(POSENC_ISA), integers, cos_sin,   turn,      lay_out,
-                       write_rows,              can_write_rows, emit, distances, buckets,
+                       write_rows,              can_write_rows, emit, distances,
+                       near_distances,          buckets,        fill,
                        gather};
 
 }  // namespace posenc::POSENC_ISA

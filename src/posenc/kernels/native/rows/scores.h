@@ -29,6 +29,17 @@ inline void distances(Distances form, float slope, int64_t m, const int64_t* n, 
     }
 }
 
+// The same for neighbours: n[i] - m = first + i, all of them integers of 31 bits.
+inline void near_distances(Distances form, float slope, int32_t first, int64_t count, float* to) {
+    const float later = form == Distances::symmetric ? -1.0F : 0.0F;
+    const float after = form == Distances::key_only ? 1.0F : later;
+    POSENC_SIMD
+    for (int64_t i = 0; i < count; ++i) {
+        const float rel = static_cast<float>(first + static_cast<int32_t>(i));
+        to[i] = slope * (rel > 0 ? rel * after + 0.0F : rel);
+    }
+}
+
 // How many of 2**s - 1 rising thresholds are at most the distance, by s halvings.
 inline void buckets(const int32_t* thresholds, int64_t size, bool both, int32_t side, int64_t m,
                     const int64_t* n, int64_t count, int32_t* to) {
@@ -39,8 +50,9 @@ inline void buckets(const int32_t* thresholds, int64_t size, bool both, int32_t 
         POSENC_SIMD
         for (int64_t i = 0; i < some; ++i) {
             const int64_t rel = difference(n[begin + i], m);
-            const int64_t past = rel < 0 ? -rel : (both ? rel : 0);
-            far[i] = static_cast<int32_t>(past < 0 || past > FARTHEST ? FARTHEST : past);
+            const int64_t near = rel < -FARTHEST ? -FARTHEST : rel;
+            const int64_t past = near < 0 ? -near : (both ? near : 0);
+            far[i] = static_cast<int32_t>(past > FARTHEST ? FARTHEST : past);
             bucket[i] = 0;
         }
         for (int64_t step = (size + 1) / 2; step > 0; step /= 2) {
@@ -56,6 +68,13 @@ inline void buckets(const int32_t* thresholds, int64_t size, bool both, int32_t 
                 bucket[i] += difference(n[begin + i], m) > 0 ? side : 0;
             }
         }
+    }
+}
+
+inline void fill(float value, int64_t count, float* to) {
+    POSENC_SIMD
+    for (int64_t i = 0; i < count; ++i) {
+        to[i] = value;
     }
 }
 

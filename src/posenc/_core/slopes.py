@@ -1,0 +1,22 @@
+"""The slopes of linear biases, for any number of heads."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+__all__ = ["Recipe", "slopes_of"]
+
+Recipe = Literal["paper", "geometric"]
+
+
+def slopes_of(heads: int, recipe: Recipe, max_bias: float) -> np.ndarray:
+    """Slopes 2 ** (-max_bias (h + 1) / H) where H is a power of two, or by the formula throughout.
+
+    Else the recipe of the paper takes those of the power of two below, and then every other one of
+    the power above.
+    """
+    whole = heads if recipe == "geometric" else 1 << max(heads.bit_length() - 1, 0)
+    power, above = (2.0 ** (-max_bias * np.arange(1, n + 1) / n) for n in (whole, 2 * whole))
+    return np.concatenate([power, above[0::2]])[:heads]

@@ -1,0 +1,105 @@
+"""Options for what the config of a checkpoint does not say about its heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+from posenc.cli._options import Choice
+
+if TYPE_CHECKING:
+    from posenc.detect.convert import Projections
+
+__all__ = ["given", "projection_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_BASE = 10_000.0  # of a rotation whose angles do not matter
+
+
+def projection_options(command: F) -> F:
+    """Add `--config --stored --heads --kv-heads --rotary --side --fused --name --only --part`."""
+    for option in reversed(
+        (
+            click.option("--config", metavar="FILE", help="Config, if not beside the weights."),
+            click.option(
+                "--stored",
+                type=Choice(("half", "interleaved")),
+                help="The pairing as it is, where nothing states it.",
+            ),
+            click.option("--heads", type=click.IntRange(1), help="Heads of queries."),
+            click.option("--kv-heads", type=click.IntRange(1), help="Heads of keys."),
+            click.option("--rotary", type=click.IntRange(2), help="Channels of a head that turn."),
+            click.option(
+                "--side",
+                type=Choice(("leading", "trailing")),
+                help="Which channels of a head turn. [default: leading]",
+            ),
+            click.option(
+                "--fused",
+                type=Choice(("blocks", "groups")),
+                help="How one module packs queries, keys and values.",
+            ),
+            click.option(
+                "--name",
+                "patterns",
+                metavar="ROLE=PATTERN",
+                multiple=True,
+                help="Names of q, k, qkv, q_gain or k_gain.",
+            ),
+            click.option("--only", metavar="PATTERN", default="*", help="Names to look at."),
+            click.option("--part", metavar="NAME", help="The part of a config of several."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def given(
+    options: dict[str, Any], *, stored: Literal["half", "interleaved"] | None = None
+) -> tuple[Projections, Any]:
+    """What the options say, and the config.
+
+    Parameters
+    ----------
+    options : dict
+        The values of the options.
+    stored : {"half", "interleaved"}, optional
+        A pairing that stands for the one that a command is to find.
+    """
+    from posenc.detect.convert import Projections
+    from posenc.encodings.rotary.pairing import Pairing
+    from posenc.encodings.rotary.rope import RoPE
+
+    names = {}
+    for pattern in options["patterns"]:
+        role, equals, value = pattern.partition("=")
+        if not equals or not value:
+            raise click.UsageError(f"--name {pattern!r}: expected ROLE=PATTERN, as q=*.wq.weight.")
+        names[role] = value
+    rope = None
+    if options["rotary"] is not None:
+        if (stored := options["stored"] or stored) is None:
+            raise click.UsageError("--rotary needs --stored: how the channels are paired.")
+        if options["rotary"] % 2:
+            raise click.UsageError(f"--rotary {options['rotary']}: pairs need an even width.")
+        part = Pairing(stored, part=options["side"] or "leading")
+        rope = RoPE(options["rotary"], pairing=part, base=DEFAULT_BASE)
+    elif options["side"] is not None:
+        raise click.UsageError("--side is of --rotary.")
+    config = options["config"]
+    if config is not None and not Path(config).exists():
+        raise click.UsageError(f"--config {config[:200]!r} is not there.")
+    layout = Projections(
+        heads=options["heads"],
+        kv_heads=options["kv_heads"],
+        rope=rope,
+        stored=options["stored"],
+        fused=options["fused"],
+        names=names or None,
+        only=options["only"],
+        part=options["part"],
+    )
+    return layout, config

@@ -1,0 +1,91 @@
+"""A vector from the command line: a row of an array in a file, or numbers in a text."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from posenc._core import files
+from posenc._core.errors import DataError, explain
+
+__all__ = ["vector_from"]
+
+LARGEST_TEXT = 2**24
+FORMATS = (".npy", ".safetensors")
+
+
+def vector_from(source: str, row: int | None, name: str | None) -> Any:
+    """The vector that a file (or `-`, standard input) holds; bfloat16 as float32.
+
+    Parameters
+    ----------
+    source : str
+        A .npy or .safetensors file, a text of numbers, or `-`.
+    row : int, optional
+        Which row, counted over all leading axes; needed where there are several.
+    name : str, optional
+        The tensor, where the file holds several.
+    """
+    if source == "-":
+        return _picked(_numbers(sys.stdin.read(LARGEST_TEXT + 1), "standard input"), row, "-")
+    path = Path(source)
+    if not path.exists():
+        raise click.UsageError(f"{source[:200]!r} is not there.")
+    if path.suffix not in FORMATS:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return _picked(_numbers(file.read(LARGEST_TEXT + 1), source), row, source)
+    return _of_file(path, row, name)
+
+
+def _of_file(path: Path, row: int | None, name: str | None) -> Any:
+    tensor = files.read_layout(path).pick(name)
+    if tensor.dtype not in files.FLOATS or tensor.stored is None or not tensor.shape:
+        want = f"an array of {', '.join(files.FLOATS)}"
+        got = f"{tensor.dtype} of shape {tensor.shape}"
+        raise DataError(explain(str(path), want, got))
+    width, rows = tensor.shape[-1], int(np.prod(tensor.shape[:-1], dtype=object))
+    row = _row(row, rows, str(path))
+    size = (tensor.end - tensor.begin) // max(1, width * rows)
+    with path.open("rb", buffering=0) as file:
+        if tensor.order == "C":
+            flat = files.read(file, tensor.begin + row * width * size, width, tensor.stored)
+        else:
+            everything = files.read(file, tensor.begin, rows * width, tensor.stored)
+            flat = everything.reshape(tensor.shape, order="F").reshape(rows, width)[row]
+    return files.decode(flat, tensor.dtype)
+
+
+def _numbers(text: str, source: str) -> np.ndarray:
+    if len(text) > LARGEST_TEXT:
+        raise DataError(explain(source, f"a text of at most {LARGEST_TEXT} characters", "more"))
+    lines = [line for line in text.splitlines() if line.strip()]
+    rows = [[w for w in re.split(r"[\s,;\[\]()]+", line) if w] for line in lines]
+    try:
+        values = [[float(word) for word in row] for row in rows]
+    except ValueError as error:
+        raise DataError(explain(source, "numbers", str(error)[:120])) from None
+    widths = {len(row) for row in values}
+    if not values or 0 in widths:
+        raise DataError(explain(source, "numbers", "nothing"))
+    if len(widths) > 1:  # one vector, broken into lines
+        return np.array([[number for row in values for number in row]])
+    return np.array(values)
+
+
+def _picked(values: np.ndarray, row: int | None, source: str) -> np.ndarray:
+    return values[_row(row, len(values), source)]
+
+
+def _row(row: int | None, rows: int, source: str) -> int:
+    if row is None and rows == 1:
+        return 0
+    if row is None:
+        raise click.UsageError(f"{source} has {rows} rows: --row says which.")
+    if not 0 <= row < rows:
+        raise click.UsageError(f"--row {row}: {source} has rows 0 to {rows - 1}.")
+    return row

@@ -1,0 +1,190 @@
+"""`posenc check`: the score card of an implementation."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc._core.errors import PosencError
+from posenc.cli._options import Choice, as_json
+from posenc.cli._show import clean, print_json, progress
+
+if TYPE_CHECKING:
+    from posenc._core.spec import Spec
+    from posenc.testing import Subject
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("target", metavar="TARGET", required=False)
+@click.option("--kind", type=Choice(("rotary", "table", "bias")), help="Where it acts.")
+@click.option("--dim", type=click.IntRange(1, 2**16), default=64, help="Width. [default: 64]")
+@click.option("--heads", type=click.IntRange(1, 2**12), default=8, help="Heads. [default: 8]")
+@click.option(
+    "--library",
+    type=Choice(("torch", "numpy", "jax")),
+    default="torch",
+    help="Of its arrays. [default: torch]",
+)
+@click.option(
+    "--layout",
+    type=Choice(("bhsd", "bshd")),
+    default="bhsd",
+    help="Axes of queries: batch, heads, seq, dim. [default: bhsd]",
+)
+@click.option("--args", "arguments", metavar="JSON", help="More arguments of the class.")
+@click.option("--spec", metavar="JSON|FILE", help="What it should compute.")
+@click.option("--laws", metavar="NAME,…", help="The laws to try. [default: all]")
+@click.option("--list", "listed", is_flag=True, help="List the laws and the wrapped packages.")
+@as_json
+def command(
+    target: str | None, laws: str | None, *, listed: bool, json_: bool, **options: Any
+) -> None:
+    r"""Hold an implementation of positions to the laws of its kind.
+
+    TARGET is MODULE:NAME or FILE.py:NAME, a class, function or posenc.testing.Subject, which is
+    imported and run; or peer:NAME, a package that posenc knows how to call; or the JSON of a spec.
+    What a class or function is called with goes by the names of its parameters:
+
+    \b
+      rotary   (x, positions), (x, offset) or (x)
+      table    (positions), (x, offset) or (x)
+      bias     (q_positions, k_positions) or (q_len, k_len)
+
+    The exit code is 1 if a law fails.
+    """
+    if listed:
+        _list(json_)
+        return
+    if target is None:
+        raise click.UsageError("TARGET is missing: MODULE:NAME, peer:NAME or the JSON of a spec.")
+    from posenc import testing
+
+    subject = _subject(target, **options)
+    names = [name.strip() for name in laws.split(",")] if laws is not None else None
+    chosen = testing.laws(subject.kind)
+    known = {law.name for law in chosen}
+    for name in names or ():
+        if name not in known:
+            from posenc._core.errors import suggest
+
+            raise click.UsageError(
+                f"--laws: {name!r} is no law of a {subject.kind}. {suggest(name, known)}"
+            )
+    with progress("laws", len(names or chosen)) as step:
+        card = testing.check(subject, laws=names, progress=step)
+    if json_:
+        print_json(card.describe())
+    else:
+        for line in card.lines():
+            click.echo(clean(line))
+    if not card.passed:
+        raise click.exceptions.Exit(1)
+
+
+def _subject(
+    target: str,
+    *,
+    kind: str | None,
+    dim: int,
+    heads: int,
+    library: Any,
+    layout: Any,
+    arguments: str | None,
+    spec: str | None,
+) -> Subject:
+    from posenc import testing
+    from posenc._core.spec import Spec
+
+    if target.lstrip().startswith("{"):
+        return testing.of_spec(_spec(target, "TARGET"), library=library)
+    if target.startswith("peer:"):
+        from posenc.testing.peers import PEERS, peer
+
+        name = target.removeprefix("peer:")
+        if name not in PEERS:
+            from posenc._core.errors import suggest
+
+            raise click.UsageError(f"{name!r} is no wrapped package. {suggest(name, PEERS)}")
+        return peer(name)
+    if ":" not in target:
+        raise click.UsageError(
+            f"{target[:200]!r} is no MODULE:NAME, such as mypackage.rope:rotate."
+        )
+    if target.partition(":")[0].endswith(".py") and not Path(target.rpartition(":")[0]).is_file():
+        raise click.UsageError(f"{target.rpartition(':')[0][:200]!r} is not there.")
+    # As for `python -m`: what lies in the working directory can be imported.
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    made = testing.load(target)
+    if isinstance(made, testing.Subject):
+        return made
+    wanted = None if spec is None else _spec(spec, "--spec")
+    if isinstance(made, Spec):
+        return testing.of_spec(made, library=library)
+    if kind is None:
+        raise click.UsageError("--kind is missing: rotary, table or bias.")
+    return testing.adapt(
+        made,
+        kind,  # type: ignore[arg-type]
+        name=target,
+        dim=dim,
+        heads=heads,
+        library=library,
+        layout=layout,
+        arguments=_arguments(arguments),
+        spec=wanted,
+    )
+
+
+def _spec(text: str, who: str) -> Spec:
+    from posenc._core.spec import Spec
+    from posenc.registry import from_json
+
+    inline = text.lstrip().startswith("{")
+    try:
+        made = from_json(text if inline else Path(text).read_bytes())
+    except PosencError as error:
+        raise click.UsageError(f"{who}: {error}") from error
+    if not isinstance(made, Spec):
+        raise click.UsageError(f"{who}: {type(made).__name__} is no encoding.")
+    return made
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"--args is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise click.UsageError('--args is no JSON object, such as {"max_seq_len": 512}.')
+    return found
+
+
+def _list(json_: bool) -> None:
+    from posenc import testing
+    from posenc.testing.peers import PEERS
+
+    kinds = ("rotary", "table", "bias")
+    rows = {kind: [(law.name, law.statement) for law in testing.laws(kind)] for kind in kinds}  # type: ignore[arg-type]
+    if json_:
+        peers = [{"name": n, "package": p.package, "symbol": p.symbol} for n, p in PEERS.items()]
+        held = {
+            kind: [{"law": n, "statement": s} for n, s in found] for kind, found in rows.items()
+        }
+        print_json({"laws": held, "peers": peers})
+        return
+    formatter = click.HelpFormatter(width=100)
+    for kind, found in rows.items():
+        with formatter.section(f"laws of a {kind}"):
+            formatter.write_dl(found)
+    with formatter.section("wrapped packages (peer:NAME)"):
+        formatter.write_dl([(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()])
+    click.echo(formatter.getvalue(), nl=False)

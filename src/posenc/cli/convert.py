@@ -1,0 +1,187 @@
+"""`posenc convert`: a checkpoint in another convention, in a new file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc._core.errors import PosencError
+from posenc.cli._options import Choice, as_json
+from posenc.cli._projections import given, projection_options
+from posenc.cli._show import clean, print_json, progress
+
+if TYPE_CHECKING:
+    from posenc.detect.convert import Conversion
+
+__all__ = ["command"]
+
+METHODS = (
+    "cubic_antialias",
+    "linear_antialias",
+    "cubic",
+    "linear",
+    "cubic_corners",
+    "linear_corners",
+    "tile",
+    "sinusoidal",
+)
+MOST_LINES = 12
+
+EXAMPLES = """\b
+Examples:
+  posenc convert llama/ llama-interleaved/ --pairing interleaved
+  posenc convert model.safetensors new.safetensors --pairing half --config config.json
+  posenc convert bert/ longer/ --table embeddings.position_embeddings.weight \\
+      --length 1024 --method linear
+  posenc convert model/ model-v4/ --dialect hf4
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="SOURCE")
+@click.argument("output", metavar="OUTPUT", required=False)
+@click.option("--pairing", type=Choice(("half", "interleaved")), help="The pairing to write.")
+@projection_options
+@click.option("--table", metavar="NAME", help="A tensor that holds a position table.")
+@click.option("--from", "source_spec", metavar="SPEC", help="What it is: JSON, file or preset.")
+@click.option("--to", "target_spec", metavar="SPEC", help="What it becomes.")
+@click.option("--length", metavar="N|HxW", help="New length of a learned table.")
+@click.option("--method", type=Choice(METHODS), default="cubic_antialias", help="For its rows.")
+@click.option("--dialect", type=Choice(("hf4", "hf5")), help="Of the rotary parameters.")
+@click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
+@click.option("--force", is_flag=True, help="Replace an output that exists.")
+@as_json
+def command(
+    *,
+    source: str,
+    output: str | None,
+    pairing: str | None,
+    table: str | None,
+    source_spec: str | None,
+    target_spec: str | None,
+    length: str | None,
+    method: str,
+    dialect: str | None,
+    dry_run: bool,
+    force: bool,
+    json_: bool,
+    **projections: Any,
+) -> None:
+    """Write a checkpoint in another convention.
+
+    SOURCE is a .safetensors file, an index of several, or a folder with one of these and its
+    config.json; it is only read. OUTPUT is a new file, or a new folder where the source is one, and
+    appears when it is complete and a forward probe has found the scores unchanged.
+    """
+    from posenc.detect.convert import convert
+
+    if not Path(source).exists():
+        raise click.UsageError(f"{source[:200]!r} is not there.")
+    if output is None and not dry_run:
+        raise click.UsageError("OUTPUT is missing: name it, or look at the plan with --dry-run.")
+    if pairing is None and table is None and dialect is None:
+        raise click.UsageError("nothing to change: give --pairing, --table or --dialect.")
+    layout, config = given(projections)
+    tables = None
+    if table is not None:
+        tables = {table: _specs(source, table, source_spec, target_spec, length)}
+    elif source_spec or target_spec or length:
+        raise click.UsageError("--from, --to and --length are of a --table.")
+    options: dict[str, Any] = {
+        "pairing": pairing,
+        "tables": tables,
+        "method": method,
+        "dialect": dialect,
+        "layout": layout,
+        "config": config,
+        "existing": "replace" if force else "refuse",
+    }
+    if not dry_run and output is not None and not force and Path(output).exists():
+        raise click.UsageError(f"{output} exists: --force replaces it.")
+    if dry_run:
+        made = convert(source, **options)
+    else:
+        with progress("writing ", _size(source)) as done:
+            made = convert(source, output, progress=done, **options)
+    if json_:
+        print_json(made.to_dict())
+        return
+    for line in _lines(made, output):
+        click.echo(clean(line))
+
+
+def _size(source: str) -> int:
+    """Bytes that will be written, about."""
+    path = Path(source)
+    if path.is_file():
+        return path.stat().st_size
+    return sum(p.stat().st_size for p in path.glob("*.safetensors"))
+
+
+def _specs(
+    source: str, name: str, before: str | None, after: str | None, length: str | None
+) -> tuple[Any, Any]:
+    """The two specs of a table, by JSON, presets or the new length alone."""
+    from posenc.detect._checkpoint import open_checkpoint
+    from posenc.encodings.table.learned import Learned
+
+    tensors = open_checkpoint(source, config={}, who="convert").tensors
+    shape = tensors[name].tensor.shape if name in tensors else (1, 1)
+    rows, width = (1, *shape)[-2:]
+    old = Learned(width, length=rows) if before is None else _spec(before, width, "--from")
+    if after is not None and length is not None:
+        raise click.UsageError("--to or --length, not both.")
+    if after is not None:
+        return old, _spec(after, width, "--to")
+    if length is None:
+        raise click.UsageError("what the table becomes is missing: --to or --length.")
+    if not isinstance(old, Learned):
+        raise click.UsageError("--length is for learned tables.")
+    try:
+        sizes = tuple(int(n) for n in length.lower().split("x"))
+        return old, old.replace(length=sizes[0] if len(sizes) == 1 else sizes)
+    except ValueError:
+        want = f"as many positive numbers as the table has sides, {len(old.lengths)}: N or HxW"
+        raise click.UsageError(f"--length {length!r}: expected {want}.") from None
+
+
+def _spec(text: str, width: int, option: str) -> Any:
+    from posenc.presets import names, preset
+    from posenc.registry import from_json
+
+    try:
+        if text.lstrip().startswith("{"):
+            return from_json(text)
+        if text in names():
+            return preset(text, width)
+    except PosencError as error:
+        raise click.UsageError(f"{option}: {error}") from error
+    if not Path(text).is_file():
+        raise click.UsageError(f"{option} {text!r} is no JSON, no preset and no file.")
+    return from_json(Path(text).read_bytes())
+
+
+def _lines(made: Conversion, output: str | None) -> list[str]:
+    """The conversion in words."""
+    lines = [f"{made.source} -> {output or '(nothing is written)'}"]
+    if made.pairing is not None:
+        before, after = made.pairing
+        lines.append(f"pairing {before} -> {after}; {before} according to {made.source_of_pairing}")
+    shown = list(made.tensors.items())
+    for name, what in shown[:MOST_LINES]:
+        lines.append(f"  {name}  {what}")
+    if len(shown) > MOST_LINES:
+        lines.append(f"  … and {len(shown) - MOST_LINES} more (all of them with --json)")
+    lines.append(f"{len(shown)} tensors change, {made.copied} are copied byte for byte")
+    lines += [f"config: {sentence}" for sentence in made.config]
+    left_out = [name for name, what in made.files.items() if what != "copied"]
+    if left_out:
+        lines.append(f"left out, as they may hold the weights as they were: {', '.join(left_out)}")
+    if made.probe is not None:
+        lines.append(
+            f"verified: scores of {made.probe.heads} heads in {made.probe.layers} layers agree "
+            f"to {made.probe.worst:.0e} of their size"
+        )
+    return lines

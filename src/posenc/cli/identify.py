@@ -1,0 +1,54 @@
+"""`posenc identify`: which conventions the tables and frequencies of a file follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from posenc.cli._options import as_json
+from posenc.cli._show import clean, print_json, progress
+
+__all__ = ["command"]
+
+IN_FULL = 6
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option("--tensor", metavar="NAME", help="The one to look at, whatever it is called.")
+@click.option("--spec", "as_spec", is_flag=True, help="Print the JSON of the claimed specs only.")
+@as_json
+def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
+    """Say which conventions the tables and frequencies of a file follow.
+
+    FILE is a .safetensors, its index or folder, a .npy, .npz, .gguf, or a .bin or .pt of
+    torch.save, which is read without running its pickle. Arrays are found by name and by what
+    their first rows look like. A convention is claimed after every entry was rebuilt from it; the
+    exit code is 0 also where nothing can be claimed.
+    """
+    path = Path(file)
+    if not path.exists():
+        raise click.UsageError(f"{file[:200]!r} is not there.")
+    from posenc.detect._report import lines
+    from posenc.detect.identify import identify
+    from posenc.registry import to_json
+
+    with progress("reading", 100) as advance:
+        shown = [0]
+
+        def report(done: int, count: int) -> None:
+            percent = 100 * done // count
+            advance(percent - shown[0])
+            shown[0] = percent
+
+        found = identify(path, name=tensor, progress=report)
+    if as_spec:
+        for finding in found.claims:
+            if finding.spec is not None:
+                click.echo(to_json(finding.spec))
+    elif json_:
+        print_json(found.to_dict())
+    else:
+        for line in lines(found, most=IN_FULL):
+            click.echo(clean(line))

@@ -1,0 +1,134 @@
+"""`posenc locate`: the position that numbers come from."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc._core.errors import ArgumentError
+from posenc.cli._options import Choice, SpecChoice, any_spec, as_json, spec_options
+from posenc.cli._parameters import ParameterChoice, learnt_from
+from posenc.cli._show import clean, print_json
+from posenc.cli._vectors import vector_from
+
+if TYPE_CHECKING:
+    from posenc.detect.location import Location
+
+__all__ = ["command"]
+
+EXAMPLES = """\b
+Examples:
+  posenc locate --dim 5120 --value 0.488814 --at 1088
+  posenc locate --dim 512 --value 0.91 --at 0 --value -0.42 --at 1
+  posenc locate row.npy --base 10000
+  posenc locate sums.npy --row 3 --before embeddings.npy --preset whisper
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("vector", metavar="[VECTOR]", required=False)
+@click.option("--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed.")
+@click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, counted from 0.")
+@click.option("--row", type=click.IntRange(0), help="Which row of the file.")
+@click.option("--name", metavar="TENSOR", help="Which tensor of the file.")
+@click.option(
+    "--before", metavar="FILE", help="What stood there before: the embedding, or the query or key."
+)
+@click.option(
+    "--within", metavar="LOW:HIGH", help="The range of positions. [default: 0 or -(2**31-1) on]"
+)
+@click.option(
+    "--conventions",
+    type=Choice(("siblings", "stated")),
+    default="siblings",
+    help="Whether to try siblings of the stated convention. [default: siblings]",
+)
+@click.option("--params", metavar="FILE", help="The parameters of a learned table.")
+@spec_options
+@as_json
+def command(
+    *,
+    vector: str | None,
+    values: tuple[str, ...],
+    at: tuple[int, ...],
+    row: int | None,
+    name: str | None,
+    before: str | None,
+    within: str | None,
+    conventions: str,
+    params: str | None,
+    dim: int | None,
+    base: float | None,
+    order: str | None,
+    odd: str | None,
+    preset: str | None,
+    spec: str | None,
+    json_: bool,
+) -> None:
+    """Find the position that numbers come from.
+
+    VECTOR is a .npy or .safetensors file, a text of numbers, or - for standard input; a vector is
+    a row of a table, an embedding with a table added (--before), or a turned query or key. Or give
+    single values with --value and --at. The exit code is 1 where no position fits.
+    """
+    from posenc.detect.locate import locate
+
+    choice = SpecChoice(dim, base, order, odd, preset, spec)
+    if (vector is None) == (not values):
+        raise click.UsageError("give a VECTOR, or --value and --at.")
+    if len(values) != len(at):
+        raise click.UsageError(
+            f"--value {len(values)} times and --at {len(at)} times: each value has its dimension."
+        )
+    extra: dict[str, Any] = {"conventions": conventions}
+    if within is not None:
+        extra["within"] = _range(within)
+    if values:
+        for option, given in (("--row", row), ("--name", name), ("--before", before)):
+            if given is not None:
+                raise click.UsageError(f"{option} is for a VECTOR.")
+        if len(set(at)) != len(at):
+            raise click.UsageError("--at: one value for each dimension.")
+        made = any_spec(choice)
+        found = _asked(lambda: locate(made, dict(zip(at, values, strict=True)), **extra))
+    else:
+        assert vector is not None, "the other case"  # noqa: S101 - for the type checker
+        x = vector_from(vector, row, name)
+        made = any_spec(choice, width=len(x))
+        if before is not None:
+            extra["before"] = vector_from(before, row, name if name and before == vector else None)
+        if params is not None or getattr(made, "shapes", None):
+            extra["params"] = learnt_from(ParameterChoice(params), made).values
+        found = locate(made, x, **extra)
+    _show(found, json_)
+
+
+def _asked(call: Any) -> Location:
+    """Values and dimensions are typed on the command line, so mistakes in them are its own."""
+    try:
+        return call()
+    except ArgumentError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _range(text: str) -> tuple[float, float]:
+    ends = re.fullmatch(r"\s*([+-]?[\d.eE+]+?):([+-]?[\d.eE+]+)\s*", text)
+    try:
+        low, high = (float(end) for end in ends.groups()) if ends else (1.0, 0.0)
+    except ValueError:
+        low, high = 1.0, 0.0
+    if low > high:
+        raise click.UsageError(f"--within {text[:50]!r}: write LOW:HIGH, such as 0:100000.")
+    return low, high
+
+
+def _show(found: Location, json_: bool) -> None:
+    if json_:
+        print_json(found.describe())
+    else:
+        for line in found.story:
+            click.echo(clean(line))
+    if found.best is None:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,66 @@
+"""`posenc pairing`: which channels of queries and keys are paired, and how sure that is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc.cli._options import as_json
+from posenc.cli._projections import given, projection_options
+from posenc.cli._show import clean, print_json
+
+if TYPE_CHECKING:
+    from posenc.detect.pairing import Finding
+
+__all__ = ["command"]
+
+
+EXAMPLES = """\b
+Examples:
+  posenc pairing llama/
+  posenc pairing model.safetensors --config config.json --json
+  posenc pairing model.safetensors --heads 32 --rotary 128
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("checkpoint", metavar="CHECKPOINT")
+@projection_options
+@as_json
+def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
+    """Tell half from interleaved by the config and the weights.
+
+    CHECKPOINT is a .safetensors file, an index of several, or a folder with one of these and its
+    config.json. What is stated comes first; the weights are evidence, as z values, and the answer
+    may be that nothing tells. The exit code is 0 for that as well.
+    """
+    from posenc.detect.pairing import detect_pairing
+
+    if not Path(checkpoint).exists():
+        raise click.UsageError(f"{checkpoint[:200]!r} is not there.")
+    if projections["stored"] is not None:
+        raise click.UsageError("--stored says what is asked: leave it out.")
+    layout, config = given(projections, stored="half")
+    found = detect_pairing(checkpoint, layout=layout, config=config)
+    if json_:
+        print_json(found.to_dict())
+        return
+    for line in _lines(found):
+        click.echo(clean(line))
+
+
+def _lines(found: Finding) -> list[str]:
+    """The finding in words."""
+    from posenc.detect.pairing import THRESHOLD
+
+    z = found.weights
+    stated = f"{found.stated}, by {found.source}" if found.stated else "nothing"
+    measured = f"similarity z {z.similarity:+.1f}, balance z {z.balance:+.1f}"
+    return [
+        f"{found.pairing}: {found.why}",
+        f"  stated: {stated}",
+        f"  weights: {found.claim}; {measured}, {z.groups} groups of heads",
+        f"  (above 0 for half, below 0 for interleaved; a claim from {THRESHOLD} on)",
+    ]

@@ -1,0 +1,92 @@
+"""What numbers cost to write, so that a claim can be weighed against chance.
+
+A rule explains data when stating it takes fewer bits than the data spell out. 10000 is cheap to
+state, 9137.42 is not: a fit that ends at 10000 to eight digits was no accident.
+"""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["MARGIN", "bits_of", "real_bits", "roundest", "roundest_within"]
+
+MARGIN = 20.0  # bits by which evidence must exceed description: one accident in a million tables
+GUARD = 4.0  # bits by which a round number must be cheaper than the digits it stands for
+LARGEST_ODD = 63
+EXACT = 1e-15  # float64 knows no number better
+
+
+def bits_of(value: float) -> float:
+    """Bits to write a number: its digits, a power of two, or a multiple of pi; 53 for any other."""
+    value = abs(value)
+    if value in (0.0, 1.0):
+        return 1.0
+    if not math.isfinite(value):
+        return math.inf
+    return min(_decimal_bits(value), _binary_bits(value), 4 + _decimal_bits(value / math.pi))
+
+
+def real_bits(error: float) -> float:
+    """Bits to write a number of no roundness to a relative error, sign and size included."""
+    return 6 - math.log2(2 * max(error, EXACT))
+
+
+def roundest(value: float, error: float) -> float | None:
+    """The cheapest number within a relative error, unless its roundness may be an accident.
+
+    Parameters
+    ----------
+    value : float
+        What was measured; positive.
+    error : float
+        By how much of itself it may be wrong.
+
+    Returns
+    -------
+    float or None
+        None where nothing within the error is cheaper to write than the digits themselves.
+    """
+    return roundest_within(value * (1 - error), value * (1 + error))
+
+
+def roundest_within(low: float, high: float) -> float | None:
+    """The cheapest number from `low` to `high`, unless its roundness may be an accident."""
+    if not 0 < low <= high < math.inf:
+        return None
+    value = (low + high) / 2
+    error = max((high - low) / (2 * value), EXACT)
+    found = [v for v in _candidates(value) if low * (1 - EXACT) <= v <= high * (1 + EXACT)]
+    best = min(found, key=bits_of, default=None)
+    if best is None or bits_of(best) + GUARD > real_bits(error):
+        return None
+    return best
+
+
+def _candidates(value: float) -> list[float]:
+    found = [1.0]
+    for unit in (1.0, math.pi):
+        found += [float(f"{value / unit:.{digits}e}") * unit for digits in range(13)]
+    exponent = math.floor(math.log2(value))
+    for shift in range(7):
+        found.append(math.ldexp(round(math.ldexp(value, shift - exponent)), exponent - shift))
+    return found
+
+
+def _decimal_bits(value: float) -> float:
+    for digits in range(13):
+        text = f"{value:.{digits}e}"
+        if abs(float(text) - value) <= EXACT * value:
+            exponent = abs(int(text.partition("e")[2]))
+            return 3 + (digits + 1) * math.log2(10) + math.log2(1 + exponent) / 2
+    return 53.0
+
+
+def _binary_bits(value: float) -> float:
+    mantissa, exponent = math.frexp(value)
+    odd = math.ldexp(mantissa, 6)  # an integer below 64 for the numbers meant here
+    if odd != round(odd):
+        return 53.0
+    whole = int(odd)
+    while whole % 2 == 0:
+        whole //= 2
+    return 4 + 2 * math.log2(whole) + math.log2(1 + abs(exponent)) / 2

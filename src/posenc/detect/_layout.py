@@ -1,0 +1,196 @@
+"""Which columns of a table are the sine and the cosine of one phase, and how its rows repeat.
+
+A sine and a cosine of one phase have squares that add up to a constant in every row. That is cheap
+to test and hard to meet by accident, so it comes first: whatever fails it is no sinusoidal table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+__all__ = ["Grid", "Layout", "circle_tolerance", "grid_of", "layouts"]
+
+SAMPLE = 96  # rows that the first test looks at
+MOST_PARTNERS = 6
+MOST_TRIED = 48  # constant columns would let every cut pass
+MOST_BLOCKS = 8
+MOST_AXES = 4
+FLOAT32 = 2.0**-24
+
+
+class Layout(NamedTuple):
+    """Columns by pairs and by axes."""
+
+    order: Literal["interleaved", "sin_cos", "cos_sin"]
+    blocks: Literal["all", "axis"]  # whether an axis has channels of its own, or a share of halves
+    sines: tuple[np.ndarray, ...]  # for each axis, a column for each pair
+    cosines: tuple[np.ndarray, ...]
+    lone: int | None  # the column of a sine that has no cosine
+    short: int  # pairs that the last axis lacks
+
+
+class Grid(NamedTuple):
+    """Row i belongs to place `i // stride % places` of an axis."""
+
+    stride: int
+    places: int
+    rows: np.ndarray  # (places,), a row for each
+
+
+def circle_tolerance(eps: float) -> float:
+    """By how much the sum of two rounded squares may differ from 1, both ways."""
+    return 3 * eps + 6 * FLOAT32
+
+
+def layouts(table: np.ndarray, eps: float) -> Iterator[Layout]:
+    """The layouts under which every pair lies on one circle, plain ones first.
+
+    Parameters
+    ----------
+    table : numpy.ndarray
+        (rows, columns), float64, without columns and rows of zeros.
+    eps : float
+        Half a unit of the last place at 1.0.
+    """
+    rows = np.unique(np.linspace(0, len(table) - 1, min(len(table), SAMPLE)).astype(int))
+    squares = table[rows] ** 2
+    columns = table.shape[1]
+    first, second, lone = _interleaved(columns)
+    if first and _on_circle(squares, first[0], second[0], eps):
+        yield from _split("interleaved", first[0], second[0], lone, columns)
+    for first, second, lone in _halves(squares, eps):
+        if not all(_on_circle(squares, a, b, eps) for a, b in zip(first, second, strict=True)):
+            continue
+        names: tuple[Literal["sin_cos", "cos_sin"], ...] = ("sin_cos", "cos_sin")
+        for name in names:
+            sines, cosines = (first, second) if name == "sin_cos" else (second, first)
+            if len(first) > 1 or lone is not None:
+                yield Layout(name, "axis", tuple(sines), tuple(cosines), lone, 0)
+            else:
+                yield from _split(name, sines[0], cosines[0], lone, columns)
+
+
+Pairs = tuple[list[np.ndarray], list[np.ndarray], int | None]
+
+
+def _interleaved(columns: int) -> Pairs:
+    pairs = np.arange(columns // 2)
+    lone = columns - 1 if columns % 2 else None
+    return ([2 * pairs], [2 * pairs + 1], lone) if len(pairs) else ([], [], None)
+
+
+def _split(
+    order: Literal["interleaved", "sin_cos", "cos_sin"],
+    sines: np.ndarray,
+    cosines: np.ndarray,
+    lone: int | None,
+    columns: int,
+) -> Iterator[Layout]:
+    """One block as one axis, or dealt to several in equal shares."""
+    blocks: Literal["all", "axis"] = "axis" if order == "interleaved" else "all"
+    pairs = len(sines)
+    for axes in range(1, MOST_AXES + 1):
+        share = -(-columns // (2 * axes)) if axes > 1 else pairs
+        short = axes * share - pairs
+        if axes > 1 and (short >= share or (short and order != "interleaved")):
+            continue
+        cuts = [min(share * a, pairs) for a in range(1, axes)]
+        if min(np.diff([0, *cuts, pairs])) < 1:
+            continue
+        yield Layout(
+            order,
+            blocks,
+            tuple(np.split(sines, cuts)),
+            tuple(np.split(cosines, cuts)),
+            lone,
+            short if axes > 1 else 0,
+        )
+
+
+def _halves(squares: np.ndarray, eps: float) -> Iterator[Pairs]:
+    """Blocks of two halves each, found by the column that completes the first one's squares."""
+    columns = squares.shape[1]
+    half = columns // 2
+    if columns % 2:
+        # The longer half holds the sine without a cosine.
+        j = np.arange(half)
+        yield [j], [j + half + 1], half  # sines first
+        yield [j], [j + half], columns - 1  # cosines first
+        return
+    yield from _blocks(squares, eps, [], [], [MOST_TRIED])
+
+
+def _blocks(
+    squares: np.ndarray,
+    eps: float,
+    first: list[np.ndarray],
+    second: list[np.ndarray],
+    left: list[int],
+) -> Iterator[Pairs]:
+    """Ways to cut the columns after those blocks into more; `left` counts the steps allowed."""
+    columns = squares.shape[1]
+    begin = 2 * sum(map(len, first))
+    left[0] -= 1
+    if begin == columns:
+        yield list(first), list(second), None
+        return
+    if len(first) == MOST_BLOCKS or left[0] < 0:
+        return
+    tried = 0
+    rest = columns - begin
+    likely = [rest // 2, *(len(block) for block in first[-1:])]
+    likely += [rest // (2 * k) for k in (2, 3, 4) if rest % (2 * k) == 0]
+    sums = squares[:, begin : begin + 1] + squares[:, begin:]
+    spread = sums.max(axis=0) - sums.min(axis=0)
+    fits = spread <= 2 * circle_tolerance(eps) * np.maximum(sums.max(axis=0), 1e-300)
+    others = [h for h in np.flatnonzero(fits[1 : rest // 2 + 1]) + 1 if h not in likely]
+    for h in dict.fromkeys(int(h) for h in [*likely, *others]):
+        if h < 1 or 2 * h > rest or not fits[h]:
+            continue
+        j = np.arange(begin, begin + h)
+        if not _on_circle(squares, j, j + h, eps):
+            continue
+        tried += 1
+        yield from _blocks(squares, eps, [*first, j], [*second, j + h], left)
+        if tried == MOST_PARTNERS:
+            return
+
+
+def _on_circle(squares: np.ndarray, a: np.ndarray, b: np.ndarray, eps: float) -> bool:
+    sums = squares[:, a] + squares[:, b]
+    most, least = sums.max(), sums.min()
+    return bool(most - least <= 2 * circle_tolerance(eps) * most) and most > 0
+
+
+def grid_of(z: np.ndarray, eps: float) -> Grid | None:
+    """How the rows of one axis repeat: each place `stride` times, all places over and over.
+
+    Parameters
+    ----------
+    z : numpy.ndarray
+        (rows, pairs), complex, of size 1.
+    eps : float
+        Half a unit of the last place at 1.0.
+
+    Returns
+    -------
+    Grid or None
+        None where the rows do not repeat in such a way.
+    """
+    count = len(z)
+    alike = np.abs(z - z[0]).max(axis=1) <= 2 * eps + 8 * FLOAT32
+    if alike.all():
+        return None
+    stride = int(np.argmin(alike))
+    if count % stride:
+        return None
+    again = np.flatnonzero(alike[stride::stride])
+    for places in [*(int(a) + 1 for a in again[:4]), count // stride]:
+        rows = np.arange(places) * stride
+        where = rows[(np.arange(count) // stride) % places]
+        if np.abs(z - z[where]).max() <= 4 * eps + 16 * FLOAT32:
+            return Grid(stride, places, rows)
+    return None

@@ -1,0 +1,375 @@
+"""Where the tensors of a PyTorch file lie, without PyTorch and without running its pickle.
+
+The file is a zip of `data.pkl`, a pickle that says which tensor is which part of which storage, and
+`data/0`, `data/1`, …, the storages, uncompressed. A pickle is a program for a small machine. Here
+the machine has no functions: the names that PyTorch uses to rebuild tensors become descriptions,
+every other name becomes a `Foreign`, and calling one makes another. So nothing of the file runs.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from posenc._core.errors import DataError, explain
+
+__all__ = ["Foreign", "Part", "parts"]
+
+LARGEST_PICKLE = 2**21
+MOST_OPERATIONS = 500_000
+MOST_PARTS = 2**16
+DEEPEST = 8
+LARGEST_RANK = 64
+# The classes of storages: name -> dtype.
+STORAGES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+}
+SIZES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+REBUILD = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_parameter")
+
+
+class Part(NamedTuple):
+    """A tensor: a window on a storage."""
+
+    storage: str  # the name of the member that holds it
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int  # elements from the start of the storage
+    contiguous: bool
+
+
+class Foreign(NamedTuple):
+    """What the file names and this reader does not run."""
+
+    name: str
+
+
+class _Storage(NamedTuple):
+    key: str
+    dtype: str
+    entries: int
+
+
+class _Machine:
+    """The stack machine of pickles, less everything that could act."""
+
+    def __init__(self, data: bytes, who: str) -> None:
+        self.data, self.who, self.at = data, who, 0
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
+        self.foreign: set[str] = set()
+
+    def fail(self, why: str) -> DataError:
+        return DataError(f"{self.who}: its pickle {why}, at byte {self.at}")
+
+    def take(self, count: int) -> bytes:
+        found = self.data[self.at : self.at + count]
+        if count < 0 or len(found) != count:
+            raise self.fail("ends before it is complete")
+        self.at += count
+        return found
+
+    def number(self, code: str) -> int:
+        value: int = struct.unpack("<" + code, self.take(struct.calcsize(code)))[0]
+        return value
+
+    def line(self) -> str:
+        end = self.data.find(b"\n", self.at)
+        if end < 0:
+            raise self.fail("ends before it is complete")
+        return str(self.take(end + 1 - self.at)[:-1], "utf-8", "replace")
+
+    def pop(self) -> Any:
+        if not self.stack or (self.marks and len(self.stack) <= self.marks[-1]):
+            raise self.fail("takes from an empty stack")
+        return self.stack.pop()
+
+    def since_mark(self) -> list[Any]:
+        if not self.marks:
+            raise self.fail("has no mark to go back to")
+        begin = self.marks.pop()
+        items = self.stack[begin:]
+        del self.stack[begin:]
+        return items
+
+    def run(self) -> Any:
+        """The description of what the pickle would make."""
+        for _ in range(MOST_OPERATIONS):
+            code = self.take(1)[0]
+            if code == 0x2E:  # STOP
+                return self.pop()
+            action = _ACTIONS.get(code)
+            if action is None:
+                raise self.fail(f"has the operation {code:#04x}, which tensors do not need")
+            try:
+                action(self)
+            except DataError:
+                raise
+            except (ValueError, TypeError, struct.error, IndexError, OverflowError):
+                raise self.fail("does not hold together") from None
+        raise self.fail(f"takes more than {MOST_OPERATIONS} operations")
+
+    def name(self, module: str, name: str) -> Any:
+        if module == "torch" and name in STORAGES:
+            return _Storage("", STORAGES[name], 0)
+        if (module, name) == ("collections", "OrderedDict") or (
+            module == "torch._utils" and name in REBUILD
+        ):
+            return Foreign(f"{module}.{name}")
+        full = f"{module}.{name}"[:120]
+        if not full.startswith("torch."):
+            self.foreign.add(full)
+        return Foreign(full)
+
+    def call(self, function: Any, arguments: Any) -> Any:
+        known = function.name if isinstance(function, Foreign) else ""
+        if known == "collections.OrderedDict":
+            return {}
+        if known.startswith("torch._utils._rebuild_tensor") and isinstance(arguments, tuple):
+            return self.tensor(arguments)
+        if known == "torch._utils._rebuild_parameter" and isinstance(arguments, tuple):
+            return arguments[0] if arguments else Foreign(known)
+        return Foreign(known)
+
+    def tensor(self, arguments: tuple[Any, ...]) -> Any:
+        storage, begin, shape, strides = arguments[:4]
+        sizes = isinstance(shape, tuple) and isinstance(strides, tuple)
+        numbers = (*shape, *strides, begin) if sizes else (None,)
+        if not all(type(n) is int and 0 <= n < 2**62 for n in numbers) or len(shape) > LARGEST_RANK:
+            raise self.fail("describes a tensor whose sizes are none")
+        if not isinstance(storage, _Storage) or len(shape) != len(strides):
+            return Foreign("a tensor without a storage of numbers")
+        count = math.prod(shape)
+        if count and begin + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) > (
+            storage.entries
+        ):
+            raise self.fail("describes a tensor that ends after its storage")
+        return Part(storage.key, storage.dtype, shape, begin, _is_contiguous(shape, strides))
+
+    def persistent(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) >= 5 and key[0] == "storage":
+            kind, name, count = key[1], key[2], key[4]
+            if isinstance(kind, _Storage) and isinstance(name, str) and type(count) is int:
+                return _Storage(name, kind.dtype, count)
+        return Foreign("a storage of another kind")
+
+    def fill(self, target: Any, items: list[Any]) -> None:
+        if isinstance(target, dict):
+            pairs = zip(items[0::2], items[1::2], strict=True)
+            target.update({k: v for k, v in pairs if isinstance(k, (str, int))})
+        elif isinstance(target, list):
+            target.extend(items)
+
+
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _push(make: Callable[[_Machine], Any]) -> Callable[[_Machine], None]:
+    return lambda m: m.stack.append(make(m))
+
+
+def _tuple(count: int) -> Callable[[_Machine], None]:
+    def act(m: _Machine) -> None:
+        items = [m.pop() for _ in range(count)]
+        m.stack.append(tuple(reversed(items)))
+
+    return act
+
+
+def _text(code: str) -> Callable[[_Machine], None]:
+    return _push(lambda m: str(m.take(m.number(code)), "utf-8", "replace"))
+
+
+def _put(code: str) -> Callable[[_Machine], None]:
+    def act(m: _Machine) -> None:
+        m.memo[m.number(code)] = m.stack[-1]
+
+    return act
+
+
+def _get(code: str) -> Callable[[_Machine], None]:
+    def act(m: _Machine) -> None:
+        key = m.number(code)
+        if key not in m.memo:
+            raise m.fail("recalls what it never kept")
+        m.stack.append(m.memo[key])
+
+    return act
+
+
+def _long(code: str) -> Callable[[_Machine], None]:
+    return _push(lambda m: int.from_bytes(m.take(m.number(code)), "little", signed=True))
+
+
+def _reduce(m: _Machine) -> None:
+    arguments, function = m.pop(), m.pop()
+    m.stack.append(m.call(function, arguments))
+
+
+def _set_item(m: _Machine) -> None:
+    value, key = m.pop(), m.pop()
+    m.fill(m.stack[-1], [key, value])
+
+
+def _append(m: _Machine) -> None:
+    value = m.pop()
+    m.fill(m.stack[-1], [value])
+
+
+def _since(make: Callable[[list[Any]], Any]) -> Callable[[_Machine], None]:
+    return lambda m: m.stack.append(make(m.since_mark()))
+
+
+def _fill_since(m: _Machine) -> None:
+    items = m.since_mark()
+    m.fill(m.stack[-1], items)
+
+
+def _dict(items: list[Any]) -> dict[Any, Any]:
+    pairs = zip(items[0::2], items[1::2], strict=True)
+    return {k: v for k, v in pairs if isinstance(k, (str, int))}
+
+
+def _stack_global(m: _Machine) -> None:
+    name, module = m.pop(), m.pop()
+    m.stack.append(m.name(str(module), str(name)))
+
+
+def _global(m: _Machine) -> None:
+    module, name = m.line(), m.line()
+    m.stack.append(m.name(module, name))
+
+
+def _memoize(m: _Machine) -> None:
+    m.memo[len(m.memo)] = m.stack[-1]
+
+
+def _build(m: _Machine) -> None:
+    m.pop()  # the state of an object: what has one is not made
+
+
+_ACTIONS: dict[int, Callable[[_Machine], object]] = {
+    0x80: lambda m: m.take(1),  # PROTO
+    0x95: lambda m: m.take(8),  # FRAME
+    0x28: lambda m: m.marks.append(len(m.stack)),  # MARK
+    0x30: lambda m: m.pop(),  # POP
+    0x31: lambda m: m.since_mark(),  # POP_MARK
+    0x4E: _push(lambda _: None),
+    0x88: _push(lambda _: True),
+    0x89: _push(lambda _: False),
+    0x4A: _push(lambda m: m.number("i")),
+    0x4B: _push(lambda m: m.number("B")),
+    0x4D: _push(lambda m: m.number("H")),
+    0x8A: _long("B"),
+    0x47: _push(lambda m: struct.unpack(">d", m.take(8))[0]),
+    0x58: _text("I"),
+    0x8C: _text("B"),
+    0x8D: _text("Q"),
+    0x42: _push(lambda m: m.take(m.number("I"))),
+    0x43: _push(lambda m: m.take(m.number("B"))),
+    0x55: _text("B"),
+    0x54: _text("I"),
+    0x7D: _push(lambda _: {}),
+    0x5D: _push(lambda _: []),
+    0x29: _push(lambda _: ()),
+    0x8F: _push(lambda _: []),  # a set, kept as a list
+    0x85: _tuple(1),
+    0x86: _tuple(2),
+    0x87: _tuple(3),
+    0x74: _since(tuple),
+    0x6C: _since(list),
+    0x64: _since(_dict),
+    0x65: _fill_since,
+    0x75: _fill_since,
+    0x90: _fill_since,
+    0x61: _append,
+    0x73: _set_item,
+    0x71: _put("B"),
+    0x72: _put("I"),
+    0x68: _get("B"),
+    0x6A: _get("I"),
+    0x94: _memoize,
+    0x63: _global,
+    0x93: _stack_global,
+    0x52: _reduce,
+    0x81: _reduce,  # NEWOBJ
+    0x62: _build,
+    0x51: lambda m: m.stack.append(m.persistent(m.pop())),
+}
+
+
+def parts(archive: zipfile.ZipFile, who: str) -> tuple[str, dict[str, Part], tuple[str, ...]]:
+    """The tensors that a PyTorch file describes.
+
+    Parameters
+    ----------
+    archive : zipfile.ZipFile
+        The open file.
+    who : str
+        Its name, for errors.
+
+    Returns
+    -------
+    tuple
+        The folder inside the archive; its tensors by name, in order; and the names of functions
+        and classes that it asks for and that were not run.
+    """
+    pickles = [n for n in archive.namelist() if n == "data.pkl" or n.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise DataError(explain(who, "one data.pkl inside", len(pickles)))
+    folder = pickles[0].removesuffix("data.pkl")
+    with archive.open(pickles[0]) as file:
+        data = file.read(LARGEST_PICKLE + 1)
+    if len(data) > LARGEST_PICKLE:
+        raise DataError(explain(f"{who}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more"))
+    machine = _Machine(data, who)
+    made = machine.run()
+    found: dict[str, Part] = {}
+    for name, part in _walk(made, "", 0, set()):
+        found.setdefault(name or "tensor", part)
+        if len(found) > MOST_PARTS:
+            raise DataError(explain(who, f"at most {MOST_PARTS} tensors", "more"))
+    return folder, found, tuple(sorted(machine.foreign))
+
+
+def _walk(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Part]]:
+    """Every tensor of nested mappings and lists; each container once, as it may hold itself."""
+    if isinstance(value, Part):
+        yield name, value
+        return
+    if not isinstance(value, (dict, list)) or depth > DEEPEST or id(value) in seen:
+        return
+    seen.add(id(value))
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield from _walk(item, f"{name}.{key}" if name else str(key), depth + 1, seen)

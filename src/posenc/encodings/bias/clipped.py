@@ -1,0 +1,105 @@
+"""A learned scalar for each distance up to a clip (Jumper et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+from posenc._core.array import astype, lookup
+from posenc._core.errors import SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+
+__all__ = ["ClippedTable"]
+
+
+@final
+@dataclass(frozen=True)
+class ClippedTable(BiasSpec):
+    """Clipped relative positions as scalars (Jumper et al. 2021, doi:10.1038/s41586-021-03819-2).
+
+        logits[h, m, n] += weight[r - first, h]        r = clip(n - m, first, last)
+
+    The embedding of residue offsets there, with its channels in the place of heads; also the
+    vectors of Shaw et al. (2018) cut down to scalars, as audio encoders have them.
+
+    Parameters
+    ----------
+    heads : int
+        Number of heads of the whole model, or of channels.
+    clip : int or (int, int)
+        Largest distance with a scalar of its own, or the first and the last one.
+    form : {"signed", "absolute"}
+        Whether the two directions have scalars of their own. `absolute`: r = |clip(n - m)|.
+    added : {"after", "before"}
+        Whether the bias is added after the scores are divided by sqrt(d), or before.
+    init : Init
+        First values of the table.
+
+    Raises
+    ------
+    SpecError
+        If 0 is not among the distances.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.ClippedTable(heads=4, clip=32)
+    >>> posenc.init(spec)["weight"].shape
+    (65, 4)
+    """
+
+    heads: int
+    _: KW_ONLY
+    clip: int | tuple[int, int]
+    form: Literal["signed", "absolute"] = "signed"
+    added: Literal["after", "before"] = "after"
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    bibtex = """@article{jumper2021highly,
+  title   = {Highly Accurate Protein Structure Prediction with {AlphaFold}},
+  author  = {Jumper, John and Evans, Richard and Pritzel, Alexander and Green, Tim and
+             Figurnov, Michael and Ronneberger, Olaf and Tunyasuvunakool, Kathryn and others},
+  journal = {Nature},
+  volume  = {596},
+  pages   = {583--589},
+  year    = {2021},
+  doi     = {10.1038/s41586-021-03819-2}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when there are no distances."""
+        super().check()
+        first, last = self.ends
+        if not first <= 0 <= last:
+            want = "a distance of at least 0, or the first and last one around 0"
+            raise SpecError(explain("ClippedTable: clip", want, self.clip))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last distance."""
+        return (-self.clip, self.clip) if isinstance(self.clip, int) else self.clip
+
+    @property
+    def place(self) -> Literal["after", "before"]:
+        """Whether it is added after the scores are divided by sqrt(d), or before."""
+        return self.added
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The scalar of each distance and head."""
+        first, last = self.ends
+        count = last - first + 1 if self.form == "signed" else max(-first, last) + 1
+        return {"weight": Parameter((count, self.heads), self.init)}
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The scalar of the clipped distance."""
+        first, last = self.ends
+        r = distance(q, k)
+        r = xp.where(r < first, xp.full_like(r, first), r)
+        r = xp.where(r > last, xp.full_like(r, last), r)
+        row = r - first if self.form == "signed" else xp.abs(r)
+        return astype(lookup(constants["weight"], row, head, xp=xp), dtype, xp)

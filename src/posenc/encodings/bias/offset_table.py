@@ -1,0 +1,98 @@
+"""A learned scalar for each distance along each axis (Graham et al. 2021)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, final
+
+from posenc._core.array import astype, lookup
+from posenc._core.axes import AXES
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.window import check_window, outside_window
+
+__all__ = ["OffsetTable"]
+
+
+@final
+@dataclass(frozen=True)
+class OffsetTable(BiasSpec):
+    """Attention biases by absolute offsets (Graham et al. 2021, arXiv:2104.01136).
+
+        logits[h, m, n] += weight[h, |m_r - n_r| M_c + |m_c - n_c|]
+
+    with m and n the coordinates of query and key, and M_r x M_c the grid. Left and right share a
+    scalar, as do up and down. Queries of a layer that reduces the grid stand at every other cell:
+    that is a matter of their positions.
+
+    Parameters
+    ----------
+    heads : int
+        Number of heads of the whole model.
+    size : tuple of int
+        Lengths of the grid along each axis: (row, column), (time, row, column), or one.
+    init : Init
+        First values of the table, zeros in the authors' code.
+
+    Raises
+    ------
+    SpecError
+        If the grid has no lengths, more than three, or one below 1.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.OffsetTable(heads=4, size=(7, 7))
+    >>> {name: array.shape for name, array in posenc.init(spec).items()}
+    {'weight': (4, 49)}
+    """
+
+    heads: int
+    _: KW_ONLY
+    size: tuple[int, ...]
+    init: Init = Init("constant", scale=0.0)
+
+    by_head: ClassVar[Mapping[str, int]] = {"weight": 0}
+    bibtex = """@inproceedings{graham2021levit,
+  title     = {{LeViT}: a Vision Transformer in {ConvNet}'s Clothing for Faster Inference},
+  author    = {Graham, Ben and El-Nouby, Alaaeldin and Touvron, Hugo and Stock, Pierre and
+               Joulin, Armand and J{\\'e}gou, Herv{\\'e} and Douze, Matthijs},
+  booktitle = {International Conference on Computer Vision},
+  year      = {2021},
+  eprint    = {2104.01136}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the grid is none."""
+        super().check()
+        check_window("OffsetTable", self.size, of="size")
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return AXES[len(self.size)]
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The scalar of each distance and head."""
+        return {"weight": Parameter((self.heads, math.prod(self.size)), self.init)}
+
+    def check_positions(self, q: Axes, k: Axes) -> None:
+        """Raise `PositionError` where an offset leaves the grid."""
+        outside_window("OffsetTable: positions", q, k, self.size, False)
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The scalar of the distances; NaN where there is none."""
+        cell: Any = None
+        outside: Any = None
+        for m, n, size in zip(q, k, self.size, strict=True):
+            far = xp.abs(m - n)
+            bad = far >= size
+            far = xp.where(bad, xp.zeros_like(far), far)
+            cell = far if cell is None else cell * size + far
+            outside = bad if outside is None else outside | bad
+        found = astype(lookup(constants["weight"], head, cell, xp=xp), dtype, xp)
+        return xp.where(outside, xp.full_like(found, math.nan), found)

@@ -1,0 +1,124 @@
+"""Buckets of distances in a text and on its page (Xu et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+
+from posenc._core.array import astype, lookup
+from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.bias.base import Array, Axes, BiasSpec
+
+__all__ = ["SpatialBuckets"]
+
+
+@final
+@dataclass(frozen=True)
+class SpatialBuckets(BiasSpec):
+    """Spatial-aware relative biases of documents (Xu et al. 2021, arXiv:2012.14740).
+
+        logits[h, m, n] += weight[b(n - m), h] + x_weight[b'(n_x - m_x), h]
+                                               + y_weight[b'(n_y - m_y), h]
+
+    A position is the number of a token in the text, and the coordinates x and y of its box on the
+    page. b and b' are the bidirectional buckets of `T5`, with their own counts and limits.
+
+    Parameters
+    ----------
+    heads : int
+        Number of heads of the whole model.
+    buckets, max_distance : int
+        Buckets of distances in the text, both directions together, and where the last begins.
+    spatial_buckets, max_spatial_distance : int
+        The same on the page.
+    added : {"after", "before"}
+        Whether the bias is added after the scores are divided by sqrt(d), or before.
+    init : Init
+        First values of the tables.
+
+    Raises
+    ------
+    SpecError
+        If there are too few buckets, or the largest distance lies below the exact ones.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.SpatialBuckets(heads=4)
+    >>> {name: array.shape for name, array in posenc.init(spec).items()}
+    {'weight': (32, 4), 'x_weight': (64, 4), 'y_weight': (64, 4)}
+    """
+
+    heads: int
+    _: KW_ONLY
+    buckets: int = 32
+    max_distance: int = 128
+    spatial_buckets: int = 64
+    max_spatial_distance: int = 256
+    added: Literal["after", "before"] = "after"
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "x_weight": 1, "y_weight": 1}
+    bibtex = """@inproceedings{xu2021layoutlmv2,
+  title     = {{LayoutLMv2}: Multi-modal Pre-training for Visually-rich Document Understanding},
+  author    = {Xu, Yang and Xu, Yiheng and Lv, Tengchao and Cui, Lei and Wei, Furu and
+               Wang, Guoxin and Lu, Yijuan and Florencio, Dinei and Zhang, Cha and Che, Wanxiang and
+               Zhang, Min and Zhou, Lidong},
+  booktitle = {Annual Meeting of the Association for Computational Linguistics},
+  year      = {2021},
+  eprint    = {2012.14740}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when buckets and distances contradict each other."""
+        super().check()
+        check_buckets("SpatialBuckets", self.buckets, self.max_distance, directions=2)
+        check_buckets(
+            "SpatialBuckets",
+            self.spatial_buckets,
+            self.max_spatial_distance,
+            directions=2,
+            prefix="spatial_",
+        )
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return ("position", "x", "y")
+
+    @property
+    def place(self) -> Literal["after", "before"]:
+        """Whether it is added after the scores are divided by sqrt(d), or before."""
+        return self.added
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The least distance in each bucket but the first, in the text and on the page."""
+        page = direction_thresholds(self.spatial_buckets // 2, self.max_spatial_distance)
+        text = direction_thresholds(self.buckets // 2, self.max_distance)
+        return {"thresholds": text, "spatial_thresholds": page}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The scalar of each bucket and head, along the text and along both axes of the page."""
+        page = Parameter((self.spatial_buckets, self.heads), self.init)
+        text = Parameter((self.buckets, self.heads), self.init)
+        return {"weight": text, "x_weight": page, "y_weight": page}
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The sum of three scalars."""
+        total: Any = None
+        for m, n, name in zip(q, k, self.shapes, strict=True):
+            prefix, buckets = (
+                ("", self.buckets) if name == "weight" else ("spatial_", self.spatial_buckets)
+            )
+            key = f"{prefix}thresholds"
+            size = self.texts[key][1][0]  # a traced constant does not tell its length
+            row = bucket_of(n - m, constants[key], size, buckets // 2, xp=xp)
+            found = astype(lookup(constants[name], row, head, xp=xp), dtype, xp)
+            total = found if total is None else total + found
+        return total

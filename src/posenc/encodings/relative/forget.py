@@ -1,0 +1,112 @@
+"""Forget gates on attention (Lin et al. 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+from posenc._core.array import Array, astype, product
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least, in_order
+
+__all__ = ["ForgetGates"]
+
+
+@final
+@dataclass(frozen=True)
+class ForgetGates(RelativeSpec):
+    """Forgetting attention (Lin, Nikishin, He and Courville 2025, arXiv:2503.02130).
+
+        scores[h, m, n] = q[m] . k[n] / sqrt(d) + sum over n < l <= m of ln f[h, l]
+
+        f[h, l] = sigmoid(w[h] . x[l] + b[h])
+
+    A slope that each token sets for itself: with the same gate everywhere it is `ALiBi`. Keys after
+    the query get 0, and are left to a mask.
+
+    Parameters
+    ----------
+    dim : int
+        Width of what the gates see.
+    count : int
+        Number of heads.
+    start : float
+        First value of the biases b; large ones forget little.
+    init : Init
+        First values of w.
+
+    Raises
+    ------
+    SpecError
+        If a number is below 1.
+
+    Notes
+    -----
+    x is what is given in the place of the keys; queries play no part. The paper has the input of
+    the layer there, the same for all heads: pass that, repeated for each head, to
+    `posenc.relative`. Keys must stand in the order of their positions.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.ForgetGates(64, count=8)
+    >>> {name: a.shape for name, a in posenc.init(spec).items()}
+    {'weight': (8, 64), 'bias': (8,)}
+    """
+
+    dim: int
+    _: KW_ONLY
+    count: int
+    start: float = 0.0
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "bias": 0}
+    bibtex = """@inproceedings{lin2025forgetting,
+  title     = {Forgetting Transformer: Softmax Attention with a Forget Gate},
+  author    = {Lin, Zhixuan and Nikishin, Evgenii and He, Xu Owen and Courville, Aaron},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2025},
+  eprint    = {2503.02130}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when a number is below 1."""
+        at_least("ForgetGates", dim=self.dim, count=self.count)
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.count
+
+    @property
+    def place(self) -> Literal["after", "before"]:
+        """It is added after the scores are scaled."""
+        return "after"
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The weights and the bias of each head's gate."""
+        return {
+            "weight": Parameter((self.count, self.dim), self.init),
+            "bias": Parameter((self.count,), Init("constant", scale=self.start)),
+        }
+
+    def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
+        """Raise `PositionError` where keys are out of order."""
+        del q
+        in_order("ForgetGates", k)
+
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The logarithms of the gates between key and query, summed from the query on."""
+        del q
+        weight, bias = (astype(constants[name], dtype, xp) for name in ("weight", "bias"))
+        logits = product(k, weight[..., None], xp=xp)[..., 0] + bias[:, None]
+        # ln sigmoid(x) without overflow: min(x, 0) - ln(1 + exp(-|x|)).
+        low = xp.where(logits < 0, logits, xp.zeros_like(logits))
+        kept = (low - xp.log1p(xp.exp(-xp.abs(logits))))[..., None, :]
+        kept = xp.where(at.rel <= 0, kept, xp.zeros_like(kept))
+        # From the nearest key on, so that sums of neighbours are not differences of large sums.
+        summed = xp.flip(xp.cumulative_sum(xp.flip(kept, axis=-1), axis=-1), axis=-1)
+        return xp.concat([summed[..., 1:], xp.zeros_like(summed[..., :1])], axis=-1)

@@ -1,0 +1,155 @@
+"""Relative positions of images that meet the content (Wu et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.parameters import Init, Parameter
+from posenc._core.piecewise import (
+    Method,
+    bucket_count,
+    buckets_2d,
+    check_piecewise,
+    piecewise_thresholds,
+)
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+
+__all__ = ["IRPE"]
+
+
+@final
+@dataclass(frozen=True)
+class IRPE(RelativeSpec):
+    """Image relative position encoding, contextual mode (Wu et al. 2021, arXiv:2107.14222).
+
+        scores[m, n] = (q[m] . k[n] + q[m] . a_K[b(m - n)] + k[n] . a_Q[b(n - m)]) / sqrt(d)
+        out[m]       = sum_n weight[m, n] (v[n] + a_V[b(m - n)])
+
+    with m and n cells of an image and the buckets b of `IRPEBias`; for `cross` each vector is the
+    sum of one for rows and one for columns. The vectors are shared by all heads.
+
+    Parameters
+    ----------
+    dim : int
+        Width d of a head.
+    method : {"product", "cross", "euclidean", "quantised"}
+        How two offsets choose a vector.
+    alpha, beta, gamma : float
+        Where logarithms begin, the last bucket, and what distance it stands for; 1, 2 and 8 times
+        1.9 in the authors' code.
+    acts_on : {"keys", "keys_queries", "keys_queries_values"}
+        What has vectors; those of keys meet queries, and those of queries meet keys.
+    extra : {"none", "class_token"}
+        Whether the tables end in one more vector, of all pairs with a class token. A position whose
+        first coordinate is negative is that token.
+    init : Init
+        First values of the vectors.
+
+    Raises
+    ------
+    SpecError
+        If alpha, beta and gamma are out of order.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> {name: a.shape for name, a in posenc.init(posenc.IRPE(64, method="cross")).items()}
+    {'keys_rows': (7, 64), 'keys_columns': (7, 64)}
+    """
+
+    dim: int
+    _: KW_ONLY
+    method: Method = "product"
+    alpha: float = 1.9
+    beta: float = 3.8
+    gamma: float = 15.2
+    acts_on: Literal["keys", "keys_queries", "keys_queries_values"] = "keys"
+    extra: Literal["none", "class_token"] = "none"
+    init: Init = Init("constant", scale=0.0)
+
+    bibtex = """@inproceedings{wu2021rethinking,
+  title     = {Rethinking and Improving Relative Position Encoding for Vision Transformer},
+  author    = {Wu, Kan and Peng, Houwen and Chen, Minghao and Fu, Jianlong and Chao, Hongyang},
+  booktitle = {International Conference on Computer Vision},
+  year      = {2021},
+  eprint    = {2107.14222}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the buckets are none."""
+        at_least("IRPE", dim=self.dim)
+        check_piecewise("IRPE", self.alpha, self.beta, self.gamma)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return ("row", "column")
+
+    @property
+    def on_values(self) -> bool:
+        """Whether positions are added to the values as well."""
+        return self.acts_on == "keys_queries_values"
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The least distance in each bucket but the first."""
+        found = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
+        return {"thresholds": found}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The vector of each bucket, for each of the sides that have them."""
+        count = bucket_count(self.method, self.beta) + (self.extra == "class_token")
+        table = Parameter((count, self.dim), self.init)
+        parts = ("_rows", "_columns") if self.method == "cross" else ("",)
+        return {f"{side}{part}": table for side in self.acts_on.split("_") for part in parts}
+
+    def _buckets(
+        self, at: Places, thresholds: Array, sign: int, xp: Any
+    ) -> list[tuple[str, Array]]:
+        """The buckets of sign (m - n), by the ending of the table they belong to."""
+        found = buckets_2d(
+            sign * (at.q[0] - at.k[0]),
+            sign * (at.q[1] - at.k[1]),
+            self.method,
+            thresholds,
+            size=self.texts["thresholds"][1][0],  # a traced constant does not tell its length
+            last=int(self.beta),
+            xp=xp,
+        )
+        if self.extra == "class_token":
+            special = (at.q[0] < 0) | (at.k[0] < 0)
+            count = bucket_count(self.method, self.beta)
+            found = {key: xp.where(special, xp.full_like(b, count), b) for key, b in found.items()}
+        return [("" if key == "weight" else f"_{key}", b) for key, b in found.items()]
+
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """Q . a_K, and k . a_Q."""
+        total: Any = 0.0
+        for end, bucket in self._buckets(at, constants["thresholds"], 1, xp):
+            table = xp.matrix_transpose(astype(constants[f"keys{end}"], dtype, xp))
+            total = total + along(product(q, table, xp=xp), bucket, xp=xp)
+        if self.acts_on == "keys":
+            return total
+        for end, bucket in self._buckets(at, constants["thresholds"], -1, xp):
+            table = xp.matrix_transpose(astype(constants[f"queries{end}"], dtype, xp))
+            of_keys = along(product(k, table, xp=xp), xp.matrix_transpose(bucket), xp=xp)
+            total = total + xp.matrix_transpose(of_keys)
+        return total
+
+    def values(
+        self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """Weighted vectors, sum_n weight[m, n] a_V: one product for each query."""
+        vectors: Any = None
+        for end, bucket in self._buckets(at, constants["thresholds"], 1, xp):
+            table = astype(constants[f"values{end}"], dtype, xp)
+            found = gather(table, bucket[..., 0, :, :], xp=xp)
+            vectors = found if vectors is None else vectors + found
+        turned = product(xp.moveaxis(weights, -3, -2), vectors, xp=xp)
+        return xp.moveaxis(turned, -2, -3)

@@ -1,0 +1,116 @@
+"""Functional relative positions (Wei et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.errors import SpecError, explain
+from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.matrix import PhaseMatrix
+from posenc._core.phase import cos_sin
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+
+__all__ = ["NEZHA"]
+
+
+@final
+@dataclass(frozen=True)
+class NEZHA(RelativeSpec):
+    """Functional relative positional encoding (Wei et al. 2019, arXiv:1909.00204).
+
+        scores[m, n] = q[m] . (k[n] + a[r]) / sqrt(d)        r = clip(n - m, -clip, clip)
+        out[m]       = sum_n weight[m, n] (v[n] + a[r])
+
+        a[r][2j] = sin((r + start) f_j)    a[r][2j + 1] = cos((r + start) f_j)
+
+    with f_j = base ** (-2j / d): the vectors of `Shaw`, computed and not learned, the same for all
+    heads, keys and values.
+
+    Parameters
+    ----------
+    dim : int
+        Width d of a head, even.
+    clip : int
+        Largest distance that has a vector of its own.
+    base : float
+        As for sinusoidal tables.
+    counts_from : {"first", "zero"}
+        Whether the sines count from the first distance, as the authors' code has it (start = clip),
+        or from 0 as in the paper (start = 0).
+
+    Raises
+    ------
+    SpecError
+        If the width is odd, or a number is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> q = np.ones((1, 1, 2))
+    >>> posenc.relative(posenc.NEZHA(2, clip=1), q, np.ones((1, 3, 2)), [0], [0, 1, 9]).round(4)
+    array([[[1.3818, 0.4932, 0.4932]]])
+    """
+
+    dim: int
+    _: KW_ONLY
+    clip: int = 64
+    base: float = 10_000.0
+    counts_from: Literal["first", "zero"] = "first"
+
+    bibtex = """@misc{wei2019nezha,
+  title  = {{NEZHA}: Neural Contextualized Representation for Chinese Language Understanding},
+  author = {Wei, Junqiu and Ren, Xiaozhe and Li, Xiaoguang and Huang, Wenyong and Liao, Yi and
+            Wang, Yasheng and Lin, Jiashu and Jiang, Xin and Chen, Xiao and Liu, Qun},
+  year   = {2019},
+  eprint = {1909.00204}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when a number is out of range."""
+        if self.dim < 2 or self.dim % 2:
+            raise SpecError(explain("NEZHA: dim", "an even width of at least 2", self.dim))
+        at_least("NEZHA", clip=self.clip)
+        if self.base <= 0:
+            raise SpecError(explain("NEZHA: base", "a positive number", self.base))
+
+    @property
+    def on_values(self) -> bool:
+        """Positions are added to the values as well."""
+        return True
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The vector of each distance."""
+        pairs = self.dim // 2
+        matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.dim, "exact")
+        first = 0 if self.counts_from == "first" else -self.clip
+        rows = np.arange(first, first + 2 * self.clip + 1, dtype=np.int64)[:, None]
+        cos, sin = cos_sin(rows, matrix.constants()["step"], dtype=np.float64, xp=np)
+        return {"vectors": np.stack([sin, cos], axis=-1).reshape(len(rows), self.dim)}
+
+    def _rows(self, at: Places, xp: Any) -> Array:
+        """The row of each distance."""
+        r, last = at.rel, self.clip
+        r = xp.where(r < -last, xp.full_like(r, -last), r)
+        return xp.where(r > last, xp.full_like(r, last), r) + last
+
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """Q . a[r]."""
+        del k
+        table = xp.matrix_transpose(astype(constants["vectors"], dtype, xp))
+        return along(product(q, table, xp=xp), self._rows(at, xp), xp=xp)
+
+    def values(
+        self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """Weighted vectors, sum_n weight[m, n] a[r]: one product for each query."""
+        row = self._rows(at, xp)
+        vectors = gather(astype(constants["vectors"], dtype, xp), row[..., 0, :, :], xp=xp)
+        turned = product(xp.moveaxis(weights, -3, -2), vectors, xp=xp)
+        return xp.moveaxis(turned, -2, -3)

@@ -1,0 +1,131 @@
+"""Position-sensitive attention along an axis (Wang et al. 2020)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, final
+
+import numpy as np
+
+from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.errors import PositionError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+
+__all__ = ["PositionSensitive"]
+
+
+@final
+@dataclass(frozen=True)
+class PositionSensitive(RelativeSpec):
+    """Position-sensitive axial attention (Wang et al. 2020, arXiv:2003.07853).
+
+        scores[m, n] = q[m] . k[n] + q[m] . r_Q[n - m] + k[n] . r_K[n - m]
+        out[m]       = sum_n weight[m, n] (v[n] + r_V[n - m])
+
+    along one axis of an image at a time. Queries, keys and values each have vectors of their own
+    for every offset, shared by all heads. The scores are not divided by sqrt(d).
+
+    Parameters
+    ----------
+    dim : int
+        Width d of the queries and keys of a head.
+    length : int
+        Length of the axis; offsets from 1 - length to length - 1 have vectors.
+    value_dim : int, optional
+        Width of the values of a head, `dim` by default; twice that in the authors' code.
+    init : Init
+        First values of the vectors.
+
+    Raises
+    ------
+    SpecError
+        If a number is below 1.
+
+    Notes
+    -----
+    The authors' code numbers the vectors of queries and values by m - n, and normalises each of the
+    three parts of the scores over a batch before they are summed. Such normalisations become a
+    factor on each part when training is over: they may be multiplied into q, r_Q and r_K.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> {name: a.shape for name, a in posenc.init(posenc.PositionSensitive(8, length=56)).items()}
+    {'queries': (111, 8), 'keys': (111, 8), 'values': (111, 8)}
+    """
+
+    dim: int
+    _: KW_ONLY
+    length: int
+    value_dim: int | None = None
+    init: Init = Init(scale=0.02)
+
+    bibtex = """@inproceedings{wang2020axial,
+  title     = {{Axial-DeepLab}: Stand-Alone Axial-Attention for Panoptic Segmentation},
+  author    = {Wang, Huiyu and Zhu, Yukun and Green, Bradley and Adam, Hartwig and Yuille, Alan and
+               Chen, Liang-Chieh},
+  booktitle = {European Conference on Computer Vision},
+  year      = {2020},
+  eprint    = {2003.07853}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when a number is below 1."""
+        wide = self.dim if self.value_dim is None else self.value_dim
+        at_least("PositionSensitive", dim=self.dim, length=self.length, value_dim=wide)
+
+    @property
+    def scale(self) -> float:
+        """1: the scores are left as they are."""
+        return 1.0
+
+    @property
+    def on_values(self) -> bool:
+        """Positions are added to the values as well."""
+        return True
+
+    def parameters(self) -> dict[str, Parameter]:
+        """A vector for each offset, for queries, keys and values."""
+        rows = 2 * self.length - 1
+        wide = self.dim if self.value_dim is None else self.value_dim
+        table = Parameter((rows, self.dim), self.init)
+        return {"queries": table, "keys": table, "values": Parameter((rows, wide), self.init)}
+
+    def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
+        """Raise `PositionError` where an offset has no vector."""
+        far = np.abs(k[0] - q[0])
+        if far.size and far.max() >= self.length:
+            want = f"offsets below the length, {self.length}"
+            raise PositionError(explain("PositionSensitive: positions", want, int(far.max())))
+
+    def _rows(self, at: Places, xp: Any) -> tuple[Array, Array]:
+        """The row of each offset, and where there is none."""
+        row = at.rel + (self.length - 1)
+        outside = (row < 0) | (row > 2 * self.length - 2)
+        return xp.where(outside, xp.zeros_like(row), row), outside
+
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """Q . r_Q + k . r_K; NaN where an offset has no vector."""
+        row, outside = self._rows(at, xp)
+        of_queries, of_keys = (
+            xp.matrix_transpose(astype(constants[name], dtype, xp)) for name in ("queries", "keys")
+        )
+        asked = along(product(q, of_queries, xp=xp), row, xp=xp)
+        found = along(product(k, of_keys, xp=xp), xp.matrix_transpose(row), xp=xp)
+        total = asked + xp.matrix_transpose(found)
+        return xp.where(outside, xp.full_like(total, math.nan), total)
+
+    def values(
+        self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """Weighted vectors, sum_n weight[m, n] r_V: one product for each query."""
+        row, outside = self._rows(at, xp)
+        weights = xp.where(outside, xp.full_like(weights, math.nan), weights)
+        vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
+        turned = product(xp.moveaxis(weights, -3, -2), vectors, xp=xp)
+        return xp.moveaxis(turned, -2, -3)

@@ -1,0 +1,142 @@
+"""Direction- and distance-aware attention (Yan et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+
+from posenc._core.array import Array, astype, product
+from posenc._core.errors import SpecError, explain
+from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.matrix import PhaseMatrix
+from posenc._core.parameters import Init, Parameter
+from posenc._core.phase import cos_sin
+from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+
+__all__ = ["TENER"]
+
+
+@final
+@dataclass(frozen=True)
+class TENER(RelativeSpec):
+    """Direction- and distance-aware attention (Yan, Deng, Li and Qiu 2019, arXiv:1911.04474).
+
+        paper   scores[h, m, n] = (q + u[h]) . k + (q + v[h]) . R(m - n)
+        code    scores[h, m, n] = (q + u[h]) . k + (q + v[h]) . R(n - m) + k . R(m - n)
+
+    where R(r) is a row of sines and then cosines of the width of a head. Unlike Transformer-XL it
+    is not projected, and the scores are not divided by sqrt(d).
+
+    Parameters
+    ----------
+    dim : int
+        Width d of a head, even.
+    count : int
+        Number of heads.
+    base : float
+        As for sinusoidal tables.
+    ladder : Ladder
+        Rule of the frequencies; the authors' code has d/2 - 1 in the exponent's denominator.
+    terms : {"code", "paper"}
+        Which of the two equations.
+    scaling : {"none", "root"}
+        Whether the scores are divided by sqrt(d) after all.
+    init : Init
+        First values of u and v.
+
+    Raises
+    ------
+    SpecError
+        If the width is odd, or a number is out of range.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.TENER(64, count=8)
+    >>> {name: a.shape for name, a in posenc.init(spec).items()}
+    {'u': (8, 64), 'v': (8, 64)}
+    """
+
+    dim: int
+    _: KW_ONLY
+    count: int
+    base: float = 10_000.0
+    ladder: Ladder = Ladder(denominator="n-1")
+    terms: Literal["code", "paper"] = "code"
+    scaling: Literal["none", "root"] = "none"
+    init: Init = Init(scale=0.02)
+
+    by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0}
+    bibtex = """@misc{yan2019tener,
+  title  = {{TENER}: Adapting Transformer Encoder for Named Entity Recognition},
+  author = {Yan, Hang and Deng, Bocao and Li, Xiaonan and Qiu, Xipeng},
+  year   = {2019},
+  eprint = {1911.04474}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when a number is out of range."""
+        at_least("TENER", count=self.count)
+        least = 4 if self.ladder == Ladder(denominator="n-1") else 2
+        if self.dim < least or self.dim % 2:
+            raise SpecError(explain("TENER: dim", f"an even width of at least {least}", self.dim))
+        if self.base <= 0:
+            raise SpecError(explain("TENER: base", "a positive number", self.base))
+        if self.ladder.cos_shift:
+            want = "0, as sines and cosines of one angle are summed"
+            raise SpecError(explain("TENER: ladder.cos_shift", want, self.ladder.cos_shift))
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.count
+
+    @property
+    def scale(self) -> float:
+        """1, or 1 / sqrt(d)."""
+        return 1.0 if self.scaling == "none" else float(1 / self.dim**0.5)
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The steps of the pairs of R."""
+        pairs = self.dim // 2
+        return PhaseMatrix(
+            self.base, self.ladder, Arrangement(), pairs, self.dim, "exact"
+        ).constants()
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The two biases on the query, for each head."""
+        bias = Parameter((self.count, self.dim), self.init)
+        return {"u": bias, "v": bias}
+
+    def score(
+        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """U . k, and products of queries and keys with R, by sums of angles."""
+        u, v = (astype(constants[name], dtype, xp)[:, None, :] for name in ("u", "v"))
+        step, n = constants["step"], xp.matrix_transpose(at.k[0])
+        m_waves = cos_sin(at.q[0], step, dtype=dtype, xp=xp)
+        n_waves = cos_sin(n, step, dtype=dtype, xp=xp)
+        total = product(u, xp.matrix_transpose(k), xp=xp)
+        asked = _with_rows(q + v, m_waves, n_waves, xp)
+        if self.terms == "paper":
+            return total + asked
+        # R(n - m) is R(m - n) with the sines negated.
+        half = self.dim // 2
+        mirrored = xp.concat([-(q + v)[..., :half], (q + v)[..., half:]], axis=-1)
+        asked = _with_rows(mirrored, m_waves, n_waves, xp)
+        back = xp.concat([-k[..., :half], k[..., half:]], axis=-1)
+        found = _with_rows(back, n_waves, m_waves, xp)
+        return total + asked + xp.matrix_transpose(found)
+
+
+def _with_rows(x: Array, own: tuple[Array, Array], other: tuple[Array, Array], xp: Any) -> Array:
+    """X[i] . R(i - j), for R of sines and then cosines: the sines of sums, sorted by what has j."""
+    half = x.shape[-1] // 2
+    s, c = x[..., :half], x[..., half:]
+    (cos, sin), (cos_other, sin_other) = own, other
+    turned = xp.concat([s * sin + c * cos, c * sin - s * cos], axis=-1)
+    table = xp.concat([cos_other, sin_other], axis=-1)
+    return product(turned, xp.matrix_transpose(table), xp=xp)

@@ -1,0 +1,200 @@
+"""Rotations whose frequencies go on from head to head (LRPE)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.ladder import Ladder
+from posenc._core.mixing import DenseMatrix
+from posenc._core.parameters import Init, Parameter
+from posenc._core.phase import cos_sin
+from posenc.encodings.rotary.base import Array, Role, RotarySpec
+from posenc.encodings.rotary.mixed import mixed_angles
+from posenc.encodings.rotary.pairing import Order, Pairing, lift
+
+__all__ = ["LRPE"]
+
+
+@final
+@dataclass(frozen=True)
+class LRPE(RotarySpec):
+    """Linearized relative positional encoding (Qin et al. 2023, arXiv:2307.09270, section 3).
+
+        f[h, j] = base ** (-2 (h n + j) / (heads d))        n pairs in each head, d channels
+        doubled   x'[j]  = x[j] cos(p f[h, j]),  x'[d+j] = x[j] sin(p f[h, j])
+        turned    x'[pair j] = R(p f[h, j]) x[pair j]
+
+    One ladder runs through all heads, so that no two heads see the same distances. `doubled` is the
+    form that linear attention uses: each channel is a pair whose second channel is 0, scores are
+    the sum of q[j] k[j] cos((m - n) f[j]), and heads are twice as wide afterwards.
+
+    Parameters
+    ----------
+    dim : int
+        The rotated width d; even if turned.
+    heads : int
+        Number of heads.
+    pairing : {"half", "interleaved"} or Pairing
+        Which channels form a pair, of the result if doubled.
+    base : float
+        10000 in the paper's code.
+    form : {"doubled", "turned"}
+        As above.
+    learned : {"nothing", "frequencies"}
+        Whether the frequencies are parameters; they begin as above.
+
+    Raises
+    ------
+    SpecError
+        If a number cannot be, or a doubled form has blocks.
+
+    Notes
+    -----
+    Fixed frequencies have exact phases. Learned ones, `frequencies` of shape (heads, 1, pairs),
+    take the path of floats: 1.2e-7 * (1 + `|angle|`) in float32. A doubled form has no inverse.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> spec = posenc.LRPE(2, heads=2, pairing="half")
+    >>> posenc.rotate(spec, np.ones((2, 1, 2)), offset=1).round(2)
+    array([[[0.54, 1.  , 0.84, 0.01]],
+    <BLANKLINE>
+           [[1.  , 1.  , 0.  , 0.  ]]])
+    """
+
+    dim: int
+    _: KW_ONLY
+    heads: int
+    pairing: Pairing | Order
+    base: float = 10_000.0
+    form: Literal["doubled", "turned"] = "doubled"
+    learned: Literal["nothing", "frequencies"] = "nothing"
+
+    bibtex = """@article{qin2023lrpe,
+  title   = {Linearized Relative Positional Encoding},
+  author  = {Qin, Zhen and Sun, Weixuan and Lu, Kaiyue and Deng, Hui and Li, Dongxu and
+             Han, Xiaodong and Dai, Yuchao and Kong, Lingpeng and Zhong, Yiran},
+  journal = {Transactions on Machine Learning Research},
+  year    = {2023},
+  eprint  = {2307.09270}
+}"""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pairing, str):
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
+        super().__post_init__()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        if self.dim < 1 or (self.form == "turned" and self.dim % 2):
+            want = "an even width if turned, at least 1 if doubled"
+            raise SpecError(explain("LRPE: dim", want, self.dim))
+        if self.heads < 1:
+            raise SpecError(explain("LRPE: heads", "at least 1", self.heads))
+        if self.base <= 0:
+            raise SpecError(explain("LRPE: base", "a positive number", self.base))
+        if self.form == "turned":
+            self.channels.sizes(self.pairs)
+        elif self.channels.blocks:
+            want = "a pairing in one block if doubled"
+            raise SpecError(explain("LRPE: pairing", want, self.channels.blocks))
+
+    @property
+    def channels(self) -> Pairing:
+        """Which channels form a pair, and which way they turn."""
+        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs of each head."""
+        return self.dim if self.form == "doubled" else self.dim // 2
+
+    @property
+    def output_dim(self) -> int:
+        """Channels that the rotated part has afterwards."""
+        return 2 * self.pairs
+
+    @property
+    def per_head(self) -> int | None:
+        """The number of heads."""
+        return self.heads
+
+    @property
+    def by_head(self) -> Mapping[str, int]:
+        """The constants, or the frequencies, have an axis of heads."""
+        return {"step": 1, "frequencies": 0}
+
+    @property
+    def sided(self) -> bool:
+        """Whether cosines and sines do not tell all: if doubled, a pair has one channel."""
+        return self.form == "doubled"
+
+    @property
+    def matrix(self) -> DenseMatrix:
+        """The phases of the pairs of all heads, head by head."""
+        waves = _Waves(self.base, self.heads * self.dim)
+        return DenseMatrix(waves, 1, self.heads * self.pairs, "exact")
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The steps of the pairs of each head: (1, heads, pairs)."""
+        if self.learned == "frequencies":
+            return {}
+        step = self.matrix.constants()["step"]
+        return {"step": step.reshape(1, self.heads, self.pairs)}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The frequencies of each head, where they are learned."""
+        if self.learned == "nothing":
+            return {}
+        return {"frequencies": Parameter((self.heads, 1, self.pairs), Init())}
+
+    def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
+        """The first frequencies, float32: those of the ladder."""
+        frequencies = np.array(self.matrix.frequencies(), dtype=object).astype(np.float64)
+        return frequencies.reshape(self.heads, 1, self.pairs).astype(np.float32)
+
+    def cos_sin(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> tuple[Array, Array]:
+        """Cosines and sines of the angles: (..., 1) -> two arrays (..., pairs)."""
+        if self.learned == "nothing":
+            return cos_sin(positions, constants["step"], dtype=dtype, xp=xp)
+        angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)
+        return xp.cos(angles), xp.sin(angles)
+
+    def turned(
+        self,
+        x: Array,
+        cos: Array,
+        sin: Array,
+        role: Role,
+        constants: Mapping[str, Array],
+        *,
+        inverse: bool,
+        xp: Any,
+    ) -> Array:
+        """The rotated part of an input, (..., dim) -> (..., output_dim)."""
+        if self.form == "turned":
+            return super().turned(x, cos, sin, role, constants, inverse=inverse, xp=xp)
+        if inverse:
+            todo = "Only half of what a doubled form gives came in."
+            raise ArgumentError(explain("LRPE: inverse", "False", inverse, todo))
+        return lift(x, cos, sin, self.channels, xp=xp)
+
+
+class _Waves(NamedTuple):
+    """A ladder that runs through all heads."""
+
+    base: float
+    width: int
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:  # noqa: ARG002
+        """The frequencies in radians per position, head by head."""
+        return [list(Ladder().rungs(self.base, count=pairs, width=self.width))]

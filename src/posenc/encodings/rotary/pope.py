@@ -1,0 +1,186 @@
+"""Magnitude from the content, angle from the position (PoPE)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.array import astype
+from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.matrix import PhaseMatrix
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.rotary.base import Array, Role, RotarySpec
+from posenc.encodings.rotary.pairing import Order, Pairing, lift
+
+__all__ = ["PoPE"]
+
+SINGLE = Arrangement()
+LADDER = Ladder(denominator="n")
+TURN = 2 * math.pi
+
+
+@final
+@dataclass(frozen=True)
+class PoPE(RotarySpec):
+    """Polar coordinate position embedding (Gopalakrishnan et al. 2025, arXiv:2509.10534).
+
+        q'[c] = softplus(q[c]) exp(i p f[c])
+        k'[c] = softplus(k[c]) exp(i (p f[c] + delta[h, c]))        f[c] = base ** (-c / d)
+
+    so that the score of a query at m and a key at n is the sum over channels of
+
+        softplus(q[c]) softplus(k[c]) cos((n - m) f[c] + delta[h, c])
+
+    In a rotation of pairs the angle of a pair of channels is content and position at once. Here
+    the content is a size, and the angle is the position's alone.
+
+    Parameters
+    ----------
+    dim : int
+        The rotated width d. Each channel becomes a pair, so that queries and keys are twice as wide
+        afterwards.
+    heads : int
+        Heads of the keys, each with offsets of its own; 1 for offsets that all share.
+    pairing : {"half", "interleaved"} or Pairing
+        Where the two channels of a pair stand in the result.
+    base : float
+        10000 in the paper.
+    offset : {"zero", "uniform", "none"}
+        How the learned offsets delta begin: as zeros, or uniform within a turn below zero. `none`:
+        there are none.
+
+    Raises
+    ------
+    SpecError
+        If a number cannot be, or the pairing has blocks.
+
+    Notes
+    -----
+    The parameter is `delta`, (heads, d), in radians, used within [-2 pi, 0] as by the published
+    code. The phases of the positions are exact. There is no inverse, and no cosines and sines to
+    hand around: the verb needs positions and roles.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> spec = posenc.PoPE(2, heads=1, pairing="interleaved", offset="none")
+    >>> posenc.rotate(spec, np.zeros((1, 2)), offset=1).round(4)
+    array([[0.3745, 0.5833, 0.6931, 0.0069]])
+    """
+
+    dim: int
+    _: KW_ONLY
+    heads: int
+    pairing: Pairing | Order
+    base: float = 10_000.0
+    offset: Literal["zero", "uniform", "none"] = "zero"
+
+    bibtex = """@article{gopalakrishnan2025pope,
+  title   = {Decoupling the "What" and "Where" With Polar Coordinate Positional Embeddings},
+  author  = {Gopalakrishnan, Anand and Csord{\\'a}s, R{\\'o}bert and Schmidhuber, J{\\"u}rgen and
+             Mozer, Michael C.},
+  journal = {arXiv preprint arXiv:2509.10534},
+  year    = {2025}
+}"""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pairing, str):
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
+        super().__post_init__()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        if self.dim < 1:
+            raise SpecError(explain("PoPE: dim", "a width of at least 1", self.dim))
+        if self.heads < 1:
+            raise SpecError(explain("PoPE: heads", "at least 1", self.heads))
+        if self.base <= 0:
+            raise SpecError(explain("PoPE: base", "a positive number", self.base))
+        if self.channels.blocks:
+            want = "a pairing in one block"
+            raise SpecError(explain("PoPE: pairing", want, self.channels.blocks))
+
+    @property
+    def channels(self) -> Pairing:
+        """Where pairs stand in the result, and which way they turn."""
+        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs: one for each channel."""
+        return self.dim
+
+    @property
+    def output_dim(self) -> int:
+        """Channels that the rotated part has afterwards."""
+        return 2 * self.dim
+
+    @property
+    def per_head(self) -> int | None:
+        """The number of heads, where keys have offsets."""
+        return None if self.offset == "none" else self.heads
+
+    @property
+    def by_head(self) -> Mapping[str, int]:
+        """The offsets have an axis of heads."""
+        return {"delta": 0}
+
+    @property
+    def sided(self) -> bool:
+        """Whether queries and keys are treated differently: keys have the offsets."""
+        return True
+
+    @property
+    def matrix(self) -> PhaseMatrix:
+        """The phases of the pairs."""
+        return PhaseMatrix(self.base, LADDER, SINGLE, self.dim, 2 * self.dim, "exact")
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The steps of the pairs."""
+        return self.matrix.constants()
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The offsets of the keys, where there are any."""
+        if self.offset == "none":
+            return {}
+        return {"delta": Parameter((self.heads, self.dim), Init("constant", scale=0.0))}
+
+    def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
+        """The first offsets, float32."""
+        if self.offset == "zero":
+            return super().initial(name, rng)
+        drawn = -TURN * rng.random((self.heads, self.dim))
+        return drawn.astype(np.float32)
+
+    def cos_sin(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> tuple[Array, Array]:
+        """Cosines and sines of the angles of positions: (..., 1) -> two arrays (..., pairs)."""
+        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
+
+    def turned(
+        self,
+        x: Array,
+        cos: Array,
+        sin: Array,
+        role: Role,
+        constants: Mapping[str, Array],
+        *,
+        inverse: bool,
+        xp: Any,
+    ) -> Array:
+        """The rotated part of an input, (..., dim) -> (..., 2 dim)."""
+        if inverse:
+            todo = "Sizes lose the sign of what came in."
+            raise ArgumentError(explain("PoPE: inverse", "False", inverse, todo))
+        if role == "key" and self.offset != "none":
+            delta = xp.clip(astype(constants["delta"], x.dtype, xp), -TURN, 0.0)
+            c, s = xp.cos(delta), xp.sin(delta)
+            cos, sin = cos * c - sin * s, sin * c + cos * s
+        size = xp.logaddexp(x, xp.zeros_like(x))
+        return lift(size, cos, sin, self.channels, xp=xp)

@@ -1,0 +1,208 @@
+"""Rotations in a learned basis: the most general encoding that knows displacements alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.array import arange, astype, device_of, product
+from posenc._core.errors import SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.rotary.base import Array, Role, RotarySpec
+from posenc.encodings.rotary.mixed import mixed_angles
+from posenc.encodings.rotary.pairing import Order, Pairing
+
+__all__ = ["STRING"]
+
+
+@final
+@dataclass(frozen=True)
+class STRING(RotarySpec):
+    """Cayley-STRING (Schenck et al. 2025, arXiv:2502.02562, section 3.2).
+
+        x'             = R(position) P x
+        angle[h, p, j] = sum over axes a of  position[p, a] * frequencies[h, a, j]
+        P              = (I - S) (I + S) ** -1        S = generator - generator transposed
+
+    with a rotation P of all channels that each head learns. Every encoding by matrices whose scores
+    depend on displacements alone, and smoothly, is of the form P' R(position) P, and P' cancels in
+    the scores.
+
+    Parameters
+    ----------
+    dim : int
+        The rotated width, even.
+    heads : int
+        Heads, each with a basis and frequencies of its own; 1 where all share them.
+    pairing : {"half", "interleaved"} or Pairing
+        Which channels form a pair.
+    space : tuple of str
+        Names of the axes of a position.
+    base : float
+        Of the first frequencies, base ** (-2j / d).
+    start : {"repeated", "axial"}
+        First frequencies: the ladder along every axis, or equal shares of the pairs along each.
+    spread : float
+        Deviation of the first generators, which are normal numbers; 0 begins with P = I.
+
+    Raises
+    ------
+    SpecError
+        If the width is odd, or the axes cannot share the pairs.
+
+    Notes
+    -----
+    The parameters are `frequencies`, (heads, axes, pairs), and `generator`, (heads, dim, dim).
+    Gradients flow to both. Positions may be real. Angles are products of floats: the error of
+    cosines and sines is about 1.2e-7 * (1 + `|angle|`) in float32.
+
+    P is the same at all positions: once trained, it can be multiplied into the projections of
+    queries and keys, and what is left is `MixedRoPE`.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> spec = posenc.STRING(4, heads=1, pairing="half", space=("x",))
+    >>> params = posenc.init(spec, seed=0)
+    >>> x = np.random.default_rng(0).normal(size=(1, 3, 4))
+    >>> y = posenc.rotate(spec, x, positions=[0.5, 1.5, 2.5], params=params)
+    >>> bool(np.allclose(np.linalg.norm(y, axis=-1), np.linalg.norm(x, axis=-1)))
+    True
+    """
+
+    dim: int
+    _: KW_ONLY
+    heads: int
+    pairing: Pairing | Order
+    space: tuple[str, ...] = ("x", "y")
+    base: float = 100.0
+    start: Literal["repeated", "axial"] = "repeated"
+    spread: float = 0.02
+
+    bibtex = """@article{schenck2025string,
+  title   = {Learning the {RoPEs}: Better {2D} and {3D} Position Encodings with {STRING}},
+  author  = {Schenck, Connor and Reid, Isaac and Jacob, Mithun George and Bewley, Alex and
+             Ainslie, Joshua and Rendleman, David and Jain, Deepali and Sharma, Mohit and
+             Dubey, Avinava and Wahid, Ayzaan and Singh, Sumeet and Wagner, Ren{\\'e} and
+             Ding, Tianli and Fu, Chuyuan and Byravan, Arunkumar and Varley, Jake and
+             Gritsenko, Alexey and Minderer, Matthias and Kalashnikov, Dmitry and Tompson, Jonathan
+             and Sindhwani, Vikas and Choromanski, Krzysztof},
+  journal = {arXiv preprint arXiv:2502.02562},
+  year    = {2025}
+}"""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pairing, str):
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
+        super().__post_init__()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        if self.dim < 2 or self.dim % 2:
+            raise SpecError(explain("STRING: dim", "an even width of at least 2", self.dim))
+        if self.heads < 1:
+            raise SpecError(explain("STRING: heads", "at least 1", self.heads))
+        if self.base <= 0:
+            raise SpecError(explain("STRING: base", "a positive number", self.base))
+        if self.spread < 0:
+            raise SpecError(explain("STRING: spread", "at least 0", self.spread))
+        if not self.space or len(set(self.space)) != len(self.space):
+            raise SpecError(explain("STRING: space", "distinct names, at least one", self.space))
+        if self.start == "axial" and self.pairs % len(self.space):
+            want = f"a number of pairs divisible by {len(self.space)}"
+            raise SpecError(explain("STRING: start='axial'", want, self.pairs))
+        self.channels.sizes(self.pairs)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.space
+
+    @property
+    def channels(self) -> Pairing:
+        """Which channels form a pair, and which way they turn."""
+        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
+
+    @property
+    def coordinates(self) -> Literal["real"]:
+        """Positions may be real numbers."""
+        return "real"
+
+    @property
+    def per_head(self) -> int | None:
+        """The number of heads."""
+        return self.heads
+
+    @property
+    def by_head(self) -> Mapping[str, int]:
+        """Both parameters have an axis of heads."""
+        return {"frequencies": 0, "generator": 0}
+
+    @property
+    def sided(self) -> bool:
+        """Whether cosines and sines alone do not tell what happens: the basis turns as well."""
+        return True
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The frequencies and the generator of the basis of each head."""
+        frequencies = (self.heads, len(self.space), self.pairs)
+        generator = (self.heads, self.dim, self.dim)
+        return {
+            "frequencies": Parameter(frequencies, Init()),
+            "generator": Parameter(generator, Init("normal", scale=self.spread)),
+        }
+
+    def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
+        """The first values of one parameter, float32."""
+        if name == "generator":
+            return super().initial(name, rng)
+        axes = len(self.space)
+        share = self.pairs if self.start == "repeated" else self.pairs // axes
+        sizes = self.base ** (-np.arange(share) / share)
+        rows = (
+            np.tile(sizes, (axes, 1)) if self.start == "repeated" else np.kron(np.eye(axes), sizes)
+        )
+        return np.tile(rows, (self.heads, 1, 1)).astype(np.float32)
+
+    def cos_sin(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> tuple[Array, Array]:
+        """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
+        angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)
+        return xp.cos(angles), xp.sin(angles)
+
+    def turned(
+        self,
+        x: Array,
+        cos: Array,
+        sin: Array,
+        role: Role,
+        constants: Mapping[str, Array],
+        *,
+        inverse: bool,
+        xp: Any,
+    ) -> Array:
+        """The rotated part of an input, in the basis of its head: (..., dim) -> (..., dim)."""
+        generator = astype(constants["generator"], x.dtype, xp)
+        skew = generator - xp.matrix_transpose(generator)
+        number = arange(self.dim, xp=xp, device=device_of(x))
+        unit = astype(number[:, None] == number[None, :], x.dtype, xp)
+        # Rows are multiplied by P transposed, (I - S) ** -1 (I + S).
+        basis = xp.linalg.solve(unit - skew, unit + skew)
+        if not inverse:
+            x = _in_basis(x, basis, xp)
+        x = super().turned(x, cos, sin, role, constants, inverse=inverse, xp=xp)
+        return _in_basis(x, xp.matrix_transpose(basis), xp) if inverse else x
+
+
+def _in_basis(x: Array, basis: Array, xp: Any) -> Array:
+    """Rows times the matrix of their head, wherever the input has its heads."""
+    if len(basis.shape) == 4:  # heads before the sequence: (heads, 1, dim, dim)
+        return product(x, basis[:, 0, ...], xp=xp)
+    if len(basis.shape) == 2:
+        return product(x, basis, xp=xp)
+    swapped = product(xp.moveaxis(x, -2, -3), basis, xp=xp)
+    return xp.moveaxis(swapped, -3, -2)

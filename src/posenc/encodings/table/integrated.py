@@ -1,0 +1,160 @@
+"""Fourier features of a blurred point: sinusoids averaged over a Gaussian (mip-NeRF)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+
+from posenc._core.array import astype, concrete
+from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.ladder import Ladder
+from posenc._core.mixing import DenseMatrix
+from posenc.encodings.table.base import Array, TableSpec, columns
+
+__all__ = ["IntegratedFourier"]
+
+
+@final
+@dataclass(frozen=True)
+class IntegratedFourier(TableSpec):
+    """Integrated positional encoding (Barron et al. 2021, arXiv:2103.13415, equation 14).
+
+        row(mean, v) = E[ sin(f[j] x[a]) | cos(f[j] x[a]) ]     x[a] ~ N(mean[a], v[a])
+                     = exp(-f[j]**2 v[a] / 2) * [ sin(f[j] mean[a]) | cos(f[j] mean[a]) ]
+
+    Frequencies that the blur averages out fade instead of aliasing. Without a variance it is
+    `Fourier` in the order band by band.
+
+    Parameters
+    ----------
+    dim : int
+        Width of a row, twice the number of bands times the number of coordinates.
+    space : tuple of str
+        Names of the coordinates. A position has the means first, then the variances in the same
+        order: (x, y, z, x_variance, y_variance, z_variance).
+    base : float
+        Of a geometric ladder.
+    ladder : Ladder
+        The frequencies of the bands, the same for each coordinate; 1, 2, 4, … in the paper.
+
+    Raises
+    ------
+    SpecError
+        If the width is not a multiple of twice the coordinates, or a ladder does not fit.
+
+    Notes
+    -----
+    Channels are the sines, then the cosines; within each half the bands stand outside and the
+    coordinates inside. The phases of the means are exact, as those of `Fourier` are. A negative
+    variance raises `PositionError`, and gives NaN where positions cannot be looked at. The width of
+    a covariance that is not diagonal plays no part: the paper's code, too, reads its diagonal.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> spec = posenc.IntegratedFourier(4, space=("x",))
+    >>> posenc.table(spec, [[0.5, 0.0], [0.5, 2.0]]).round(3)
+    array([[0.479, 0.841, 0.878, 0.54 ],
+           [0.176, 0.015, 0.323, 0.01 ]], dtype=float32)
+    """
+
+    dim: int
+    _: KW_ONLY
+    space: tuple[str, ...] = ("x", "y", "z")
+    base: float = 10_000.0
+    ladder: Ladder = Ladder(spacing="octave")
+
+    bibtex = """@inproceedings{barron2021mipnerf,
+  title     = {{Mip-NeRF}: A Multiscale Representation for Anti-Aliasing Neural Radiance Fields},
+  author    = {Barron, Jonathan T. and Mildenhall, Ben and Tancik, Matthew and Hedman, Peter and
+               Martin-Brualla, Ricardo and Srinivasan, Pratul P.},
+  booktitle = {International Conference on Computer Vision},
+  year      = {2021},
+  eprint    = {2103.13415}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the width and the coordinates do not fit."""
+        names = self.space
+        if not names or len(set(self.axes)) != len(self.axes):
+            want = "distinct names, none of them that of a variance"
+            raise SpecError(explain("IntegratedFourier: space", want, names))
+        if self.dim < 2 or self.dim % (2 * len(names)):
+            want = f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
+            raise SpecError(explain("IntegratedFourier: dim", want, self.dim))
+        if self.base <= 0:
+            raise SpecError(explain("IntegratedFourier: base", "a positive number", self.base))
+        if self.ladder.cos_shift:
+            want = "one frequency for the sine and cosine of a band"
+            got = f"cos_shift={self.ladder.cos_shift}"
+            raise SpecError(explain("IntegratedFourier: ladder", want, got))
+
+    @property
+    def coordinates(self) -> Literal["real"]:
+        """Positions may be real numbers."""
+        return "real"
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position: the means, then the variances."""
+        return (*self.space, *(f"{name}_variance" for name in self.space))
+
+    @property
+    def pairs(self) -> int:
+        """Number of (sine, cosine) pairs."""
+        return self.dim // 2
+
+    @property
+    def matrix(self) -> DenseMatrix:
+        """The phases of the means."""
+        bands = _Bands(self.base, self.ladder)
+        return DenseMatrix(bands, len(self.space), self.pairs, "exact")
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The steps of the pairs, and the rate at which a variance damps each of them."""
+        frequencies = np.array(self.matrix.frequencies(), dtype=object).astype(np.float64)
+        return self.matrix.constants() | {"damping": frequencies**2 / 2}
+
+    def rows(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The rows of the table: (..., axes) -> (..., dim)."""
+        count = len(self.space)
+        self._check_known(positions)
+        variance = astype(positions[..., count:], dtype, xp)
+        damping = astype(constants["damping"], dtype, xp)
+        exponent = variance[..., 0, None] * damping[0, :]
+        for a in range(1, count):
+            exponent = exponent + variance[..., a, None] * damping[a, :]
+        size = xp.exp(-exponent)
+        size = xp.where(exponent < 0, xp.full_like(size, math.nan), size)
+        cos, sin = self.matrix.cos_sin(positions[..., :count], constants, dtype=dtype, xp=xp)
+        return columns(cos * size, sin * size, "sin_cos", self.dim, (self.pairs,), xp=xp)
+
+    def _check_known(self, positions: Array) -> None:
+        known = concrete(positions)
+        if known is None or not known.size:
+            return
+        least = known[..., len(self.space) :].min()
+        if least < 0:
+            want = "variances of at least 0, after the means"
+            raise PositionError(explain("IntegratedFourier: positions", want, least))
+
+
+class _Bands(NamedTuple):
+    """The frequencies of bands outside and coordinates inside."""
+
+    base: float
+    ladder: Ladder
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
+        """The frequencies in radians per unit: a row for each coordinate."""
+        count = pairs // axes
+        rungs = self.ladder.rungs(self.base, count=count, width=2 * count)
+        zero = Decimal(0)
+        return [[f if a == b else zero for f in rungs for b in range(axes)] for a in range(axes)]

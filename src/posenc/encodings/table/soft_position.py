@@ -1,0 +1,111 @@
+"""Coordinates through a learned linear map (Slot Attention)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+from posenc._core.array import astype
+from posenc._core.errors import SpecError, explain
+from posenc._core.parameters import Init, Parameter
+from posenc.encodings.table.base import Array, TableSpec
+
+__all__ = ["SoftPosition"]
+
+
+@final
+@dataclass(frozen=True)
+class SoftPosition(TableSpec):
+    """Soft position embedding (Locatello et al. 2020, arXiv:2006.15055, appendix E.2).
+
+        PE(x) = [x | 1 - x] W + b        x in [0, 1] for each coordinate
+
+    so that each channel grows linearly towards the sides of the image that it has learned.
+
+    Parameters
+    ----------
+    dim : int
+        Width of the table.
+    space : tuple of str
+        Names of the coordinates.
+    features : {"both_ways", "plain"}
+        `both_ways`: the coordinates and their distances from 1, as above. `plain`: the coordinates
+        alone, with which later code of the authors maps [-1, 1].
+    init : Init
+        First values of the matrix; the shift begins as zeros.
+
+    Raises
+    ------
+    SpecError
+        If the width is not positive, or names repeat.
+
+    Notes
+    -----
+    The parameters are `weight`, (features, dim), and `bias`, (dim,); gradients flow to them and to
+    the coordinates. Coordinates are used as they are: `posenc.positions.grid` normalises.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> params = {"weight": np.eye(4), "bias": np.zeros(4)}
+    >>> posenc.table(posenc.SoftPosition(4), [[0.25, 0.5]], params=params)
+    array([[0.25, 0.5 , 0.75, 0.5 ]], dtype=float32)
+    """
+
+    dim: int
+    _: KW_ONLY
+    space: tuple[str, ...] = ("y", "x")
+    features: Literal["both_ways", "plain"] = "both_ways"
+    init: Init = Init("normal", scale=0.02)
+
+    bibtex = """@inproceedings{locatello2020slot,
+  title     = {Object-Centric Learning with Slot Attention},
+  author    = {Locatello, Francesco and Weissenborn, Dirk and Unterthiner, Thomas and
+               Mahendran, Aravindh and Heigold, Georg and Uszkoreit, Jakob and
+               Dosovitskiy, Alexey and Kipf, Thomas},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {33},
+  year      = {2020},
+  eprint    = {2006.15055}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the width or the names cannot be."""
+        if self.dim < 1:
+            raise SpecError(explain("SoftPosition: dim", "a width of at least 1", self.dim))
+        if not self.space or len(set(self.space)) != len(self.space):
+            want = "distinct names, at least one"
+            raise SpecError(explain("SoftPosition: space", want, self.space))
+
+    @property
+    def coordinates(self) -> Literal["real"]:
+        """Positions may be real numbers."""
+        return "real"
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.space
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The matrix and the shift."""
+        inputs = len(self.space) * (2 if self.features == "both_ways" else 1)
+        return {
+            "weight": Parameter((inputs, self.dim), self.init),
+            "bias": Parameter((self.dim,), Init("constant", scale=0.0)),
+        }
+
+    def rows(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The rows of the table: (..., axes) -> (..., dim)."""
+        weight = astype(constants["weight"], dtype, xp)
+        x = astype(positions, dtype, xp)
+        both = [x, 1 - x] if self.features == "both_ways" else [x]
+        inputs = xp.concat(both, axis=-1)
+        rows = astype(constants["bias"], dtype, xp)
+        # A few coordinates: sums of products, as matrix units would round them to half precision.
+        for i in range(weight.shape[0]):
+            rows = rows + inputs[..., i, None] * weight[i, :]
+        return rows

@@ -1,0 +1,170 @@
+"""Several tables in one sum, each with the axes of a position that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.errors import SpecError, explain
+from posenc._core.magnitude import Magnitude
+from posenc._core.parameters import Parameter
+from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.concatenated import Concatenated
+
+__all__ = ["Summed"]
+
+
+@final
+@dataclass(frozen=True)
+class Summed(TableSpec):
+    """A sum of tables (Dehghani et al. 2019, arXiv:1807.03819, section 2.1).
+
+        PE(i, t) = PE_0(i) + PE_1(t) + …
+
+    The coordinate embedding of the Universal Transformer is the sum of two sinusoidal tables, of
+    the place in the sequence and of the step in depth. Sums of a sinusoidal table of places and
+    learned ones of segments are made the same way; learned tables alone need only
+    `Learned(lookup=Lookup("factorised"))`.
+
+    Parameters
+    ----------
+    dim : int
+        Width of every table.
+    tables : tuple of TableSpec
+        The tables, two or more.
+    axes_of : tuple of str
+        Names of the axes of the tables, one after another. Tables that share a name read the same
+        coordinate.
+    magnitude : Magnitude
+        Factors on the sum and on the embeddings. The tables have no `embedding_scale` of their own.
+
+    Raises
+    ------
+    SpecError
+        If widths differ, names do not fit the tables, or a table is appended or scales embeddings.
+
+    Notes
+    -----
+    Parameters have the number of their table in front: `table1_weight`. Positions may be real if
+    every table takes real ones.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> pe = posenc.Sinusoidal(4)
+    >>> both = posenc.Summed(4, tables=(pe, pe), axes_of=("position", "step"))
+    >>> posenc.table(both, [[2, 1]]).round(4)
+    array([[1.7508, 0.1242, 0.03  , 1.9998]], dtype=float32)
+    """
+
+    dim: int
+    _: KW_ONLY
+    tables: tuple[TableSpec, ...]
+    axes_of: tuple[str, ...]
+    magnitude: Magnitude = Magnitude()
+
+    bibtex = """@inproceedings{dehghani2019universal,
+  title     = {Universal Transformers},
+  author    = {Dehghani, Mostafa and Gouws, Stephan and Vinyals, Oriol and Uszkoreit, Jakob and
+               Kaiser, {\\L}ukasz},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2019},
+  eprint    = {1807.03819}
+}"""
+
+    def check(self) -> None:
+        """Raise `SpecError` when the parts do not fit."""
+        if len(self.tables) < 2:
+            raise SpecError(explain("Summed: tables", "two tables or more", len(self.tables)))
+        for table in self.tables:
+            if isinstance(table, Concatenated):
+                raise SpecError(explain("Summed: tables", "tables that are added", repr(table)))
+            if table.dim != self.dim:
+                want = f"tables of width {self.dim}"
+                raise SpecError(explain("Summed: tables", want, f"one of width {table.dim}"))
+            if table.embedding_scale != 1:
+                todo = "Put the factor into the magnitude of Summed."
+                want = "tables with embedding_scale=1"
+                raise SpecError(explain("Summed", want, table.embedding_scale, todo))
+        needed = sum(len(table.axes) for table in self.tables)
+        if len(self.axes_of) != needed:
+            want = f"{needed} names, one for each axis of the tables"
+            raise SpecError(explain("Summed: axes_of", want, self.axes_of))
+        for _, table, places in self._parts():
+            if len(set(places)) != len(places):
+                want = f"distinct names for the axes {table.axes} of one table"
+                raise SpecError(explain("Summed: axes_of", want, self.axes_of))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position: those given, each once."""
+        return tuple(dict.fromkeys(self.axes_of))
+
+    @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Whether positions may be real numbers: if every table takes them."""
+        return "real" if all(table.coordinates == "real" for table in self.tables) else "integer"
+
+    @property
+    def embedding_scale(self) -> float:
+        """Factor on the embeddings when the table is added to them."""
+        return self.magnitude.embedding(self.dim)
+
+    def _parts(self) -> Iterator[tuple[str, TableSpec, tuple[int, ...]]]:
+        """The prefix of each table's names, the table, and the axes of a position it reads."""
+        begin, axes = 0, self.axes
+        for number, table in enumerate(self.tables):
+            names = self.axes_of[begin : begin + len(table.axes)]
+            begin += len(names)
+            yield f"table{number}_", table, tuple(axes.index(name) for name in names)
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The constants of the tables."""
+        return {
+            prefix + name: array
+            for prefix, table, _ in self._parts()
+            for name, array in table.constants().items()
+        }
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters of the tables, and the factor on the sum where it is learned."""
+        learned = {
+            prefix + name: parameter
+            for prefix, table, _ in self._parts()
+            for name, parameter in table.parameters().items()
+        }
+        return learned | self.magnitude.parameters(self.dim)
+
+    def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
+        """The first values of one parameter, float32."""
+        for prefix, table, _ in self._parts():
+            own = name.removeprefix(prefix)
+            if own != name and own in table.parameters():
+                return table.initial(own, rng)
+        return super().initial(name, rng)
+
+    def check_count(self, first: int, count: int) -> None:
+        """Raise `PositionError` unless the positions first, first + 1, … `count` of them exist."""
+        if len(self.axes) == 1:
+            for table in self.tables:
+                table.check_count(first, count)
+
+    def rows(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The rows of the table: (..., axes) -> (..., dim)."""
+        total: Any = None
+        for prefix, table, places in self._parts():
+            read = [positions[..., place, None] for place in places]
+            where = read[0] if len(read) == 1 else xp.concat(read, axis=-1)
+            own = {
+                name.removeprefix(prefix): value
+                for name, value in constants.items()
+                if name.startswith(prefix)
+            }
+            rows = table.rows(where, own, dtype=dtype, xp=xp)
+            total = rows if total is None else total + rows
+        return self.magnitude.scaled(total, self.dim, constants, xp=xp)

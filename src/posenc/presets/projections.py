@@ -1,0 +1,62 @@
+"""How checkpoints name and pack the projections of queries and keys, as data.
+
+`configs/projections.json` holds
+
+    modules    the names of modules by what they hold: `q`, `k`, `one_k` (one head of keys, in the
+               last channels of a wider projection), `qkv`, and the gains of their norms
+    cross      parts of names of attention over another sequence, which does not turn
+    apart      parts of names of other modules that reuse these names
+    families   for modules that pack several projections, the packing of each family
+
+A packing is the order of its parts, `repeats` times over: 1 for all queries, all keys, all values;
+`kv_heads` for one group after the other; `heads` for one head after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import NamedTuple
+
+__all__ = ["Names", "Packing", "names", "packing"]
+
+
+class Packing(NamedTuple):
+    """Parts of a projection in their order, and how often that order repeats."""
+
+    order: tuple[str, ...]
+    repeats: int | str
+
+
+class Names(NamedTuple):
+    """What modules are called."""
+
+    modules: Mapping[str, str]  # name -> what it holds
+    cross: tuple[str, ...]
+    apart: tuple[str, ...]
+    families: Mapping[str, Mapping[str, Packing]]  # model type -> module -> packing
+
+
+@functools.lru_cache(maxsize=1)
+def names() -> Names:
+    """The data."""
+    file = resources.files("posenc.presets") / "configs" / "projections.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    modules = {name: role for role, listed in data["modules"].items() for name in listed}
+    families = {
+        model_type: {
+            module: Packing(tuple(p["order"]), p["repeats"]) for module, p in row["modules"].items()
+        }
+        for row in data["families"]
+        for model_type in row["model_types"]
+    }
+    return Names(modules, tuple(data["cross"]), tuple(data["apart"]), families)
+
+
+def packing(model_type: object, module: str) -> Packing | None:
+    """How a family packs a module, None where that is not known."""
+    if not isinstance(model_type, str):
+        return None
+    return names().families.get(model_type, {}).get(module)

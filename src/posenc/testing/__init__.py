@@ -1,0 +1,55 @@
+"""A battery of laws that any implementation of positions can be held to.
+
+    from posenc.testing import adapt, check
+    card = check(adapt(MyRotary, "rotary", dim=64))
+    for line in card.lines():
+        print(line)
+
+`posenc check MODULE:NAME` does so from the command line, and pytest with `--posenc MODULE:NAME`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from posenc.testing.battery import check, laws, results
+    from posenc.testing.card import Card, Result
+    from posenc.testing.lab import Law
+    from posenc.testing.subject import NotOffered, Subject, start_of, tensor_of
+    from posenc.testing.target import adapt, load, of_spec
+
+# Imported when used, as pytest loads the plugin beside this file in every run.
+_HOMES = {
+    "battery": ("check", "laws", "results"),
+    "card": ("Card", "Result"),
+    "lab": ("Law",),
+    "subject": ("NotOffered", "Subject", "start_of", "tensor_of"),
+    "target": ("adapt", "load", "of_spec"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Card",
+    "Law",
+    "NotOffered",
+    "Result",
+    "Subject",
+    "adapt",
+    "check",
+    "laws",
+    "load",
+    "of_spec",
+    "results",
+    "start_of",
+    "tensor_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'posenc.testing' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"posenc.testing.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,185 @@
+"""Laws of torch modules: casts, empty memory, saving, gradients and compilers."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+
+from posenc.testing._laws import answer, largest
+from posenc.testing.lab import EPSILONS, NEAR, Broken, Lab, law
+from posenc.testing.subject import NotOffered
+
+__all__: list[str] = []
+
+Found = tuple[float, float]
+# What modules and loaders call to set values that no checkpoint holds.
+HOOKS = ("reset_parameters", "init_non_persistent_buffers")
+
+
+def _module(lab: Lab) -> Any:
+    if lab.subject.library != "torch":
+        raise NotOffered("it is not made of torch tensors")
+    import torch
+
+    made = lab.subject.build()
+    if not isinstance(made, torch.nn.Module):
+        raise NotOffered("it is no torch module")
+    return made
+
+
+@law("cast", "a module cast to bfloat16 still knows where tokens are", "rotary", "table")
+def cast(lab: Lab) -> Found:
+    """`.to(bfloat16)` must not round frequencies: 8000 positions, bfloat16 in and out."""
+    import torch
+
+    made = _module(lab).to(torch.bfloat16)
+    if lab.subject.kind == "rotary":
+        x, places = lab.x(8000, batch=1, heads=1), np.arange(8000)
+        x = lab.subject.numpy(lab.subject.array(x, "bfloat16")).astype(np.float32)
+        got = lab.rotate(x, places, dtype="bfloat16", made=made)
+        want, bound = _exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
+        return lab.same(got, want, bound, positions=places, module="bfloat16")
+    several = lab.subject.axes > 1
+    places = np.full((1, lab.subject.axes), 7) if several else np.arange(1000)
+    if next(iter(made.parameters()), None) is not None:
+        raise NotOffered("its rows are parameters, which a cast rounds once")
+    want = _exact(lab, places)
+    got = lab.rows(places, dtype="bfloat16", made=made)
+    bound = EPSILONS["bfloat16"] * largest(want)
+    return lab.same(got, want, bound, positions=places, module="bfloat16")
+
+
+def _exact(lab: Lab, *args: Any) -> np.ndarray:
+    try:
+        return lab.truth(*args)
+    except NotOffered:
+        return lab.rotate(*args) if lab.subject.kind == "rotary" else lab.rows(*args)
+
+
+@law("empty memory", "meta, to_empty, reset: as if made here", "rotary", "table", "bias")
+def empty_memory(lab: Lab) -> Found:
+    """Memory after `to_empty` is arbitrary, so buffers are filled with NaN before a reset hook."""
+    made, fresh = _emptied(lab)
+    for hook in HOOKS:
+        if callable(getattr(made, hook, None)):
+            getattr(made, hook)()
+    return lab.same(answer(lab, made), answer(lab, fresh), 0.0, steps="meta, to_empty, hooks")
+
+
+@law("checkpoint", "meta, to_empty, load: as what was saved", "rotary", "table", "bias")
+def checkpoint(lab: Lab) -> Found:
+    """As large models are loaded: what the state dict lacks must come from elsewhere."""
+    made, fresh = _emptied(lab)
+    for hook in HOOKS:
+        if callable(getattr(made, hook, None)):
+            getattr(made, hook)()
+    made.load_state_dict(fresh.state_dict())
+    return lab.same(answer(lab, made), answer(lab, fresh), 0.0, steps="meta, to_empty, load")
+
+
+def _emptied(lab: Lab) -> tuple[Any, Any]:
+    import torch
+
+    fresh = _module(lab)
+    with torch.device("meta"):
+        made = lab.subject.build()
+    made = made.to_empty(device="cpu")
+    with torch.no_grad():
+        for values in (*made.buffers(), *made.parameters()):
+            values.fill_(torch.nan if values.is_floating_point() else 7)
+    return made, fresh
+
+
+@law("state dict", "a checkpoint holds what was learned, nothing else", "rotary", "table", "bias")
+def state_dict(lab: Lab) -> None:
+    """A constant in it goes stale, or is missing from somebody else's checkpoint."""
+    made = _module(lab)
+    learned = {name for name, p in made.named_parameters() if p.requires_grad}
+    kept = [name for name in made.state_dict() if name not in learned]
+    if kept:
+        raise Broken(f"it holds {', '.join(kept)}", {"keys": kept}, None, None)
+
+
+@law("pickle", "saved and loaded, it answers alike", "rotary", "table", "bias")
+def pickled(lab: Lab) -> Found:
+    """As a whole, as `torch.save` does it."""
+    made = _module(lab)
+    first = answer(lab, made)
+    held = io.BytesIO()
+    pickle.dump(made, held)
+    held.seek(0)
+    return lab.same(answer(lab, pickle.load(held)), first, 0.0)  # noqa: S301 - written just above
+
+
+@law("gradient", "the gradient is turned back", "rotary")
+def gradient(lab: Lab) -> Found:
+    """d<w, R x> / dx = R^-1 w, so its length is that of w times the factor."""
+    if lab.subject.library != "torch":
+        raise NotOffered("it is not made of torch tensors")
+    import torch
+
+    places = np.arange(11)
+    x = lab.subject.array(lab.x(11), "float32").requires_grad_()
+    w = lab.x(11, seed=1)
+    y = lab.subject.call(lab.made, x, places)
+    (found,) = torch.autograd.grad((y * lab.subject.array(w, "float32")).sum(), x)
+    # <w, R x> = <R^-1 w, x>, whatever x.
+    other = lab.x(11, seed=2)
+    left = np.sum(w * lab.rotate(other, places), axis=-1)
+    right = np.sum(lab.subject.numpy(found) * other, axis=-1)
+    return lab.same(right, left, 1e-4 * largest(left), positions=places)
+
+
+@law("compile", "one graph without breaks, at most two for six lengths", "rotary")
+def compiled(lab: Lab) -> Found:
+    """Traced whole by torch.compile; lengths become symbolic after the second."""
+    import torch
+
+    made, graphs = _module(lab), 0
+
+    def count(module: Any, _: Any) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return module
+
+    call = lab.subject.call
+    # Before the compiler, which would wrap whatever is raised.
+    call(made, lab.subject.array(lab.x(12), "float32"), None)
+    torch._dynamo.reset()
+    traced = torch.compile(lambda x: call(made, x, None), backend=count, fullgraph=True)
+    found = (0.0, NEAR)
+    for length in (12, 20, 33, 48, 64, 80):
+        x, places = lab.x(length), np.arange(length)
+        got = lab.subject.numpy(traced(lab.subject.array(x, "float32")))
+        found = max(found, lab.same(got, lab.rotate(x, places), NEAR * largest(x), length=length))
+    if graphs > 2:
+        given = {"lengths": [12, 20, 33, 48, 64, 80]}
+        raise Broken(f"{graphs} graphs for six lengths", given, graphs, 2)
+    return found
+
+
+@law("export", "torch.export with any length", "rotary")
+def exported(lab: Lab) -> Found:
+    """One program for all lengths."""
+    import torch
+
+    made, call = _module(lab), lab.subject.call
+
+    class Whole(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.made = made
+
+        def forward(self, x: Any) -> Any:
+            return call(self.made, x, None)
+
+    length = torch.export.Dim("length", min=2, max=512)
+    example = (lab.subject.array(lab.x(12), "float32"),)
+    program = torch.export.export(Whole(), example, dynamic_shapes={"x": {2: length}})
+    x = lab.x(100)
+    got = program.module()(lab.subject.array(x, "float32"))
+    want = lab.rotate(x, np.arange(100))
+    return lab.same(lab.subject.numpy(got), want, NEAR * largest(x), length=100)

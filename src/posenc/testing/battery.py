@@ -1,0 +1,107 @@
+"""The battery: every law of a kind, tried on a subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc.testing import _laws, _laws_torch
+from posenc.testing.card import Card, Result
+from posenc.testing.lab import LAWS, Law, run
+from posenc.testing.subject import KINDS, Kind, Subject
+
+__all__ = ["check", "laws", "results"]
+
+# The laws register themselves where they stand.
+_REGISTERED = (_laws, _laws_torch)
+
+
+def laws(kind: Kind) -> tuple[Law, ...]:
+    """The laws of a kind, in the order in which they are tried.
+
+    Parameters
+    ----------
+    kind : {"table", "rotary", "bias"}
+        Where the implementations act.
+
+    Returns
+    -------
+    tuple of Law
+        Each has a `name` and a `statement`.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such kind.
+
+    Examples
+    --------
+    >>> from posenc.testing import laws
+    >>> [law.name for law in laws("bias")][:3]
+    ['shift', 'decode', 'rectangle']
+    """
+    if kind not in KINDS:
+        todo = suggest(kind, KINDS)
+        raise ArgumentError(explain("laws: kind", '"table", "rotary" or "bias"', repr(kind), todo))
+    return tuple(law for law in LAWS if kind in law.kinds)
+
+
+def check(
+    subject: Subject,
+    *,
+    laws: Iterable[str] | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Card:
+    """Hold an implementation to the laws of its kind.
+
+    Parameters
+    ----------
+    subject : Subject
+        What is tried; `of_spec` and `adapt` make one.
+    laws : iterable of str, optional
+        Names of the laws to try; all of them by default.
+    progress : callable, optional
+        Called with 1 after each law.
+
+    Returns
+    -------
+    Card
+        A result for each law. An exception of the implementation is a result, too.
+
+    Raises
+    ------
+    ArgumentError
+        If a law is not known.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.testing import check, of_spec
+    >>> rope = posenc.RoPE(64, pairing="half")
+    >>> check(of_spec(rope, library="numpy"), laws=["shift", "near 2^31"]).passed
+    True
+    """
+    found = []
+    for result in results(subject, laws):
+        found.append(result)
+        if progress is not None:
+            progress(1)
+    return Card(subject.name, subject.kind, tuple(found), dict(subject.versions))
+
+
+def results(subject: Subject, names: Iterable[str] | None = None) -> Iterator[Result]:
+    """The results one by one, as they come."""
+    for law in _chosen(subject.kind, names):
+        yield run(law, subject)
+
+
+def _chosen(kind: Kind, names: Iterable[str] | None) -> tuple[Law, ...]:
+    known = {law.name: law for law in laws(kind)}
+    if names is None:
+        return tuple(known.values())
+    wanted = [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in known:
+            todo = suggest(name, known)
+            raise ArgumentError(explain("check: laws", f"laws of a {kind}", repr(name), todo))
+    return tuple(law for name, law in known.items() if name in wanted)

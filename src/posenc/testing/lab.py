@@ -1,0 +1,277 @@
+"""The bench on which laws are tried: seeded inputs, calls, and comparisons that name the input."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc import functional
+from posenc.encodings.bias.base import BiasSpec
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.table.base import TableSpec
+from posenc.testing.card import Result
+from posenc.testing.subject import Kind, NotOffered, Subject
+
+__all__ = ["EPSILONS", "LAWS", "Broken", "Lab", "Law", "law", "run"]
+
+# A unit in the last place of a number just above 1.
+EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+# float32 arithmetic near position 0: a few roundings, and the rounding of an angle below 1024,
+# which is 6e-5.
+NEAR = 2e-4
+# Far from it: a departure that one rounding to bfloat16 would hide.
+FAR = 2.0**-7
+
+
+class Broken(Exception):  # noqa: N818
+    """A law that does not hold: by how much, for which input."""
+
+    def __init__(
+        self, says: str, given: dict[str, Any], measured: float | None, bound: float | None
+    ) -> None:
+        super().__init__(says)
+        self.says, self.given, self.measured, self.bound = says, given, measured, bound
+
+
+@dataclass(frozen=True)
+class Law:
+    """One law of the battery.
+
+    Parameters
+    ----------
+    name : str
+        How it is chosen.
+    statement : str
+        What must hold, in words.
+    kinds : tuple of str
+        Of implementations that it is a law for.
+    check : callable
+        Takes a `Lab`; returns the measured departure and the bound, or None; raises `Broken`.
+    refusable : bool
+        Whether an error of the implementation is a fair answer.
+    """
+
+    name: str
+    statement: str
+    kinds: tuple[Kind, ...]
+    check: Callable[[Lab], tuple[float, float] | None]
+    refusable: bool = False
+
+
+LAWS: list[Law] = []
+
+
+def law(
+    name: str, statement: str, *kinds: Kind, refusable: bool = False
+) -> Callable[[Callable[[Lab], Any]], Callable[[Lab], Any]]:
+    """Register a law."""
+
+    def register(check: Callable[[Lab], Any]) -> Callable[[Lab], Any]:
+        LAWS.append(Law(name, statement, kinds, check, refusable))
+        return check
+
+    return register
+
+
+class Lab:
+    """An implementation on the bench.
+
+    Parameters
+    ----------
+    subject : Subject
+        What is tried.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+
+    @functools.cached_property
+    def made(self) -> Any:
+        """An implementation that the laws share."""
+        return self.subject.build()
+
+    def at(self, **changes: Any) -> Lab:
+        """The same bench for another width, number of heads or base."""
+        return Lab(self.subject.resized(**changes))
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def x(self, seq: int, *, batch: int = 2, heads: int = 3, seed: int = 0) -> np.ndarray:
+        """Standard normal queries (batch, heads, seq, dim), as float32 holds them."""
+        shape = (batch, heads, seq, self.subject.dim)
+        return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    def rotate(
+        self, x: np.ndarray, positions: Any, *, dtype: str = "float32", made: Any = None
+    ) -> np.ndarray:
+        """The implementation's answer for queries `x`, as float64."""
+        where = np.asarray(positions, dtype=np.int64)
+        array = self.subject.array(x, dtype)
+        turned = self.subject.call(self.made if made is None else made, array, where)
+        out = self.subject.numpy(turned)
+        if out.shape != x.shape:
+            given = {"x": x.shape, "positions": _short(where)}
+            raise Broken(f"it answers with shape {out.shape}", given, None, None)
+        return out
+
+    def rows(self, positions: Any, *, dtype: str = "float32", made: Any = None) -> np.ndarray:
+        """The rows of a table at positions, (..., dim), as float64."""
+        where = np.asarray(positions, dtype=np.int64)
+        made = self.made if made is None else made
+        out = self.subject.numpy(self.subject.call(made, where, dtype))
+        lead = where.shape if self.subject.axes == 1 else where.shape[:-1]
+        if out.shape != (*lead, self.subject.dim):
+            given = {"positions": _short(where)}
+            raise Broken(f"it answers with shape {out.shape}", given, None, None)
+        return out
+
+    def bias(self, q: Any, k: Any, *, made: Any = None) -> np.ndarray:
+        """The bias between positions, (..., heads, q, k), as float64."""
+        q, k = (np.asarray(p, dtype=np.int64) for p in (q, k))
+        made = self.made if made is None else made
+        out = self.subject.numpy(self.subject.call(made, q, k))
+        want = (self.subject.heads, q.shape[-1], k.shape[-1])
+        if out.ndim == len(want) + 1 and out.shape[0] == 1 and q.ndim == 1:
+            out = out[0]
+        if out.shape != (*q.shape[:-1], *want):
+            given = {"q_positions": _short(q), "k_positions": _short(k)}
+            says = f"it answers with shape {out.shape}, where {want} was asked"
+            raise Broken(says, given, None, None)
+        return out
+
+    # --- truth ----------------------------------------------------------------------------------
+
+    def truth(self, *args: Any) -> np.ndarray:
+        """What the named spec gives in float64; `NotOffered` without one."""
+        spec = self.subject.spec
+        if spec is None:
+            raise NotOffered("no spec was named to compare with")
+        if isinstance(spec, RotarySpec):
+            x, positions = args
+            where = np.asarray(positions)
+            if len(spec.axes) > 1:
+                # Along the first axis; the others stand still.
+                where = np.stack([where, *[np.zeros_like(where)] * (len(spec.axes) - 1)], axis=-1)
+            return functional.rotate(spec, x.astype(np.float64), positions=where)
+        if isinstance(spec, BiasSpec):
+            q, k = args
+            return functional.bias(spec, np.asarray(q), np.asarray(k), dtype="float64")
+        if isinstance(spec, TableSpec):
+            return functional.table(spec, np.asarray(args[0]), dtype="float64")
+        raise NotOffered(f"{type(spec).__name__} needs more than positions")
+
+    # --- comparisons ----------------------------------------------------------------------------
+
+    def same(
+        self, got: np.ndarray, want: np.ndarray, bound: float, **given: Any
+    ) -> tuple[float, float]:
+        """The largest difference, which must not exceed `bound`.
+
+        Raises
+        ------
+        Broken
+            If it does, naming the entry.
+        """
+        if got.shape != want.shape:
+            raise Broken(f"shape {got.shape}, expected {want.shape}", given, None, None)
+        if not got.size:
+            return 0.0, bound
+        with np.errstate(invalid="ignore"):
+            away = np.where(got == want, 0.0, np.abs(got - want))
+        away = np.where(np.isnan(away), np.inf, away)
+        worst = np.unravel_index(int(np.argmax(away)), away.shape)
+        measured = float(away[worst])
+        if measured > bound:
+            index = [int(i) for i in worst]
+            says = f"entry {index} is {got[worst]:.6g}, expected {want[worst]:.6g}"
+            shown = {key: _short(value) for key, value in given.items()}
+            raise Broken(says, shown, measured, bound)
+        return measured, bound
+
+
+def run(law: Law, subject: Subject) -> Result:
+    """Try one law, on a fresh implementation: what one law breaks is not held against the next.
+
+    Parameters
+    ----------
+    law : Law
+        Which one.
+    subject : Subject
+        On what.
+
+    Returns
+    -------
+    Result
+        Never an exception of the implementation.
+    """
+
+    def result(status: Any, **more: Any) -> Result:
+        return Result(law.name, law.statement, status, **more)
+
+    try:
+        with _quietly():
+            found = law.check(Lab(subject))
+    except NotOffered as reason:
+        return result("not offered", says=str(reason))
+    except Broken as b:
+        return result("fail", measured=b.measured, bound=b.bound, says=b.says, input=b.given)
+    except Exception as error:  # noqa: BLE001
+        if (below := _under(error)) is not None:
+            return result("not offered", says=str(below))
+        return result("refused" if law.refusable else "fail", says=_message(error))
+    if found is None:
+        return result("pass")
+    return result("pass", measured=found[0], bound=found[1])
+
+
+def _under(error: BaseException | None) -> NotOffered | None:
+    """What an adapter raised, under what a compiler made of it."""
+    while error is not None and not isinstance(error, NotOffered):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what implementations and compilers print; deprecations are not on trial."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _message(error: Exception) -> str:
+    text = " ".join(str(error).split()) or "no message"
+    text = text if len(text) <= 200 else text[:199] + "…"
+    return f"it raises {type(error).__name__}: {text}"
+
+
+def _short(value: Any) -> Any:
+    """An input in few words: all of a short array, the ends of a long one."""
+    if not isinstance(value, (np.ndarray, list, tuple)):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind in "iu" and array.ndim == 1 and array.size > 8:
+        return f"{array[0]}, {array[1]}, … {array[-1]} ({array.size} of them)"
+    if array.size <= 32:
+        return array.tolist()
+    return f"an array of shape {array.shape}"

@@ -1,0 +1,113 @@
+"""`pytest --posenc MODULE:NAME`: each law of a subject becomes a test.
+
+Nothing but the standard library and pytest is imported until the option is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from posenc.testing.lab import Law
+    from posenc.testing.subject import Subject
+
+__all__ = ["pytest_addoption", "pytest_collection"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--posenc`."""
+    group = parser.getgroup("posenc", "laws of positional encodings")
+    group.addoption(
+        "--posenc",
+        metavar="MODULE:NAME",
+        action="append",
+        default=[],
+        help="hold a posenc.testing.Subject, a function that makes one, or a spec to the laws of "
+        "its kind; may be repeated",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[Any]:
+    """Add the laws of each named subject to what was collected."""
+    result = yield
+    for target in session.config.getoption("--posenc"):
+        collector = Battery.from_parent(session, name=target)
+        found = list(collector.collect())
+        session.items.extend(found)
+        session.testscollected += len(found)
+    return result
+
+
+class Battery(pytest.Collector):
+    """The laws of one subject."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One test for each law."""
+        from posenc._core.errors import PosencError
+        from posenc.testing.battery import laws
+
+        try:
+            subject = _subject(self.name)
+        except PosencError as error:
+            raise pytest.UsageError(str(error)) from error
+        for law in laws(subject.kind):
+            yield Trial.from_parent(self, name=law.name, law=law, subject=subject)
+
+
+class Trial(pytest.Item):
+    """One law, as a test."""
+
+    def __init__(self, *, law: Law, subject: Subject, **more: Any) -> None:
+        super().__init__(**more)
+        self.law, self.subject = law, subject
+
+    def runtest(self) -> None:
+        """Try the law; what is not offered is skipped, with the reason."""
+        from posenc.testing.lab import run
+
+        result = run(self.law, self.subject)
+        if result.status == "not offered":
+            pytest.skip(result.says)
+        if result.status == "fail":
+            raise AssertionError(_words(result))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
+        """What the law says, without a traceback through the battery."""
+        if excinfo.errisinstance(AssertionError):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo, style))
+
+    def reportinfo(self) -> tuple[str, None, str]:
+        """How the test is called."""
+        return self.subject.name, None, f"{self.subject.name}: {self.law.name}"
+
+
+def _subject(target: str) -> Subject:
+    from posenc._core.errors import ArgumentError, explain
+    from posenc._core.spec import Spec
+    from posenc.testing.subject import Subject
+    from posenc.testing.target import load, of_spec
+
+    found = load(target)
+    if callable(found) and not isinstance(found, (Subject, Spec, type)):
+        found = found()
+    if isinstance(found, Spec):
+        found = of_spec(found)
+    if not isinstance(found, Subject):
+        want = "a posenc.testing.Subject, a function that makes one, or a spec"
+        todo = "posenc.testing.adapt makes one of a class or function."
+        raise ArgumentError(explain(f"--posenc {target}", want, type(found).__name__, todo))
+    return found
+
+
+def _words(result: Any) -> str:
+    lines = [f"{result.statement}: {result.says}"]
+    if result.measured is not None and result.bound is not None:
+        lines.append(f"measured {result.measured:.3g}, bound {result.bound:.3g}")
+    if result.input:
+        lines.append("input: " + ", ".join(f"{k} {v}" for k, v in result.input.items()))
+    return "\n".join(lines)

@@ -1,0 +1,188 @@
+"""What a battery needs to know of an implementation: how to make it, and how to call it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, DependencyError, SpecError, explain
+from posenc._core.spec import Spec
+
+__all__ = ["Kind", "Library", "NotOffered", "Subject", "start_of", "tensor_of"]
+
+Kind = Literal["table", "rotary", "bias"]
+Library = Literal["numpy", "torch", "jax"]
+Array = Any
+
+_WORDS = {"dim": "width", "heads": "number of heads"}
+KINDS = ("table", "rotary", "bias")
+LIBRARIES = ("numpy", "torch", "jax")
+
+
+class NotOffered(Exception):  # noqa: N818
+    """What an adapter raises where an implementation has no way to be asked; the words say why."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An implementation of positions, and how it is made and called.
+
+    The battery asks in one way, whatever the implementation's own words are:
+
+        rotary   call(made, x, positions)      x (batch, heads, seq, dim), turned, in its dtype
+        table    call(made, positions, dtype)  rows (seq, dim), or (batch, seq, dim)
+        bias     call(made, q_positions, k_positions)   (..., heads, q, k)
+
+    Parameters
+    ----------
+    name : str
+        How it is called in the score card.
+    kind : {"table", "rotary", "bias"}
+        Where it acts.
+    make : callable
+        Makes a fresh implementation; `make(dim=…)`, `make(heads=…)` or `make(base=…)` one of
+        another width, number of heads or base. May raise `NotOffered`.
+    call : callable
+        As above. Positions are NumPy arrays of int64: (seq,), (batch, seq), and a last axis more
+        where there are several axes; or None under a compiler, for 0, 1, … May raise `NotOffered`.
+    dim : int
+        Width of a head, or of a row of the table.
+    heads : int
+        Heads of a bias.
+    axes : int
+        Axes of the positions of a table.
+    library : {"torch", "numpy", "jax"}
+        Whose arrays go in and come out.
+    spec : Spec, optional
+        What it should compute; without it the laws alone are checked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from posenc.testing import Subject, check
+    >>> def rotate(made, x, positions):                    # pairs that turn ever faster
+    ...     angle = positions[..., None, :, None] * np.arange(1.0, 3.0)
+    ...     a, b, c, s = x[..., :2], x[..., 2:], np.cos(angle), np.sin(angle)
+    ...     turned = [a * c - b * s, b * c + a * s]
+    ...     return np.concatenate(turned, -1).astype(x.dtype)
+    >>> mine = Subject("mine", "rotary", lambda: None, rotate, dim=4, library="numpy")
+    >>> check(mine, laws=["norm", "shift", "decode"]).passed
+    True
+    """
+
+    name: str
+    kind: Kind
+    make: Callable[..., Any]
+    call: Callable[..., Any]
+    dim: int = 64
+    heads: int = 8
+    axes: int = 1
+    library: Library = "torch"
+    spec: Spec | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        who = "Subject"
+        if self.kind not in KINDS:
+            raise ArgumentError(explain(f"{who}: kind", '"table", "rotary" or "bias"', self.kind))
+        if self.library not in LIBRARIES:
+            want = '"numpy", "torch" or "jax"'
+            raise ArgumentError(explain(f"{who}: library", want, self.library))
+        for name in ("dim", "heads", "axes"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(explain(f"{who}: {name}", "at least 1", getattr(self, name)))
+
+    def build(self, **changes: Any) -> Any:
+        """A fresh implementation.
+
+        Raises
+        ------
+        NotOffered
+            If it has no such thing to set.
+        """
+        names = inspect.signature(self.make).parameters
+        if not any(p.kind is p.VAR_KEYWORD for p in names.values()):
+            for name in changes:
+                if name not in names:
+                    raise NotOffered(f"it has no {_WORDS.get(name, name)} to set")
+        return self.make(**changes)
+
+    def resized(self, **changes: Any) -> Subject:
+        """The same implementation at another `dim`, number of `heads`, or `base`."""
+
+        def make(**more: Any) -> Any:
+            return self.build(**{**changes, **more})
+
+        spec = self.spec
+        try:
+            spec = spec if spec is None else replace(spec, **changes)  # type: ignore[type-var]
+        except (SpecError, TypeError):
+            spec = None  # what it should compute there is not known
+        sizes = {name: value for name, value in changes.items() if name in ("dim", "heads")}
+        return replace(self, make=make, spec=spec, **sizes)
+
+    def array(self, values: np.ndarray, dtype: str | None = None) -> Array:
+        """`values` in the library of the implementation."""
+        if self.library == "numpy":
+            return np.array(values, dtype=_numpy_dtype(dtype) if dtype else None)
+        module = _import("torch" if self.library == "torch" else "jax.numpy", self.name)
+        if self.library == "torch":
+            made = module.from_numpy(np.array(values))
+            return made if dtype is None else made.to(getattr(module, dtype))
+        return module.asarray(values, dtype=dtype)
+
+    def numpy(self, array: Array) -> np.ndarray:
+        """An array of the implementation as float64."""
+        if self.library == "torch":
+            if not hasattr(array, "detach"):
+                raise ArgumentError(explain(self.name, "a torch tensor", type(array).__name__))
+            array = array.detach().to("cpu").double().numpy()
+        return np.asarray(array, dtype=np.float64)
+
+
+def start_of(positions: np.ndarray | None) -> int:
+    """The first of positions that count up by one, for implementations that take an offset.
+
+    Raises
+    ------
+    NotOffered
+        If they do not count up by one, or differ from row to row.
+    """
+    if positions is None:
+        return 0
+    flat = positions.reshape(-1, positions.shape[-1])
+    if (flat != flat[:1]).any():
+        raise NotOffered("it has no positions that differ from row to row")
+    row = flat[0]
+    if (np.diff(row) != 1).any():
+        raise NotOffered("it has an offset, but no positions of one's own")
+    return int(row[0])
+
+
+def tensor_of(positions: np.ndarray | None, x: Any) -> Any:
+    """Positions as a torch tensor beside `x`; 0, 1, … where they are None."""
+    import torch
+
+    if positions is None:
+        return torch.arange(x.shape[-2], device=x.device)
+    return torch.from_numpy(np.array(positions, dtype=np.int64))
+
+
+def _numpy_dtype(name: str) -> Any:
+    if name == "bfloat16":
+        return np.dtype(_import("ml_dtypes", "bfloat16 in NumPy").bfloat16)
+    return np.dtype(name)
+
+
+def _import(name: str, who: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        todo = f"pip install {package}"
+        raise DependencyError(explain(who, f"the library {package}", "none", todo)) from error

@@ -1,0 +1,627 @@
+"""Implementations that each break one law of the battery, and are otherwise right.
+
+Plain torch, written without posenc: a good one of each kind, and for every law a way to spoil it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc import ALiBi, RoPE, Sinusoidal
+from posenc.testing import NotOffered, Subject, tensor_of
+
+# kind, law -> a subject that breaks it.
+MUTANTS: dict[tuple[str, str], Callable[[], Subject]] = {}
+
+
+class GoodRotary(nn.Module):
+    """Half pairing, base 10,000, angles in float64."""
+
+    def __init__(self, dim: int = 16, base: float = 10_000) -> None:
+        super().__init__()
+        if dim % 2:
+            raise ValueError("an even width")
+        self.dim, self.base = dim, base
+
+    def angles(self, positions: Tensor) -> Tensor:
+        """(…, seq, pairs)."""
+        exponents = torch.arange(self.dim // 2, dtype=torch.float64) * 2 / self.dim
+        return positions.double()[..., None] * self.base**-exponents
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        angles = self.angles(positions)
+        if angles.ndim == 3:
+            angles = angles[:, None]
+        a, b = x.double().chunk(2, dim=-1)
+        turned = (a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin())
+        return torch.cat(turned, dim=-1).to(x.dtype)
+
+
+class GoodTable(nn.Module):
+    """Interleaved sines and cosines in float64."""
+
+    def __init__(self, dim: int = 16, base: float = 10_000) -> None:
+        super().__init__()
+        self.dim, self.base = dim, base
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        channels = torch.arange(self.dim, dtype=torch.float64)
+        angles = positions.double()[..., None] * self.base ** (-(channels // 2) * 2 / self.dim)
+        return torch.where(channels % 2 == 0, angles.sin(), angles.cos()).to(dtype)
+
+
+class GoodGrid(nn.Module):
+    """Two axes, half of the channels each."""
+
+    def __init__(self, dim: int = 16, base: float = 10_000) -> None:
+        super().__init__()
+        if dim % 4:
+            raise ValueError("a multiple of 4")
+        self.one = GoodTable(dim // 2, base)
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return torch.cat([self.one(p, dtype) for p in positions.unbind(-1)], dim=-1)
+
+
+class GoodBias(nn.Module):
+    """ALiBi with the slopes of the authors."""
+
+    def __init__(self, heads: int = 8) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def slopes(self) -> Tensor:
+        whole = 2 ** (self.heads.bit_length() - 1)
+        power, above = (2.0 ** (-8 * np.arange(1, n + 1) / n) for n in (whole, 2 * whole))
+        return torch.from_numpy(np.concatenate([power, above[::2]])[: self.heads])
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        away = (k[..., None, :] - q[..., :, None]).abs().double()
+        return (-self.slopes()[:, None, None] * away[..., None, :, :]).float()
+
+
+def rotary(cls: type = GoodRotary, **fields: Any) -> Subject:
+    def make(dim: int = 16, base: float = 10_000) -> Any:
+        return cls(dim, base)
+
+    def call(made: Any, x: Any, positions: Any) -> Any:
+        return made(x, tensor_of(positions, x))
+
+    spec = RoPE(16, pairing="half")
+    known = {"make": make, "call": call, "dim": 16, "spec": spec}
+    return Subject(cls.__name__, "rotary", **{**known, **fields})
+
+
+def table(cls: type = GoodTable, axes: int = 1, **fields: Any) -> Subject:
+    def make(dim: int = 16, base: float = 10_000) -> Any:
+        return cls(dim, base)
+
+    def call(made: Any, positions: Any, dtype: str) -> Any:
+        return made(tensor_of(positions, None), getattr(torch, dtype))
+
+    spec = Sinusoidal(16) if axes == 1 else None
+    known = {"make": make, "call": call, "dim": 16, "axes": axes, "spec": spec}
+    return Subject(cls.__name__, "table", **{**known, **fields})
+
+
+def bias(cls: type = GoodBias, **fields: Any) -> Subject:
+    def make(heads: int = 8) -> Any:
+        return cls(heads)
+
+    def call(made: Any, q: Any, k: Any) -> Any:
+        return made(tensor_of(q, None), tensor_of(k, None))
+
+    known = {"make": make, "call": call, "heads": 8, "spec": ALiBi(8)}
+    return Subject(cls.__name__, "bias", **{**known, **fields})
+
+
+def breaks(kind: str, law: str) -> Callable[[type], type]:
+    """Register a class as the one that breaks a law."""
+    wrap: Any = {"rotary": rotary, "table": table, "bias": bias}[kind]
+
+    def register(cls: type) -> type:
+        axes = {"axes": 2} if issubclass(cls, GoodGrid) else {}
+        MUTANTS[kind, law] = lambda: wrap(cls, **axes)
+        return cls
+
+    return register
+
+
+# --- rotations ----------------------------------------------------------------------------------
+
+
+@breaks("rotary", "norm")
+class Grows(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, positions) * (
+            1
+            + positions.reshape(-1)[-1] * 0
+            + 1e-3 * (positions if positions.ndim == 1 else positions[:, None])[..., None].float()
+        )
+
+
+@breaks("rotary", "linear")
+class Shifts(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, positions) + 1
+
+
+@breaks("rotary", "shift")
+class Squares(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions.double() ** 1.01)
+
+
+@breaks("rotary", "heads")
+class ByHead(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        turned = super().forward(x, positions)
+        return turned if x.shape[1] < 4 else turned.roll(1, dims=1)
+
+
+@breaks("rotary", "decode")
+class FromZero(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(
+            x, positions - positions.min() if positions.numel() < 3 else positions
+        )
+
+
+@breaks("rotary", "history")
+class Remembers(GoodRotary):
+    longest = 0
+
+    def angles(self, positions: Tensor) -> Tensor:
+        self.longest = max(self.longest, int(positions.max()))
+        return super().angles(positions) * (1 + self.longest * 1e-3)
+
+
+@breaks("rotary", "history of dtypes")
+class Caches(GoodRotary):
+    dtype: Any = None
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        self.dtype = self.dtype or x.dtype
+        return super().forward(x, positions.to(self.dtype))
+
+
+@breaks("rotary", "padding")
+class FirstRow(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, positions[-1] if positions.ndim == 2 else positions)
+
+
+@breaks("rotary", "packing")
+class Ignores(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, torch.arange(x.shape[-2]) + positions.reshape(-1)[0])
+
+
+@breaks("rotary", "rows")
+class OneRow(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, positions[:1] if positions.ndim == 2 else positions)
+
+
+@breaks("rotary", "offset")
+class NoOffset(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, torch.arange(x.shape[-2]) if len(positions) > 1 else positions)
+
+
+@breaks("rotary", "negative")
+class Absolute(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions.abs())
+
+
+class Single(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        exponents = torch.arange(self.dim // 2) * 2 / self.dim
+        return positions.float()[..., None] * self.base**-exponents
+
+
+class Short(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions % 100_000)
+
+
+MUTANTS["rotary", "near 2^17"] = MUTANTS["rotary", "near 2^20"] = lambda: rotary(Short)
+for _power in ("2^24", "2^31"):
+    MUTANTS["rotary", f"near {_power}"] = lambda: rotary(Single)
+
+
+class InHalf(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, positions.to(x.dtype))
+
+
+MUTANTS["rotary", "bfloat16"] = MUTANTS["rotary", "float16"] = lambda: rotary(InHalf)
+
+
+@breaks("rotary", "dtype")
+class Widens(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x.float(), positions)
+
+
+@breaks("rotary", "input")
+class Writes(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x.copy_(super().forward(x, positions))
+
+
+@breaks("rotary", "spec")
+class OtherBase(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions) * 1.01
+
+
+@breaks("rotary", "odd width")
+class LosesAChannel(GoodRotary):
+    def __init__(self, dim: int, base: float) -> None:
+        super().__init__(dim - dim % 2, base)
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        turned = super().forward(x[..., : self.dim], positions)
+        return nn.functional.pad(turned, (0, x.shape[-1] - self.dim))
+
+
+@breaks("rotary", "settings")
+class Shared(GoodRotary):
+    known: ClassVar[dict[int, float]] = {}
+
+    def __init__(self, dim: int, base: float) -> None:
+        super().__init__(dim, self.known.setdefault(dim, base))
+
+
+class Random(GoodRotary):
+    def __init__(self, dim: int, base: float) -> None:
+        super().__init__(dim, base)
+        self.turn = float(torch.rand(()))
+
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions) + self.turn
+
+
+MUTANTS["rotary", "repeat"] = lambda: rotary(Random)
+
+
+@breaks("rotary", "deepcopy")
+class Uncopied(GoodRotary):
+    off = 0.0
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        other = type(self)(self.dim, self.base)
+        other.off = 0.1
+        return other
+
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions) + self.off
+
+
+class Buffer(GoodRotary):
+    def __init__(self, dim: int, base: float, persistent: bool = False) -> None:
+        super().__init__(dim, base)
+        frequencies = base ** -(torch.arange(dim // 2) * 2 / dim)
+        self.register_buffer("frequencies", frequencies, persistent=persistent)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        return positions.float()[..., None] * self.frequencies.float()
+
+
+class Persistent(Buffer):
+    def __init__(self, dim: int, base: float) -> None:
+        super().__init__(dim, base, persistent=True)
+
+
+for _law in ("cast", "empty memory", "checkpoint"):
+    MUTANTS["rotary", _law] = lambda: rotary(Buffer)
+MUTANTS["rotary", "state dict"] = lambda: rotary(Persistent)
+
+
+@breaks("rotary", "pickle")
+class Unpickled(GoodRotary):
+    off = 0.0
+
+    def __getstate__(self) -> Any:
+        return {**self.__dict__, "off": 0.1}
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return type(self)(self.dim, self.base)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions) + self.off
+
+
+@breaks("rotary", "gradient")
+class Detaches(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x.detach(), positions) + 0 * x
+
+
+class Branches(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions if positions.max().item() < 10**6 else positions * 1)
+
+
+MUTANTS["rotary", "compile"] = MUTANTS["rotary", "export"] = lambda: rotary(Branches)
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+@breaks("table", "distinct")
+class Halves(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(positions // 2, dtype)
+
+
+@breaks("table", "decode")
+class TableFromZero(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(
+            positions - positions.min() if len(positions) == 1 else positions, dtype
+        )
+
+
+@breaks("table", "rows")
+class TableOneRow(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        if positions.ndim == 2:
+            positions = positions[:1].expand_as(positions)
+        return super().forward(positions, dtype)
+
+
+@breaks("table", "offset")
+class TableNoOffset(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(torch.arange(positions.shape[-1]), dtype)
+
+
+@breaks("table", "history")
+class TableRemembers(GoodTable):
+    longest = 0
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        self.longest = max(self.longest, int(positions.max()))
+        return super().forward(positions, dtype) * (1 + self.longest)
+
+
+@breaks("table", "history of dtypes")
+class TableCaches(GoodTable):
+    dtype: Any = None
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        self.dtype = self.dtype or dtype
+        return super().forward(positions, self.dtype).to(dtype)
+
+
+@breaks("table", "axes")
+class LosesAnAxis(GoodGrid):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        first = positions[..., :1].expand_as(positions)
+        return super().forward(first, dtype)
+
+
+@breaks("table", "grid")
+class Flattens(GoodGrid):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        wide = positions[..., 1].max() + 1
+        flat = positions[..., 0] * wide + positions[..., 1]
+        return super().forward(torch.stack([flat, flat], dim=-1), dtype)
+
+
+class TableSingle(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        channels = torch.arange(self.dim)
+        angles = positions.float()[..., None] * self.base ** (-(channels // 2) * 2 / self.dim)
+        return torch.where(channels % 2 == 0, angles.sin(), angles.cos()).to(dtype)
+
+
+class TableShort(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(positions % 100_000, dtype)
+
+
+MUTANTS["table", "near 2^17"] = MUTANTS["table", "near 2^20"] = lambda: table(TableShort)
+for _power in ("2^24", "2^31"):
+    MUTANTS["table", f"near {_power}"] = lambda: table(TableSingle)
+
+
+class TableInHalf(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(positions.to(dtype), dtype)
+
+
+MUTANTS["table", "bfloat16"] = lambda: table(TableInHalf)
+
+
+@breaks("table", "float16")
+class TableThroughBfloat16(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(positions, torch.bfloat16).to(dtype)
+
+
+@breaks("table", "spec")
+class CosineFirst(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(positions, dtype).flip(-1)
+
+
+@breaks("table", "odd width")
+class OddIsZero(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(positions * (1 - self.dim % 2), dtype)
+
+
+@breaks("table", "settings")
+class TableShared(GoodTable):
+    known: ClassVar[dict[int, float]] = {}
+
+    def __init__(self, dim: int, base: float) -> None:
+        super().__init__(dim, self.known.setdefault(dim, base))
+
+
+@breaks("table", "repeat")
+class TableRandom(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(positions, dtype) + 1e-6 * torch.rand(())
+
+
+@breaks("table", "deepcopy")
+class TableUncopied(GoodTable):
+    def __deepcopy__(self, memo: Any) -> Any:
+        return type(self)(self.dim, self.base * 2)
+
+
+class TableBuffer(GoodTable):
+    def __init__(self, dim: int, base: float, persistent: bool = False) -> None:
+        super().__init__(dim, base)
+        frequencies = base ** (-(torch.arange(dim) // 2) * 2 / dim)
+        self.register_buffer("frequencies", frequencies, persistent=persistent)
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        angles = positions.float()[..., None] * self.frequencies.float()
+        return torch.where(torch.arange(self.dim) % 2 == 0, angles.sin(), angles.cos()).to(dtype)
+
+
+class TablePersistent(TableBuffer):
+    def __init__(self, dim: int, base: float) -> None:
+        super().__init__(dim, base, persistent=True)
+
+
+for _law in ("cast", "empty memory", "checkpoint"):
+    MUTANTS["table", _law] = lambda: table(TableBuffer)
+MUTANTS["table", "state dict"] = lambda: table(TablePersistent)
+
+
+@breaks("table", "pickle")
+class TableUnpickled(GoodTable):
+    def __getstate__(self) -> Any:
+        return {**self.__dict__, "base": 20_000}
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return type(self)(self.dim, self.base)
+
+
+# --- biases -------------------------------------------------------------------------------------
+
+
+@breaks("bias", "shift")
+class Drifts(GoodBias):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().forward(q * 2, k * 2) + 0.01 * q[..., None, :, None]
+
+
+@breaks("bias", "decode")
+class Stretches(GoodBias):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().forward(k if q.shape[-1] == 1 else q, k)
+
+
+@breaks("bias", "rectangle")
+class TopLeft(GoodBias):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().forward(q - q.min() if q.shape[-1] == 4 else q, k)
+
+
+@breaks("bias", "history")
+class BiasRemembers(GoodBias):
+    longest = 0
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        self.longest = max(self.longest, k.shape[-1])
+        return super().forward(q, k) * self.longest
+
+
+@breaks("bias", "rows")
+class BiasOneRow(GoodBias):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        if q.ndim == 2:
+            return super().forward(q[:1], k[:1]).expand(q.shape[0], -1, -1, -1)
+        return super().forward(q, k)
+
+
+@breaks("bias", "far")
+class Saturates(GoodBias):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().forward(q, k).half().float()
+
+
+@breaks("bias", "head counts")
+class Geometric(GoodBias):
+    def slopes(self) -> Tensor:
+        return torch.from_numpy(2.0 ** (-8 * np.arange(1, self.heads + 1) / self.heads))
+
+
+@breaks("bias", "spec")
+class Positive(GoodBias):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return -super().forward(q, k)
+
+
+@breaks("bias", "repeat")
+class BiasRandom(GoodBias):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().forward(q, k) + 1e-6 * torch.rand(())
+
+
+@breaks("bias", "deepcopy")
+class BiasUncopied(GoodBias):
+    factor = 1
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        other = type(self)(self.heads)
+        other.factor = 2
+        return other
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().forward(q, k) * self.factor
+
+
+class BiasBuffer(GoodBias):
+    def __init__(self, heads: int, persistent: bool = False) -> None:
+        super().__init__(heads)
+        self.register_buffer("held", super().slopes(), persistent=persistent)
+
+    def slopes(self) -> Tensor:
+        return self.held
+
+
+class BiasPersistent(BiasBuffer):
+    def __init__(self, heads: int) -> None:
+        super().__init__(heads, persistent=True)
+
+
+for _law in ("empty memory", "checkpoint"):
+    MUTANTS["bias", _law] = lambda: bias(BiasBuffer)
+MUTANTS["bias", "state dict"] = lambda: bias(BiasPersistent)
+
+
+@breaks("bias", "pickle")
+class BiasUnpickled(GoodBias):
+    factor = 1
+
+    def __getstate__(self) -> Any:
+        return {**self.__dict__, "factor": 2}
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return type(self)(self.heads)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().forward(q, k) * self.factor
+
+
+def unasked() -> Subject:
+    """One that can only be asked from position 0 on."""
+
+    def call(made: Any, x: Any, positions: Any) -> Any:
+        raise NotOffered("it cannot be asked")
+
+    return rotary(call=call)
