@@ -6,6 +6,7 @@ compared.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 import posenc
 from posenc import ArgumentError, Arrangement, Ladder, Pairing, RoPE, Sinusoidal, kernels
-from posenc.kernels import registry
+from posenc.kernels import cpu, registry
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.refusal import Refusal
 from tests.backends import BACKENDS, Backend
@@ -33,11 +34,6 @@ LIBRARIES = [
 each_library = pytest.mark.parametrize(
     ("backend", "dtype"), LIBRARIES, ids=[f"{b.name}-{d}" for b, d in LIBRARIES]
 )
-# What the kernels leave to the reference, by the reason they give.
-LEFT = {
-    "xpos": "XPos, where it knows RoPE",
-    "mixed": "MixedRoPE, where it knows RoPE",
-}
 RNG = np.random.default_rng(0)
 
 
@@ -79,8 +75,8 @@ def test_rotations(case: RotaryCase, backend: Backend, dtype: str) -> None:
                     kernel=kernel,
                 )
 
-            if case.name in LEFT:
-                assert LEFT[case.name] in refusal(lambda: call("cpu"))
+            if not isinstance(case.spec, RoPE):
+                assert "where it knows RoPE" in refusal(lambda: call("cpu"))
                 continue
             if case.spec.phase == "float32":
                 assert "phase='float32'" in refusal(lambda: call("cpu"))
@@ -98,7 +94,7 @@ def test_cosines_and_sines(case: RotaryCase, backend: Backend, dtype: str) -> No
     def call(kernel: Any) -> Any:
         return posenc.cos_sin(case.spec, where, dtype=dtype, params=case.params, kernel=kernel)
 
-    if case.name in LEFT or case.spec.phase == "float32":
+    if not isinstance(case.spec, RoPE) or case.spec.phase == "float32":
         refusal(lambda: call("cpu"))
         return
     for got, want in zip(call("cpu"), call("reference"), strict=True):
@@ -266,7 +262,6 @@ def test_read_only_arrays_stay() -> None:
 def test_integers_of_the_compiled_code(base: float) -> None:
     """Quadrants and residuals are those of the array engine, before any sine is taken."""
     from posenc._core.phase import quadrants, turns
-    from posenc.kernels import cpu
 
     spec = RoPE(128, pairing="half", base=base, arrangement=Arrangement(start=-7))
     positions = np.concatenate(
@@ -373,3 +368,31 @@ def test_the_report_names_every_operation_and_kernel() -> None:
     }
     assert all(row["reason"] for row in rows)
     assert all(row["runs"] for row in rows if row["kernel"] == "reference")
+
+
+def test_the_build_says_why_there_are_no_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> Any:
+        raise ImportError(f"No module named {name!r}")
+
+    cpu._native.cache_clear()
+    try:
+        monkeypatch.setattr(cpu.importlib, "import_module", absent)
+        monkeypatch.setattr(cpu, "MISSING", tmp_path / "missing.txt")
+        assert "not compiled (No module named 'posenc.kernels._native')" in str(Cpu().absent())
+        cpu._native.cache_clear()
+        cpu.MISSING.write_text("no C++ compiler was found\n")
+        assert "not compiled (no C++ compiler was found); install" in str(Cpu().absent())
+        assert posenc.rotate(ROPE, np.ones((3, 8), np.float32)).shape == (3, 8)
+    finally:
+        cpu._native.cache_clear()
+
+
+def test_kernels_of_another_interface_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu._native.cache_clear()
+    try:
+        monkeypatch.setattr(cpu.importlib, "import_module", lambda name: object())
+        assert "compiled for interface None" in str(Cpu().absent())
+    finally:
+        cpu._native.cache_clear()

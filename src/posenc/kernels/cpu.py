@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = ["Cpu"]
 
 Array = Any
 DTYPES = ("float32", "float16", "bfloat16")
+MISSING = Path(__file__).with_name("_native_missing.txt")
 INTERFACE = 1  # of the compiled module that these calls are written for
 
 
@@ -30,7 +32,10 @@ def _native() -> Any:
     try:
         module = importlib.import_module("posenc.kernels._native")
     except ImportError as error:
-        return f"not compiled ({error}); install posenc again with a C++ compiler at hand"
+        said = str(error)
+        if MISSING.exists():  # the build leaves its last words there
+            said = MISSING.read_text(encoding="utf-8", errors="replace").strip()
+        return f"not compiled ({said}); install posenc again with a C++ compiler at hand"
     found = getattr(module, "INTERFACE", None)
     if found != INTERFACE:
         return f"compiled for interface {found}, where {INTERFACE} is needed; install posenc again"
