@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),
     "table": ("posenc.cli.table", "Print or write the rows of a table."),
     "locate": ("posenc.cli.locate", "Find the position that numbers come from."),
+    "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
     "identify": ("posenc.cli.identify", "Say which conventions the tables of a file follow."),
     "list": ("posenc.cli.listing", "List the encodings and presets."),
