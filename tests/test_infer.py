@@ -101,6 +101,22 @@ def test_specs_are_their_own_answer(name: str) -> None:
     assert found.probes <= MOST_PROBES
 
 
+def test_of_rules_with_the_same_frequencies_the_one_of_this_size() -> None:
+    """Four pairs leave open whether it is Llama 3 or YaRN; the attention factor does not."""
+    frequencies = scaling.Llama3(8, original_length=8192)
+    factor = 0.1 * np.log(4.681482597220151) + 1
+    magnitude = RotaryMagnitude(attention_factor=factor)
+    spec = RoPE(8, pairing="half", scaling=frequencies, magnitude=magnitude)
+    found = posenc.infer_spec(implementation(spec), dim=8)
+    assert found.matches
+    assert isinstance(found.spec, RoPE)
+    assert isinstance(found.spec.scalings[0], scaling.YaRN)
+    assert found.spec.magnitude == RotaryMagnitude()
+    found = posenc.infer_spec(implementation(spec.replace(magnitude=RotaryMagnitude())), dim=8)
+    assert isinstance(found.spec, RoPE)
+    assert isinstance(found.spec.scalings[0], scaling.Llama3)
+
+
 @pytest.mark.parametrize("name", GRIDS)
 def test_several_axes(name: str) -> None:
     spec = GRIDS[name]

@@ -81,7 +81,7 @@ class Probe:
         counted = needed_arguments(function) == 1
         # Layouts outside, so that the usual one is found after a call for each framework.
         for layout in ("bhs", "bsh", "bs", "th", "t"):
-            forms = ("t",) if "t" in layout else ("s", "1s", "bs")
+            forms: tuple[str, ...] = ("t",) if "t" in layout else ("s", "1s", "bs")
             if counted:
                 forms = () if "t" in layout else ("",)
             for form in forms:
