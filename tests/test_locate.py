@@ -457,6 +457,7 @@ def test_padding() -> None:
     spec = posenc.preset("fairseq", 32)
     found = posenc.locate(spec, np.zeros(32, "float32"))
     assert found.position == spec.arrangement.pad - spec.arrangement.start
+    assert posenc.locate(posenc.Sinusoidal(32), np.zeros(32)).position is None
 
 
 # --- turned queries -------------------------------------------------------------------------------

@@ -394,12 +394,12 @@ def table_of_infer(rows: list[dict[str, Any]]) -> str:
     probes = Counter(row["probes"] for row in rows if row.get("probes"))
     titles = {
         "found": "the spec of the config, field by field",
-        "other": "the same rotation, said otherwise",
+        "other": "the same rotation where it was asked, said otherwise",
         "off": "a spec farther off than float32 explains",
         "refused": "refused, with the reason",
         "not called": "not called",
         "no function": "nothing in the module turns",
-        "no plan": "its config could not be read",
+        "no plan": "its config leads to no plan",
         "not built": "not built from a default config",
         "failed": "failed",
     }
