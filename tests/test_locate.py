@@ -156,6 +156,19 @@ def test_the_truth_is_among_the_positions_of_a_value(
     assert p in found.positions or found.best.listed == "first"
 
 
+def test_many_digits_far_away() -> None:
+    """Steps are rounded, so arcs of narrow values must be wider than the values."""
+    mpmath = pytest.importorskip("mpmath", reason="knows sines of large angles")
+    mpmath.mp.prec = 160
+    for p in range(FAR - 40, FAR + 1):
+        angle = p * mpmath.mpf(10_000) ** (-mpmath.mpf(8) / 64)
+        text = mpmath.nstr(mpmath.sin(angle), 13, strip_zeros=False)
+        found = posenc.locate(
+            posenc.Sinusoidal(64), text, at=8, within=(FAR - 10**6, FAR), conventions="stated"
+        )
+        assert p in found.positions
+
+
 def test_all_positions_of_a_value_and_no_others() -> None:
     spec = posenc.Sinusoidal(64)
     found = posenc.locate(
@@ -346,6 +359,13 @@ def test_printed_rows_and_their_misprint() -> None:
     assert "0.41 at dimension 3, where it has 0.431463" in str(found)
 
 
+def test_wavelengths_that_are_multiples_of_one() -> None:
+    """Four pairs, each ten times as slow: all turn alike after 2000 pi, which is no integer."""
+    spec = posenc.Sinusoidal(8)
+    for p in (1_234_567_890, -FAR, 6283):
+        assert posenc.locate(spec, row(spec, p, "float32")).positions == (p,)
+
+
 def test_short_vectors_have_many_positions() -> None:
     spec = posenc.Sinusoidal(4)
     found = posenc.locate(spec, row(spec, 5, "float32"))
@@ -437,6 +457,7 @@ def test_padding() -> None:
     spec = posenc.preset("fairseq", 32)
     found = posenc.locate(spec, np.zeros(32, "float32"))
     assert found.position == spec.arrangement.pad - spec.arrangement.start
+    assert posenc.locate(posenc.Sinusoidal(32), np.zeros(32)).position is None
 
 
 # --- turned queries -------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """How often the detective is right, measured: `docs/data/detective.json` holds the numbers.
 
     python tools/detective.py locate             10,000 random cases of posenc.locate
-    python tools/detective.py locate --write     the same, into the data and the page
+    python tools/detective.py infer              posenc.infer_spec on the classes of transformers
+    python tools/detective.py ... --write        the same, into the data and the page
 
 Every case is drawn from a seed, so that a run is repeated by anyone. A case counts as right where
 the position is the one drawn; a vector that is no row must be called none.
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 DATA = ROOT / "docs" / "data"
 FAR = 2**31 - 1
 DTYPES = ("float32", "float16", "bfloat16")
@@ -246,10 +247,181 @@ def table_of_locate(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+# --- infer ----------------------------------------------------------------------------------------
+
+
+def infer(draws: float = 1.0, *, progress: bool = False) -> list[dict[str, Any]]:
+    """posenc.infer_spec on every rotary class of transformers; `draws` is a share of the packages.
+
+    The class makes the cosines and sines, the function of its module turns by them; both together
+    are the implementation. What comes out is compared with the plan that was read from the config.
+    """
+    import os
+    import warnings
+
+    from tools import sweep
+
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    warnings.simplefilter("ignore")
+    names = sweep.packages()
+    rows = []
+    for package in names[:: max(1, round(1 / draws))]:
+        for module, cls in sweep.classes(package):
+            row = {"package": package, "name": cls.__name__}
+            try:
+                row |= _inferred(sweep, package, module, cls)
+            except Exception as failure:  # noqa: BLE001 - a row of the table
+                row |= {"state": "failed", "why": f"{type(failure).__name__}: {failure}"[:200]}
+            rows.append(row)
+            if progress:
+                print(row, flush=True)
+    return rows
+
+
+def _inferred(sweep: Any, package: str, module: Any, cls: type) -> dict[str, Any]:
+    import posenc
+
+    found, why = sweep.built(package, cls)
+    if not found:
+        return {"state": "not built", "why": why[:200]}
+    function = sweep.applied(module, cls)
+    if function is None:
+        return {"state": "no function", "why": "nothing in the module applies the rotation"}
+    best: dict[str, Any] = {"state": "no plan", "why": "no plan of its configs turns anything"}
+    for made, config in found:
+        plan = posenc.from_hf(config, on_error="report")
+        for key, value in sweep.alternatives(config) if not sweep.turning(plan) else ():
+            plan = posenc.from_hf({**config.to_dict(), key: value}, on_error="report")
+            if sweep.turning(plan):
+                break
+        entries = sweep.turning(plan)
+        if not entries:
+            continue
+        entry, label = sweep.matched(made, entries)[0]
+        best = _compared(sweep, function, made, config=config, label=label, stated=entry.spec)
+        if best["state"] == "found":
+            break
+    return best
+
+
+def _compared(
+    sweep: Any, function: Any, made: Any, *, config: Any, label: Any, stated: Any
+) -> dict[str, Any]:
+    import posenc
+
+    spec = stated.at(sweep.SHORT) if stated.needs_length else stated
+
+    def implementation(x: Any, positions: Any) -> Any:
+        asked = positions.clone()
+        where, _, _, out = sweep.theirs(made, spec, label, asked, config)
+        if where is not asked and not (where.shape == asked.shape and bool((where == asked).all())):
+            raise NotImplementedError("it makes positions itself")
+        return sweep.called(function, x, x, out)[0]
+
+    result: Any = None
+    why, asked = "", spec.dim
+    # The head is asked wider than the rotation first, as part of it may pass through.
+    wide = config.to_dict().get("head_dim")
+    for dim in dict.fromkeys((spec.dim + 8, wide if isinstance(wide, int) else 0, spec.dim)):
+        if dim < spec.dim:
+            continue
+        try:
+            result = posenc.infer_spec(implementation, dim=dim, axes=spec.axes, framework="torch")
+            asked = dim
+            break
+        except posenc.ArgumentError as error:
+            why = str(error)
+    if result is None:
+        try:
+            result = _recorded(sweep, function, made, config=config, label=label, spec=spec)
+        except Exception as failure:  # noqa: BLE001 - a reason for the table
+            why = f"{why} {type(failure).__name__}: {failure}"
+    if result is None:
+        return {"state": "not called", "why": why[:300]}
+    row = {"probes": result.probes, "difference": result.difference}
+    if result.spec is None:
+        return {"state": "refused", "why": "; ".join(result.notes)[:300], **row}
+    same = _same(result.spec, spec, asked)
+    state = "found" if result.matches and not same else "off" if not result.matches else "other"
+    row["spec"] = str(result).partition("\n")[0]
+    return {"state": state, "why": same, **row}
+
+
+def _recorded(sweep: Any, function: Any, made: Any, *, config: Any, label: Any, spec: Any) -> Any:
+    """From inputs and outputs at the positions that a class makes by itself."""
+    import torch
+
+    import posenc
+
+    positions, _, _, out = sweep.theirs(made, spec, label, sweep.short(len(spec.axes)), config)
+    x = torch.randn(1, 2, len(positions), spec.dim, generator=torch.Generator().manual_seed(1))
+    y = sweep.called(function, x, x, out)[0]
+    return posenc.infer_spec((x, y, positions), axes=spec.axes)
+
+
+def _same(found: Any, stated: Any, width: int) -> str:
+    """What is named otherwise than in the plan; empty if nothing is."""
+    import posenc
+
+    if type(found) is not type(stated):
+        return f"{type(found).__name__} for {type(stated).__name__}"
+    wrong = []
+    if not isinstance(stated, posenc.RoPE):
+        return ""
+    # Of a head that turns as a whole, no part is the leading one.
+    parts = ("part",) if width > stated.dim else ()
+    wrong += [
+        f"pairing {name}"
+        for name in ("order", *parts, "blocks", "output", "direction")
+        if getattr(found.channels, name) != getattr(stated.channels, name)
+    ]
+    a, b = (np.asarray(posenc.frequencies(s), dtype=np.float64) for s in (found, stated))
+    if a.shape != b.shape or np.abs(a - b).max() > 1e-6 * np.abs(b).max():
+        wrong.append("frequencies")
+    plain = [type(s).__name__ for s in found.scalings], [type(s).__name__ for s in stated.scalings]
+    if plain[0] != plain[1]:
+        wrong.append(f"scaling {' '.join(plain[0]) or 'none'} for {' '.join(plain[1]) or 'none'}")
+    if abs(found.base / stated.base - 1) > 1e-6:
+        wrong.append(f"base {found.base:g} for {stated.base:g}")
+    return ", ".join(wrong)
+
+
+def table_of_infer(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    from collections import Counter
+
+    states = Counter(row["state"] for row in rows)
+    probes = Counter(row["probes"] for row in rows if row.get("probes"))
+    titles = {
+        "found": "the spec of the config, field by field",
+        "other": "the same rotation where it was asked, said otherwise",
+        "off": "a spec farther off than float32 explains",
+        "refused": "refused, with the reason",
+        "not called": "not called",
+        "no function": "nothing in the module turns",
+        "no plan": "its config leads to no plan",
+        "not built": "not built from a default config",
+        "failed": "failed",
+    }
+    lines = [f"{len(rows)} classes:", "", "| outcome | classes |", "|---|---|"]
+    lines += [f"| {title} | {states[key]} |" for key, title in titles.items() if states[key]]
+    calls = ", ".join(f"{count} took {n}" for n, count in sorted(probes.items()))
+    lines += ["", f"Calls of the implementation, refused ones included: {calls}.", ""]
+    lines += ["| class | outcome | why |", "|---|---|---|"]
+    for row in rows:
+        if row["state"] != "found":
+            why = row.get("why", "").replace("|", "\\|").replace("\n", " ")
+            lines.append(f"| `{row['package']}` {row['name']} | {row['state']} | {why} |")
+    return "\n".join(lines)
+
+
 # --- files ----------------------------------------------------------------------------------------
 
-PAGES = {"locate": (ROOT / "docs" / "locate.md", table_of_locate)}
-RUNS: dict[str, Callable[..., list[dict[str, Any]]]] = {"locate": locate}
+PAGES = {
+    "locate": (ROOT / "docs" / "locate.md", table_of_locate),
+    "infer": (ROOT / "docs" / "infer.md", table_of_infer),
+}
+RUNS: dict[str, Callable[..., list[dict[str, Any]]]] = {"locate": locate, "infer": infer}
 
 
 def block(name: str, rows: list[dict[str, Any]]) -> str:

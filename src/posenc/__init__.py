@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
     from posenc.detect.identify import identify
+    from posenc.detect.infer import infer_spec
+    from posenc.detect.inferred import Inferred
     from posenc.detect.locate import locate
     from posenc.detect.location import Fit, Location
     from posenc.detect.pairing import detect_pairing
@@ -141,6 +143,8 @@ _HOMES = {
     "posenc.detect.gguf": ("from_gguf",),
     "posenc.detect._findings": ("Finding", "Identification"),
     "posenc.detect.identify": ("identify",),
+    "posenc.detect.infer": ("infer_spec",),
+    "posenc.detect.inferred": ("Inferred",),
     "posenc.detect.locate": ("locate",),
     "posenc.detect.location": ("Fit", "Location"),
     "posenc.detect.pairing": ("detect_pairing",),
@@ -278,6 +282,7 @@ __all__ = [
     "HashGrid",
     "IRPEBias",
     "Identification",
+    "Inferred",
     "Init",
     "IntegratedFourier",
     "Ladder",
@@ -334,6 +339,7 @@ __all__ = [
     "from_hf",
     "from_json",
     "identify",
+    "infer_spec",
     "init",
     "locate",
     "logit_scale",

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "locate": ("posenc.cli.locate", "Find the position that numbers come from."),
     "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),
     "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
+    "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
     "check": ("posenc.cli.check", "Hold an implementation to the laws of its kind."),
     "list": ("posenc.cli.listing", "List the encodings, presets and plans of models."),

@@ -262,9 +262,8 @@ def _of_vector(
     # The size of what was rounded counts in units of the table.
     sample = sample._replace(size=sample.size / (abs(scale) or 1.0))
     ranges = _ranges(table, within, who)
-    padding = _padding(table, sample)
-    if padding is not None:
-        return padding
+    if not np.any(sample.values):
+        return _of_zeros(table, ranges)
     if sample.narrow is not None and not _vectors.explains(table, sample, ranges):
         sample = sample._replace(dtype=sample.narrow)
     tried: tuple[Any, int] = _vectors.search(
@@ -315,15 +314,15 @@ def _scale(table: Any, params: Mapping[str, Any] | None) -> float:
     return float(table.magnitude.table(table.dim))
 
 
-def _padding(table: Any, sample: _vectors.Sample) -> Location | None:
-    """The row of zeros, where the table has one."""
+def _of_zeros(table: Any, ranges: Mapping[int, tuple[float, float]]) -> Location:
+    """The row of padding, where the table has one."""
     arrangement = getattr(table, "arrangement", None)
-    if np.any(sample.values) or arrangement is None or arrangement.pad is None:
-        return None
+    if arrangement is None or arrangement.pad is None:
+        story = ("No such position: all entries are zero, and no row of the table is.",)
+        return Location((), table, ranges[0], 1, story)
     place = arrangement.pad - arrangement.start
     fit = Fit((), table, (place,), "all", 0.0, 0.0, 1000.0)
-    story = (f"Position {place}, whose row is zero: it is padding.",)
-    return Location((fit,), table, (place, place), 1, story)
+    return Location((fit,), table, ranges[0], 1, (f"Position {place}: it is padding.",))
 
 
 def _ranges(

@@ -1,0 +1,130 @@
+"""`posenc infer`: the spec that an implementation follows."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc.cli._options import Choice, as_json
+from posenc.cli._show import clean, print_json
+
+if TYPE_CHECKING:
+    from posenc.detect.inferred import Inferred
+
+__all__ = ["command"]
+
+NAMES = ("input", "output", "positions")
+LARGEST_FILE = 2**31  # bytes of a recording
+
+EXAMPLES = """\b
+Examples:
+  posenc infer mymodel.rotary:apply --dim 64
+  posenc infer mymodel.vision:rotate --dim 64 --axes h,w
+  posenc infer mymodel.tables:sinusoids
+  posenc infer recorded.npz
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="MODULE:NAME|FILE.npz")
+@click.option("--dim", type=click.IntRange(2, 4096), help="Channels of a head, for rotations.")
+@click.option("--axes", metavar="NAMES", default="position", help="Coordinates: h,w.")
+@click.option("--kind", type=Choice(("rotary", "table", "bias")), help="What the function is.")
+@click.option("--base", type=float, help="The base of frequencies that follow no known rule.")
+@click.option(
+    "--unit", type=float, default=1.0, help="The step of the positions asked for. [default: 1]"
+)
+@click.option(
+    "--framework",
+    type=Choice(("torch", "numpy", "jax")),
+    help="Which arrays the function takes; tried out by default.",
+)
+@as_json
+def command(
+    *,
+    source: str,
+    dim: int | None,
+    axes: str,
+    kind: Any,
+    base: float | None,
+    unit: float,
+    framework: Any,
+    json_: bool,
+) -> None:
+    """Infer the spec that an implementation follows.
+
+    MODULE:NAME is a function in a module that Python finds, the current folder included:
+    f(x, positions) for a rotation (--dim says how wide x is), f(positions) for a table,
+    f(q_positions, k_positions) for a bias. A .npz holds arrays input, output and positions recorded
+    from a rotation. The module is imported, so its code runs. The exit code is 1 where no spec says
+    what it does.
+    """
+    from posenc.detect.infer import infer_spec
+
+    if base is not None and not base > 0:
+        raise click.UsageError(f"--base: {base:g} is not positive.")
+    if not unit > 0:
+        raise click.UsageError(f"--unit: {unit:g} is not positive.")
+    recorded = source.endswith(".npz")
+    given = _recording(source) if recorded else _function(source)
+    names = tuple(name.strip() for name in axes.split(",") if name.strip())
+    found = infer_spec(
+        given, dim=dim, axes=names, kind=kind, base=base, unit=unit, framework=framework
+    )
+    _show(found, json_)
+
+
+def _recording(source: str) -> dict[str, np.ndarray]:
+    path = Path(source)
+    if not path.exists():
+        raise click.UsageError(f"{source[:200]!r} is not there.")
+    if path.stat().st_size > LARGEST_FILE:
+        raise DataError(explain(source, f"at most {LARGEST_FILE} bytes", path.stat().st_size))
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            missing = [name for name in NAMES if name not in file.files]
+            if missing:
+                got = ", ".join(file.files) or "nothing"
+                raise DataError(explain(source, f"the arrays {', '.join(NAMES)}", got))
+            return {name: file[name] for name in NAMES}
+    except (ValueError, OSError, KeyError, EOFError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(explain(source, "a .npz of plain arrays", str(error)[:160])) from None
+
+
+def _function(source: str) -> Any:
+    module, colon, name = source.partition(":")
+    if not colon or not module or not name:
+        raise click.UsageError(f"{source[:100]!r}: write MODULE:NAME, or the name of a .npz.")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"{module}: {error}.") from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = [n for n in vars(found) if not n.startswith("_")]
+            raise click.UsageError(f"{module} has no {part!r}. {suggest(part, known[:1000])}")
+        found = getattr(found, part)
+    if not callable(found):
+        want = "a function"
+        raise ArgumentError(explain(source, want, type(found).__name__))
+    return found
+
+
+def _show(found: Inferred, json_: bool) -> None:
+    if json_:
+        print_json(found.describe())
+    else:
+        for line in str(found).splitlines():
+            click.echo(clean(line))
+    if found.spec is None:
+        raise click.exceptions.Exit(1)

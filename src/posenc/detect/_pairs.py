@@ -1,0 +1,198 @@
+"""The pairs of channels that a rotation turns, read from what becomes of basis vectors.
+
+A rotation is linear in x, so what becomes of the basis at one position is its matrix there. Of a
+rotation of pairs it has blocks of two by two,
+
+    m [[cos, -sin], [sin, cos]]
+
+and the rest is the identity.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["NotARotationError", "Turns", "from_matrices", "from_recording"]
+
+CLOSE = 1e-5  # relative to the size of a block
+
+
+class NotARotationError(Exception):
+    """What an implementation does instead, in a sentence."""
+
+
+class Turns(NamedTuple):
+    """Pairs, and by how much they turn at some positions."""
+
+    pairs: tuple[tuple[int, int], ...]  # input channels, the first as it is in the output
+    outputs: tuple[tuple[int, int], ...]
+    width: int
+    positions: np.ndarray  # (positions, axes)
+    angle: np.ndarray  # (positions, pairs)
+    size: np.ndarray  # (positions, pairs)
+    error: np.ndarray  # (positions, pairs): of the angles, by rounding
+    scaled: tuple[int, ...]  # channels that do not turn and have another size
+
+
+def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
+    """The pairs of linear maps.
+
+    Parameters
+    ----------
+    matrices : numpy.ndarray
+        (positions, inputs, outputs): what becomes of each basis vector.
+    positions : numpy.ndarray
+        (positions, axes).
+    """
+    width = matrices.shape[-1]
+    if not np.isfinite(matrices).all():
+        raise NotARotationError("it returns NaN or infinity")
+    largest = np.abs(matrices).max(axis=0)
+    reached = [tuple(np.flatnonzero(largest[c] > 0).tolist()) for c in range(width)]
+    many = [c for c, outs in enumerate(reached) if len(outs) > 2]
+    if many:
+        c = many[0]
+        raise NotARotationError(
+            f"channel {c} of the input reaches {len(reached[c])} channels of the output, "
+            "where a rotation of pairs reaches two"
+        )
+    groups: dict[tuple[int, ...], list[int]] = {}
+    scaled, moved = [], []
+    for c, outs in enumerate(reached):
+        if len(outs) == 2:
+            groups.setdefault(outs, []).append(c)
+        elif outs == (c,):
+            if (matrices[:, c, c] != 1).any():
+                scaled.append(c)
+        else:
+            moved.append(c)
+    wrong = [outs for outs, inputs in groups.items() if len(inputs) != 2]
+    if wrong:
+        raise NotARotationError(
+            f"channels {wrong[0][0]} and {wrong[0][1]} of the output come from "
+            f"{len(groups[wrong[0]])} of the input, where a pair has two"
+        )
+    chosen = sorted((inputs[0], inputs[1], outs) for outs, inputs in groups.items())
+    if moved and not chosen:
+        raise NotARotationError(
+            f"channel {moved[0]} of the input reaches no channel, or another one"
+        )
+    pairs = [(a, b) for a, b, _ in chosen]
+    outputs = [(outs[0], outs[1]) for _, _, outs in chosen]
+    if moved:
+        # Pairs that never turn, of a rotation that writes them elsewhere.
+        raise NotARotationError(f"channel {moved[0]} moves to another place without turning")
+    first, second = _blocks(matrices, pairs, outputs)
+    size = np.abs(first)
+    off = np.abs(second - 1j * first) / np.maximum(size, 1e-30)
+    if pairs and off.max() > CLOSE:
+        k = int(np.argmax(off.max(axis=0)))
+        mirrored = np.abs(second + 1j * first) / np.maximum(size, 1e-30)
+        what = "is mirrored" if mirrored[:, k].max() < CLOSE else "does not turn as a pair does"
+        raise NotARotationError(
+            f"the pair of channels {pairs[k][0]} and {pairs[k][1]} {what}: its sine and cosine "
+            f"differ between the two by {off.max():.2g}"
+        )
+    angle = np.angle(first)
+    error = 2.0**-22 * np.minimum(np.abs(np.sin(angle)) + 1e-9, 1.0) + 0.0
+    return Turns(tuple(pairs), tuple(outputs), width, positions, angle, size, error, tuple(scaled))
+
+
+def _blocks(
+    matrices: np.ndarray, pairs: list[tuple[int, int]], outputs: list[tuple[int, int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What becomes of the first and of the second channel of each pair, as complex numbers."""
+    a, b = (np.array([p[k] for p in pairs], dtype=int) for k in (0, 1))
+    c, d = (np.array([p[k] for p in outputs], dtype=int) for k in (0, 1))
+    first = matrices[:, a, c] + 1j * matrices[:, a, d]
+    second = matrices[:, b, c] + 1j * matrices[:, b, d]
+    return first, second
+
+
+def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns:
+    """The pairs of recorded inputs and outputs.
+
+    A pair keeps its length, so what one of its channels loses of its square the other gains, token
+    for token. Channels are matched by that alone, wherever they stand.
+
+    Parameters
+    ----------
+    x, y : numpy.ndarray
+        (tokens, channels).
+    positions : numpy.ndarray
+        (tokens, axes).
+    """
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise NotARotationError("it holds NaN or infinity")
+    if len(x) < 8:
+        raise NotARotationError(f"{len(x)} tokens are too few to tell which channels form pairs")
+    width = x.shape[1]
+    changed = np.flatnonzero((x != y).any(axis=0))
+    if not len(changed):
+        raise NotARotationError("output and input are the same")
+    gain = math.sqrt(float((y[:, changed] ** 2).sum() / (x[:, changed] ** 2).sum()))
+    found = None
+    for size in (gain, 1.0):
+        found = found or _usual(x, y, changed, size) or _matched(x, y, changed, size)
+    if found is None:
+        raise NotARotationError("no channel gains of its square what another one loses")
+    pairs = tuple(found)
+    a, b = (np.array([p[k] for p in pairs]) for k in (0, 1))
+    z = (y[:, a] + 1j * y[:, b]) * (x[:, a] - 1j * x[:, b])
+    weight = np.abs(x[:, a] + 1j * x[:, b]) ** 2
+    unique, place = np.unique(positions, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    total = np.zeros((len(unique), len(pairs)), dtype=complex)
+    mass = np.zeros((len(unique), len(pairs)))
+    np.add.at(total, place, z)
+    np.add.at(mass, place, weight)
+    size_at = np.abs(total) / np.maximum(mass, 1e-30)
+    typical = float(np.sqrt(np.mean(weight)))
+    error = 2.0**-21 * typical / np.sqrt(np.maximum(mass, 1e-30)) * math.sqrt(2)
+    return Turns(pairs, pairs, width, unique, np.angle(total), size_at, error, ())
+
+
+def _usual(
+    x: np.ndarray, y: np.ndarray, changed: np.ndarray, size: float
+) -> list[tuple[int, int]] | None:
+    """Halves or neighbours at either end, if their pairs keep their length."""
+    width = x.shape[1]
+    squares = y**2 - (size * x) ** 2
+    leading, trailing = int(changed.max()) + 1, width - int(changed.min())
+    tried = {(0, d + d % 2) for d in (leading, width)}
+    tried |= {(width - d - d % 2, d + d % 2) for d in (trailing,)}
+    for begin, dim in sorted(tried):
+        if begin < 0 or begin + dim > width:
+            continue
+        n = dim // 2
+        halves = [(begin + j, begin + j + n) for j in range(n)]
+        neighbours = [(begin + 2 * j, begin + 2 * j + 1) for j in range(n)]
+        for pairs in (halves, neighbours):
+            a, b = np.array(pairs).T
+            left = np.abs(squares[:, a] + squares[:, b])
+            unit = x[:, a] ** 2 + x[:, b] ** 2
+            if (left <= 1e-5 * np.maximum(unit, np.mean(x**2))).all():
+                return pairs
+    return None
+
+
+def _matched(
+    x: np.ndarray, y: np.ndarray, changed: np.ndarray, size: float
+) -> list[tuple[int, int]] | None:
+    """Channels whose gains cancel, each with its partner."""
+    gains = (y[:, changed] ** 2 - (size * x[:, changed]) ** 2) / float(np.mean(y**2) + 1e-30)
+    # |u_a + u_b|**2 for all a and b at once.
+    squares = (gains**2).sum(axis=0)
+    apart = squares[:, None] + squares[None, :] + 2 * gains.T @ gains
+    np.fill_diagonal(apart, math.inf)
+    partner = apart.argmin(axis=1)
+    scale = np.sqrt(np.maximum(np.minimum(squares, squares[partner]), 1e-12))
+    near = np.sqrt(np.maximum(apart[np.arange(len(changed)), partner], 0))
+    if (near > 1e-3 * scale + 1e-4).any() or (partner[partner] != np.arange(len(partner))).any():
+        return None
+    return sorted(
+        (int(changed[k]), int(changed[p])) for k, p in enumerate(partner.tolist()) if k < p
+    )

@@ -1,0 +1,454 @@
+"""`posenc.infer_spec`: from implementations and recordings to specs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import posenc
+from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, scaling
+
+MOST_PROBES = 10  # for implementations with a usual layout
+
+
+def implementation(spec: Any) -> Any:
+    return lambda x, positions: posenc.rotate(spec, x, positions=positions)
+
+
+def half_by_hand(x: Any, positions: Any, base: float = 10_000.0) -> Any:
+    """Halves, in plain NumPy, float64: no line of posenc."""
+    n = x.shape[-1] // 2
+    angle = positions[:, None] * base ** (-np.arange(n) / n)
+    a, b = x[..., :n], x[..., n:]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+SPECS = {
+    "half": RoPE(64, pairing="half"),
+    "interleaved": RoPE(64, pairing="interleaved", base=500_000),
+    "backward": RoPE(64, pairing=Pairing("half", direction="backward")),
+    "de-interleaved": RoPE(64, pairing=Pairing("interleaved", output="half")),
+    "linear": RoPE(128, pairing="half", scaling=scaling.Linear(4)),
+    "ntk": RoPE(128, pairing="half", scaling=scaling.NTK(4)),
+    "llama3": RoPE(
+        128, pairing="half", base=500_000, scaling=scaling.Llama3(8, original_length=8192)
+    ),
+    "yarn": RoPE(128, pairing="half", scaling=scaling.YaRN(8, original_length=4096)),
+    "yarn with its own factor": RoPE(
+        128,
+        pairing="half",
+        base=1e6,
+        scaling=scaling.YaRN(4, original_length=32768),
+        magnitude=RotaryMagnitude(attention_factor=1.3),
+    ),
+    "proportional": RoPE(64, pairing="half", scaling=scaling.Proportional(0.5)),
+    "multipliers": RoPE(
+        16,
+        pairing="half",
+        scaling=scaling.Multipliers((1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)),
+    ),
+    "start": RoPE(64, pairing="half", arrangement=Arrangement(start=3)),
+    "xpos": posenc.XPos(64, pairing="half"),
+}
+GRIDS = {
+    "sections": RoPE(
+        128,
+        pairing="half",
+        arrangement=Arrangement(rule="sections", axes=("t", "h", "w"), sizes=(16, 24, 24)),
+    ),
+    "cyclic": RoPE(
+        128,
+        pairing="half",
+        arrangement=Arrangement(rule="cyclic", axes=("t", "h", "w"), sizes=(24, 20, 20)),
+    ),
+    "axial": RoPE(64, pairing="half", arrangement=Arrangement(rule="axial", axes=("h", "w"))),
+    "axial, exchanged": RoPE(
+        64,
+        pairing="half",
+        arrangement=Arrangement(rule="axial", axes=("h", "w"), order=("w", "h")),
+    ),
+    "axial in blocks": RoPE(
+        64,
+        pairing=Pairing("half", blocks=(16, 16)),
+        arrangement=Arrangement(rule="axial", axes=("h", "w")),
+    ),
+    "start": RoPE(
+        64,
+        pairing="half",
+        arrangement=Arrangement(rule="axial", axes=("h", "w"), start=1),
+    ),
+    "parity": RoPE(
+        64, pairing="interleaved", arrangement=Arrangement(rule="parity", axes=("h", "w"))
+    ),
+}
+
+
+# --- rotations ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_specs_are_their_own_answer(name: str) -> None:
+    spec = SPECS[name]
+    found = posenc.infer_spec(implementation(spec), dim=spec.dim)
+    assert found.spec == spec
+    assert found.matches
+    assert found.probes <= MOST_PROBES
+
+
+def test_of_rules_with_the_same_frequencies_the_one_of_this_size() -> None:
+    """Four pairs leave open whether it is Llama 3 or YaRN; the attention factor does not."""
+    frequencies = scaling.Llama3(8, original_length=8192)
+    factor = 0.1 * np.log(4.681482597220151) + 1
+    magnitude = RotaryMagnitude(attention_factor=factor)
+    spec = RoPE(8, pairing="half", scaling=frequencies, magnitude=magnitude)
+    found = posenc.infer_spec(implementation(spec), dim=8)
+    assert found.matches
+    assert isinstance(found.spec, RoPE)
+    assert isinstance(found.spec.scalings[0], scaling.YaRN)
+    assert found.spec.magnitude == RotaryMagnitude()
+    found = posenc.infer_spec(implementation(spec.replace(magnitude=RotaryMagnitude())), dim=8)
+    assert isinstance(found.spec, RoPE)
+    assert isinstance(found.spec.scalings[0], scaling.Llama3)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_several_axes(name: str) -> None:
+    spec = GRIDS[name]
+    found = posenc.infer_spec(implementation(spec), dim=spec.dim, axes=spec.axes)
+    assert found.spec == spec
+    assert found.matches
+    assert found.probes <= MOST_PROBES
+
+
+@pytest.mark.parametrize("order", ["half", "interleaved"])
+@pytest.mark.parametrize("part", ["leading", "trailing"])
+def test_a_part_of_a_head(order: Any, part: Any) -> None:
+    spec = RoPE(32, pairing=Pairing(order, part=part))
+    found = posenc.infer_spec(implementation(spec), dim=80)
+    assert found.spec == spec
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    base=st.integers(2, 10**9),
+    pairs=st.sampled_from([8, 20, 32, 64]),
+    order=st.sampled_from(["half", "interleaved"]),
+)
+def test_any_base_is_solved_for(base: int, pairs: int, order: Any) -> None:
+    spec = RoPE(2 * pairs, pairing=order, base=base)
+    found = posenc.infer_spec(implementation(spec), dim=spec.dim)
+    assert found.matches
+    assert isinstance(found.spec, RoPE)
+    assert found.spec.channels.order == order
+    wanted, got = posenc.frequencies(spec), posenc.frequencies(found.spec)
+    assert np.abs(got / wanted - 1).max() < 1e-5
+
+
+def test_plain_numpy() -> None:
+    found = posenc.infer_spec(half_by_hand, dim=64)
+    assert found.spec == RoPE(64, pairing="half")
+    assert found.probes <= MOST_PROBES
+    found = posenc.infer_spec(lambda x, p: half_by_hand(x, p, 123_456.0), dim=64)
+    assert isinstance(found.spec, RoPE)
+    assert abs(found.spec.base / 123_456 - 1) < 1e-5
+
+
+LAYOUTS = {
+    "batch, heads, seq": lambda x, p: half_by_hand(_rank(x, 4), p),
+    "batch, seq": lambda x, p: half_by_hand(_rank(x, 3), p),
+    "tokens": lambda x, p: half_by_hand(_rank(x, 2), p),
+    "batch, seq, heads": lambda x, p: np.moveaxis(
+        half_by_hand(np.moveaxis(_exactly_one_head(x), 2, 1), p), 1, 2
+    ),
+    "positions with a batch": lambda x, p: half_by_hand(x, _rank(p, 2)[0]),
+}
+
+
+def _rank(x: Any, rank: int) -> Any:
+    if x.ndim != rank:
+        raise ValueError(f"rank {x.ndim}")
+    return x
+
+
+def _exactly_one_head(x: Any) -> Any:
+    if _rank(x, 4).shape[2] != 1:
+        raise ValueError("heads come third")
+    return x
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_are_found(layout: str) -> None:
+    found = posenc.infer_spec(LAYOUTS[layout], dim=32, framework="numpy")
+    assert found.spec == RoPE(32, pairing="half")
+
+
+def test_what_counts_positions_itself() -> None:
+    found = posenc.infer_spec(lambda x: half_by_hand(x, np.arange(x.shape[-2])), dim=32)
+    assert found.spec == RoPE(32, pairing="half")
+    assert found.probes == 2
+
+
+def test_torch_and_its_neighbours() -> None:
+    torch = pytest.importorskip("torch", reason="the framework of most implementations")
+
+    def llama(q: Any, positions: Any) -> Any:
+        n = q.shape[-1] // 2
+        inverse = 1.0 / 10_000.0 ** (torch.arange(n).float() / n)
+        angle = torch.outer(positions.float(), inverse)
+        angle = torch.cat([angle, angle], dim=-1)
+        rotated = torch.cat([-q[..., n:], q[..., :n]], dim=-1)
+        return q * angle.cos() + rotated * angle.sin()
+
+    found = posenc.infer_spec(llama, dim=128)
+    assert found.spec == RoPE(128, pairing="half")
+    assert found.probes == 2
+    assert "torch arrays" in found.notes[0]
+    peers = pytest.importorskip("rotary_embedding_torch", reason="a peer")
+    module = peers.RotaryEmbedding(32)
+
+    def peer(q: Any, positions: Any) -> Any:
+        return peers.apply_rotary_emb(module(positions.float()), q)
+
+    found = posenc.infer_spec(peer, dim=64)
+    assert found.spec == RoPE(32, pairing="interleaved")
+
+
+def test_short_implementations() -> None:
+    table = np.arange(100)
+
+    def short(x: Any, positions: Any) -> Any:
+        return half_by_hand(x, table[positions])
+
+    assert posenc.infer_spec(short, dim=32).spec == RoPE(32, pairing="half")
+
+
+def test_any_permutation_of_pairs() -> None:
+    spec = RoPE(32, pairing="half", base=5000)
+    order = np.random.default_rng(0).permutation(32)
+    back = np.argsort(order)
+
+    def shuffled(x: Any, positions: Any) -> Any:
+        return posenc.rotate(spec, x[..., order], positions=positions)[..., back]
+
+    found = posenc.infer_spec(shuffled, dim=32)
+    assert found.spec == spec
+    assert found.matches
+    assert found.channels is not None
+    assert sorted(found.channels) == list(range(32))
+    x = np.random.default_rng(1).normal(size=(3, 32))
+    made = posenc.rotate(spec, x[:, list(found.channels)])
+    assert np.abs(made - shuffled(x, np.arange(3))[:, list(found.channels)]).max() < 1e-6
+
+
+def test_frequencies_that_mix_axes() -> None:
+    spec = posenc.MixedRoPE(16, heads=1, pairing="half")
+    params = posenc.init(spec, seed=3)
+
+    def mixed(x: Any, positions: Any) -> Any:
+        return posenc.rotate(spec, x, positions=positions, params=params)
+
+    found = posenc.infer_spec(mixed, dim=16, axes=("x", "y"))
+    assert isinstance(found.spec, posenc.MixedRoPE)
+    assert np.abs(found.params["frequencies"] - params["frequencies"]).max() < 1e-5
+    assert found.difference < 1e-3
+
+
+def test_real_coordinates() -> None:
+    xy = Arrangement(rule="axial", axes=("y", "x"))
+    ladder = posenc.Ladder(first=2 * np.pi)
+    spec = RoPE(32, pairing="half", base=100, ladder=ladder, arrangement=xy, phase="real")
+    found = posenc.infer_spec(implementation(spec), dim=32, axes=("y", "x"), unit=1 / 64)
+    assert isinstance(found.spec, RoPE)
+    assert found.matches
+    assert found.spec.phase == "real"
+    assert np.abs(posenc.frequencies(found.spec) / posenc.frequencies(spec) - 1).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x, p: x * 1.0, "nothing turns"),
+        (lambda x, p: half_by_hand(x, p * p), "not a rotation linear in positions"),
+        (lambda x, p: half_by_hand(x, np.log1p(p)), "not a rotation linear in positions"),
+        (lambda x, p: x[..., ::-1] * 1.0, "reaches no channel, or another one"),
+        (lambda x, p: np.cumsum(x, axis=-1), "reaches 8 channels of the output"),
+        (lambda x, p: x * np.nan, "NaN"),
+    ],
+)
+def test_what_is_no_rotation(function: Any, words: str) -> None:
+    found = posenc.infer_spec(function, dim=8)
+    assert found.spec is None
+    assert not found.matches
+    assert words in str(found)
+
+
+def test_tiled_sines_are_no_rotation() -> None:
+    """The mistake of a published model: sines tiled where cosines are repeated."""
+
+    def tiled(x: Any, positions: Any) -> Any:
+        n = x.shape[-1] // 2
+        angle = positions[:, None] * 10_000.0 ** (-np.arange(n) / n)
+        cos, sin = np.repeat(np.cos(angle), 2, axis=-1), np.tile(np.sin(angle), 2)
+        turned = np.stack([-x[..., 1::2], x[..., 0::2]], axis=-1).reshape(x.shape)
+        return x * cos + turned * sin
+
+    found = posenc.infer_spec(tiled, dim=16)
+    assert found.spec is None
+    assert "does not turn as a pair does" in str(found)
+
+
+def test_mirrored_pairs() -> None:
+    def mirrored(x: Any, positions: Any) -> Any:
+        y = half_by_hand(x, positions)
+        return np.concatenate([y[..., :4], -y[..., 4:]], axis=-1)
+
+    assert "is mirrored" in str(posenc.infer_spec(mirrored, dim=8))
+
+
+# --- recordings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "width"),
+    [
+        (RoPE(64, pairing="half"), 64),
+        (RoPE(64, pairing="interleaved", base=500_000), 64),
+        (RoPE(32, pairing=Pairing("half", part="trailing")), 48),
+        (SPECS["llama3"], 128),
+    ],
+)
+def test_recordings(spec: Any, width: int) -> None:
+    x = np.random.default_rng(1).normal(size=(2, 4, 300, width)).astype("float32")
+    y = posenc.rotate(spec, x)
+    found = posenc.infer_spec((x, y, np.arange(300)))
+    assert found.spec == spec
+    assert found.matches
+    assert found.probes == 0
+    named = {"input": x, "output": y, "positions": np.arange(300)}
+    assert posenc.infer_spec(named).spec == spec
+
+
+def test_recordings_that_begin_late_and_permuted_ones() -> None:
+    spec = RoPE(32, pairing="half")
+    order = np.random.default_rng(0).permutation(32)
+    x = np.random.default_rng(1).normal(size=(1, 2, 100, 32)).astype("float32")
+    y = posenc.rotate(spec, x[..., order], offset=1000)[..., np.argsort(order)]
+    found = posenc.infer_spec((x, y, np.arange(1000, 1100)))
+    assert found.spec == spec
+    assert found.channels is not None
+
+
+def test_recordings_that_say_too_little() -> None:
+    x = np.random.default_rng(1).normal(size=(3, 16))
+    found = posenc.infer_spec((x, posenc.rotate(RoPE(16, pairing="half"), x), np.arange(3)))
+    assert "too few" in str(found)
+    x = np.random.default_rng(1).normal(size=(40, 16))
+    assert "the same" in str(posenc.infer_spec((x, x, np.arange(40))))
+    noise = np.random.default_rng(2).normal(size=(40, 16))
+    assert "no channel gains" in str(posenc.infer_spec((x, noise, np.arange(40))))
+    y = posenc.rotate(RoPE(16, pairing="half"), x, positions=np.arange(40) * 7)
+    assert "one step apart" in str(posenc.infer_spec((x, y, np.arange(40) * 7 + 3)))
+
+
+# --- tables and biases ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        posenc.Sinusoidal(64),
+        posenc.Sinusoidal(64, order="sin_cos", ladder=posenc.Ladder(denominator="n-1")),
+        posenc.Sinusoidal(128, base=123.0),
+        posenc.Sinusoidal(64, arrangement=Arrangement(start=2)),
+    ],
+)
+def test_tables(spec: Any) -> None:
+    found = posenc.infer_spec(lambda p: posenc.table(spec, p))
+    assert found.spec == spec
+    assert found.matches
+
+
+def test_a_learned_table_is_none() -> None:
+    weight = np.random.default_rng(0).normal(size=(512, 32))
+    assert "learned" in str(posenc.infer_spec(lambda p: weight[p]))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        posenc.ALiBi(8),
+        posenc.ALiBi(12),
+        posenc.ALiBi(12, recipe="geometric"),
+        posenc.ALiBi(8, form="causal"),
+        posenc.ALiBi(8, form="key_only"),
+        posenc.T5(8),
+        posenc.T5(4, direction="causal", buckets=16),
+    ],
+)
+def test_biases(spec: Any) -> None:
+    params = posenc.init(spec, seed=1) or None
+    found = posenc.infer_spec(lambda q, k: posenc.bias(spec, q, k, params=params))
+    assert found.spec == spec
+    assert found.matches
+    if params:
+        reached = np.unique(spec.bucket(np.arange(-255, 256)))
+        assert (found.params["weight"][reached] == params["weight"][reached]).all()
+
+
+def test_what_is_no_bias_of_distance() -> None:
+    rng = np.random.default_rng(0)
+    content = rng.normal(size=(4, 256, 256))
+    assert "more than the distance" in str(posenc.infer_spec(lambda q, k: content[:, q][:, :, k]))
+    by_distance = rng.normal(size=(4, 511))
+    found = posenc.infer_spec(lambda q, k: by_distance[:, k[None, :] - q[:, None] + 255])
+    assert found.spec is None
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "words"),
+    [
+        ((lambda x, p: x,), {"kind": "rotary"}, "dim="),
+        ((lambda x, p: x,), {"dim": 1}, "2 to 4096"),
+        ((lambda x, p: x,), {"kind": "none"}, "rotary or table or bias"),
+        ((lambda x, p: x,), {"dim": 8, "axes": "hw"}, "a tuple of names"),
+        ((lambda x, p: 1 / 0,), {"dim": 8}, "ZeroDivisionError"),
+        ((lambda p: 1 / 0,), {}, "ZeroDivisionError"),
+        ((lambda q, k: 1 / 0,), {}, "ZeroDivisionError"),
+        ((3,), {}, "a function, or"),
+        (({"input": 1},), {}, "the names input"),
+        (((np.ones((4, 4)), np.ones((4, 5)), np.arange(4)),), {}, "one shape"),
+        (((np.ones((4, 4)), np.ones((4, 4)), np.arange(5)),), {}, "for each token"),
+    ],
+)
+def test_mistakes(arguments: Any, more: Any, words: str) -> None:
+    with pytest.raises(posenc.ArgumentError, match=words):
+        posenc.infer_spec(*arguments, **more)
+
+
+def test_the_result_is_json() -> None:
+    for source, more in (
+        (half_by_hand, {"dim": 16}),
+        (lambda x, p: x * 1.0, {"dim": 16}),
+        (lambda q, k: posenc.bias(posenc.ALiBi(4), q, k), {}),
+    ):
+        found = posenc.infer_spec(source, **more)
+        told = json.loads(json.dumps(found.describe(), allow_nan=False))
+        if found.spec is not None:
+            assert posenc.from_json(json.dumps(told["spec"])) == found.spec
+
+
+def test_arguments_are_not_written_to() -> None:
+    x = np.random.default_rng(1).normal(size=(40, 16))
+    kept = x.copy()
+    y = posenc.rotate(RoPE(16, pairing="half"), x)
+    posenc.infer_spec((x, y, np.arange(40)))
+    assert (x == kept).all()
