@@ -8,8 +8,15 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, PosencError, explain
+from posenc.detect._implementations import (
+    Probe,
+    RefusedError,
+    as_numpy,
+    biases_of,
+    needed_arguments,
+    rows_of,
+)
 from posenc.detect._pairs import NotARotationError, Turns, from_matrices, from_recording
-from posenc.detect._probe import Probe, RefusedError, as_numpy, biases_of, needed_arguments, rows_of
 from posenc.detect._rotation import FLOAT32, Found, rotation_of
 from posenc.detect.identify import identify
 from posenc.detect.inferred import Inferred
