@@ -517,7 +517,7 @@ RELATIVES: tuple[RelativeCase, ...] = (
     ),
     *(
         RelativeCase(
-            f"irpe-{method}",
+            f"irpe-contextual-{method}",
             IRPE(6, method=method, acts_on=acts_on),
             lambda *a, method=method: relative.irpe(*a, False, method, 1.9, 3.8, 15.2),
             CELLS,
@@ -531,7 +531,7 @@ RELATIVES: tuple[RelativeCase, ...] = (
         )
     ),
     RelativeCase(
-        "irpe-class",
+        "irpe-contextual-class",
         IRPE(6, acts_on="keys_queries", extra="class_token"),
         lambda *a: relative.irpe(*a, True, "product", 1.9, 3.8, 15.2),
         CLASS,

@@ -259,7 +259,7 @@ def test_a_progress_bar_on_a_screen(tmp_path: Path) -> None:
     [
         (["--help"], ["numpy", "posenc.cli.encode", "posenc.functional", "torch", "jax"]),
         (["encode", "a"], ["torch", "jax", "tokenizers", "matplotlib", "scipy", "ml_dtypes"]),
-        (["doctor", "--json"], ["torch", "jax", "tokenizers", "matplotlib"]),
+        (["doctor", "--json"], ["jax", "tokenizers", "matplotlib", "triton"]),
     ],
 )
 def test_commands_import_what_they_need(tmp_path: Path, args: list[str], absent: list[str]) -> None:

@@ -35,7 +35,6 @@ SPECS = {
     "backward": RoPE(64, pairing=Pairing("half", direction="backward")),
     "de-interleaved": RoPE(64, pairing=Pairing("interleaved", output="half")),
     "linear": RoPE(128, pairing="half", scaling=scaling.Linear(4)),
-    "ntk": RoPE(128, pairing="half", scaling=scaling.NTK(4)),
     "llama3": RoPE(
         128, pairing="half", base=500_000, scaling=scaling.Llama3(8, original_length=8192)
     ),
@@ -99,6 +98,16 @@ def test_specs_are_their_own_answer(name: str) -> None:
     assert found.spec == spec
     assert found.matches
     assert found.probes <= MOST_PROBES
+
+
+def test_ntk_is_another_base() -> None:
+    """Any base is some NTK factor on another, so numbers alone do not claim the rule."""
+    spec = RoPE(128, pairing="half", scaling=scaling.NTK(4))
+    found = posenc.infer_spec(implementation(spec), dim=128)
+    assert found.matches
+    assert found.spec.scaling == ()
+    expected = posenc.frequencies(spec)
+    assert np.allclose(posenc.frequencies(found.spec), expected, rtol=2e-6, atol=0)
 
 
 def test_of_rules_with_the_same_frequencies_the_one_of_this_size() -> None:
@@ -191,7 +200,8 @@ def test_layouts_are_found(layout: str) -> None:
 def test_what_counts_positions_itself() -> None:
     found = posenc.infer_spec(lambda x: half_by_hand(x, np.arange(x.shape[-2])), dim=32)
     assert found.spec == RoPE(32, pairing="half")
-    assert found.probes == 2
+    # Where another library is loaded, its arrays may be tried first.
+    assert found.probes <= 3
 
 
 def test_torch_and_its_neighbours() -> None:

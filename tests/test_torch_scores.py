@@ -163,7 +163,14 @@ def test_verb_compiles_as_a_whole(spec: Any) -> None:
     close(compiled(q, k), module(q, k), 1e-6)
 
 
-COMPILED = ("transformer-xl", "transformer-xl-clamp", "irpe-cross", "gated", "tener", "dape")
+COMPILED = (
+    "transformer-xl",
+    "transformer-xl-clamp",
+    "irpe-contextual-cross",
+    "gated",
+    "tener",
+    "dape",
+)
 
 
 @pytest.mark.parametrize("name", COMPILED)

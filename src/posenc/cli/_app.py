@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
-    "check": ("posenc.cli.check", "Hold an implementation to the laws of its kind."),
+    "check": ("posenc.cli.check", "Hold an implementation of positions to the laws of its kind."),
     "list": ("posenc.cli.listing", "List the encodings, presets and plans of models."),
     "identify": (
         "posenc.cli.identify",
