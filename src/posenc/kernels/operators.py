@@ -4,8 +4,8 @@ A call in eager code goes to the kernels directly. An operator is what a tracer 
 fake form, a rule for gradients and one for batches, and its spec travels as JSON, so that a graph
 says what it computes and a saved one can be loaded wherever this module is imported.
 
-Under `kernel="auto"` compiled code has the array engine's form instead, which Inductor fuses with
-what stands beside it; see the benchmarks for both.
+Under `kernel="auto"` compiled code has them where they are faster than the array engine's form,
+which Inductor fuses with what stands beside it: for rotations of more than one token on a CPU.
 """
 
 from __future__ import annotations

@@ -82,18 +82,20 @@ def serve(request: Request, kernel: str, who: str) -> Served | None:
 def _left_to_tracer(request: Request) -> bool:
     """Whether a tracer of torch follows what is done, and is better served by the reference.
 
-    Inductor fuses the array engine's form with what stands beside it, and out of place that is the
-    faster one; an exported graph stays free of our operators. In place on a CPU the operator is
-    two times as fast in float32 and more in bfloat16, as the fused form goes through a temporary.
-    Every other tracer knows the operations of the reference.
+    For more than one token on a CPU the compiler is given our operator to rotate by: Inductor forms
+    the phases of the array engine anew for every head, and is slower (`benchmarks/compiled.py`).
+    For one token the call of an operator costs more than that, and an exported graph stays free of
+    our operators. Every other tracer knows the operations of the reference.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return False
     if torch.compiler.is_compiling():
-        if not isinstance(request, Rotate) or not request.inplace or _exporting(torch):
+        if not isinstance(request, Rotate) or _exporting(torch):
             return True
-        return bool(request.arrays[0].device.type != "cpu")
+        x = request.arrays[0]
+        # The compiler knows the length 1 from all others, without a condition in the graph.
+        return bool(x.device.type != "cpu" or x.shape[request.seq_dim] == 1)
     from posenc.kernels.torch_state import traced
 
     return traced() is not None
