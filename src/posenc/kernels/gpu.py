@@ -64,12 +64,12 @@ class Gpu:
             reason = plans.why_no_turning(request.spec)
             if pairing.blocks or pairing.output != "same":
                 reason = reason or "pairs in blocks, or a result in another order"
-            arrays, wheres = request.arrays, request.where
+            arrays, places = request.arrays, request.where
         else:
             assert isinstance(request, Add)  # noqa: S101 - for the type checker
             reason = plans.why_no_columns(request.spec)
-            arrays, wheres = (request.x,), (request.where,)
-        for x, where in zip(arrays, wheres, strict=True):
+            arrays, places = (request.x,), (request.where,)
+        for x, where in zip(arrays, places, strict=True):
             reason = reason or _why_not_array(x) or _why_not_where(where)
         return reason
 
