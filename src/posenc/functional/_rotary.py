@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -180,11 +181,11 @@ def rotate_together(
         The arrays turned, in order.
     """
     if kernel in DIRECT and cu_seqlens is None:
-        done = _direct(
-            spec, inputs, positions, offset, seq_dim=seq_dim, inverse=inverse, inplace=inplace
-        )
-        if done is not None:
-            return done
+        rotated = _direct()
+        if rotated is not None:
+            done = rotated(spec, inputs, positions, offset, seq_dim, inverse, inplace)
+            if done is not None:
+                return done
     who = f"rotate({name_of(spec)})"
     spec = _at(spec, length, "rotate")
     if inplace and (spec.shapes or spec.output_dim != spec.dim):
@@ -240,23 +241,21 @@ def rotate_together(
     return tuple(turned)
 
 
-def _direct(
-    spec: RotarySpec,
-    inputs: Sequence[tuple[Array, Any]],
-    positions: Any,
-    offset: Any,
-    **how: Any,
-) -> tuple[Array, ...] | None:
-    """The way of one token in eager torch, for a spec that has come this way before.
+def _direct() -> Any:
+    """The way of one token in eager torch, for a spec that has come this way before, or None.
 
     It asks only what decides whether it may be gone; whatever it does not know goes the long way,
     which has the words for errors.
     """
-    if is_compiling() or "torch" not in sys.modules:
+    # An import statement costs as much as the checks.
+    found = sys.modules.get("posenc.kernels.direct")
+    if is_compiling():
         return None
-    from posenc.kernels.direct import rotated
-
-    return rotated(spec, inputs, positions, offset, **how)
+    if found is None:
+        if "torch" not in sys.modules:
+            return None
+        found = importlib.import_module("posenc.kernels.direct")
+    return found.rotated
 
 
 def _served(

@@ -193,6 +193,8 @@ def rotation(spec: Any, *, inverse: bool, transposed: bool) -> Any:
         spec.plans[key] = _native().Rotation(
             phases(spec), p.source, p.target, p.part, p.blocks, p.sign, p.factor, p.divide
         )
+        if len(spec.axes) == 1 and not transposed:
+            spec.plans["direct", inverse] = spec.plans[key]  # what `direct` asks for
     return spec.plans[key]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.kernels.torch_state import PLAIN, traced
+from posenc.kernels.torch_state import PLAIN, followed
 
 __all__ = ["rotated"]
 
@@ -31,41 +31,43 @@ def rotated(
     inplace: bool,
 ) -> tuple[Tensor, ...] | None:
     """The inputs turned, or None where it must be looked at more closely."""
-    plans = getattr(spec, "plans", None)
-    plan = plans.get(("turn", inverse, False)) if plans else None
-    if plan is None or len(spec.axes) > 1 or type(seq_dim) is not int or traced():
+    try:
+        plan = spec.plans["direct", inverse]
+    except (AttributeError, KeyError):
         return None
-    arrays = tuple([x for x, _ in inputs])
+    if followed() or type(seq_dim) is not int:
+        return None
     grad = torch.is_grad_enabled()
+    arrays = []
     for x, role in inputs:
-        if type(x) not in PLAIN or not x.is_cpu or (grad and x.requires_grad) or x.is_neg():
+        if type(x) not in PLAIN or (grad and x.requires_grad) or not x.is_cpu or x.is_neg():
             return None
-        if role not in ("query", "key"):
+        if role != "query" and role != "key":  # noqa: PLR1714 - a tuple costs more
             return None
+        arrays.append(x)
     where: Any = 0
     if positions is not None:
-        x = arrays[0]
+        if offset is not None or type(positions) is not Tensor:
+            return None
         # Rows of a batch, or one row for all; any other shape is read with more care.
-        if (
-            offset is not None
-            or type(positions) is not Tensor
-            or positions.dtype is not torch.int64
-        ):
+        shape, whole = positions.shape, x.shape
+        if not -len(whole) <= seq_dim < -1 or positions.dtype is not torch.int64:
             return None
-        if not (positions.ndim == 1 or (positions.ndim == 2 and x.ndim == 4)):
+        if not (len(shape) == 1 or (len(shape) == 2 and len(whole) == 4)):
             return None
-        if positions.shape[-1] != x.shape[seq_dim]:
+        if shape[-1] != whole[seq_dim]:
             return None
         where = positions
     elif offset is not None:
         if type(offset) is not int or not -(2**62) < offset < 2**62:
             return None
         where = offset
-    results = arrays if inplace else tuple([torch.empty_like(x) for x in arrays])
+    given = tuple(arrays)
+    results = given if inplace else tuple([torch.empty_like(x) for x in arrays])
     try:
-        plan.turn(arrays, results, where, seq_dim, torch.get_num_threads())
+        plan.turn(given, results, where, seq_dim, torch.get_num_threads())
     except (ValueError, TypeError, BufferError):
         return None
     if inplace:
-        _version(arrays)
+        _version(given)
     return results

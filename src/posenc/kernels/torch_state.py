@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-__all__ = ["absent_here", "has_memory", "traced", "transformed", "why_not_memory"]
+__all__ = ["absent_here", "followed", "has_memory", "traced", "transformed", "why_not_memory"]
 
 PLAIN = (Tensor, nn.Parameter)
 _functorch = torch._C._functorch
@@ -17,8 +17,11 @@ _modes = torch._C._len_torch_dispatch_stack
 
 def traced() -> str | None:
     """Who follows every operation, and would miss one that is none of torch's."""
-    if torch.compiler.is_compiling():
-        return "a compiler"
+    return "a compiler" if torch.compiler.is_compiling() else followed()
+
+
+def followed() -> str | None:
+    """The same, for code that no compiler sees."""
     if _modes():
         return "a dispatch mode, such as that of fake tensors or make_fx"
     if _functorch.peek_interpreter_stack() is not None:

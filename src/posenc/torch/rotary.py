@@ -80,6 +80,7 @@ class RotaryEmbedding(LearnedModule):
         self.inplace = inplace
         check_kernel(kernel, "RotaryEmbedding")
         self.kernel = kernel
+        self._values = "v" in spec.channels.targets
 
     def forward(
         self,
@@ -133,8 +134,8 @@ class RotaryEmbedding(LearnedModule):
             if positions is not None:
                 raise ArgumentError(explain(who, "positions or position_ids", "both of them"))
             positions = position_ids
-        targets = self.spec.channels.targets
-        if ("v" in targets) != (v is not None):
+        if self._values != (v is not None):
+            targets = self.spec.channels.targets
             todo = "The targets of its pairing say what turns."
             want = "values" if v is None else "no values"
             raise ArgumentError(explain(f"{who}: v", want, f"targets {targets}", todo))
