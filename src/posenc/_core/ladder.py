@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
+from posenc._core.checks import distinct
 from posenc._core.errors import SpecError, explain
 from posenc._core.spec import Value
 
@@ -333,8 +334,7 @@ class Arrangement(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when names repeat or a field does not belong to the rule."""
-        if not self.axes or len(set(self.axes)) != len(self.axes):
-            raise SpecError(explain("Arrangement: axes", "distinct names, at least one", self.axes))
+        distinct("Arrangement", axes=self.axes)
         if self.order is not None and sorted(self.order) != sorted(self.axes):
             raise SpecError(explain("Arrangement: order", f"the names {self.axes}", self.order))
         if self.rule == "single" and len(self.axes) != 1:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol, final
 import numpy as np
 
 from posenc._core import real
+from posenc._core.checks import positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import LARGEST_FREQUENCY, context, pi
 from posenc._core.phase import Array, classic, cos_sin, steps
@@ -111,8 +112,7 @@ class Gaussian(Value):
 
     def check(self) -> None:
         """Raise `SpecError` for a deviation or seed that cannot be."""
-        if self.sigma <= 0:
-            raise SpecError(explain("Gaussian: sigma", "a positive number", self.sigma))
+        positive("Gaussian", sigma=self.sigma)
         if not 0 <= self.seed < 2**64:
             raise SpecError(explain("Gaussian: seed", "a number from 0 to 2**64 - 1", self.seed))
 

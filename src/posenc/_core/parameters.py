@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import at_least
 from posenc._core.spec import Value
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class Init(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when a spread is negative."""
-        if self.rule != "constant" and self.scale < 0:
-            raise SpecError(explain(f"Init({self.rule!r}): scale", "at least 0", self.scale))
+        if self.rule != "constant":
+            at_least(f"Init({self.rule!r})", 0, scale=self.scale)
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """First values of a shape, float32."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
+from posenc._core.checks import at_least, positive
 from posenc._core.errors import SpecError, explain, suggest
 from posenc._core.spec import Spec, Value
 
@@ -67,10 +68,10 @@ class Entry(Value):
             raise SpecError(explain("Entry: specs", "at most one encoding of each kind", kinds))
         if not self.name:
             raise SpecError(explain("Entry: name", "a name", repr(self.name)))
-        if self.window is not None and self.window < 1:
-            raise SpecError(explain("Entry: window", "at least 1", self.window))
-        if self.scale is not None and self.scale <= 0:
-            raise SpecError(explain("Entry: scale", "a positive number", self.scale))
+        if self.window is not None:
+            at_least("Entry", window=self.window)
+        if self.scale is not None:
+            positive("Entry", scale=self.scale)
 
     def spec(self, kind: str) -> Spec | None:
         """The encoding of a kind, or None."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import positive
 from posenc._core.rungs import Array, Float32Rungs, Number, Numbers, Rungs
 from posenc.scaling.base import Scaling, require_factor
 
@@ -46,8 +46,7 @@ class MixedNTK(Scaling):
     def check(self) -> None:
         """Raise `SpecError` for a factor below 1 or a power that is not positive."""
         require_factor(self.factor, "MixedNTK")
-        if self.power <= 0:
-            raise SpecError(explain("MixedNTK: power", "a positive number", self.power))
+        positive("MixedNTK", power=self.power)
 
     def _exponents(self, width: int, numbers: Numbers, count: int) -> list[Number]:
         half = numbers.number(width) / 2

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.array import astype, lookup
+from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
@@ -75,9 +76,7 @@ class AdaptiveSpan(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
-        for name in ("length", "ramp"):
-            if getattr(self, name) < 1:
-                raise SpecError(explain(f"AdaptiveSpan: {name}", "at least 1", getattr(self, name)))
+        at_least("AdaptiveSpan", length=self.length, ramp=self.ramp)
         if not 0 <= self.start <= 1:
             raise SpecError(explain("AdaptiveSpan: start", "a number from 0 to 1", self.start))
 

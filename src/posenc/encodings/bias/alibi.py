@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, lookup
+from posenc._core.checks import positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc._core.slopes import Recipe, slopes_of
@@ -81,8 +82,7 @@ class ALiBi(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
-        if self.max_bias <= 0:
-            raise SpecError(explain("ALiBi: max_bias", "a positive number", self.max_bias))
+        positive("ALiBi", max_bias=self.max_bias)
         if self.biased is not None and not 0 <= self.biased <= self.heads:
             raise SpecError(explain("ALiBi: biased", f"0 to {self.heads} heads", self.biased))
         if self.slopes == "learned" and self.biased not in (None, self.heads):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, lookup
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import positive
 from posenc._core.slopes import Recipe, slopes_of
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -69,8 +69,7 @@ class ALiBi2D(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
-        if self.max_bias <= 0:
-            raise SpecError(explain("ALiBi2D: max_bias", "a positive number", self.max_bias))
+        positive("ALiBi2D", max_bias=self.max_bias)
 
     @property
     def axes(self) -> tuple[str, ...]:

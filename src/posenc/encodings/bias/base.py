@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import at_least
 from posenc._core.spec import Spec
 
 __all__ = ["Axes", "BiasSpec", "distance"]
@@ -28,8 +28,7 @@ class BiasSpec(Spec, ABC):
 
     def check(self) -> None:
         """Raise `SpecError` when there are no heads."""
-        if self.heads < 1:
-            raise SpecError(explain(f"{type(self).__name__}: heads", "at least 1", self.heads))
+        at_least(type(self).__name__, heads=self.heads)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.array import astype, lookup
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import at_least
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -80,10 +80,7 @@ class ComplexOffsets(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
         super().check()
-        for name in ("residues", "copies"):
-            value = getattr(self, name)
-            if value < 1:
-                raise SpecError(explain(f"ComplexOffsets: {name}", "at least 1", value))
+        at_least("ComplexOffsets", residues=self.residues, copies=self.copies)
 
     @property
     def axes(self) -> tuple[str, ...]:

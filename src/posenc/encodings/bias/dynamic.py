@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, lookup, product
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import at_least
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 from posenc.encodings.bias.window import cells, check_window, outside_window, window_axes
@@ -80,8 +80,7 @@ class DynamicBias(BiasSpec):
         """Raise `SpecError` when window or width are none."""
         super().check()
         check_window("DynamicBias", self.window)
-        if self.width < 1:
-            raise SpecError(explain("DynamicBias: width", "at least 1", self.width))
+        at_least("DynamicBias", width=self.width)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.array import astype, product
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import positive
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -74,10 +74,8 @@ class FIRE(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is not positive."""
         super().check()
-        for name in ("width", "c", "threshold", "epsilon"):
-            value = getattr(self, name)
-            if value <= 0:
-                raise SpecError(explain(f"FIRE: {name}", "a positive number", value))
+        positive("FIRE", width=self.width, c=self.c)
+        positive("FIRE", threshold=self.threshold, epsilon=self.epsilon)
 
     @property
     def pointwise(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.array import astype, lookup, product
+from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
@@ -84,8 +85,7 @@ class LogCPB(BiasSpec):
             if len(self.trained_window) != len(self.window):
                 want = f"{len(self.window)} lengths, as the window has"
                 raise SpecError(explain("LogCPB: trained_window", want, self.trained_window))
-        if self.hidden < 1:
-            raise SpecError(explain("LogCPB: hidden", "at least 1", self.hidden))
+        at_least("LogCPB", hidden=self.hidden)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, lookup
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import positive
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -73,8 +73,7 @@ class Quadratic(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
-        if self.sharpness <= 0:
-            raise SpecError(explain("Quadratic: sharpness", "a positive number", self.sharpness))
+        positive("Quadratic", sharpness=self.sharpness)
 
     @property
     def axes(self) -> tuple[str, ...]:

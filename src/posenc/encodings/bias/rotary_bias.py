@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.array import astype
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import even_width, positive
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
@@ -76,10 +76,8 @@ class RotaryBias(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
-        if self.dim < 2 or self.dim % 2:
-            raise SpecError(explain("RotaryBias: dim", "an even width of at least 2", self.dim))
-        if self.base <= 0:
-            raise SpecError(explain("RotaryBias: base", "a positive number", self.base))
+        even_width("RotaryBias", dim=self.dim)
+        positive("RotaryBias", base=self.base)
 
     @property
     def pointwise(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.array import astype
+from posenc._core.checks import even_width, positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -75,13 +76,8 @@ class Sandwich(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
-        if self.dim < 2 or self.dim % 2:
-            raise SpecError(explain("Sandwich: dim", "an even width of at least 2", self.dim))
-        for name in ("base", "compression"):
-            if getattr(self, name) <= 0:
-                want = "a positive number"
-                raise SpecError(explain(f"Sandwich: {name}", want, getattr(self, name)))
-
+        even_width("Sandwich", dim=self.dim)
+        positive("Sandwich", base=self.base, compression=self.compression)
         if self.ladder.cos_shift:
             want = "0, as the sum has cosines alone"
             raise SpecError(explain("Sandwich: ladder.cos_shift", want, self.ladder.cos_shift))

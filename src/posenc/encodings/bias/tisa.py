@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.array import astype, lookup
+from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
@@ -77,8 +78,7 @@ class TISA(BiasSpec):
         super().check()
         if not 1 <= self.kernels <= 64:
             raise SpecError(explain("TISA: kernels", "1 to 64", self.kernels))
-        if self.offset < 0:
-            raise SpecError(explain("TISA: offset", "at least 0", self.offset))
+        at_least("TISA", 0, offset=self.offset)
 
     def parameters(self) -> dict[str, Parameter]:
         """Height, width and place of each bump."""

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.errors import PositionError, explain
 from posenc._core.spec import Spec
 
-__all__ = ["Places", "RelativeSpec", "at_least", "in_order"]
+__all__ = ["Places", "RelativeSpec", "in_order"]
 
 Array = Any
 
@@ -93,13 +93,6 @@ class RelativeSpec(Spec, ABC):
     ) -> Array:  # numpydoc ignore=PR01,RT01
         """What is added to the weighted values: weights (..., heads, q, k) -> (..., q, dim)."""
         raise NotImplementedError
-
-
-def at_least(who: str, **numbers: int) -> None:
-    """Raise `SpecError` where a number is below 1."""
-    for name, value in numbers.items():
-        if value < 1:
-            raise SpecError(explain(f"{who}: {name}", "at least 1", value))
 
 
 def in_order(who: str, k: tuple[Array, ...]) -> None:

@@ -9,10 +9,11 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import Array, astype, product
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.checks import at_least, positive
+from posenc._core.errors import ArgumentError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc._core.slopes import Recipe, slopes_of
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["DAPE"]
 
@@ -84,8 +85,7 @@ class DAPE(RelativeSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is not positive."""
         at_least("DAPE", dim=self.dim, count=self.count, width=self.width)
-        if self.max_bias <= 0:
-            raise SpecError(explain("DAPE: max_bias", "a positive number", self.max_bias))
+        positive("DAPE", max_bias=self.max_bias)
 
     @property
     def place(self) -> Literal["after", "before"]:

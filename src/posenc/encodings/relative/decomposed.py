@@ -11,9 +11,10 @@ import numpy as np
 
 from posenc._core.array import Array, along, astype, product
 from posenc._core.axes import AXES
+from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["Decomposed"]
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from posenc._core.array import Array, along, astype, product, rank
 from posenc._core.buckets import LARGEST, log_thresholds, padded
+from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["Disentangled"]
 

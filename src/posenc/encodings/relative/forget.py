@@ -7,8 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.array import Array, astype, product
+from posenc._core.checks import at_least
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least, in_order
+from posenc.encodings.relative.base import Places, RelativeSpec, in_order
 
 __all__ = ["ForgetGates"]
 

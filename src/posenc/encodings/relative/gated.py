@@ -10,8 +10,9 @@ import numpy as np
 
 from posenc._core.array import Array, astype, lookup, product
 from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
+from posenc._core.checks import at_least
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["GatedBuckets"]
 

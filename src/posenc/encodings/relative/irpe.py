@@ -9,6 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.checks import at_least
 from posenc._core.parameters import Init, Parameter
 from posenc._core.piecewise import (
     Method,
@@ -17,7 +18,7 @@ from posenc._core.piecewise import (
     check_piecewise,
     piecewise_thresholds,
 )
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["IRPE"]
 

@@ -8,9 +8,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.array import Array, along, astype, product
+from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, explain
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["MusicTransformer"]
 

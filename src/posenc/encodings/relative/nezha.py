@@ -9,11 +9,11 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import Array, along, astype, gather, product
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import at_least, even_width, positive
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import cos_sin
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["NEZHA"]
 
@@ -72,11 +72,9 @@ class NEZHA(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        if self.dim < 2 or self.dim % 2:
-            raise SpecError(explain("NEZHA: dim", "an even width of at least 2", self.dim))
+        even_width("NEZHA", dim=self.dim)
         at_least("NEZHA", clip=self.clip)
-        if self.base <= 0:
-            raise SpecError(explain("NEZHA: base", "a positive number", self.base))
+        positive("NEZHA", base=self.base)
 
     @property
     def on_values(self) -> bool:

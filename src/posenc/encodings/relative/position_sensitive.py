@@ -10,9 +10,10 @@ from typing import Any, final
 import numpy as np
 
 from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, explain
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["PositionSensitive"]
 

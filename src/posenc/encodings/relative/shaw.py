@@ -7,9 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["Shaw"]
 

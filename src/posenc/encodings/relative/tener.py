@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import Array, astype, product
+from posenc._core.checks import at_least, even_width, positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
 from posenc._core.phase import cos_sin
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["TENER"]
 
@@ -81,10 +82,8 @@ class TENER(RelativeSpec):
         """Raise `SpecError` when a number is out of range."""
         at_least("TENER", count=self.count)
         least = 4 if self.ladder == Ladder(denominator="n-1") else 2
-        if self.dim < least or self.dim % 2:
-            raise SpecError(explain("TENER: dim", f"an even width of at least {least}", self.dim))
-        if self.base <= 0:
-            raise SpecError(explain("TENER: base", "a positive number", self.base))
+        even_width("TENER", least, dim=self.dim)
+        positive("TENER", base=self.base)
         if self.ladder.cos_shift:
             want = "0, as sines and cosines of one angle are summed"
             raise SpecError(explain("TENER: ladder.cos_shift", want, self.ladder.cos_shift))

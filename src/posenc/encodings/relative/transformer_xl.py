@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import Array, along, arange, astype, device_of, product
+from posenc._core.checks import at_least, positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
 from posenc._core.phase import cos_sin
-from posenc.encodings.relative.base import Places, RelativeSpec, at_least
+from posenc.encodings.relative.base import Places, RelativeSpec
 
 __all__ = ["TransformerXL"]
 
@@ -92,8 +93,7 @@ class TransformerXL(RelativeSpec):
         at_least("TransformerXL", dim=self.dim, count=self.count)
         if self.width < 2 or self.width % 2:
             raise SpecError(explain("TransformerXL: width", "an even number", self.width))
-        if self.base <= 0:
-            raise SpecError(explain("TransformerXL: base", "a positive number", self.base))
+        positive("TransformerXL", base=self.base)
         if self.ladder.cos_shift:
             want = "0, as sines and cosines of one angle are summed"
             raise SpecError(explain("TransformerXL: ladder.cos_shift", want, self.ladder.cos_shift))

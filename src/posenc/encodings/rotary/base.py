@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 
 from posenc._core.spec import Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import Pairing, turn
+from posenc.encodings.rotary.pairing import Order, Pairing, turn
 
-__all__ = ["RotarySpec"]
+__all__ = ["RotarySpec", "SpatialRotarySpec"]
 
 Array = Any
 Role = Literal["query", "key"]
@@ -21,6 +21,13 @@ class RotarySpec(Spec, ABC):
 
     kind: ClassVar[Literal["rotary"]] = "rotary"
     dim: int
+    pairing: Pairing | Order
+
+    def __post_init__(self) -> None:
+        # What may be given in short is stored in full, so that equal meanings are equal specs.
+        if isinstance(self.pairing, str):
+            object.__setattr__(self, "pairing", Pairing(self.pairing))
+        super().__post_init__()
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -33,9 +40,9 @@ class RotarySpec(Spec, ABC):
         return self.dim // 2
 
     @property
-    @abstractmethod
     def channels(self) -> Pairing:
         """Which channels form a pair, and which way they turn."""
+        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:
@@ -143,3 +150,25 @@ class RotarySpec(Spec, ABC):
 
     def check_positions(self, positions: Array, dtype: str) -> None:
         """Raise `PositionError` where a position leaves what `dtype` can hold."""
+
+
+class SpatialRotarySpec(RotarySpec, ABC):
+    """A rotation by points of a space, in which each head has numbers of its own."""
+
+    heads: int
+    space: tuple[str, ...]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.space
+
+    @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Positions may be real numbers."""
+        return "real"
+
+    @property
+    def per_head(self) -> int | None:
+        """The number of heads."""
+        return self.heads

@@ -12,6 +12,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, device_of, product
+from posenc._core.checks import at_least, positive
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.ladder import Ladder, context, pi
 from posenc._core.parameters import Init, Parameter
@@ -94,30 +95,17 @@ class FoPE(RotarySpec):
   eprint    = {2412.17739}
 }"""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))
-        super().__post_init__()
-
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 4 or self.dim % 4:
             raise SpecError(explain("FoPE: dim", "a multiple of 4", self.dim))
-        if self.heads < 1:
-            raise SpecError(explain("FoPE: heads", "at least 1", self.heads))
-        if self.base <= 0:
-            raise SpecError(explain("FoPE: base", "a positive number", self.base))
+        at_least("FoPE", heads=self.heads)
+        positive("FoPE", base=self.base)
         if self.length < 7:
             want = "at least 7 positions, which the fastest wave needs for a turn"
             raise SpecError(explain("FoPE: length", want, self.length))
-        if self.gain < 0:
-            raise SpecError(explain("FoPE: gain", "at least 0", self.gain))
+        at_least("FoPE", 0, gain=self.gain)
         self.channels.sizes(self.pairs)
-
-    @property
-    def channels(self) -> Pairing:
-        """Which channels form a pair, and which way they turn."""
-        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
 
     @property
     def per_head(self) -> int | None:

@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Ladder, context
 from posenc._core.mixing import DenseMatrix
-from posenc.encodings.rotary.base import Array, RotarySpec
+from posenc.encodings.rotary.base import Array, SpatialRotarySpec
 from posenc.encodings.rotary.pairing import Order, Pairing
 
 __all__ = ["GoldenGateRoPE"]
@@ -23,7 +24,7 @@ __all__ = ["GoldenGateRoPE"]
 
 @final
 @dataclass(frozen=True)
-class GoldenGateRoPE(RotarySpec):
+class GoldenGateRoPE(SpatialRotarySpec):
     """Golden gate RoPE (Xiong 2025, "On n-dimensional rotary positional embeddings").
 
         angle[h, p, j] = f[j] * <position[p], u[h, j]>
@@ -87,47 +88,15 @@ class GoldenGateRoPE(RotarySpec):
   howpublished = {\\url{https://jerryxio.ng/posts/nd-rope/}}
 }"""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))
-        super().__post_init__()
-
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 2 or self.dim % 2:
-            raise SpecError(explain("GoldenGateRoPE: dim", "an even width of at least 2", self.dim))
-        if self.heads < 1:
-            raise SpecError(explain("GoldenGateRoPE: heads", "at least 1", self.heads))
-        for name in ("lowest", "highest"):
-            if getattr(self, name) <= 0:
-                got = getattr(self, name)
-                raise SpecError(explain(f"GoldenGateRoPE: {name}", "a positive frequency", got))
+        even_width("GoldenGateRoPE", dim=self.dim)
+        at_least("GoldenGateRoPE", heads=self.heads)
+        positive("GoldenGateRoPE", "a positive frequency", lowest=self.lowest, highest=self.highest)
         if not 0 <= self.still <= 1:
             raise SpecError(explain("GoldenGateRoPE: still", "a share from 0 to 1", self.still))
-        if not self.space or len(set(self.space)) != len(self.space):
-            want = "distinct names, at least one"
-            raise SpecError(explain("GoldenGateRoPE: space", want, self.space))
+        distinct("GoldenGateRoPE", space=self.space)
         self.channels.sizes(self.pairs)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.space
-
-    @property
-    def channels(self) -> Pairing:
-        """Which channels form a pair, and which way they turn."""
-        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
-
-    @property
-    def per_head(self) -> int | None:
-        """The number of heads."""
-        return self.heads
 
     @property
     def by_head(self) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
+from posenc._core.checks import at_least, positive
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.ladder import Ladder
 from posenc._core.mixing import DenseMatrix
@@ -88,30 +89,18 @@ class LRPE(RotarySpec):
   eprint  = {2307.09270}
 }"""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))
-        super().__post_init__()
-
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 1 or (self.form == "turned" and self.dim % 2):
             want = "an even width if turned, at least 1 if doubled"
             raise SpecError(explain("LRPE: dim", want, self.dim))
-        if self.heads < 1:
-            raise SpecError(explain("LRPE: heads", "at least 1", self.heads))
-        if self.base <= 0:
-            raise SpecError(explain("LRPE: base", "a positive number", self.base))
+        at_least("LRPE", heads=self.heads)
+        positive("LRPE", base=self.base)
         if self.form == "turned":
             self.channels.sizes(self.pairs)
         elif self.channels.blocks:
             want = "a pairing in one block if doubled"
             raise SpecError(explain("LRPE: pairing", want, self.channels.blocks))
-
-    @property
-    def channels(self) -> Pairing:
-        """Which channels form a pair, and which way they turn."""
-        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
 
     @property
     def pairs(self) -> int:

@@ -6,6 +6,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
+from posenc._core.checks import positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.spec import Value
 
@@ -112,5 +113,5 @@ class RotaryMagnitude(Value):
         """Raise `SpecError` for factors that are not positive."""
         for name in ("attention_factor", "logit_factor"):
             value = getattr(self, name)
-            if isinstance(value, float) and value <= 0:
-                raise SpecError(explain(f"RotaryMagnitude: {name}", "a positive number", value))
+            if isinstance(value, float):
+                positive("RotaryMagnitude", **{name: value})

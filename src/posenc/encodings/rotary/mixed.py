@@ -8,9 +8,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.rotary.base import Array, RotarySpec
+from posenc.encodings.rotary.base import Array, SpatialRotarySpec
 from posenc.encodings.rotary.pairing import Order, Pairing
 
 __all__ = ["MixedRoPE", "mixed_angles"]
@@ -18,7 +19,7 @@ __all__ = ["MixedRoPE", "mixed_angles"]
 
 @final
 @dataclass(frozen=True)
-class MixedRoPE(RotarySpec):
+class MixedRoPE(SpatialRotarySpec):
     """RoPE-Mixed (Heo et al. 2024, arXiv:2403.13298): learned directions in a space of axes.
 
         angle[h, p, j] = sum over axes a of  position[p, a] * frequencies[h, a, j]
@@ -77,22 +78,13 @@ class MixedRoPE(RotarySpec):
   eprint    = {2403.13298}
 }"""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))
-        super().__post_init__()
-
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 2 or self.dim % 2:
-            raise SpecError(explain("MixedRoPE: dim", "an even width of at least 2", self.dim))
-        if self.heads < 1:
-            raise SpecError(explain("MixedRoPE: heads", "at least 1", self.heads))
-        if self.base <= 0:
-            raise SpecError(explain("MixedRoPE: base", "a positive number", self.base))
+        even_width("MixedRoPE", dim=self.dim)
+        at_least("MixedRoPE", heads=self.heads)
+        positive("MixedRoPE", base=self.base)
         names = self.space
-        if not names or len(set(names)) != len(names):
-            raise SpecError(explain("MixedRoPE: space", "distinct names", names))
+        distinct("MixedRoPE", "distinct names", space=names)
         if self.init == "rotated" and (len(names) != 2 or self.pairs % 2):
             want = "two axes and an even number of pairs"
             got = f"{names} and {self.pairs}"
@@ -101,26 +93,6 @@ class MixedRoPE(RotarySpec):
             want = f"a number of pairs divisible by {len(names)}"
             raise SpecError(explain("MixedRoPE: init='axial'", want, self.pairs))
         self.channels.sizes(self.pairs)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.space
-
-    @property
-    def channels(self) -> Pairing:
-        """Which channels form a pair, and which way they turn."""
-        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
-
-    @property
-    def coordinates(self) -> Literal["integer", "real"]:
-        """Whether positions may be real: they may, as the path is one of floats."""
-        return "real"
-
-    @property
-    def per_head(self) -> int | None:
-        """The number of heads."""
-        return self.heads
 
     @property
     def by_head(self) -> Mapping[str, int]:

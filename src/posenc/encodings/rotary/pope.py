@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import astype
+from posenc._core.checks import at_least, positive, width_of
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -88,27 +89,14 @@ class PoPE(RotarySpec):
   year    = {2025}
 }"""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))
-        super().__post_init__()
-
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 1:
-            raise SpecError(explain("PoPE: dim", "a width of at least 1", self.dim))
-        if self.heads < 1:
-            raise SpecError(explain("PoPE: heads", "at least 1", self.heads))
-        if self.base <= 0:
-            raise SpecError(explain("PoPE: base", "a positive number", self.base))
+        width_of("PoPE", dim=self.dim)
+        at_least("PoPE", heads=self.heads)
+        positive("PoPE", base=self.base)
         if self.channels.blocks:
             want = "a pairing in one block"
             raise SpecError(explain("PoPE: pairing", want, self.channels.blocks))
-
-    @property
-    def channels(self) -> Pairing:
-        """Where pairs stand in the result, and which way they turn."""
-        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
 
     @property
     def pairs(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.checks import even_width, positive
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -90,20 +91,15 @@ class RoPE(RotarySpec):
 }"""
 
     def __post_init__(self) -> None:
-        # What may be given in short is stored in full, so that equal meanings are equal specs.
-        if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))
         if isinstance(self.scaling, Scaling):
             object.__setattr__(self, "scaling", (self.scaling,))
         super().__post_init__()
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 2 or self.dim % 2:
-            todo = "`dim` is the rotated width; a wider head passes its other channels through."
-            raise SpecError(explain("RoPE: dim", "an even width of at least 2", self.dim, todo))
-        if self.base <= 0:
-            raise SpecError(explain("RoPE: base", "a positive number", self.base))
+        todo = "`dim` is the rotated width; a wider head passes its other channels through."
+        even_width("RoPE", 2, todo, dim=self.dim)
+        positive("RoPE", base=self.base)
         self.channels.sizes(self.pairs)
         layout = self.arrangement.layout(self.pairs)
         if self.arrangement.pad is not None:
@@ -129,11 +125,6 @@ class RoPE(RotarySpec):
     def scalings(self) -> tuple[Scaling, ...]:
         """The scalings in order."""
         return self.scaling if isinstance(self.scaling, tuple) else (self.scaling,)
-
-    @property
-    def channels(self) -> Pairing:
-        """Which channels form a pair, and which way they turn."""
-        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import arange, astype, device_of, product
+from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.rotary.base import Array, Role, RotarySpec
+from posenc.encodings.rotary.base import Array, Role, SpatialRotarySpec
 from posenc.encodings.rotary.mixed import mixed_angles
 from posenc.encodings.rotary.pairing import Order, Pairing
 
@@ -20,7 +21,7 @@ __all__ = ["STRING"]
 
 @final
 @dataclass(frozen=True)
-class STRING(RotarySpec):
+class STRING(SpatialRotarySpec):
     """Cayley-STRING (Schenck et al. 2025, arXiv:2502.02562, section 3.2).
 
         x'             = R(position) P x
@@ -95,47 +96,17 @@ class STRING(RotarySpec):
   eprint  = {2502.02562}
 }"""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))
-        super().__post_init__()
-
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 2 or self.dim % 2:
-            raise SpecError(explain("STRING: dim", "an even width of at least 2", self.dim))
-        if self.heads < 1:
-            raise SpecError(explain("STRING: heads", "at least 1", self.heads))
-        if self.base <= 0:
-            raise SpecError(explain("STRING: base", "a positive number", self.base))
-        if self.spread < 0:
-            raise SpecError(explain("STRING: spread", "at least 0", self.spread))
-        if not self.space or len(set(self.space)) != len(self.space):
-            raise SpecError(explain("STRING: space", "distinct names, at least one", self.space))
+        even_width("STRING", dim=self.dim)
+        at_least("STRING", heads=self.heads)
+        positive("STRING", base=self.base)
+        at_least("STRING", 0, spread=self.spread)
+        distinct("STRING", space=self.space)
         if self.start == "axial" and self.pairs % len(self.space):
             want = f"a number of pairs divisible by {len(self.space)}"
             raise SpecError(explain("STRING: start='axial'", want, self.pairs))
         self.channels.sizes(self.pairs)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.space
-
-    @property
-    def channels(self) -> Pairing:
-        """Which channels form a pair, and which way they turn."""
-        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
-
-    @property
-    def per_head(self) -> int | None:
-        """The number of heads."""
-        return self.heads
 
     @property
     def by_head(self) -> Mapping[str, int]:

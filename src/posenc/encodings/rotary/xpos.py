@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import concrete
+from posenc._core.checks import even_width, positive
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -95,29 +96,16 @@ class XPos(RotarySpec):
   year    = {2022}
 }"""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))
-        super().__post_init__()
-
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 2 or self.dim % 2:
-            raise SpecError(explain("XPos: dim", "an even width of at least 2", self.dim))
-        for name in ("base", "scale", "gamma"):
-            if getattr(self, name) <= 0:
-                raise SpecError(explain(f"XPos: {name}", "a positive number", getattr(self, name)))
+        even_width("XPos", dim=self.dim)
+        positive("XPos", base=self.base, scale=self.scale, gamma=self.gamma)
         if abs(self.centre) > 2**31:
             raise SpecError(explain("XPos: centre", "at most 2**31 in size", self.centre))
         if self.ladder.cos_shift:
             want = "one frequency for the cosine and sine of a pair"
             raise SpecError(explain("XPos: ladder", want, f"cos_shift={self.ladder.cos_shift}"))
         self.channels.sizes(self.pairs)
-
-    @property
-    def channels(self) -> Pairing:
-        """Which channels form a pair, and which way they turn."""
-        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
 
     @property
     def sided(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.checks import width_of
 from posenc._core.errors import SpecError, explain
 from posenc._core.magnitude import Magnitude
 from posenc._core.parameters import Parameter
@@ -68,8 +69,7 @@ class Concatenated(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the parts do not fit."""
-        if self.dim < 1:
-            raise SpecError(explain("Concatenated: dim", "a width of at least 1", self.dim))
+        width_of("Concatenated", dim=self.dim)
         if isinstance(self.table, Concatenated):
             want = "a table that is not itself appended"
             raise SpecError(explain("Concatenated: table", want, repr(self.table)))

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
+from posenc._core.checks import positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Ladder, context
 from posenc._core.mixing import DenseMatrix
@@ -86,10 +87,7 @@ class GridCells(TableSpec):
         if self.dim < 6 or self.dim % 6:
             want = "a multiple of 6, three waves of two channels for each scale"
             raise SpecError(explain("GridCells: dim", want, self.dim))
-        for name in ("shortest", "longest"):
-            if getattr(self, name) <= 0:
-                got = getattr(self, name)
-                raise SpecError(explain(f"GridCells: {name}", "a positive length", got))
+        positive("GridCells", "a positive length", shortest=self.shortest, longest=self.longest)
         if self.space[0] == self.space[1]:
             raise SpecError(explain("GridCells: space", "two distinct names", self.space))
 

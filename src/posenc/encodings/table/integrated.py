@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core.array import astype, concrete
+from posenc._core.checks import positive
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.ladder import Ladder
 from posenc._core.mixing import DenseMatrix
@@ -87,8 +88,7 @@ class IntegratedFourier(TableSpec):
         if self.dim < 2 or self.dim % (2 * len(names)):
             want = f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
             raise SpecError(explain("IntegratedFourier: dim", want, self.dim))
-        if self.base <= 0:
-            raise SpecError(explain("IntegratedFourier: base", "a positive number", self.base))
+        positive("IntegratedFourier", base=self.base)
         if self.ladder.cos_shift:
             want = "one frequency for the sine and cosine of a band"
             got = f"cos_shift={self.ladder.cos_shift}"

@@ -12,6 +12,7 @@ from typing import Any, final
 import numpy as np
 
 from posenc._core.array import astype, concrete, fixed, gather, library
+from posenc._core.checks import width_of
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.magnitude import Magnitude
 from posenc._core.parameters import Init, Parameter
@@ -96,8 +97,7 @@ class Learned(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when lengths and widths do not fit."""
         lookup, lengths = self.lookup, self.lengths
-        if self.dim < 1:
-            raise SpecError(explain("Learned: dim", "a width of at least 1", self.dim))
+        width_of("Learned", dim=self.dim)
         if min(lengths, default=0) < 1:
             raise SpecError(explain("Learned: length", "at least 1 position", self.length))
         if len(lengths) == 1 and not isinstance(self.length, int):

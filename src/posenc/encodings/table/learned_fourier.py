@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.array import astype, product
+from posenc._core.checks import at_least, positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc._core.special import gelu
@@ -96,10 +97,8 @@ class LearnedFourier(TableSpec):
         if self.features < 2 or self.features % 2:
             want = "an even number, a cosine and a sine for each frequency"
             raise SpecError(explain("LearnedFourier: features", want, self.features))
-        if self.hidden < 1:
-            raise SpecError(explain("LearnedFourier: hidden", "at least 1", self.hidden))
-        if self.gamma <= 0:
-            raise SpecError(explain("LearnedFourier: gamma", "a positive number", self.gamma))
+        at_least("LearnedFourier", hidden=self.hidden)
+        positive("LearnedFourier", gamma=self.gamma)
 
     @property
     def coordinates(self) -> Literal["real"]:

@@ -6,6 +6,7 @@ import keyword
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
+from posenc._core.checks import distinct
 from posenc._core.errors import SpecError, explain
 from posenc._core.spec import Value
 
@@ -67,8 +68,7 @@ class Lookup(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when names repeat or a field does not belong to the rule."""
-        if not self.axes or len(set(self.axes)) != len(self.axes):
-            raise SpecError(explain("Lookup: axes", "distinct names, at least one", self.axes))
+        distinct("Lookup", axes=self.axes)
         if self.rule == "flat" and len(self.axes) != 1:
             todo = "Choose 'grid', 'factorised' or 'concatenated' to read by several coordinates."
             raise SpecError(explain("Lookup", "one axis with rule='flat'", self.axes, todo))

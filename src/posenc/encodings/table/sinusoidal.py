@@ -8,6 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.checks import positive, width_of
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.magnitude import Magnitude
@@ -92,10 +93,8 @@ class Sinusoidal(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 1:
-            raise SpecError(explain("Sinusoidal: dim", "a width of at least 1", self.dim))
-        if self.base <= 0:
-            raise SpecError(explain("Sinusoidal: base", "a positive number", self.base))
+        width_of("Sinusoidal", dim=self.dim)
+        positive("Sinusoidal", base=self.base)
         missing = self.dim - 2 * self.pairs
         allowed = {
             "error": missing == 0,

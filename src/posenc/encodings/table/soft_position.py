@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.array import astype
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import distinct, width_of
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
 
@@ -72,11 +72,8 @@ class SoftPosition(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the width or the names cannot be."""
-        if self.dim < 1:
-            raise SpecError(explain("SoftPosition: dim", "a width of at least 1", self.dim))
-        if not self.space or len(set(self.space)) != len(self.space):
-            want = "distinct names, at least one"
-            raise SpecError(explain("SoftPosition: space", want, self.space))
+        width_of("SoftPosition", dim=self.dim)
+        distinct("SoftPosition", space=self.space)
 
     @property
     def coordinates(self) -> Literal["real"]:

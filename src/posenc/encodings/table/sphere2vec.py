@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
+from posenc._core.checks import positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Ladder, context, pi
 from posenc._core.mixing import DenseMatrix
@@ -87,10 +88,7 @@ class Sphere2Vec(TableSpec):
         if self.dim < share or self.dim % share:
             want = f"a multiple of {share}, the products of a scale of {self.mixing}"
             raise SpecError(explain("Sphere2Vec: dim", want, self.dim))
-        for name in ("shortest", "longest"):
-            if getattr(self, name) <= 0:
-                got = getattr(self, name)
-                raise SpecError(explain(f"Sphere2Vec: {name}", "a positive scale", got))
+        positive("Sphere2Vec", "a positive scale", shortest=self.shortest, longest=self.longest)
 
     @property
     def coordinates(self) -> Literal["real"]:

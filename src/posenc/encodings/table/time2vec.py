@@ -9,6 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import astype
+from posenc._core.checks import positive, width_of
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Ladder
 from posenc._core.parameters import Init, Parameter
@@ -82,11 +83,8 @@ class Time2Vec(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when no wave is left, or the base cannot be."""
-        least = 1 if self.trend == "none" else 2
-        if self.dim < least:
-            raise SpecError(explain("Time2Vec: dim", f"a width of at least {least}", self.dim))
-        if self.base <= 0:
-            raise SpecError(explain("Time2Vec: base", "a positive number", self.base))
+        width_of("Time2Vec", 1 if self.trend == "none" else 2, dim=self.dim)
+        positive("Time2Vec", base=self.base)
         if isinstance(self.init, Ladder) and self.init.cos_shift:
             want = "a ladder with cos_shift=0: each frequency has one wave"
             raise SpecError(explain("Time2Vec: init", want, self.init.cos_shift))

@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.checks import positive, width_of
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
@@ -80,10 +80,8 @@ class Timestep(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` for a width or base that cannot be."""
-        if self.dim < 2:
-            raise SpecError(explain("Timestep: dim", "a width of at least 2", self.dim))
-        if self.base <= 0:
-            raise SpecError(explain("Timestep: base", "a positive number", self.base))
+        width_of("Timestep", 2, dim=self.dim)
+        positive("Timestep", base=self.base)
 
     @property
     def coordinates(self) -> Literal["real"]:

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from posenc._core.array import astype, concrete, device_of
+from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
@@ -79,10 +80,7 @@ class TreePositions(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number cannot be."""
-        for name in ("degree", "depth"):
-            if getattr(self, name) < 1:
-                got = getattr(self, name)
-                raise SpecError(explain(f"TreePositions: {name}", "at least 1", got))
+        at_least("TreePositions", degree=self.degree, depth=self.depth)
         if self.decays < 1:
             want = f"at least depth * degree = {self.depth * self.degree}"
             raise SpecError(explain("TreePositions: dim", want, self.dim))

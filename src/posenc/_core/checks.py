@@ -1,0 +1,45 @@
+"""Checks that the fields of many specs share, with one wording for each."""
+
+from __future__ import annotations
+
+from posenc._core.errors import SpecError, explain
+
+__all__ = ["at_least", "distinct", "even_width", "positive", "width_of"]
+
+
+def positive(who: str, want: str = "a positive number", /, **numbers: float) -> None:
+    """Raise `SpecError` where a number is not above 0."""
+    for name, value in numbers.items():
+        if value <= 0:
+            raise SpecError(explain(f"{who}: {name}", want, value))
+
+
+def at_least(who: str, least: int = 1, /, **numbers: float) -> None:
+    """Raise `SpecError` where a number is below the least."""
+    for name, value in numbers.items():
+        if value < least:
+            raise SpecError(explain(f"{who}: {name}", f"at least {least}", value))
+
+
+def width_of(who: str, least: int = 1, /, **widths: int) -> None:
+    """Raise `SpecError` where a width is below the least."""
+    for name, value in widths.items():
+        if value < least:
+            raise SpecError(explain(f"{who}: {name}", f"a width of at least {least}", value))
+
+
+def even_width(who: str, least: int = 2, todo: str = "", /, **widths: int) -> None:
+    """Raise `SpecError` where a width is odd or below the least."""
+    for name, value in widths.items():
+        if value < least or value % 2:
+            want = f"an even width of at least {least}"
+            raise SpecError(explain(f"{who}: {name}", want, value, todo))
+
+
+def distinct(
+    who: str, want: str = "distinct names, at least one", /, **names: tuple[str, ...]
+) -> None:
+    """Raise `SpecError` where names repeat or there are none."""
+    for name, value in names.items():
+        if not value or len(set(value)) != len(value):
+            raise SpecError(explain(f"{who}: {name}", want, value))
