@@ -24,13 +24,13 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any, NamedTuple
 
 from posenc import positions as _positions
 from posenc import registry
-from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.spec import Spec
+from posenc.presets._rows import find, rows
 from posenc.presets._templates import fill
 from posenc.presets.plans import PlanRow, plan, plan_names, plan_row
 
@@ -107,18 +107,7 @@ class Preset(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def _rows() -> dict[str, Preset]:
-    found: dict[str, Preset] = {}
-    for file in sorted(resources.files(__name__).iterdir(), key=lambda f: f.name):
-        if not file.name.endswith(".json"):
-            continue
-        for data in json.loads(file.read_text(encoding="utf-8")):
-            hints = {key: tuple(values) for key, values in data.pop("recognise").items()}
-            sources = tuple(data.pop("sources"))
-            made = Preset(recognise=hints, sources=sources, **data)
-            if made.name in found:
-                raise SpecError(explain(f"presets: {file.name}", "a new name", repr(made.name)))
-            found[made.name] = made
-    return found
+    return rows("preset", "", Preset)
 
 
 def names() -> tuple[str, ...]:
@@ -134,10 +123,7 @@ def row(name: str) -> Preset:
     ArgumentError
         If the name is unknown; the message suggests the nearest one.
     """
-    if name not in _rows():
-        todo = suggest(name, names())
-        raise ArgumentError(explain("preset", "the name of a preset", repr(name), todo))
-    return _rows()[name]
+    return find("preset", name, _rows())
 
 
 def preset(name: str, dim: int) -> Spec:

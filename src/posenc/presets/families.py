@@ -50,15 +50,14 @@ and any rule but a rotary one may have
 from __future__ import annotations
 
 import functools
-import json
 import re
-from collections.abc import Iterator, Mapping
-from importlib import resources
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from posenc._core.errors import SpecError, explain
 from posenc.presets import Preset, row
+from posenc.presets._rows import read
 
 __all__ = ["Family", "convention", "families", "family", "family_of_architectures"]
 
@@ -77,7 +76,7 @@ class Family(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def _rows(kind: str) -> dict[str, Family]:
     found: dict[str, Family] = {}
-    for data in _data(kind):
+    for _, data in read(FOLDER, kind):
         names, entries = tuple(data.pop("model_types")), tuple(data.pop("entries"))
         made = Family(names, entries, **data)
         for name in names:
@@ -85,14 +84,6 @@ def _rows(kind: str) -> dict[str, Family]:
                 raise SpecError(explain(f"families: {kind}", "each name once", repr(name)))
             found[name] = made
     return found
-
-
-def _data(kind: str) -> Iterator[dict[str, Any]]:
-    """The rows of every file of a format."""
-    folder = resources.files("posenc.presets") / FOLDER
-    for file in sorted(folder.iterdir(), key=lambda f: f.name):
-        if file.name.removesuffix(".json").partition("-")[0] == kind:
-            yield from json.loads(file.read_text(encoding="utf-8"))
 
 
 def families(kind: str = "transformers") -> Mapping[str, Family]:

@@ -17,12 +17,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any, NamedTuple
 
 from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, explain, suggest
 from posenc._core.plan import Entry, Plan
+from posenc.presets._rows import find, rows
 from posenc.presets._templates import fill
 
 __all__ = ["PlanRow", "plan", "plan_names", "plan_row"]
@@ -67,19 +67,11 @@ def _entry(template: Mapping[str, Any], sizes: Mapping[str, int]) -> Entry:
 
 @functools.lru_cache(maxsize=1)
 def _rows() -> dict[str, PlanRow]:
-    found: dict[str, PlanRow] = {}
-    folder = resources.files("posenc.presets") / FOLDER
-    for file in sorted(folder.iterdir(), key=lambda f: f.name):
-        if not file.name.endswith(".json"):
-            continue
-        for data in json.loads(file.read_text(encoding="utf-8")):
-            hints = {key: tuple(values) for key, values in data.pop("recognise").items()}
-            entries, sources = tuple(data.pop("entries")), tuple(data.pop("sources"))
-            made = PlanRow(entries=entries, sources=sources, recognise=hints, **data)
-            if made.name in found:
-                raise SpecError(explain(f"plans: {file.name}", "a new name", repr(made.name)))
-            found[made.name] = made
-    return found
+    return rows("plan", FOLDER, _made)
+
+
+def _made(entries: list[Mapping[str, Any]], **data: Any) -> PlanRow:
+    return PlanRow(entries=tuple(entries), **data)
 
 
 def plan_names() -> tuple[str, ...]:
@@ -95,10 +87,7 @@ def plan_row(name: str) -> PlanRow:
     ArgumentError
         If the name is unknown; the message suggests the nearest one.
     """
-    if name not in _rows():
-        todo = suggest(name, plan_names())
-        raise ArgumentError(explain("plan", "the name of a plan", repr(name), todo))
-    return _rows()[name]
+    return find("plan", name, _rows())
 
 
 def plan(name: str, **sizes: int) -> Plan:
