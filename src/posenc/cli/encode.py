@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from posenc._core import files
+from posenc._core.brief import brief
 from posenc._core.errors import DataError, DependencyError, explain
 from posenc.cli import _show, _stream
 from posenc.cli._options import SpecChoice, as_json, count_of, make_spec, spec_options
@@ -63,7 +64,7 @@ class Encoding(NamedTuple):
         return ", ".join(filter(None, self._parts()))
 
     def _parts(self) -> tuple[str, str, str]:
-        return _show.brief(self.spec), self.places.words, _show.clean(self.learnt.origin)
+        return brief(self.spec), self.places.words, _show.clean(self.learnt.origin)
 
 
 def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) -> Encoding:

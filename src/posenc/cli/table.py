@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc._core.brief import brief
 from posenc._core.errors import DataError, PositionError, explain
 from posenc.cli import _show, _stream
 from posenc.cli._options import (
@@ -112,7 +113,7 @@ def command(
         table = _stream.rows_as(made, places.array(slice(0, len(places))), dtype, values).tolist()
         _show.print_json({"positions": places.tolist(), "table": table, **about})
         return
-    words = ", ".join(filter(None, (_show.brief(made), places.words, _show.clean(origin))))
+    words = ", ".join(filter(None, (brief(made), places.words, _show.clean(origin))))
     if output is not None:
         click.echo(f"{output}: {len(places)}x{width} {dtype}, {words}")
         return

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from posenc._core.brief import brief
 from posenc._core.spec import Value
 from posenc.detect._bits import MARGIN
 from posenc.detect._findings import Finding, Identification
@@ -45,12 +45,12 @@ def headline(finding: Finding) -> str:
     """A finding in one line."""
     what = KINDS[finding.kind]
     if finding.verdict == "claimed":
-        return f"{brief(finding.spec)}"
+        return f"{told(finding.spec)}"
     if finding.verdict == "close":
         off = finding.measures.get("relative_rms")
-        return f"close to {brief(finding.spec)}" + (f", {100 * off:.2g} % off" if off else "")
+        return f"close to {told(finding.spec)}" + (f", {100 * off:.2g} % off" if off else "")
     if finding.verdict == "by_name":
-        return f"{brief(finding.spec)}, by its name and shape"
+        return f"{told(finding.spec)}, by its name and shape"
     if finding.verdict == "learned":
         return f"{what}: learned, no rule"
     if finding.verdict == "unread":
@@ -63,7 +63,7 @@ def _block(finding: Finding) -> Iterator[str]:
     yield f"{finding.name}  {shape} {finding.dtype}: {KINDS[finding.kind]}"
     measures = finding.measures
     if finding.verdict == "claimed":
-        yield f"  {brief(finding.spec)}"
+        yield f"  {told(finding.spec)}"
         if finding.placement is not None:
             yield f"  {finding.placement.words()}"
         yield f"  {_rebuilt(finding)}"
@@ -72,9 +72,9 @@ def _block(finding: Finding) -> Iterator[str]:
             "state it"
         )
     elif finding.verdict == "by_name":
-        yield f"  {brief(finding.spec)}, by its name and shape; its numbers are learned"
+        yield f"  {told(finding.spec)}, by its name and shape; its numbers are learned"
     elif finding.verdict == "close":
-        yield f"  close to, but not, {brief(finding.spec)}"
+        yield f"  close to, but not, {told(finding.spec)}"
         if finding.placement is not None:
             yield f"  {finding.placement.words()}"
     elif finding.verdict == "learned":
@@ -87,7 +87,7 @@ def _block(finding: Finding) -> Iterator[str]:
     elif finding.verdict == "unclear":
         yield f"  too little to tell: no claim has {MARGIN:g} bits to spare"
         if finding.spec is not None:
-            yield f"  perhaps {brief(finding.spec)}"
+            yield f"  perhaps {told(finding.spec)}"
     else:
         yield "  not read"
     yield from (f"  - {remark}" for remark in finding.remarks)
@@ -103,23 +103,14 @@ def _rebuilt(finding: Finding) -> str:
     return f"{largest}, where {tolerance:.2g} is rounding" if tolerance else largest
 
 
-def brief(value: Any) -> str:
-    """A spec as people write it: without the fields that have their defaults."""
-    if not isinstance(value, Value):
-        return repr(value)
-    shown = []
-    for field in dataclasses.fields(value):  # type: ignore[arg-type]
-        held = getattr(value, field.name)
-        if held == field.default:
-            continue
-        text = _plain(held)
-        shown.append(f"{field.name}={text}" if field.kw_only else text)
-    return f"{type(value).__name__}({', '.join(shown)})"
+def told(value: Any) -> str:
+    """A spec in brief, rounded; or what stands in its place."""
+    return brief(value, _plain) if isinstance(value, Value) else repr(value)
 
 
 def _plain(held: Any) -> str:
     if isinstance(held, Value):
-        return brief(held)
+        return told(held)
     if isinstance(held, tuple):
         if len(held) > 8:
             return f"({', '.join(map(_plain, held[:3]))}, … {len(held)} in all)"

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.spec import Spec, to_json
+from posenc._core.brief import brief
+from posenc._core.spec import Spec, Value, to_json
 
 __all__ = ["Inferred"]
 
@@ -75,7 +76,7 @@ class Inferred:
         }
 
     def __str__(self) -> str:
-        lines = ["No spec says what it does." if self.spec is None else _brief(self.spec)]
+        lines = ["No spec says what it does." if self.spec is None else brief(self.spec, _written)]
         if self.spec is not None:
             close = "within" if self.matches else "more than"
             lines.append(
@@ -90,28 +91,16 @@ class Inferred:
         return "\n".join(lines)
 
 
-def _brief(value: Any) -> str:
-    """A spec as people write it: without the fields that have their defaults."""
-    import dataclasses
-
-    from posenc._core.spec import Value
-
-    shown = []
-    for entry in dataclasses.fields(value):
-        found = getattr(value, entry.name)
-        if found == entry.default:
-            continue
-        if isinstance(found, tuple) and found and isinstance(found[0], Value):
-            text = ", ".join(_brief(item) for item in found)
-            text = f"({text})" if len(found) > 1 else text
-        elif isinstance(found, Value):
-            text = _brief(found)
-        elif isinstance(found, tuple) and len(found) > 6:
-            text = f"({', '.join(map(str, found[:3]))}, ..., {found[-1]})"
-        else:
-            text = repr(found)
-        shown.append(f"{entry.name}={text}" if entry.kw_only else text)
-    return f"{type(value).__name__}({', '.join(shown)})"
+def _written(found: Any) -> str:
+    """A field, with few of many numbers."""
+    if isinstance(found, Value):
+        return brief(found, _written)
+    if isinstance(found, tuple) and found and isinstance(found[0], Value):
+        text = ", ".join(brief(item, _written) for item in found)
+        return f"({text})" if len(found) > 1 else text
+    if isinstance(found, tuple) and len(found) > 6:
+        return f"({', '.join(map(str, found[:3]))}, ..., {found[-1]})"
+    return repr(found)
 
 
 def _some(values: tuple[int, ...]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.brief import brief
 from posenc._core.plan import Entry, Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.rungs import FLOAT
@@ -350,17 +351,11 @@ def _magnitude(told: dict[str, Any]) -> str:
     return said
 
 
-def _brief(value: Value) -> str:
-    """A value without the fields that have their defaults."""
-    import dataclasses
+def _brief(value: Any) -> str:
+    """A value in brief, its long fields cut."""
+    return brief(value, _cut)
 
-    shown = []
-    for field in dataclasses.fields(value):  # type: ignore[arg-type]
-        found = getattr(value, field.name)
-        if found == field.default:
-            continue
-        text = _brief(found) if isinstance(found, Value) else repr(found)
-        if len(text) > 60:
-            text = f"{text[:57]}..."
-        shown.append(f"{field.name}={text}" if field.kw_only else text)
-    return f"{type(value).__name__}({', '.join(shown)})"
+
+def _cut(found: Any) -> str:
+    text = _brief(found) if isinstance(found, Value) else repr(found)
+    return text if len(text) <= 60 else f"{text[:57]}..."
