@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,11 @@ class Style(NamedTuple):
 
 
 class RefusedError(Exception):
-    """The implementation took none of the ways to call it."""
+    """The implementation took none of the ways to call it; how many calls told that."""
+
+    def __init__(self, why: str, calls: int = 0) -> None:
+        super().__init__(why)
+        self.calls = calls
 
 
 class Probe:
@@ -164,49 +169,53 @@ def as_numpy(out: Any) -> np.ndarray:
 
 
 def rows_of(
-    function: Callable[..., Any], positions: np.ndarray, framework: str | None
+    function: Callable[..., Any], count: int, framework: str | None
 ) -> tuple[np.ndarray, int]:
-    """The rows of a table by a function of positions; how many calls that took."""
-    calls = 0
-    refusals = []
-    for name in (framework,) if framework else FRAMEWORKS:
-        if not _loaded(name):
-            continue
-        for given in (positions, positions[None], len(positions)):
-            calls += 1
-            try:
-                where = given if isinstance(given, int) else _carried(given, name)
-                out = as_numpy(function(where))
-            except Exception as failure:  # noqa: BLE001 - whatever other people's code raises
-                refusals.append(f"{type(failure).__name__}: {str(failure)[:120]}")
-                continue
-            out = out.reshape(out.shape[-2:]) if out.ndim > 2 and out.size else out
-            if out.ndim == 2 and len(out) == len(positions):
-                return out, calls
-            refusals.append(f"{len(positions)} positions became shape {out.shape}")
-    raise RefusedError(refusals[0] if refusals else "it takes no arrays")
+    """The first rows of a table by a function of positions; how many calls that took."""
+    positions = np.arange(count)
+
+    def rows(out: np.ndarray) -> np.ndarray | None:
+        # Axes of one, a batch or heads, may stand in front.
+        alone = out.ndim >= 2 and out.shape[-2] == count and math.prod(out.shape[:-2]) == 1
+        return out.reshape(out.shape[-2:]) if alone else None
+
+    return _answer(function, 1, (positions, positions[None], count), rows, framework)
 
 
 def biases_of(
-    function: Callable[..., Any], positions: np.ndarray, framework: str | None
+    function: Callable[..., Any], count: int, framework: str | None
 ) -> tuple[np.ndarray, int]:
     """(heads, queries, keys) by a function of query and key positions; the calls it took."""
+
+    def biases(out: np.ndarray) -> np.ndarray | None:
+        square = out.ndim >= 2 and out.shape[-2:] == (count, count)
+        return out.reshape(-1, count, count) if square else None
+
+    return _answer(function, 2, (np.arange(count), count), biases, framework)
+
+
+def _answer(
+    function: Callable[..., Any],
+    arguments: int,
+    forms: tuple[np.ndarray | int, ...],
+    fits: Callable[[np.ndarray], np.ndarray | None],
+    framework: str | None,
+) -> tuple[np.ndarray, int]:
+    """What a function of positions gives for the first form that it takes; the calls it took."""
     calls = 0
     refusals = []
-    count = len(positions)
-    for name in (framework,) if framework else FRAMEWORKS:
-        if not _loaded(name):
-            continue
-        options: Sequence[Any] = (positions, count)
-        for given in options:
+    count = np.size(forms[0])
+    for name in filter(_loaded, (framework,) if framework else FRAMEWORKS):
+        for given in forms:
             calls += 1
             try:
                 where = given if isinstance(given, int) else _carried(given, name)
-                out = as_numpy(function(where, where))
+                out = as_numpy(function(*[where] * arguments))
             except Exception as failure:  # noqa: BLE001 - whatever other people's code raises
                 refusals.append(f"{type(failure).__name__}: {str(failure)[:120]}")
                 continue
-            if out.ndim >= 2 and out.shape[-2:] == (count, count):
-                return out.reshape(-1, count, count), calls
+            found = fits(out)
+            if found is not None:
+                return found, calls
             refusals.append(f"{count} positions became shape {out.shape}")
-    raise RefusedError(refusals[0] if refusals else "it takes no arrays")
+    raise RefusedError(refusals[0] if refusals else "it takes no arrays", calls)

@@ -277,21 +277,27 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
 # --- tables and biases ----------------------------------------------------------------------------
 
 
+def _longest(
+    ask: Callable[..., tuple[np.ndarray, int]],
+    counts: tuple[int, ...],
+    function: Callable[..., Any],
+    framework: str | None,
+) -> tuple[np.ndarray, int, int]:
+    """What a function gives for the first number of positions that it takes; that, the calls."""
+    refusals: list[RefusedError] = []
+    for count in counts:
+        try:
+            found, calls = ask(function, count, framework)
+        except RefusedError as failure:
+            refusals.append(failure)
+            continue
+        return found, count, calls + sum(failure.calls for failure in refusals)
+    raise refusals[0]
+
+
 def _of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
     """A table by its rows, which `identify` explains."""
-    calls = 0
-    refused: RefusedError | None = None
-    for count in TABLE_ROWS:
-        try:
-            rows, asked = rows_of(function, np.arange(count), framework)
-        except RefusedError as failure:
-            refused = refused or failure
-            calls += 3
-            continue
-        calls += asked
-        break
-    else:
-        raise refused or RefusedError("no rows")
+    rows, count, calls = _longest(rows_of, TABLE_ROWS, function, framework)
     [finding] = identify(rows.astype(np.float32)).findings or (None,)
     if finding is None or finding.verdict != "claimed" or finding.spec is None:
         notes = () if finding is None else finding.remarks[:2]
@@ -313,19 +319,7 @@ def _of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
 
 def _of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
     """A bias written out for all distances up to some hundred."""
-    calls = 0
-    refused: RefusedError | None = None
-    for count in BIAS_REACH:
-        try:
-            values, asked = biases_of(function, np.arange(count), framework)
-        except RefusedError as failure:
-            refused = refused or failure
-            calls += 2
-            continue
-        calls += asked
-        break
-    else:
-        raise refused or RefusedError("no biases")
+    values, count, calls = _longest(biases_of, BIAS_REACH, function, framework)
     heads = len(values)
     by_key = np.abs(values - values[:, :1, :]).max() == 0
     written = values
