@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, lookup, product
+from posenc._core.array import astype, product
 from posenc._core.checks import at_least
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
-from posenc.encodings.bias.window import cells, check_window, outside_window, window_axes
+from posenc.encodings.bias.base import Array
+from posenc.encodings.bias.window import WindowSpec
 
 __all__ = ["DynamicBias"]
 
@@ -22,7 +21,7 @@ EPSILON = 1e-5  # of the normalisations
 
 @final
 @dataclass(frozen=True)
-class DynamicBias(BiasSpec):
+class DynamicBias(WindowSpec):
     """Dynamic position bias (Wang et al. 2022, arXiv:2108.00154).
 
         logits[h, m, n] += V g(N_3(x_3)) [h] + v[h]
@@ -79,13 +78,7 @@ class DynamicBias(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when window or width are none."""
         super().check()
-        check_window("DynamicBias", self.window)
         at_least("DynamicBias", width=self.width)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return window_axes(self.window)
 
     def constants(self) -> dict[str, np.ndarray]:
         """Every offset m - n of the window, the last axis fastest."""
@@ -107,10 +100,6 @@ class DynamicBias(BiasSpec):
             "head_bias": Parameter((self.heads,), zeros),
         }
 
-    def check_positions(self, q: Axes, k: Axes) -> None:
-        """Raise `PositionError` where an offset leaves the window."""
-        outside_window("DynamicBias: positions", q, k, self.window, False)
-
     def prepare(
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Mapping[str, Array]:
@@ -131,12 +120,3 @@ class DynamicBias(BiasSpec):
             x = x + inner if self.form == "residual" else inner
         table = product(rectified(x, 2), xp.matrix_transpose(w["head_weight"]), xp=xp)
         return {"weight": table + w["head_bias"]}
-
-    def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
-        """The entry of the table; NaN where an offset leaves the window."""
-        del dtype
-        cell, outside = cells(q, k, self.window, xp=xp)
-        found = lookup(constants["weight"], cell, head, xp=xp)
-        return xp.where(outside, xp.full_like(found, math.nan), found)

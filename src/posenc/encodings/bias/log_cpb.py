@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.array import astype, lookup, product
+from posenc._core.array import astype, product
 from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
-from posenc.encodings.bias.window import cells, check_window, outside_window, window_axes
+from posenc.encodings.bias.base import Array
+from posenc.encodings.bias.window import WindowSpec, check_window
 
 __all__ = ["LogCPB"]
 
 
 @final
 @dataclass(frozen=True)
-class LogCPB(BiasSpec):
+class LogCPB(WindowSpec):
     """Log-spaced continuous position bias (Liu et al. 2022, arXiv:2111.09883).
 
         logits[h, m, n] += 16 sigmoid(W2 relu(W1 x + b1))[h]
@@ -79,18 +78,12 @@ class LogCPB(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when the windows do not fit each other."""
         super().check()
-        check_window("LogCPB", self.window)
         if self.trained_window is not None:
             check_window("LogCPB", self.trained_window)
             if len(self.trained_window) != len(self.window):
                 want = f"{len(self.window)} lengths, as the window has"
                 raise SpecError(explain("LogCPB: trained_window", want, self.trained_window))
         at_least("LogCPB", hidden=self.hidden)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return window_axes(self.window)
 
     def constants(self) -> dict[str, np.ndarray]:
         """The coordinates x of every offset, the last axis fastest."""
@@ -110,10 +103,6 @@ class LogCPB(BiasSpec):
             "head_weight": Parameter((self.heads, self.hidden), self.init),
         }
 
-    def check_positions(self, q: Axes, k: Axes) -> None:
-        """Raise `PositionError` where an offset leaves the window."""
-        outside_window("LogCPB: positions", q, k, self.window, False)
-
     def prepare(
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Mapping[str, Array]:
@@ -124,12 +113,3 @@ class LogCPB(BiasSpec):
         hidden = xp.where(hidden > 0, hidden, xp.zeros_like(hidden))
         logits = product(hidden, xp.matrix_transpose(second), xp=xp)
         return {"weight": 16 / (1 + xp.exp(-logits))}
-
-    def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
-        """The entry of the table; NaN where an offset leaves the window."""
-        del dtype
-        cell, outside = cells(q, k, self.window, xp=xp)
-        found = lookup(constants["weight"], cell, head, xp=xp)
-        return xp.where(outside, xp.full_like(found, math.nan), found)

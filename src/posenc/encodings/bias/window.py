@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
@@ -15,18 +16,13 @@ from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
-__all__ = ["WindowTable", "cells", "check_window", "outside_window", "window_axes"]
+__all__ = ["WindowSpec", "WindowTable", "cells", "check_window", "outside_window"]
 
 
 def check_window(who: str, window: tuple[int, ...], *, of: str = "window") -> None:
     """Raise `SpecError` unless a window has one to three lengths of at least 1."""
     if len(window) not in AXES or min(window) < 1:
         raise SpecError(explain(f"{who}: {of}", "1 to 3 lengths of at least 1", window))
-
-
-def window_axes(window: tuple[int, ...]) -> tuple[str, ...]:
-    """Names of the axes of a position in a window."""
-    return AXES[len(window)]
 
 
 def cells(q: Axes, k: Axes, window: tuple[int, ...], *, xp: Any) -> tuple[Array, Array]:
@@ -44,17 +40,45 @@ def cells(q: Axes, k: Axes, window: tuple[int, ...], *, xp: Any) -> tuple[Array,
 
 def outside_window(who: str, q: Axes, k: Axes, window: tuple[int, ...], free: Any) -> None:
     """Raise `PositionError` where known offsets, but for the `free` entries, leave the window."""
-    names = window_axes(window)
-    for name, m, n, size in zip(names, q, k, window, strict=True):
+    for name, m, n, size in zip(AXES[len(window)], q, k, window, strict=True):
         rel = np.where(free, 0, m - n)
         if rel.size and np.abs(rel).max() >= size:
             want = f"offsets of {name!r} from {1 - size} to {size - 1}, as the window is {window}"
             raise PositionError(explain(who, want, int(rel.flat[np.abs(rel).argmax()])))
 
 
+class WindowSpec(BiasSpec, ABC):
+    """Biases by the offset within a window: rows of a table that is learned, or worked out."""
+
+    window: tuple[int, ...]
+
+    def check(self) -> None:
+        """Raise `SpecError` when the window is none."""
+        super().check()
+        check_window(type(self).__name__, self.window)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return AXES[len(self.window)]
+
+    def check_positions(self, q: Axes, k: Axes) -> None:
+        """Raise `PositionError` where an offset leaves the window."""
+        outside_window(f"{type(self).__name__}: positions", q, k, self.window, False)
+
+    def score(
+        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> Array:
+        """The entry of the table of offsets and heads; NaN where an offset leaves the window."""
+        del dtype
+        cell, outside = cells(q, k, self.window, xp=xp)
+        found = lookup(constants["weight"], cell, head, xp=xp)
+        return xp.where(outside, xp.full_like(found, math.nan), found)
+
+
 @final
 @dataclass(frozen=True)
-class WindowTable(BiasSpec):
+class WindowTable(WindowSpec):
     """Relative position bias of a window (Liu et al. 2021, arXiv:2103.14030).
 
         logits[h, m, n] += weight[cell(m - n), h]
@@ -105,16 +129,6 @@ class WindowTable(BiasSpec):
   year      = {2021},
   eprint    = {2103.14030}
 }"""
-
-    def check(self) -> None:
-        """Raise `SpecError` when the window is none."""
-        super().check()
-        check_window("WindowTable", self.window)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return window_axes(self.window)
 
     @property
     def _cells(self) -> int:
