@@ -682,8 +682,10 @@ def test_a_file_that_lies_is_an_error_of_ours(
     [
         (lambda places: places.update(ghost="model-00001-of-00002.safetensors"), "ghost"),
         (lambda places: places.pop("model.embed_tokens.weight"), "embed_tokens"),
-        (lambda places: places.update(out="../a.safetensors"), "beside it"),
-        (lambda places: places.update(out="/etc/passwd"), "beside it"),
+        (lambda places: places.update(out="../a.safetensors"), "beside the index"),
+        (lambda places: places.update(out="/etc/passwd"), "beside the index"),
+        (lambda places: places.update(out="a.bin"), "names of .safetensors files"),
+        (lambda places: places.clear(), "an empty one"),
         (lambda places: places.update(gone="gone.safetensors"), "exists"),
         (lambda places: places.update(number=7), "weight_map"),
     ],

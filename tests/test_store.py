@@ -266,6 +266,11 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
         b'{"weight_map": {"x": "../../etc/passwd"}}',
         "beside the index",
     ),
+    "an index that names itself": (
+        "a.index.json",
+        b'{"weight_map": {"x": "a.index.json"}}',
+        "beside the index, got 'a.index.json'",
+    ),
 }
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, explain, suggest
+from posenc.detect._index import read_index, shards_of
 from posenc.detect._load import FILE as CONFIG
 from posenc.detect._load import load
 
@@ -153,8 +154,7 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, who: str) ->
     if chosen.name.endswith(INDEX):
         folder = chosen.parent
         index = _index(chosen, who)
-        names = sorted(set(index["weight_map"].values()))
-        layouts = {name: _layout(chosen.parent / name, who) for name in names}
+        layouts = {name: _layout(chosen.parent / name, who) for name in sorted(shards_of(index))}
         _check_index(chosen, index["weight_map"], layouts)
     else:
         layouts = {chosen.name: _layout(chosen, who)}
@@ -191,23 +191,15 @@ def _layout(path: Path, who: str) -> files.Layout:
 
 
 def _index(path: Path, who: str) -> dict[str, Any]:
-    if path.stat().st_size > LARGEST_INDEX:
-        raise DataError(explain(who, f"an index of at most {LARGEST_INDEX} bytes", path.name))
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        places = data["weight_map"]
-        fine = all(isinstance(v, str) for v in places.values()) and bool(places)
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        fine = False
-    if not fine:
-        want = "an index with a weight_map from tensors to files"
-        raise DataError(explain(f"{who}: {path.name}", want, "something else"))
-    for name in set(places.values()):
-        # A file of another folder is not part of this checkpoint, whatever the index says.
-        if Path(name).name != name or not name.endswith(".safetensors"):
-            want = "names of .safetensors files beside it"
-            raise DataError(explain(f"{who}: {path.name}", want, repr(name)[:120]))
-    return dict(data)
+    who = f"{who}: {path.name}"
+    index = read_index(path, who, largest=LARGEST_INDEX)
+    names = shards_of(index)
+    if not names:
+        raise DataError(explain(who, "a weight_map of names to files", "an empty one"))
+    for name in names:
+        if not name.endswith(".safetensors"):
+            raise DataError(explain(who, "names of .safetensors files", repr(name)[:120]))
+    return index
 
 
 def _check_index(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import math
 import stat
 import struct
@@ -29,13 +28,13 @@ import numpy as np
 from posenc._core import files
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc.detect import _gguf_header, _torch_file
+from posenc.detect._index import ENDING, read_index, shards_of
 
 __all__ = ["MOST_ENTRIES", "Array", "Store", "open_store"]
 
 MOST_ENTRIES = 2**22  # numbers that are read at a time
 LARGEST_HEADER = 2**22  # bytes of JSON; those of large models take a few hundred kilobytes
 LARGEST_DIRECTORY = 2**22  # bytes of a zip's list of members
-MOST_SHARDS = 4096
 INDEX = "model.safetensors.index.json"
 GGUF_TYPES = {
     0: ("float32", "<f4"),
@@ -158,8 +157,8 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> Store:
         return _gguf_store(path, file, size)
     if start[:6] == b"\x93NUMPY":
         return _plain_store(path, file)
-    if path.name.endswith(".index.json"):
-        return _index_store(path, size, stack)
+    if path.name.endswith(ENDING):
+        return _index_store(path, stack)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
     bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
     if bare and length > size - 8:
@@ -203,26 +202,13 @@ def _plain_array(name: str, tensor: files.Tensor, file: IO[bytes]) -> Array:
     return Array(name, tensor.dtype, tensor.shape, fetch)
 
 
-def _index_store(path: Path, size: int, stack: contextlib.ExitStack) -> Store:
+def _index_store(path: Path, stack: contextlib.ExitStack) -> Store:
     """Several files, told by a JSON that maps names of tensors to names of files."""
     who = str(path)
-    if size > LARGEST_HEADER:
-        raise DataError(explain(who, f"at most {LARGEST_HEADER} bytes", size))
-    try:
-        data = json.loads(path.read_bytes().decode())
-    except (ValueError, RecursionError) as error:
-        raise DataError(explain(who, "a JSON object", str(error)[:200])) from None
-    names = data.get("weight_map") if isinstance(data, dict) else None
-    if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
-        raise DataError(explain(who, "a weight_map of names to files", repr(names)[:80]))
-    shards = list(dict.fromkeys(names.values()))
-    if len(shards) > MOST_SHARDS:
-        raise DataError(explain(who, f"at most {MOST_SHARDS} files", len(shards)))
-    for shard in shards:
-        if "/" in shard or "\\" in shard or shard in ("", ".", "..") or "\0" in shard:
-            raise DataError(explain(who, "files beside the index", repr(shard[:80])))
+    index = read_index(path, who, largest=LARGEST_HEADER)
+    names = index["weight_map"]
     arrays: dict[str, Array] = {}
-    for shard in shards:
+    for shard in shards_of(index):
         if not (path.parent / shard).exists():
             raise DataError(explain(who, "the files it names beside it", f"no {shard[:80]!r}"))
         part = _opened(_resolve(path.parent / shard), stack)
