@@ -105,6 +105,7 @@ def test_layers_stand_as_designed() -> None:
     assert settings["contracts"][0]["layers"] == [
         "(cli)",
         "(explore) | (study) | (testing)",
+        "(learn)",
         "(plot)",
         "(detect)",
         "(torch)",

@@ -19,7 +19,9 @@ __all__ = [
     "any_spec",
     "as_json",
     "count_of",
+    "is_json",
     "make_spec",
+    "spec_of",
     "spec_options",
     "table_width",
 ]
@@ -108,7 +110,7 @@ def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> 
         raise ArgumentError(explain("encode", f"a width up to {LARGEST_DIM}", width))
     dim = choice.dim or width or default
     if choice.spec is not None:
-        made = _spec_from_json(choice.spec)
+        made = spec_of(choice.spec, "--spec")
     else:
         made = _spec_from_fields(choice, dim, {k: v for k, v in fields.items() if v is not None})
     return _table(made, width)
@@ -127,7 +129,7 @@ def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
     fields = {key: getattr(choice, key) for key in ("base", "order", "odd")}
     _refuse_contradictions(choice, [f"--{k}" for k, v in fields.items() if v is not None])
     if choice.spec is not None:
-        return _spec_from_json(choice.spec)
+        return spec_of(choice.spec, "--spec")
     dim = choice.dim or width
     if dim is None:
         raise click.UsageError("--dim says how wide the encoding is.")
@@ -149,16 +151,29 @@ def _refuse_contradictions(choice: SpecChoice, given: list[str]) -> None:
         )
 
 
-def _spec_from_json(text: str) -> Any:
+def is_json(text: str) -> bool:
+    """Whether an argument is the JSON of a spec itself, not the name of a file or a preset."""
+    return text.lstrip().startswith("{")
+
+
+def spec_of(text: str, option: str) -> Any:
+    """What the JSON of an option says, or the file that it names.
+
+    Raises
+    ------
+    click.UsageError
+        If the JSON stands in the option itself and is that of no spec.
+    PosencError
+        If that is in the file.
+    """
     from posenc.registry import from_json
 
-    inline = text.lstrip().startswith("{")
-    if inline:
-        try:
-            return from_json(text)
-        except PosencError as error:
-            raise click.UsageError(f"--spec: {error}") from error
-    return from_json(Path(text).read_bytes())
+    if not is_json(text):
+        return from_json(Path(text).read_bytes())
+    try:
+        return from_json(text)
+    except PosencError as error:
+        raise click.UsageError(f"{option}: {error}") from error
 
 
 def _spec_from_fields(choice: SpecChoice, dim: int, fields: dict[str, Any]) -> Any:

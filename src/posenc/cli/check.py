@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.errors import PosencError
-from posenc.cli._options import Choice, as_json
+from posenc.cli._options import Choice, as_json, is_json, spec_of
 from posenc.cli._show import clean, print_json, progress
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _subject(
     from posenc import testing
     from posenc._core.spec import Spec
 
-    if target.lstrip().startswith("{"):
+    if is_json(target):
         return testing.of_spec(_spec(target, "TARGET"), library=library)
     if target.startswith("peer:"):
         from posenc.testing.peers import PEERS, peer
@@ -144,11 +144,9 @@ def _subject(
 
 def _spec(text: str, who: str) -> Spec:
     from posenc._core.spec import Spec
-    from posenc.registry import from_json
 
-    inline = text.lstrip().startswith("{")
     try:
-        made = from_json(text if inline else Path(text).read_bytes())
+        made = spec_of(text, who)
     except PosencError as error:
         raise click.UsageError(f"{who}: {error}") from error
     if not isinstance(made, Spec):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.errors import PosencError
-from posenc.cli._options import Choice, as_json
+from posenc.cli._options import Choice, as_json, is_json, spec_of
 from posenc.cli._projections import given, projection_options
 from posenc.cli._show import clean, print_json, progress
 
@@ -149,18 +149,15 @@ def _specs(
 
 def _spec(text: str, width: int, option: str) -> Any:
     from posenc.presets import names, preset
-    from posenc.registry import from_json
 
-    try:
-        if text.lstrip().startswith("{"):
-            return from_json(text)
-        if text in names():
+    if text in names():
+        try:
             return preset(text, width)
-    except PosencError as error:
-        raise click.UsageError(f"{option}: {error}") from error
-    if not Path(text).is_file():
+        except PosencError as error:
+            raise click.UsageError(f"{option}: {error}") from error
+    if not is_json(text) and not Path(text).is_file():
         raise click.UsageError(f"{option} {text!r} is no JSON, no preset and no file.")
-    return from_json(Path(text).read_bytes())
+    return spec_of(text, option)
 
 
 def _lines(made: Conversion, output: str | None) -> list[str]:

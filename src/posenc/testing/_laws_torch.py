@@ -63,9 +63,6 @@ def _exact(lab: Lab, *args: Any) -> np.ndarray:
 def empty_memory(lab: Lab) -> Found:
     """Memory after `to_empty` is arbitrary, so buffers are filled with NaN before a reset hook."""
     made, fresh = _emptied(lab)
-    for hook in HOOKS:
-        if callable(getattr(made, hook, None)):
-            getattr(made, hook)()
     return lab.same(answer(lab, made), answer(lab, fresh), 0.0, steps="meta, to_empty, hooks")
 
 
@@ -73,14 +70,12 @@ def empty_memory(lab: Lab) -> Found:
 def checkpoint(lab: Lab) -> Found:
     """As large models are loaded: what the state dict lacks must come from elsewhere."""
     made, fresh = _emptied(lab)
-    for hook in HOOKS:
-        if callable(getattr(made, hook, None)):
-            getattr(made, hook)()
     made.load_state_dict(fresh.state_dict())
     return lab.same(answer(lab, made), answer(lab, fresh), 0.0, steps="meta, to_empty, load")
 
 
 def _emptied(lab: Lab) -> tuple[Any, Any]:
+    """A module that was made without memory and then reset, and one made as usual."""
     import torch
 
     fresh = _module(lab)
@@ -90,6 +85,9 @@ def _emptied(lab: Lab) -> tuple[Any, Any]:
     with torch.no_grad():
         for values in (*made.buffers(), *made.parameters()):
             values.fill_(torch.nan if values.is_floating_point() else 7)
+    for hook in HOOKS:
+        if callable(getattr(made, hook, None)):
+            getattr(made, hook)()
     return made, fresh
 
 
