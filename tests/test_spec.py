@@ -92,6 +92,33 @@ def test_bad_json_is_refused_with_a_reason(text: str | bytes, match: str) -> Non
         from_json(text)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "Sinusoidal", "dim": 2**40},
+        {"type": "Timestep", "dim": 2**40},
+        {"type": "RoPE", "dim": 2**40, "pairing": "half"},
+        {
+            "type": "GoldenGateRoPE",
+            "dim": 8,
+            "heads": 2**40,
+            "pairing": "half",
+            "lowest": 1,
+            "highest": 2,
+        },
+        {"type": "ALiBi", "heads": 2**40},
+        {"type": "Sandwich", "heads": 2**40},
+        {"type": "LogCPB", "heads": 4, "window": [2**20, 2**20]},
+        {"type": "DynamicBias", "heads": 4, "window": [2**40], "width": 8},
+        {"type": "NEZHA", "dim": 8, "clip": 2**40},
+    ],
+    ids=lambda fields: fields["type"],
+)
+def test_a_stranger_cannot_have_constants_without_end(fields: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="expected at most"):
+        from_json(json.dumps(fields))
+
+
 def test_from_json_takes_texts_only() -> None:
     with pytest.raises(SpecError, match="a JSON text, got dict"):
         from_json({"type": "Sinusoidal", "dim": 4})  # type: ignore[arg-type]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from posenc._core.errors import SpecError, explain
 
-__all__ = ["at_least", "distinct", "even_width", "positive", "width_of"]
+__all__ = ["at_least", "distinct", "even_width", "not_too_many", "positive", "width_of"]
+
+MOST_NUMBERS = 2**22
 
 
 def positive(who: str, want: str = "a positive number", /, **numbers: float) -> None:
@@ -43,3 +45,12 @@ def distinct(
     for name, value in names.items():
         if not value or len(set(value)) != len(value):
             raise SpecError(explain(f"{who}: {name}", want, value))
+
+
+def not_too_many(who: str, what: str, count: int, most: int = MOST_NUMBERS, /) -> None:
+    """Raise `SpecError` where a spec would work out more constants than anybody has use for.
+
+    Specs are read from files of strangers, and work their constants out when they are made.
+    """
+    if count > most:
+        raise SpecError(explain(who, f"at most {most} {what}", count))

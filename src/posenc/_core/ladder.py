@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.checks import distinct
+from posenc._core.checks import distinct, not_too_many
 from posenc._core.errors import SpecError, explain
 from posenc._core.spec import Value
 
@@ -32,6 +32,7 @@ __all__ = ["LADDERS", "Arrangement", "Ladder", "Layout", "context", "pi"]
 
 DIGITS = 50  # 2**64 needs 20; the rest covers positions, large frequencies and long recurrences
 LARGEST_FREQUENCY = 2**40  # radians per position; beyond it no integer position tells them apart
+MOST_FREQUENCIES = 2**20  # each is worked out to 50 digits
 
 
 def context() -> decimal.Context:
@@ -172,6 +173,7 @@ class Ladder(Value):
         tuple of Decimal
             `count` frequencies in radians per position, to about 45 digits.
         """
+        not_too_many("Ladder", "frequencies", count, MOST_FREQUENCIES)
         with decimal.localcontext(context()):
             rungs = self._rungs(Decimal(base), count, width, cosine)
             if any(abs(rung) > LARGEST_FREQUENCY for rung in rungs):
@@ -389,6 +391,7 @@ class Arrangement(Value):
 
     def layout(self, pairs: int) -> Layout:
         """The integer vectors for `pairs` pairs."""
+        not_too_many("Arrangement", "pairs", pairs, MOST_FREQUENCIES)
         if self.rule == "mixed":
             want = "a rule that gives each pair one axis"
             raise SpecError(explain("Arrangement: rule", want, "'mixed'"))

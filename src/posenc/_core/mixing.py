@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple, Protocol, final
 import numpy as np
 
 from posenc._core import real
-from posenc._core.checks import positive
+from posenc._core.checks import not_too_many, positive
 from posenc._core.errors import SpecError, explain
-from posenc._core.ladder import LARGEST_FREQUENCY, context, pi
+from posenc._core.ladder import LARGEST_FREQUENCY, MOST_FREQUENCIES, context, pi
 from posenc._core.phase import Array, classic, cos_sin, steps
 from posenc._core.spec import Value
 
@@ -156,6 +156,7 @@ class DenseMatrix(NamedTuple):
 
     def frequencies(self) -> tuple[tuple[Decimal, ...], ...]:
         """Radians per position, one row for each axis, to about 45 digits."""
+        not_too_many("frequencies", "of them", self.axes * self.pairs, MOST_FREQUENCIES)
         rows = self.rows.matrix(self.axes, self.pairs)
         return tuple(tuple(_limited(value) for value in row) for row in rows)
 

@@ -6,7 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["Recipe", "slopes_of"]
+from posenc._core.checks import not_too_many
+
+__all__ = ["MOST_HEADS", "Recipe", "slopes_of"]
+
+MOST_HEADS = 2**16
 
 Recipe = Literal["paper", "geometric"]
 
@@ -17,6 +21,7 @@ def slopes_of(heads: int, recipe: Recipe, max_bias: float) -> np.ndarray:
     Else the recipe of the paper takes those of the power of two below, and then every other one of
     the power above.
     """
+    not_too_many("slopes", "heads", heads, MOST_HEADS)
     whole = heads if recipe == "geometric" else 1 << max(heads.bit_length() - 1, 0)
     power, above = (2.0 ** (-max_bias * np.arange(1, n + 1) / n) for n in (whole, 2 * whole))
     return np.concatenate([power, above[0::2]])[:heads]

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.array import astype
-from posenc._core.checks import even_width, positive
+from posenc._core.checks import even_width, not_too_many, positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import cos_sin
+from posenc._core.slopes import MOST_HEADS
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
 __all__ = ["Sandwich"]
@@ -76,6 +77,7 @@ class Sandwich(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
+        not_too_many("Sandwich", "heads", self.heads, MOST_HEADS)
         even_width("Sandwich", dim=self.dim)
         positive("Sandwich", base=self.base, compression=self.compression)
         if self.ladder.cos_shift:

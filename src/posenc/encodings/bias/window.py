@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc._core.array import astype, lookup
 from posenc._core.axes import AXES
+from posenc._core.checks import not_too_many
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
@@ -23,6 +24,7 @@ def check_window(who: str, window: tuple[int, ...], *, of: str = "window") -> No
     """Raise `SpecError` unless a window has one to three lengths of at least 1."""
     if len(window) not in AXES or min(window) < 1:
         raise SpecError(explain(f"{who}: {of}", "1 to 3 lengths of at least 1", window))
+    not_too_many(f"{who}: {of}", "offsets", math.prod(2 * size - 1 for size in window))
 
 
 def cells(q: Axes, k: Axes, window: tuple[int, ...], *, xp: Any) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import Array, along, astype, gather, product
-from posenc._core.checks import at_least, even_width, positive
+from posenc._core.checks import at_least, even_width, not_too_many, positive
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import cos_sin
@@ -86,6 +86,7 @@ class NEZHA(RelativeSpec):
         pairs = self.dim // 2
         matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.dim, "exact")
         first = 0 if self.counts_from == "first" else -self.clip
+        not_too_many("NEZHA", "numbers in vectors", (2 * self.clip + 1) * self.dim)
         rows = np.arange(first, first + 2 * self.clip + 1, dtype=np.int64)[:, None]
         cos, sin = cos_sin(rows, matrix.constants()["step"], dtype=np.float64, xp=np)
         return {"vectors": np.stack([sin, cos], axis=-1).reshape(len(rows), self.dim)}
