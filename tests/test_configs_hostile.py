@@ -22,6 +22,14 @@ BERT = {
     "max_position_embeddings": 512,
 }
 DEBERTA = {**BERT, "model_type": "deberta-v2", "relative_attention": True, "pos_att_type": "c2p"}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 128,
+    "rope_theta": 10_000.0,
+}
 SWIN = {
     "model_type": "swin",
     "embed_dim": 8,
@@ -50,6 +58,27 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "truth": ({**BERT, "hidden_size": True}, "hidden_size=True is not a number"),
     "negative": ({**BERT, "hidden_size": -1}, "expected a width of at least 1, got -1"),
     "huge": ({**BERT, "hidden_size": 10**9}, "dim=1e+09 is more than any model has"),
+    "a window without end": (
+        {
+            **SWIN,
+            "model_type": "swinv2",
+            "window_size": 2**20,
+            "image_size": 2**22,
+            "patch_size": 1,
+        },
+        "LogCPB: window: expected at most 4194304 offsets",
+    ),
+    "a base in words": ({**LLAMA, "rope_theta": "1e6"}, "rope_theta='1e6' is not a number"),
+    "a base in words, inside": (
+        {**without(LLAMA, "rope_theta"), "rope_parameters": {"rope_theta": "1e6"}},
+        "rope_parameters.rope_theta='1e6' is not a number",
+    ),
+    "a head in words": ({**LLAMA, "head_dim": "64"}, "head_dim='64' is not a number"),
+    "a true head": ({**LLAMA, "head_dim": True}, "head_dim=True is not a number"),
+    "a share in words": (
+        {**LLAMA, "partial_rotary_factor": "0.5"},
+        "partial_rotary_factor='0.5' is not a number",
+    ),
     "beyond floats": ({**BERT, "hidden_size": 10**400}, "is not a number"),
     "two names": (
         {"model_type": "gpt2", "n_embd": 64, "hidden_size": 32, "n_positions": 8},

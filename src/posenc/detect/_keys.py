@@ -65,6 +65,14 @@ class Keys:
                 return key, value
         return None
 
+    def wrong(self, keys: Iterable[str]) -> str | None:
+        """The first of some keys that is stated, but not as a number: `key=value`."""
+        for key in keys:
+            value = self.get(key)
+            if value is not None and not is_number(value):
+                return f"{self.where(key)}={repr(value)[:80]}"
+        return None
+
     def evaluate(self, expression: str, stage: int | None = None) -> float | None:
         """A number from an expression in keys: `hidden_size // num_attention_heads`.
 

@@ -285,6 +285,10 @@ def _base(
     if "base" in rule:
         notes.source("base", "preset", "fixed in the code of the family")
         return float(rule["base"])
+    wrong = params.wrong(THETA_KEYS) or keys.wrong(rule.get("base_keys", BASES))
+    if wrong is not None:
+        notes.error(f"{wrong} is not a number")
+        return None
     spelled = keys.where("rope_theta")
     notes.error(
         f"{spelled} is missing: no base is stated, neither there nor in the rotary parameters. "
@@ -300,6 +304,10 @@ def _head(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> i
         return int(width)
     expressions = (*rule.get("widths", {}).get(layer.kind, ()), *rule.get("width", WIDTHS))
     for expression in expressions:
+        wrong = keys.wrong((expression,))
+        if wrong is not None:
+            notes.error(f"{wrong} is not a number")
+            return None
         value = keys.evaluate(expression)
         if value is not None and value >= 1:
             notes.source("dim", "preset" if expression.isdigit() else "config", expression)
@@ -315,14 +323,17 @@ def _width(
     """The rotated width: the head, times a fraction, or a number of its own."""
     if kind == "proportional":
         return head
-    inner = params.first(FRACTION_KEYS)
-    outer = keys.first(rule.get("fraction_keys", FRACTIONS))
-    absolute = keys.first(ABSOLUTE)
+    outside = rule.get("fraction_keys", FRACTIONS)
+    inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(ABSOLUTE)
     if "fraction" in rule:
         fixed = rule["fraction"]
         if fixed != 1:
             notes.source("dim", "preset", f"{fixed} of the head")
         return int(head * fixed)
+    wrong = params.wrong(FRACTION_KEYS) or keys.wrong((*outside, *ABSOLUTE))
+    if wrong is not None:
+        notes.error(f"{wrong} is not a number")
+        return None
     told: dict[str, int] = {}
     for found in (inner, outer, absolute):
         if found is not None and not 0 <= found[1] <= WIDEST:
