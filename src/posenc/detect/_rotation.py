@@ -13,9 +13,11 @@ from posenc._core.ladder import Arrangement, Ladder
 from posenc.detect._bits import bits_of, roundest
 from posenc.detect._fit_frequencies import fit_frequencies
 from posenc.detect._pairs import NotARotationError, Turns
+from posenc.detect._rotation_channels import Places, channels_of, placed
+from posenc.detect._rotation_lines import FLOAT32, Lines, lines_of, wrapped
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.mixed import MixedRoPE
-from posenc.encodings.rotary.pairing import Order, Pairing
+from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
 from posenc.functional import frequencies as frequencies_of
@@ -24,11 +26,8 @@ from posenc.scaling.multipliers import Multipliers
 
 __all__ = ["Found", "rotation_of"]
 
-TURN = 2 * math.pi
-FLOAT32 = 2.0**-24
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 LARGEST_START = 2**16
-LAPS = 8  # whole turns to the first of some real coordinates
 NAMED = 14.0  # bits to write a base that nobody chose
 
 
@@ -40,23 +39,6 @@ class Found(NamedTuple):
     channels: tuple[int, ...] | None  # where pairs stand, if no pairing says so
     role: Literal["query", "key"]
     notes: tuple[str, ...]
-
-
-class Places(NamedTuple):
-    """Where pairs stand."""
-
-    pairing: Pairing
-    seen: np.ndarray  # of each pair of the pairing, its number among those seen; -1: it is still
-    channels: tuple[int, ...] | None = None  # in the order of halves, where no pairing says it
-
-
-class Lines(NamedTuple):
-    """Angles as lines in the position."""
-
-    frequency: np.ndarray  # (axes, pairs)
-    error: np.ndarray  # (pairs,), of the frequencies
-    origin: np.ndarray  # (pairs,): the angle at position 0
-    positive: bool
 
 
 def rotation_of(turns: Turns, axes: tuple[str, ...], base: float | None, unit: float) -> Found:
@@ -75,13 +57,13 @@ def rotation_of(turns: Turns, axes: tuple[str, ...], base: float | None, unit: f
     """
     if not turns.pairs:
         raise NotARotationError("nothing turns: every channel passes through")
-    lines = _lines(turns, axes)
+    lines = lines_of(turns, axes)
     notes: list[str] = []
     mixing = (np.abs(lines.frequency) > lines.error).sum(axis=0) > 1
     signs = np.sign(lines.frequency.sum(axis=0))
     backward = bool((signs <= 0).all() and (signs < 0).any())
     flipped = (signs < 0) & (not backward) & (not mixing.any())
-    places = _channels(turns, lines, flipped)
+    places = channels_of(turns, lines, flipped)
     pairing, index, channels = places
     if channels is not None:
         notes.append("its pairs are neither halves nor neighbours")
@@ -96,7 +78,7 @@ def rotation_of(turns: Turns, axes: tuple[str, ...], base: float | None, unit: f
         )
     if mixing.any():
         return _mixed(lines, places, axes, unit, notes)
-    frequency, error = _placed(lines, index)
+    frequency, error = placed(lines, index)
     origin = np.zeros(len(index))
     origin[index >= 0] = lines.origin[index[index >= 0]]
     start = _start(frequency.sum(axis=0), error, origin)
@@ -121,208 +103,6 @@ def rotation_of(turns: Turns, axes: tuple[str, ...], base: float | None, unit: f
     return Found(made, {}, channels, "query", tuple(notes))
 
 
-# --- angles ---------------------------------------------------------------------------------------
-
-
-def _lines(turns: Turns, axes: tuple[str, ...]) -> Lines:
-    """Frequencies from angles at positions that grow step by step along each axis."""
-    p, angle, error = turns.positions.astype(np.float64), turns.angle, turns.error
-    order = np.argsort(np.abs(p).sum(axis=1), kind="stable")
-    p, angle, error = p[order], angle[order], error[order]
-    count = angle.shape[1]
-    at_zero = not p[0].any()
-    origin = angle[0] if at_zero else np.zeros(count)
-    frequency = np.zeros((len(axes), count))
-    # What is a frequency, and what an error of an angle over its lever.
-    known = np.full(count, math.inf)
-    for a in range(len(axes)):
-        along = [k for k in range(len(p)) if not np.delete(p[k], a).any() and p[k, a] > 0]
-        if not along:
-            return _from_differences(p, angle, error, axes)
-        if not at_zero:
-            return _from_differences(p, angle, error, axes)
-        found, spread = _followed(p[along, a], _wrapped(angle[along] - origin), error[along])
-        frequency[a] = found
-        known = np.minimum(known, spread)
-    predicted = p @ frequency + origin
-    off = np.abs(_wrapped(angle - predicted))
-    allowed = _allowed(p, frequency, error)
-    if (off > allowed).any():
-        _refuse(turns, p, off, allowed)
-    small = np.abs(frequency) <= 1e-12
-    return Lines(np.where(small, 0.0, frequency), known, origin, True)
-
-
-def _allowed(p: np.ndarray, frequency: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """What float32 code may lose: of the angle that it forms, and of its cosine and sine."""
-    return 1e-5 + 4 * error + 6 * FLOAT32 * (np.abs(p) @ np.abs(frequency))
-
-
-def _followed(p: np.ndarray, angle: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes of angles that are known up to turns, from near positions to far ones."""
-    slope = angle[0] / p[0]
-    if p[0] != 1:  # whole turns between steps cannot be told by integers: the others must
-        slope = _untangled(p, angle)
-    spread = np.maximum(error[0] / p[0], FLOAT32 * np.abs(slope))
-    for k in range(1, len(p)):
-        reach = spread * p[k]
-        left = _wrapped(angle[k] - slope * p[k])
-        # Beyond half a turn of doubt nothing more is learned.
-        sure = reach < 1.0
-        better = np.maximum(error[k] / p[k], FLOAT32 * np.abs(slope))
-        use = sure & (better <= spread)
-        slope = np.where(use, slope + left / p[k], slope)
-        spread = np.where(use, better, spread)
-    return slope, spread
-
-
-def _untangled(p: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """The slopes of the fewest turns that explain angles at real coordinates best."""
-    best = angle[0] / p[0]
-    left = np.full(best.shape, math.inf)
-    for lap in sorted(range(-LAPS, LAPS + 1), key=abs):
-        slope = (angle[0] + lap * TURN) / p[0]
-        off = np.abs(_wrapped(angle - p[:, None] * slope)).max(axis=0)
-        better = off < 0.5 * left - 1e-6
-        best, left = np.where(better, slope, best), np.where(better, off, left)
-    return best
-
-
-def _from_differences(
-    p: np.ndarray, angle: np.ndarray, error: np.ndarray, axes: tuple[str, ...]
-) -> Lines:
-    """The same where position 0 or 1 is missing: from pairs of positions one step apart."""
-    if len(axes) > 1:
-        raise NotARotationError("positions along each axis by itself, from 0 on, are needed")
-    line = p[:, 0]
-    steps = {float(q): k for k, q in enumerate(line)}
-    near = [(k, steps[q + 1]) for q, k in steps.items() if q + 1 in steps]
-    if not near:
-        raise NotARotationError("two positions one step apart are needed, to count turns")
-    turned = np.exp(1j * np.array([angle[j] - angle[k] for k, j in near]))
-    slope = np.angle(turned.mean(axis=0))
-    spread = np.full(len(slope), float(error.max())) / math.sqrt(len(near))
-    first = int(np.argmin(line))
-    lags = np.argsort(np.abs(line - line[first]), kind="stable")[1:]
-    for k in lags:
-        lag = line[k] - line[first]
-        left = _wrapped(angle[k] - angle[first] - slope * lag)
-        better = (error[k] + error[first]) / abs(lag)
-        use = (spread * abs(lag) < 1.0) & (better < spread)
-        slope = np.where(use, slope + left / lag, slope)
-        spread = np.where(use, np.maximum(better, FLOAT32 * np.abs(slope)), spread)
-    origin = _wrapped(angle[first] - slope * line[first])
-    doubt = spread * abs(line[first]) + error[first]
-    off = np.abs(_wrapped(angle - line[:, None] * slope - origin))
-    if (
-        off > 1e-5 + 8 * error + 8 * spread * np.ptp(line) + 6 * FLOAT32 * np.abs(line).max()
-    ).any():
-        raise NotARotationError("its angles are not linear in the position")
-    origin = np.where(np.abs(origin) <= 1e-5 + 4 * doubt, 0.0, origin)
-    slope = np.where(np.abs(slope) <= 4 * spread, 0.0, slope) if not near else slope
-    return Lines(slope[None], spread, origin, True)
-
-
-def _refuse(turns: Turns, p: np.ndarray, off: np.ndarray, allowed: np.ndarray) -> None:
-    k, j = np.unravel_index(int(np.argmax(off / allowed)), off.shape)
-    where = p[k, 0] if p.shape[1] == 1 else tuple(p[k].tolist())
-    a, b = turns.pairs[int(j)]
-    raise NotARotationError(
-        "it is not a rotation linear in positions: the pair of channels "
-        f"{a} and {b} is {off[k, j]:.2g} rad from a line at position {where:g}"
-        if p.shape[1] == 1
-        else "it is not a rotation linear in positions: the pair of channels "
-        f"{a} and {b} is {off[k, j]:.2g} rad from a plane at position {where}"
-    )
-
-
-def _wrapped(angle: np.ndarray) -> np.ndarray:
-    return angle - np.rint(angle / TURN) * TURN
-
-
-# --- channels -------------------------------------------------------------------------------------
-
-
-def _channels(turns: Turns, lines: Lines, flipped: np.ndarray) -> Places:
-    """Where the pairs stand: in halves or as neighbours, or listed from fast to slow."""
-    pairs = list(turns.pairs)
-    written = turns.outputs != turns.pairs
-    if not flipped.any():
-        regular = [_regular(pairs, turns, part, written) for part in ("leading", "trailing")]
-        options = [found for found in regular if found is not None]
-        if options:  # the one that needs the fewest pairs that do not turn
-            return min(options, key=lambda found: int((found.seen < 0).sum()))
-    if written:
-        raise NotARotationError("it writes pairs to other channels, in an order that is not known")
-    # From fast to slow, axis by axis: the order in which a ladder has them.
-    size = np.abs(lines.frequency)
-    index = np.lexsort((-size.max(axis=0), size.argmax(axis=0)))
-    ordered = [pairs[k][::-1] if flipped[k] else pairs[k] for k in index]
-    channels = tuple(a for a, _ in ordered) + tuple(b for _, b in ordered)
-    return Places(Pairing("half"), index, channels)
-
-
-def _regular(pairs: list[tuple[int, int]], turns: Turns, part: Any, written: bool) -> Places | None:
-    """Halves or neighbours at one end, in one block or in several."""
-    width, place = turns.width, {pair: k for k, pair in enumerate(pairs)}
-    distances = {b - a for a, b in pairs}
-    blocked = _blocked(pairs, width, part)
-    options: list[tuple[Order, tuple[int, ...], int]] = []
-    if distances == {1}:
-        least, most = min(a for a, _ in pairs), max(b for _, b in pairs)
-        dim = most + 1 if part == "leading" else width - least
-        options.append(("interleaved", (), dim))
-        options.append(("interleaved", (), width))
-    if len(distances) == 1:
-        options.append(("half", (), 2 * next(iter(distances))))
-    if blocked is not None:
-        options.append(("half", blocked, 2 * sum(blocked)))
-    for order, blocks, dim in options:
-        if dim % 2 or dim > width:
-            continue
-        begin = 0 if part == "leading" else width - dim
-        output: Any = "half" if written and order != "half" else "same"
-        pairing = Pairing(order, part=part, blocks=blocks, output=output)
-        wanted = [(begin + a, begin + b) for a, b in pairing.channels(dim)]
-        if not set(pairs) <= set(wanted):
-            continue
-        index = np.array([place.get(pair, -1) for pair in wanted])
-        if written:
-            n = dim // 2
-            to = [(begin + j, begin + j + n) for j in range(n)]
-            if any(turns.outputs[k] != to[j] for j, k in enumerate(index.tolist()) if k >= 0):
-                continue
-        if part == "trailing" and dim == width:
-            continue
-        return Places(pairing, index)
-    return None
-
-
-def _blocked(pairs: list[tuple[int, int]], width: int, part: str) -> tuple[int, ...] | None:
-    """Pairs of each block, where each block has halves of its own and follows the last."""
-    begin = 0 if part == "leading" else min(a for a, _ in pairs)
-    starts = {a: b - a for a, b in pairs}
-    blocks = []
-    while begin in starts:
-        size = starts[begin]
-        if any(starts.get(begin + j, size) != size for j in range(size)):
-            return None
-        blocks.append(size)
-        begin += 2 * size
-    covered = begin == width if part == "trailing" else begin > max(b for _, b in pairs)
-    return tuple(blocks) if covered and len(blocks) > 1 else None
-
-
-def _placed(lines: Lines, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies and their errors, pair by pair of the pairing."""
-    frequency = np.zeros((lines.frequency.shape[0], len(index)))
-    error = np.zeros(len(index))
-    kept = index >= 0
-    frequency[:, kept] = lines.frequency[:, index[kept]]
-    error[kept] = lines.error[index[kept]]
-    return frequency, error
-
-
 def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:
     """The position that the first one is computed at."""
     turning = frequency > 0
@@ -332,7 +112,7 @@ def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:
     guess = origin[slowest] / frequency[slowest]
     near = int(np.clip(round(guess), -LARGEST_START, LARGEST_START))
     for start in sorted(range(near - 8, near + 9), key=lambda s: abs(s - guess)):
-        off = np.abs(_wrapped(origin - start * frequency))[turning]
+        off = np.abs(wrapped(origin - start * frequency))[turning]
         if (off <= 1e-5 + 8 * abs(start) * (FLOAT32 * frequency + error)[turning]).all():
             return start
     raise NotARotationError("pairs are turned at position 0, by angles of no position")
@@ -510,7 +290,7 @@ def _mixed(
 ) -> Found:
     """Pairs that mix the axes: their frequencies are learned values."""
     pairing, index, channels = places
-    frequency, _ = _placed(lines, index)
+    frequency, _ = placed(lines, index)
     if np.abs(lines.origin).max(initial=0.0) > 1e-5:
         raise NotARotationError("pairs that mix axes are turned at position 0")
     spec = MixedRoPE(2 * len(index), heads=1, pairing=pairing, space=axes, init="normal")

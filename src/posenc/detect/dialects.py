@@ -19,7 +19,8 @@ from posenc.detect._keys import Keys
 from posenc.detect._layers import GLOBAL, LOCAL, LOCAL_BASE_KEYS
 from posenc.detect._load import load
 from posenc.detect._notes import Notes
-from posenc.detect._rotary import BASES, FRACTIONS, has_rotary, parameters
+from posenc.detect._rotary import has_rotary, parameters
+from posenc.detect._rotary_fields import BASES, FRACTIONS
 from posenc.detect.explain import from_hf
 
 __all__ = ["DIALECTS", "Translation", "to_hf"]

@@ -17,7 +17,8 @@ from posenc.detect._implementations import (
     rows_of,
 )
 from posenc.detect._pairs import NotARotationError, Turns, from_matrices, from_recording
-from posenc.detect._rotation import FLOAT32, Found, rotation_of
+from posenc.detect._rotation import Found, rotation_of
+from posenc.detect._rotation_lines import FLOAT32
 from posenc.detect.identify import identify
 from posenc.detect.inferred import Inferred
 from posenc.encodings.bias.alibi import ALiBi
