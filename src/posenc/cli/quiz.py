@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from posenc._core.errors import suggest
-from posenc.cli._options import as_json
+from posenc.cli._options import as_json, count_of
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def command(
         print_json({"topic": topic, "seed": seed, "questions": [_described(q) for q in asked]})
         return
     again = f"posenc quiz{f' {topic}' if topic else ''} --seed {seed} --count {count}"
-    click.echo(f"{len(asked)} questions; the same ones again: {again}")
+    click.echo(f"{count_of(asked, 'question')}; the same again: {again}")
     if show:
         for number, question in enumerate(asked, 1):
             _put(question, number, len(asked))
