@@ -63,6 +63,7 @@ class Axis:
     cells: bool = False
     key: str = ""  # of the state; empty: a click does nothing
     at: float | None = None  # where the cursor is, in data units
+    to: np.ndarray | None = None  # what `key` is set to for each integer, if not to that integer
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Series:
     """A curve: `y` over `x`, or bars; with `lo` and `hi`, a band around it."""
 
     label: str
-    x: np.ndarray  # (n,) float32
+    x: np.ndarray  # (n,) float64: positions may be large
     y: np.ndarray  # (n,) float32; NaN breaks the line
     style: int = 0  # which colour and dash of `palette.series`
     lo: np.ndarray | None = None
