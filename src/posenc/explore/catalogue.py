@@ -22,7 +22,7 @@ from posenc._core.spec import Spec
 from posenc.explore.fields import Field, Option, choice, integer, real
 from posenc.functional import init
 
-__all__ = ["Chosen", "Entry", "entries", "made", "offered", "why_not"]
+__all__ = ["Chosen", "Entry", "entries", "home_of", "made", "offered", "why_not"]
 
 LARGEST_DIM = 65_536
 LARGEST_LENGTH = 2**24
@@ -406,3 +406,8 @@ def offered(view: str, more: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
         if not why_not(view, entry, spec):
             fitting.append(entry)
     return (*fitting, *_offered(view))
+
+
+def home_of(entry: Entry) -> str:
+    """The view that an encoding is shown in first."""
+    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "table")

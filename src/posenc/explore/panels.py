@@ -270,10 +270,10 @@ class DialBlock:
 
 @dataclass(frozen=True)
 class Link:
-    """A text that changes the state when it is chosen."""
+    """A text that changes the state when it is chosen; None takes a key back to its default."""
 
     text: str
-    state: Mapping[str, str]
+    state: Mapping[str, str | None]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ from posenc.explore.text import count, number, plural, signed, whole
 from posenc._core.ladder import Ladder
 from posenc.plot import palette
 from posenc.plot.columns import Source
-from posenc.plot.raster import Curve, Tile, arranged, curve_of, tile_of
+from posenc.plot.curves import Curve, curve_of
+from posenc.plot.raster import Tile, arranged, tile_of
 
 __all__ = ["SHAPE", "show"]
 
