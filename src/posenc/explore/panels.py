@@ -152,6 +152,7 @@ class Strips:
     high: str
     columns: tuple[str, ...] = ()  # what stands above the cells
     caption: str = ""
+    first: int = 0  # what `key` is set to by the first cell
     place: Place = "full"
     kind: Literal["strips"] = "strips"
 
