@@ -517,3 +517,115 @@ ANSWERS: dict[tuple[str, str], Callable[[Drawn], Any]] = {
         only(matching({x["at"]: x["value"]}, x["d"], x["n"], len(x["sentence"].split()) - 1, 2))
     ],
 }
+
+
+# --- the tour -------------------------------------------------------------------------------------
+
+
+def stops() -> dict[str, tuple[str, dict[str, Any]]]:
+    """The right option and the facts of each stop."""
+    rows = table(128, 128)
+    apart = [math.dist(row, rows[40]) for q, row in enumerate(rows) if q != 40]
+    low, share = _falls()
+    kept = sum(s == 1 for s in yarn(128, 1e4, 8, 4096, "index"))
+    return {
+        "fast-end": (
+            "first",
+            {
+                "d": 128,
+                "length": 128,
+                "zero": 0,
+                "last": 127,
+                "fast": TAU,
+                "slow": wavelength(63, 128),
+            },
+        ),
+        "repeat": (
+            "two",
+            {
+                "p": 40,
+                "j": 21,
+                "wave": wavelength(10, 128),
+                "twice": 2 * wavelength(10, 128),
+                "one": 66,
+                "two": matching(
+                    {20: f"{entry(40, 20, 128):.2f}", 21: f"{entry(40, 21, 128):.2f}"},
+                    128,
+                    1e4,
+                    127,
+                    2,
+                )[1],
+                "double": 80,
+                "length": 128,
+                "nearest": min(apart),
+            },
+        ),
+        "last-wavelength": (
+            "shorter",
+            {
+                "pairs": 64,
+                "d": 128,
+                "small": 16,
+                "n": 10_000,
+                "last": wavelength(63, 128),
+                "short": wavelength(7, 16),
+                "full": TAU * 10_000,
+                "exponent": "14/16",
+                "wide_one": wavelength(1, 128),
+                "narrow_one": wavelength(1, 16),
+            },
+        ),
+        "swap": ("same", {}),
+        "distance": (
+            "trend",
+            {
+                "d": 512,
+                "zero": 256,
+                "low": low,
+                "next": low + 1,
+                "share": share,
+                "far": 512,
+                "length": 513,
+            },
+        ),
+        "rotate": (
+            "each",
+            {"m": 40, "n": 36, "by": 100, "pairs": 8, "difference": 4, "later": 140},
+        ),
+        "alibi": (
+            "little",
+            {
+                "heads": 8,
+                "far": 100,
+                "first": -100 * slope(1, 8),
+                "last": -100 * slope(8, 8),
+                "eighth": -50 / 8,
+                "more": -400,
+                "steep": slope(1, 8),
+                "flat": slope(8, 8),
+                "last_head": 7,
+            },
+        ),
+        "yarn": (
+            "divide",
+            {
+                "trained": 4096,
+                "factor": 8,
+                "unseen": sum(w > 4096 for w in wavelengths(128)),
+                "pairs": 64,
+                "kept": kept,
+                "last": 127,
+            },
+        ),
+        "find": (
+            "other",
+            {
+                "d": 5120,
+                "value": "0.488814",
+                "at": 1088,
+                "expected": 7,
+                "there": math.sin(7 / 10_000 ** (1088 / 5120)),
+                "first": _first_stated(),
+            },
+        ),
+    }
