@@ -367,6 +367,7 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "columns": 2 * sum(w < 2 * 45_000 / 670 for w in wavelengths(50)),
                 "drawn": drawn,
                 "mean": mean,
+                "blank": 2 * sum(w < 2 * 45_000 / 670 for w in wavelengths(50)),
             },
             {},
         ],

@@ -43,6 +43,12 @@ class Choice(NamedTuple):
         Name and text of each, in the order shown.
     right : str
         The name of the one that holds; the others have been proven not to.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> question("offsets", "back").answer.right
+    'transposed'
     """
 
     options: tuple[tuple[str, str], ...]
@@ -60,6 +66,12 @@ class Number(NamedTuple):
         How far off an answer may be; 0 for whole numbers.
     stated : str
         The margin in words.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> question("formula", "value").answer.stated
+    'to within 0.005'
     """
 
     value: float
@@ -84,6 +96,13 @@ class Question(NamedTuple):
         What to say afterwards.
     transcript : Transcript
         The check, as it ran.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> print(question("adding", "scale", seed=2).prompt)
+    Embeddings of width 1024 are multiplied by the factor of the first Transformer before the table
+    is added. What is it?
     """
 
     topic: str
