@@ -176,7 +176,7 @@ def _plain(
 
     def build(values: Values) -> Spec:
         cls: Any = registry.lookup(name)
-        return cls(**arguments(values))  # type: ignore[no-any-return]
+        return cls(**arguments(values))
 
     def code(values: Values) -> str:
         return _call(name, arguments(values), first=first)

@@ -11,10 +11,11 @@ from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore import compare, find, tour
+from posenc.explore.compare import words
 from posenc.explore.fields import Field
 from posenc.explore.protocol import pack
 from posenc.explore.save import formats
-from posenc.explore.scene import PIN, Page, Scene, plain, read
+from posenc.explore.scene import Page, Scene, plain, read
 from posenc.explore.session import Session
 from posenc.explore.views import SHAPES, SHOW
 from posenc.plot import palette
@@ -38,8 +39,8 @@ def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
     Returns
     -------
     bytes
-        A header in JSON and its arrays, as `posenc.explore.unpack` reads them. No state raises: what
-        cannot be drawn is replaced by a default and named in `problems`.
+        A header in JSON and its arrays, as `posenc.explore.unpack` reads them. No state raises:
+        what cannot be drawn is replaced by a default and named in `problems`.
 
     Examples
     --------
@@ -68,8 +69,7 @@ def page_of(state: Mapping[str, str], session: Session) -> tuple[Scene, Page]:
 
 
 def _drawn(scene: Scene) -> Page:
-    page = SHOW[scene.shape.id](scene)
-    return compare.beside(scene, page, SHOW) if scene.b is not None else page
+    return SHOW[scene.shape.id](scene) if scene.b is None else compare.beside(scene, SHOW)
 
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "python": page.python,
         "command": page.command,
         "find": found.header,
-        "compare": None if scene.b is None else {"a": scene.a.label, "b": scene.b.label},
+        "compare": None if scene.b is None else {"a": words(scene.a), "b": words(scene.b)},
         "tour": stop,
         "palette": {
             "diverging": palette.diverging(scene.theme),

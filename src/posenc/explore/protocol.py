@@ -10,7 +10,6 @@ An array in the header is a text `@0`, `@1`, …; `arrays` has its dtype, shape 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import struct
 from collections.abc import Mapping
@@ -120,9 +119,15 @@ def _plain(value: Any, arrays: list[np.ndarray]) -> Any:
         return {key: _plain(item, arrays) for key, item in value.items()}
     if isinstance(value, np.generic):
         return value.item()
-    return {name: _plain(getattr(value, name), arrays) for name in _names(type(value))}
+    return {name: _plain(getattr(value, name), arrays) for name in _sent(type(value))}
 
 
-@functools.cache
-def _names(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(cls))
+_SENT: dict[Any, tuple[str, ...]] = {}
+
+
+def _sent(cls: Any) -> tuple[str, ...]:
+    """The fields of a dataclass that travel."""
+    if cls not in _SENT:
+        known = dataclasses.fields(cls)
+        _SENT[cls] = tuple(f.name for f in known if not f.metadata.get("here"))
+    return _SENT[cls]
