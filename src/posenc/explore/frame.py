@@ -15,7 +15,7 @@ from posenc.explore.compare import words
 from posenc.explore.fields import Field
 from posenc.explore.protocol import pack
 from posenc.explore.save import formats
-from posenc.explore.scene import Page, Scene, plain, read
+from posenc.explore.scene import PIN, Page, Scene, plain, read
 from posenc.explore.session import Session
 from posenc.explore.views import SHAPES, SHOW
 from posenc.plot import palette
@@ -80,7 +80,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "k": 1,
         "view": scene.shape.id,
         "state": _state(scene, raw),
-        "defaults": {field.key: field.default for field, _ in scene.fields},
+        "defaults": _defaults(scene),
         "views": VIEWS,
         "title": page.title or scene.shape.title,
         "lead": page.lead,
@@ -124,6 +124,11 @@ def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
         if key not in own and key in _known() and _printable(value)
     }
     return {"k": "1", **own, **others}
+
+
+def _defaults(scene: Scene) -> dict[str, str]:
+    """What an absent key stands for; no second encoding, where `b.enc` is absent."""
+    return {f.key: "" if f.key == f"{PIN}enc" else f.default for f, _ in scene.fields}
 
 
 @functools.cache

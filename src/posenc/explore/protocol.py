@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -108,8 +109,10 @@ def unpack(data: bytes) -> Message:
 
 
 def _plain(value: Any, arrays: list[np.ndarray]) -> Any:
-    if value is None or isinstance(value, (str, int, float)):
+    if value is None or isinstance(value, (str, int)):
         return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None  # JSON has no other word for it
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return f"@{len(arrays) - 1}"
@@ -118,7 +121,7 @@ def _plain(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item, arrays) for key, item in value.items()}
     if isinstance(value, np.generic):
-        return value.item()
+        return _plain(value.item(), arrays)
     return {name: _plain(getattr(value, name), arrays) for name in _sent(type(value))}
 
 

@@ -169,8 +169,10 @@ def _wavelengths(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
 
 
 def _stretches(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
-    most = max(float(np.nanmax(r.stretch)) for r in found.rules)
-    least = min(float(np.nanmin(r.stretch)) for r in found.rules)
+    everything = np.concatenate([r.stretch for r in found.rules])
+    finite = everything[np.isfinite(everything)]
+    most, least = float(finite.max(initial=1.0)), float(finite.min(initial=1.0))
+    at = float(chosen.stretch[pair])
     return Chart(
         id="stretch",
         title="stretch of each pair, × (log)",
@@ -179,7 +181,7 @@ def _stretches(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
         series=_series(found, "stretch"),
         marks=(
             *_slow_band(found, len(chosen.stretch)),
-            Mark("point", pair + 0.5, to=float(chosen.stretch[pair]), style="point"),
+            *((Mark("point", pair + 0.5, to=at, style="point"),) if math.isfinite(at) else ()),
         ),
         height=190,
         label="Stretch of each pair under each rule",
@@ -233,8 +235,8 @@ def _readout(found: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
             Prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.")
         )
         if code is not None and paper is not None:
-            apart = np.abs(np.log(code.stretch / paper.stretch))
-            at = int(np.nanargmax(apart))
+            ratio = code.stretch / paper.stretch
+            at = int(np.argmax(np.where(ratio > 0, np.abs(np.log(ratio)), 0.0)))
             blocks.append(
                 Prose(
                     "Two ramps are called YaRN. The paper's is linear in turns, the code's in the "
