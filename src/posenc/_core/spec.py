@@ -25,7 +25,7 @@ from posenc._core.errors import SpecError, explain, suggest
 if TYPE_CHECKING:
     from posenc._core.parameters import Parameter
 
-__all__ = ["Spec", "Value", "field_help", "from_dict", "from_json", "texts_of", "to_json"]
+__all__ = ["Spec", "Value", "brief", "field_help", "from_dict", "from_json", "texts_of", "to_json"]
 
 Self = TypeVar("Self", bound="Value")
 
@@ -153,6 +153,18 @@ def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int
         key: (array.dtype.name, array.shape, " ".join(map(repr, array.ravel().tolist())))
         for key, array in arrays.items()
     }
+
+
+def brief(value: Value) -> str:
+    """A value as people write it: without the fields that have their defaults."""
+    shown = []
+    for field in dataclasses.fields(value):  # type: ignore[arg-type]
+        found = getattr(value, field.name)
+        if found == field.default:
+            continue
+        text = brief(found) if isinstance(found, Value) else repr(found)
+        shown.append(f"{field.name}={text}" if field.kw_only else text)
+    return f"{type(value).__name__}({', '.join(shown)})"
 
 
 # --- JSON -----------------------------------------------------------------------------------------

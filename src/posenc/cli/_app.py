@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),
     "table": ("posenc.cli.table", "Print or write the rows of a table."),
     "locate": ("posenc.cli.locate", "Find the position that numbers come from."),
+    "explore": ("posenc.cli.explore", "Explore encodings in the browser."),
     "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),
     "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import math
 import shutil
@@ -16,7 +15,7 @@ import click
 import numpy as np
 
 from posenc._core.errors import DataError, explain
-from posenc._core.spec import Value
+from posenc._core.spec import brief
 
 if TYPE_CHECKING:
     from posenc.cli._places import Places
@@ -46,18 +45,6 @@ def print_json(value: Any) -> None:
         todo = "Write the numbers to a file: -o OUT."
         raise DataError(explain("--json", "finite numbers", "NaN or infinity", todo)) from None
     click.echo(text)
-
-
-def brief(value: Value) -> str:
-    """A spec as people write it: without the fields that have their defaults."""
-    shown = []
-    for field in dataclasses.fields(value):  # type: ignore[arg-type]
-        found = getattr(value, field.name)
-        if found == field.default:
-            continue
-        text = brief(found) if isinstance(found, Value) else repr(found)
-        shown.append(f"{field.name}={text}" if field.kw_only else text)
-    return f"{type(value).__name__}({', '.join(shown)})"
 
 
 def width_of_screen() -> int:

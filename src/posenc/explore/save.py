@@ -1,0 +1,113 @@
+"""Files of what is on the screen: pictures by matplotlib, numbers by NumPy alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import zipfile
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, DependencyError, explain, suggest
+from posenc.explore.scene import Scene
+from posenc.explore.session import Session
+
+__all__ = ["File", "formats", "save"]
+
+LABELS = {"png": "PNG", "svg": "SVG", "csv": "CSV", "npz": "NPZ"}
+MEDIA = {
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "csv": "text/csv; charset=utf-8",
+    "npz": "application/octet-stream",
+}
+PICTURES = ("png", "svg")
+NO_MATPLOTLIB = "Pictures need matplotlib: pip install 'posenc[plot]'"
+MOST_VALUES = 2**22  # of a file
+
+
+class File(NamedTuple):
+    """A file to keep: its name, what it is, and its bytes."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+def formats(scene: Scene) -> list[dict[str, Any]]:
+    """What can be saved, and why not what cannot."""
+    del scene
+    pictures = importlib.util.find_spec("matplotlib") is not None
+    return [
+        {
+            "format": name,
+            "label": label,
+            "ok": pictures or name not in PICTURES,
+            "why": "" if pictures or name not in PICTURES else NO_MATPLOTLIB,
+        }
+        for name, label in LABELS.items()
+    ]
+
+
+def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
+    """What is on the screen, as a file.
+
+    Parameters
+    ----------
+    state : mapping of str to str
+        The state, as `frame` takes it.
+    wanted : str
+        `png`, `svg`, `csv` or `npz`.
+    session : Session
+        The encodings and embeddings of files.
+
+    Returns
+    -------
+    File
+        A picture, or the numbers at the resolution of the screen.
+
+    Raises
+    ------
+    ArgumentError
+        If the format is none of these.
+    DependencyError
+        If a picture needs matplotlib and it is not installed.
+    """
+    from posenc.explore.frame import page_of
+
+    if wanted not in LABELS:
+        todo = suggest(wanted[:20], LABELS)
+        raise ArgumentError(explain("save", "a format", repr(wanted[:20]), todo))
+    scene, page = page_of(state, session)
+    name = f"posenc-{scene.shape.id}.{wanted}"
+    if wanted in PICTURES:
+        raise DependencyError(NO_MATPLOTLIB)
+    data = page.data(scene)
+    made = _csv(data) if wanted == "csv" else _npz(data)
+    return File(name, MEDIA[wanted], made)
+
+
+def _csv(data: Mapping[str, np.ndarray]) -> bytes:
+    """The arrays one below the other, each under its name."""
+    lines = []
+    for name, array in data.items():
+        lines.append(f"# {name} {'x'.join(map(str, array.shape))}")
+        rows = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array.reshape(-1, 1)
+        lines += [",".join(map(repr, row)) for row in rows.tolist()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _npz(data: Mapping[str, np.ndarray]) -> bytes:
+    """As `numpy.savez`, without the time of day: equal numbers make equal files."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in data.items():
+            held = io.BytesIO()
+            np.lib.format.write_array(held, np.ascontiguousarray(array), allow_pickle=False)
+            entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+            archive.writestr(entry, held.getvalue())
+    return out.getvalue()
+
+
