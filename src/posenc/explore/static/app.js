@@ -62,7 +62,7 @@ function follow(changes, push = true) {
 }
 
 const theme = new Theme(() => request());
-const ask = latest(stored ? frozen(stored) : served(), { show, gone, back, failed });
+const ask = latest(stored ? frozen(stored) : served(), { show, gone, back, failed, asking });
 
 // --- showing --------------------------------------------------------------------------------------
 
@@ -122,6 +122,10 @@ function fit(asked) {
   screen = room;
   const again = preview ? withChanges(state, preview) : state;
   ask({ query: query(again), canonical: "", version, preview: preview !== null, screen, refit: version });
+}
+
+function asking(whether) {
+  document.body.classList.toggle("asking", whether);
 }
 
 function gone() {

@@ -20,7 +20,7 @@ function pointsOf(series, panel, arrays, scales) {
     low: arrays[series.lo]?.data,
     high: arrays[series.hi]?.data,
     at: (index, value) => {
-      const free = scales.free.middle(along ? along[index] : index);
+      const free = scales.free.at(along ? along[index] : index);
       return upright ? [scales.value.at(value), free] : [free, scales.value.at(value)];
     },
   };

@@ -103,7 +103,6 @@ class TextControl {
       autocomplete: "off",
       spellcheck: "false",
       "aria-describedby": hint,
-      placeholder: find ? control.hint : null,
     });
     let timer = 0;
     const send = () => {
@@ -172,7 +171,7 @@ export class Controls {
     const Kind = KINDS[control.kind] ?? TextControl;
     const widget = new Kind(control, (text) => this.set(control.key, text));
     const problem = el("p", { class: "problem", id: `problem-${control.key}`, hidden: true });
-    const hint = control.hint && control.section !== "find"
+    const hint = control.hint
       ? [el("p", { class: "hint", id: `hint-${control.key}` }, control.hint)]
       : [];
     const root = el("div", { class: `control ${control.kind}` }, ...widget.nodes, problem, ...hint);
@@ -181,17 +180,19 @@ export class Controls {
 
   update(control, problem) {
     const part = this.parts.get(control.key);
+    part.control = control;
     part.widget.show(control, problem);
-    this.complain(part, control, problem);
+    this.complain(part, problem);
   }
 
   /** One sentence at the field that it is about, and told to whoever listens to the page. */
-  complain(part, control, problem) {
+  complain(part, problem) {
+    const { control } = part;
     const text = problem ? [problem.message, problem.held ? "" : problem.drawn].filter(Boolean).join(" ") : "";
     part.problem.textContent = text;
     part.problem.hidden = !text;
     const field = part.widget.focusable;
-    const described = [text && `problem-${control.key}`, control.hint && control.section !== "find" && `hint-${control.key}`];
+    const described = [text && `problem-${control.key}`, control.hint && `hint-${control.key}`];
     const ids = described.filter(Boolean).join(" ");
     if (ids) field.setAttribute("aria-describedby", ids);
     else field.removeAttribute("aria-describedby");
@@ -203,7 +204,7 @@ export class Controls {
   hold(problems) {
     for (const problem of problems) {
       const part = this.parts.get(problem.field);
-      if (part) this.complain(part, { key: problem.field }, { ...problem, held: true });
+      if (part) this.complain(part, { ...problem, held: true });
     }
   }
 

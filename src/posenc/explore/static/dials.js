@@ -6,7 +6,7 @@ const R = 44;
 const STEP = 8;
 
 /** One dial as SVG. */
-export function dialPicture(dial, frame, radius = R) {
+export function dialPicture(dial, frame, radius = R, lettered = true) {
   const middle = radius + 10;
   const size = middle * 2;
   const [x, y] = [(value) => middle + radius * value, (value) => middle - radius * value];
@@ -28,7 +28,7 @@ export function dialPicture(dial, frame, radius = R) {
       svg("line", { x1: middle, y1: middle, x2: x(hx), y2: y(hy), class: `hand k${style}` }),
       svg("circle", { cx: x(hx), cy: y(hy), r: 3, class: `dot k${style}` }),
     );
-    if (text) {
+    if (text && lettered) {
       const anchor = hx < -0.2 ? "end" : hx > 0.2 ? "start" : "middle";
       const spot = { x: x(hx * 0.72), y: y(hy * 0.72) + (hy > 0 ? -3 : 11), "text-anchor": anchor };
       layer.append(svg("text", { ...spot, class: `end k${style}` }, text));
@@ -43,7 +43,7 @@ function says(dial) {
 
 /** A dial of the readout, with its note beside it. */
 export function dialBlock(dial, frame) {
-  const face = dialPicture(dial, frame);
+  const face = dialPicture(dial, frame, R, dial.hands.length > 1);
   face.setAttribute("role", "img");
   face.setAttribute("aria-label", says(dial));
   const lines = dial.note.split(";").map((text) => el("span", {}, text.trim()));

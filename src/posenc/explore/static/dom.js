@@ -67,7 +67,8 @@ let ruler = null;
 export function textWidth(text) {
   if (!ruler) {
     ruler = document.createElement("canvas").getContext("2d");
-    ruler.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+    const style = getComputedStyle(document.documentElement);
+    ruler.font = `${style.getPropertyValue("--tick").trim()} ${getComputedStyle(document.body).fontFamily}`;
   }
   return ruler.measureText(text).width;
 }

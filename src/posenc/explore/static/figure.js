@@ -65,8 +65,14 @@ export class Figure {
       top: heat ? 40 : 26,
       right: right ? side + GAP : ends,
       side,
-      bottom: below ? BELOW + 20 + 26 : heat ? 28 : 42,
+      bottom: (below ? BELOW + 20 + 26 : heat ? 28 : 42) + (this.crowded(parts, room) ? 18 : 0),
     };
+  }
+
+  /** Whether the title of the chart below and the colour bar need a line each. */
+  crowded({ main, below }, room) {
+    if (!below || !main.low) return false;
+    return textWidth(below.title) + textWidth(`${main.low}${main.high}`) + BAR + 60 > room.width - 200;
   }
 
   captions(parts, heat) {

@@ -86,7 +86,7 @@ function markBand(mark, scales, box) {
 
 function markPoint(mark, scales) {
   if (!scales.x.holds(mark.at) || !scales.y.holds(mark.to)) return [];
-  const [cx, cy] = [scales.x.middle(mark.at), scales.y.middle(mark.to)];
+  const [cx, cy] = [scales.x.at(mark.at), scales.y.at(mark.to)];
   const parts = [svg("circle", { cx, cy, r: 4, class: "dot cursor" })];
   if (mark.text) parts.push(label(cx + 7, cy - 6, mark.text, "over"));
   return parts;

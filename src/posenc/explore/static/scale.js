@@ -4,7 +4,7 @@ import { textWidth } from "./dom.js";
 
 /**
  * The scale of an axis laid over pixels `from` … `to`. On an axis of cells the integer n has the
- * room from n to n + 1: `at` is an edge, `middle` the place where n itself is drawn.
+ * room from n to n + 1: `at` is a place in data units, `middle` the one where a cursor on n stands.
  */
 export function scaleOf(axis, from, to) {
   const log = axis.scale === "log";
@@ -53,7 +53,7 @@ export function stride(places, sizes, gap) {
 /** The ticks of an axis that can be read, each with its place in pixels. */
 export function readable(axis, scale, along) {
   const ticks = (axis.ticks ?? []).filter((tick) => scale.holds(tick.at));
-  const places = ticks.map((tick) => scale.middle(tick.at));
+  const places = ticks.map((tick) => scale.at(tick.at));
   const sizes = ticks.map((tick) => (along === "x" ? textWidth(tick.text) : 11));
   const step = stride(places, sizes, along === "x" ? 8 : 5);
   return ticks

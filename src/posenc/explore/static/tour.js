@@ -11,11 +11,11 @@ function buttonTo(text, changes, act, kind = "tool") {
 /** A choice reveals the answer; which one was taken is kept until the page is left. */
 function choices(tour, act) {
   const mine = answers.get(tour.n);
-  return el("div", { class: "choices", role: "group", "aria-label": "Answers" }, ...tour.choices.map((choice) => {
+  return el("div", { class: "answers", role: "group", "aria-label": "Answers" }, ...tour.choices.map((choice) => {
     const right = tour.answered && choice.id === tour.right;
     const wrong = tour.answered && choice.id === mine && !right;
     const mark = right ? "✓ " : wrong ? "✗ " : "";
-    const kind = `choice${right ? " right" : ""}${wrong ? " wrong" : ""}`;
+    const kind = `answer${right ? " right" : ""}${wrong ? " wrong" : ""}`;
     const take = () => {
       answers.set(tour.n, choice.id);
       act(tour.reveal, false);

@@ -75,7 +75,8 @@ const RETRY = 2000;
 
 /**
  * Latest wins: one request in flight, one pending; whatever lies between is never sent.
- * `watch` is told of `show(frame, request)`, `gone()`, `back()` and `failed(error, request)`.
+ * `watch` is told of `show(frame, request)`, `gone()`, `back()`,
+ * `failed(error, request)` and `asking(whether)`.
  */
 export function latest(load, watch) {
   let busy = false;
@@ -104,11 +105,13 @@ export function latest(load, watch) {
     pending = request;
     if (busy) return;
     busy = true;
+    watch.asking(true);
     while (pending) {
       const next = pending;
       pending = null;
       await one(next);
     }
     busy = false;
+    watch.asking(false);
   };
 }
