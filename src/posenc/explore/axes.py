@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from posenc.explore.panels import Axis, Tick
-from posenc.explore.text import number, ticks, whole
+from posenc.explore.text import log_ticks, number, ticks, whole
 
-__all__ = ["cells", "values"]
+__all__ = ["cells", "float32", "logarithmic", "values"]
 
 
 def cells(
@@ -36,6 +36,11 @@ def values(label: str, low: float, high: float, *, most: int = 4) -> Axis:
     """An axis of numbers, from the least to the largest."""
     made = ticks(low, high, most)
     return Axis(label, (low, high), made or (Tick(low, number(low)),))
+
+
+def logarithmic(label: str, low: float, high: float) -> Axis:
+    """A logarithmic axis of positive numbers."""
+    return Axis(label, (low, high), log_ticks(low, high), scale="log")
 
 
 def float32(x: np.ndarray) -> np.ndarray:

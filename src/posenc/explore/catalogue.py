@@ -19,10 +19,11 @@ from posenc._core.errors import PosencError
 from posenc._core.ladder import LADDERS
 from posenc._core.parameters import Init
 from posenc._core.spec import Spec
+from posenc.detect._columns import inner, sinusoids
 from posenc.explore.fields import Field, Option, choice, integer, real
 from posenc.functional import init
 
-__all__ = ["Chosen", "Entry", "entries", "made", "offered", "why_not"]
+__all__ = ["Chosen", "Entry", "entries", "home_of", "made", "offered", "why_not"]
 
 LARGEST_DIM = 65_536
 LARGEST_LENGTH = 2**24
@@ -334,7 +335,7 @@ def entries() -> tuple[Entry, ...]:
 
 VIEWS_OF = {
     "table": ("table", "waves", "sentence", "distance"),
-    "rotary": ("rotate", "stretch", "waves"),
+    "rotary": ("rotate", "stretch", "table", "waves", "distance"),
     "bias": ("bias",),
 }
 NOUNS = {
@@ -344,10 +345,10 @@ NOUNS = {
     "relative": "an encoding that needs the content",
 }
 SHOWS = {
-    "table": "tables",
+    "table": "tables and rotations",
     "waves": "encodings with wavelengths",
     "sentence": "tables",
-    "distance": "tables",
+    "distance": "tables and rotations",
     "rotate": "rotations",
     "bias": "biases",
     "stretch": "rotations with a ladder of frequencies",
@@ -356,8 +357,8 @@ SHOWS = {
 
 def why_not(view: str, entry: Entry, spec: Any = None) -> str:
     """Why a view cannot show an encoding; empty where it can."""
-    if view not in VIEWS_OF.get(entry.kind, ()):
-        homes = VIEWS_OF.get(entry.kind, ())
+    homes = VIEWS_OF.get(entry.kind, ())
+    if view not in homes:
         where = " or ".join(home.capitalize() for home in homes)
         return (
             f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows {SHOWS[view]}. "
@@ -368,7 +369,10 @@ def why_not(view: str, entry: Entry, spec: Any = None) -> str:
     if len(getattr(spec, "axes", ("position",))) != 1:
         axes = ", ".join(spec.axes)
         return f"Positions of {entry.label} have several axes ({axes}); the views follow one."
-    if view in ("waves", "stretch", "rotate") and not hasattr(spec, "matrix"):
+    per_head = getattr(spec, "per_head", None)
+    if view in ("table", "waves", "distance", "stretch") and per_head is not None:
+        return f"Each head of {entry.label} has frequencies of its own. Rotate can show it."
+    if view == "waves" and not (sinusoids(inner(spec)) or hasattr(spec, "matrix")):
         return f"{entry.label} has no wavelengths. Its rows are in Table."
     if view == "stretch" and not hasattr(spec, "scaling"):
         return f"{entry.label} takes no rule that stretches it. RoPE does."
@@ -377,15 +381,29 @@ def why_not(view: str, entry: Entry, spec: Any = None) -> str:
 
 @functools.cache
 def _fits(view: str, entry_id: str) -> bool:
-    entry = next(e for e in entries() if e.id == entry_id)
+    entry = by_id()[entry_id]
+    spec = _sampled(entry_id)
+    return spec is not None and not why_not(view, entry, spec)
+
+
+@functools.cache
+def by_id() -> Mapping[str, Entry]:
+    """The entries of the registry and the presets by name."""
+    return {entry.id: entry for entry in entries()}
+
+
+@functools.cache
+def _sampled(entry_id: str) -> Spec | None:
+    """A spec of an entry, to see what it can do."""
+    entry = by_id()[entry_id]
     try:
-        spec = entry.build(_samples(entry))
+        return entry.build(samples(entry))
     except PosencError:
-        return False
-    return not why_not(view, entry, spec)
+        return None
 
 
-def _samples(entry: Entry) -> dict[str, Any]:
+def samples(entry: Entry) -> dict[str, Any]:
+    """The values that an entry starts with."""
     values: dict[str, Any] = {"s": 0, "L": 128}
     return values | {f.key: f.parse(None).value for f in entry.fields}
 
@@ -400,9 +418,14 @@ def offered(view: str, more: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
     fitting = []
     for entry in more:
         try:
-            spec = entry.build(_samples(entry))
+            spec = entry.build(samples(entry))
         except PosencError:
             continue
         if not why_not(view, entry, spec):
             fitting.append(entry)
     return (*fitting, *_offered(view))
+
+
+def home_of(entry: Entry) -> str:
+    """The view that an encoding is shown in first."""
+    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "table")

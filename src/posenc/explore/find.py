@@ -151,14 +151,14 @@ def _links(scene: Scene, fit: Fit) -> list[Link]:
     return links
 
 
-def _convention(scene: Scene, fit: Fit) -> dict[str, str] | None:
+def _convention(scene: Scene, fit: Fit) -> dict[str, str | None] | None:
     """The changes of the state that show a sibling; None where no control can say it."""
     if not fit.convention:
         return {}
     stated: Any = scene.a.spec
     spec: Any = fit.spec
     keys = {field.key for field in scene.a.entry.fields}
-    changes: dict[str, str] = {}
+    changes: dict[str, str | None] = {}
     if spec.ladder != stated.ladder:
         name = next((name for name, ladder in LADDERS.items() if ladder == spec.ladder), None)
         if name is None or "ladder" not in keys:
@@ -171,7 +171,7 @@ def _convention(scene: Scene, fit: Fit) -> dict[str, str] | None:
     return changes
 
 
-def _go(scene: Scene, position: int) -> dict[str, str]:
+def _go(scene: Scene, position: int) -> dict[str, str | None]:
     """The changes of the state that put the cursor on a position."""
     if not 0 <= position <= LAST:
         return {}
@@ -179,7 +179,7 @@ def _go(scene: Scene, position: int) -> dict[str, str]:
     if first <= position < first + length:
         return {"p": str(position)}
     start = str(max(0, position - 64))
-    return {"p": str(position), "s": start, "L": "128", "p0": "", "p1": ""}
+    return {"p": str(position), "s": start, "L": "128", "p0": None, "p1": None}
 
 
 def _nearest(chosen: Chosen, asked: Asked) -> tuple[list[str], list[tuple[str, int]]]:

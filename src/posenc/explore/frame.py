@@ -5,11 +5,12 @@ Everything that a person reads on the page, ticks and numbers included, is in wh
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 from posenc._core.errors import PosencError
-from posenc.explore import catalogue, compare, find, tour
+from posenc.explore import compare, find, tour
 from posenc.explore.fields import Field
 from posenc.explore.protocol import pack
 from posenc.explore.save import formats
@@ -125,9 +126,10 @@ def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
     return {"k": "1", **own, **others}
 
 
+@functools.cache
 def _known() -> frozenset[str]:
-    keys = {f.key for shape in SHAPES.values() for f in shape.fields} | {"p", "j"}
-    return frozenset(keys)
+    """Keys that one view may keep for another."""
+    return frozenset({f.key for shape in SHAPES.values() for f in shape.fields} | {"p", "j"})
 
 
 def _printable(value: str) -> bool:

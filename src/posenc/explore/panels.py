@@ -152,6 +152,7 @@ class Strips:
     high: str
     columns: tuple[str, ...] = ()  # what stands above the cells
     caption: str = ""
+    first: int = 0  # what `key` is set to by the first cell
     place: Place = "full"
     kind: Literal["strips"] = "strips"
 
@@ -270,10 +271,10 @@ class DialBlock:
 
 @dataclass(frozen=True)
 class Link:
-    """A text that changes the state when it is chosen."""
+    """A text that changes the state when it is chosen; None takes a key back to its default."""
 
     text: str
-    state: Mapping[str, str]
+    state: Mapping[str, str | None]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ named and left out.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -180,6 +181,8 @@ def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session
         reader.take(wanted)
     a = _encoding(reader, shape, session, "")
     b = _encoding(reader, shape, session, PIN) if _pinned(reader) else None
+    if lengths:
+        _end(reader, [a] if b is None else [a, b])
     for wanted in shape.fields:
         if wanted.key not in lengths and not (wanted.key == "emb" and not session.embeddings):
             reader.take(wanted)
@@ -248,6 +251,23 @@ def _encoding(reader: _Reader, shape: Shape, session: Session, pin: str) -> Chos
         return catalogue.made(safe, {**shared, **_defaults(safe, shape, pin)})
 
 
+def _end(reader: _Reader, chosen: list[Chosen]) -> None:
+    """Keep to the positions that the tables have."""
+    for one in chosen:
+        limits = getattr(one.spec, "limits", None)
+        if not limits or len(limits) != 1:
+            continue
+        end, first = int(limits[0]), reader.values.get("s", 0)
+        if first >= end:
+            reader.retake("s", 0)
+            first = 0
+        if first + reader.values["L"] > end:
+            if "L" in reader.raw:
+                told = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
+                reader.problems.append(("L", told))
+            reader.retake("L", end - first)
+
+
 def _defaults(entry: Entry, shape: Shape, pin: str) -> dict[str, Any]:
     return {f.key.removeprefix(pin): f.parse(None).value for f in _fields_of(entry, shape, pin)}
 
@@ -265,7 +285,7 @@ def _entry(
     found = wanted.parse(given)
     reader.values[wanted.key] = found.value
     if given is not None and found.problem:
-        everything = {e.id: e for e in (*session.entries, *catalogue.entries())}
+        everything = {**catalogue.by_id(), **{e.id: e for e in session.entries}}
         known = everything.get(given.strip().lower())
         drawn = by_id[found.value].label
         if known is None:
@@ -278,7 +298,7 @@ def _entry(
 
 def _why_not_at_all(view: str, entry: Entry) -> str:
     try:
-        spec = entry.build(catalogue._samples(entry))
+        spec = entry.build(catalogue.samples(entry))
     except PosencError as error:
         return str(error)
     return catalogue.why_not(view, entry, spec)
@@ -340,12 +360,20 @@ def _channels(chosen: Chosen) -> int:
     return int(getattr(chosen.spec, "dim", 1))
 
 
+@functools.cache
+def _known(views: tuple[str, ...]) -> frozenset[str]:
+    """Every key that some view understands."""
+    from posenc.explore.views import SHAPES
+
+    known = {f.key for view in views for f in SHAPES[view].fields}
+    known |= {f.key for entry in catalogue.entries() for f in entry.fields}
+    known |= {"p", "j", "p0", "p1", "j0", "j1", "emb", *COMMON}
+    return frozenset(known | {PIN + key for key in known})
+
+
 def _complain_of_unknown(reader: _Reader, shapes: Mapping[str, Shape]) -> None:
     """A key of another view is kept for it, silently; one that nobody knows is named."""
-    known = {f.key for shape in shapes.values() for f in shape.fields}
-    known |= {f.key for entry in catalogue.entries() for f in entry.fields}
-    known |= {"p", "j", "p0", "p1", "j0", "j1", *COMMON}
-    known |= {PIN + key for key in known}
+    known = _known(tuple(shapes))
     unknown = [key for key in reader.raw if key not in reader.used and key not in known]
     if unknown:
         listed = ", ".join(shown(key) for key in unknown[:3])

@@ -6,7 +6,7 @@ import json
 
 from posenc.explore.scene import Scene
 
-__all__ = ["plot", "spec_lines", "table"]
+__all__ = ["distance", "plot", "sentence", "spec_lines", "table", "waves"]
 
 
 def spec_lines(scene: Scene, name: str = "pe") -> list[str]:
@@ -33,6 +33,39 @@ def table(scene: Scene, rows: tuple[int, int], p: int, j: int) -> str:
         lines.append(f"rows = posenc.table(pe, {positions}{more})")
         lines.append(f'posenc.table(pe, [{p}]{more}, dtype="float64")[0, {j}]')
     return "\n".join(lines)
+
+
+def waves(scene: Scene) -> str:
+    """The wavelengths of the pairs."""
+    return "\n".join([*spec_lines(scene), "posenc.wavelengths(pe)"])
+
+
+def distance(scene: Scene, k: int) -> str:
+    """The product of rows k positions apart."""
+    lines = spec_lines(scene)
+    if scene.a.code.startswith("posenc.Sinusoidal("):
+        return "\n".join([*lines, f"posenc.similarity(pe, [0, {k}])", f"posenc.shift(pe, {k})"])
+    rows = f"rows = posenc.table(pe, {scene['L']}{_params(scene)}, dtype=\"float64\")"
+    if scene.a.entry.kind == "rotary":
+        rows = f"cos, sin = posenc.cos_sin(pe, {scene['L']}, dtype=\"float64\")"
+        return "\n".join([*lines, rows, f"cos[0] @ cos[{k}] + sin[0] @ sin[{k}]"])
+    return "\n".join([*lines, rows, f"rows @ rows.T  # the diagonals are distances, {k} among them"])
+
+
+def sentence(scene: Scene, words: list[str]) -> str:
+    """The input of the sentence."""
+    scale = " * pe.dim ** 0.5" if scene["scale"] else ""
+    return "\n".join(
+        [
+            "import numpy as np",
+            *spec_lines(scene),
+            f"words = {words!r}",
+            f"rng = np.random.default_rng({scene['seed']})  # stand-ins for embeddings",
+            "vectors = {w: rng.normal(size=pe.dim) for w in dict.fromkeys(words)}",
+            f"x = np.stack([vectors[w] for w in words]){scale}",
+            f"posenc.add(pe, x{_params(scene)})",
+        ]
+    )
 
 
 def plot(name: str, scene: Scene, rows: tuple[int, int]) -> str:

@@ -11,7 +11,7 @@ from posenc.explore.catalogue import Chosen, _initial
 from posenc.explore.scene import Scene
 from posenc.plot.columns import Source, source
 
-__all__ = ["cell_words", "held", "visible"]
+__all__ = ["held", "learnt", "visible", "window"]
 
 
 def held(chosen: Chosen, length: int | None = None) -> Source:
@@ -27,7 +27,7 @@ def _open(spec: Any) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _held(spec: Any, length: int | None) -> Source:
-    return source(spec, params=_initial(spec) if spec.shapes else None, length=length)
+    return source(spec, params=learnt(spec), length=length)
 
 
 def visible(scene: Scene) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -35,9 +35,9 @@ def visible(scene: Scene) -> tuple[tuple[int, int], tuple[int, int]]:
     return (scene["p0"], scene["p1"]), (scene["j0"], scene["j1"])
 
 
-def cell_words(table: Source, dim: int) -> str:
-    """What stands in a column: `cos of pair 3`."""
-    return table.name(dim)
+def learnt(spec: Any) -> Any:
+    """What stands in for what an encoding of the registry has learned; None if it learns nothing."""
+    return _initial(spec) if spec.shapes else None
 
 
 def window(centre: int, low: int, high: int, size: int = 20) -> np.ndarray:

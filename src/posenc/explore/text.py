@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 from posenc.explore.panels import Tick
 
-__all__ = ["THIN", "count", "log_ticks", "number", "plural", "signed", "spread", "ticks", "whole"]
+__all__ = ["THIN", "count", "log_ticks", "number", "plural", "signed", "spread", "thin", "ticks", "whole"]
 
 THIN = "\u202f"  # narrow and unbroken
 MINUS = "\u2212"
@@ -102,6 +103,11 @@ def spread(low: float, high: float, share: float = 0.05) -> tuple[float, float]:
         return (-1.0, 1.0)
     room = (high - low) * share or max(abs(high) * share, 1e-6)
     return low - room, high + room
+
+
+def thin(caption: str) -> str:
+    """A caption with thin spaces between thousands where it has commas."""
+    return re.sub(r"(?<=\d),(?=\d{3})", THIN, caption)
 
 
 def _power(at: float) -> str:

@@ -26,11 +26,12 @@ from posenc.explore.panels import (
 )
 from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
 from posenc.explore.sources import held, visible, window
-from posenc.explore.text import count, number, plural, signed, whole
+from posenc.explore.text import count, number, plural, signed, thin, whole
 from posenc._core.ladder import Ladder
 from posenc.plot import palette
 from posenc.plot.columns import Source
-from posenc.plot.raster import Curve, Tile, arranged, curve_of, tile_of
+from posenc.plot.curves import Curve, curve_of
+from posenc.plot.raster import Tile, arranged, tile_of
 
 __all__ = ["SHAPE", "show"]
 
@@ -109,7 +110,7 @@ def heatmap(picture: Tile, x: Axis, y: Axis, say: str, **more: Any) -> Heatmap:
         "y": y,
         "low": signed(-picture.limit, 0) if picture.limit == 1 else number(-picture.limit),
         "high": "+1" if picture.limit == 1 else "+" + number(picture.limit),
-        "caption": " ".join(picture.caption),
+        "caption": thin(" ".join(picture.caption)),
         "lines": lines,
         "label": say,
     }
@@ -250,10 +251,10 @@ def readout(table: Source, scene: Scene, p: int, j: int, value: float) -> tuple[
     wavelength = float(waves.wavelength[j])
     partner = np.flatnonzero((waves.pair == pair) & (waves.function != waves.function[j]))
     blocks: list[Block] = [heading, _formula(scene.a.spec, table, p, pair, name, frequency, value)]
-    angle = math.fmod(frequency * p, 2 * math.pi) if p < 2**40 else 0.0
     both = table.waves.at(np.array([p]), None, np.append(j, partner))[0] / (waves.amplitude or 1.0)  # type: ignore[union-attr]
     sine, cosine = (both[0], both[1]) if name == "sin" and len(partner) else (both[-1], both[0])
     if len(partner):
+        angle = math.atan2(sine, cosine) % (2 * math.pi)
         note = f"sin is the height, cos the width. {signed(angle)} rad past whole turns."
         hands = ((float(cosine), float(sine), 1, f"pair {pair}"),)
         blocks.append(DialBlock(Dial(f"pair {pair}", hands, note)))
