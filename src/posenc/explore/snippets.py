@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from posenc.explore.scene import Scene
 
-__all__ = ["distance", "plot", "sentence", "spec_lines", "table", "waves"]
+__all__ = [
+    "bias",
+    "distance",
+    "plot",
+    "rotate",
+    "sentence",
+    "spec_lines",
+    "stretch",
+    "stretch_command",
+    "table",
+    "waves",
+]
 
 
 def spec_lines(scene: Scene, name: str = "pe") -> list[str]:
@@ -57,14 +69,70 @@ def sentence(scene: Scene, words: list[str]) -> str:
     scale = " * pe.dim ** 0.5" if scene["scale"] else ""
     return "\n".join(
         [
-            "import numpy as np",
+            "from posenc.plot.views import sum",
             *spec_lines(scene),
             f"words = {words!r}",
-            f"rng = np.random.default_rng({scene['seed']})  # stand-ins for embeddings",
-            "vectors = {w: rng.normal(size=pe.dim) for w in dict.fromkeys(words)}",
-            f"x = np.stack([vectors[w] for w in words]){scale}",
-            f"posenc.add(pe, x{_params(scene)})",
+            f"random = sum.data(pe, words, seed={scene['seed']}{_params(scene)}).embedding",
+            f"x = random / (pe.dim / 3) ** 0.5{scale}  # of length 1, but for the factor",
+            f"x + posenc.table(pe, len(words){_params(scene)})",
         ]
+    )
+
+
+def rotate(scene: Scene, m: int, n: int) -> str:
+    """A query and a key, turned and multiplied."""
+    more = _params(scene)
+    return "\n".join(
+        [
+            "from posenc.plot.views import rotation",
+            *spec_lines(scene, "rope"),
+            f"found = rotation.data(rope, ({m}, {n}), seed={scene['seed']}{more})",
+            "found.score, found.terms",
+        ]
+    )
+
+
+def bias(scene: Scene, head: int, p: int, kp: int) -> str:
+    """One entry of the bias, and a head of it."""
+    more = _params(scene)
+    return "\n".join(
+        [
+            *spec_lines(scene, "spec"),
+            f"posenc.bias(spec, {scene['L']}{more})[{head}]",
+            f"posenc.bias(spec, [{p}], [{kp}]{more}, heads=({head}, {head + 1}))",
+        ]
+    )
+
+
+SCALINGS = {
+    "linear": "posenc.scaling.Linear({f:g})",
+    "ntk": "posenc.scaling.NTK({f:g})",
+    "dynamic": "posenc.scaling.DynamicNTK(1, original_length={t}, length={n})",
+    "yarn": "posenc.scaling.YaRN({f:g}, original_length={t})",
+    "yarn_paper": 'posenc.scaling.YaRN({f:g}, original_length={t}, ramp="turns")',
+    "llama3": "posenc.scaling.Llama3({f:g}, original_length={t})",
+}
+
+
+def stretch(scene: Scene, rule: str, found: Any) -> str:
+    """The wavelengths under one rule."""
+    lines = spec_lines(scene, "rope")
+    if rule in SCALINGS:
+        made = SCALINGS[rule].format(f=found.factor, t=found.original_length, n=found.length)
+        lines.append(f"rope = rope.replace(scaling=({made},))")
+    elif rule == "none":
+        lines.append("rope = rope.replace(scaling=())")
+    else:
+        lines.append(f"rope = rope.at({found.length})")
+    return "\n".join([*lines, "posenc.wavelengths(rope)", "rope.attention_factor"])
+
+
+def stretch_command(scene: Scene) -> str:
+    """The command that draws the rules."""
+    spec = json.dumps(scene.a.spec.to_dict(), separators=(",", ":"))
+    return (
+        f"posenc plot stretch --spec '{spec}' --original-length {scene['Lt']} "
+        f"--factor {scene['f']:g} -o stretch.png"
     )
 
 

@@ -25,7 +25,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.functional import cos_sin, table
 
-__all__ = ["ORDERS", "Source", "Waves", "settled", "source"]
+__all__ = ["ORDERS", "Source", "Waves", "settled", "sides_of", "source"]
 
 Params = Mapping[str, np.ndarray] | None
 Order = Literal["stored", "interleaved", "sin_cos", "cos_sin"]
@@ -231,14 +231,15 @@ def source(
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(explain(f"plot {who}: params", "what the spec learns", None, todo))
-    sides = _sides(spec, grid, who)
+    sides = sides_of(spec, grid, who)
     found = Source(spec, 0, None, params, sides)
     first = found.rows(np.zeros(1, dtype=np.int64))
     waves = None if sides else _waves(spec, params)
     return Source(spec, first.shape[1], waves, params, sides)
 
 
-def _sides(spec: Any, grid: tuple[int, ...] | None, who: str) -> tuple[int, ...]:
+def sides_of(spec: Any, grid: tuple[int, ...] | None, who: str) -> tuple[int, ...]:
+    """The sides of a grid, checked against the axes of a spec; none for one axis."""
     axes = spec.axes
     if len(axes) == 1:
         if grid is not None:

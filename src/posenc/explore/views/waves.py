@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -66,6 +67,11 @@ def pair_axis(table: Source, pairs: int, pair: int) -> Axis:
             if 0 <= table.waves.pair[channel] < pairs:
                 channels[table.waves.pair[channel]] = channel
     return cells("pair: fast → slow", 0, pairs, key="j", at=pair, to=channels)
+
+
+def first_channels(spec: Any) -> np.ndarray:
+    """The first channel of each pair of a rotation."""
+    return np.array([first for first, _ in spec.channels.channels(2 * spec.pairs)], dtype=np.int32)
 
 
 def ladder_chart(
