@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from posenc.plot.columns import Params
 from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
 from posenc.plot.draw.picture import Picture

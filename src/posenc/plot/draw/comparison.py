@@ -11,7 +11,7 @@ from posenc.plot.draw import curves, tables, turns
 from posenc.plot.draw.biases import paint_bias, paint_offsets
 from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet, cells, thousands
+from posenc.plot.draw.sheet import Sheet, cells, decades, thousands
 from posenc.plot.draw.stretching import paint_stretch
 from posenc.plot.raster import span
 from posenc.plot.views import compare as _compare
@@ -160,8 +160,9 @@ def _matrix(sheet: Sheet, axes: Any, data: Any, found: Any) -> None:
     elif data.view == "bias":
         values = data.difference[0] if found is None else None
         paint_bias(sheet, axes, held, 0, values=values, limit=data.limit)
-        place_ticks(axes.xaxis, *held.positions, 4)
-        place_ticks(axes.yaxis, *held.positions, 4)
+        start, stop = held.positions
+        place_ticks(axes.xaxis, start, stop, 4)
+        place_ticks(axes.yaxis, start, stop, 4)
         axes.set_xlabel(f"key, head {held.heads[0]}")
         axes.set_ylabel("query")
     else:
@@ -222,7 +223,7 @@ def _wavelengths(sheet: Sheet, data: Any, most: int) -> None:
         x = ladder.share if over else np.arange(len(known))
         axes.plot(x[known], ladder.wavelengths[known], label=name, **style)
     axes.set_yscale("log")
-    curves.decades(axes.yaxis)
+    decades(axes.yaxis)
     if data.a.length is not None:
         curves.mark_line(sheet, axes, data.a.length, f"length {data.a.length}")
     axes.set_xlabel("share of the pairs, fast to slow" if over else "pair")
@@ -306,7 +307,7 @@ def _counter(sheet: Sheet, data: Any, most: int) -> None:
         bits, [2.0 ** (b + 1) for b in bits], color=sheet.theme.rule, label="period of the bit"
     )
     axes.set_yscale("log")
-    curves.decades(axes.yaxis)
+    decades(axes.yaxis)
     axes.set_xlabel("bit")
     axes.set_ylabel("wavelength of its partner")
     _names(sheet, axes)
