@@ -31,7 +31,8 @@ class Curve:
     edges, middle : numpy.ndarray
         Of the pixels, in positions: (pixels + 1,), (pixels,).
     mean, low, high : numpy.ndarray
-        (pixels,) over the positions under each pixel; all alike where it has one position.
+        (pixels,) over the positions under each pixel; all alike where it has one position. The
+        mean of a wave is what the response of a pixel leaves of it: its value, or nothing.
     wavelength : float
         Positions per wave; NaN where the column is no wave.
     per_pixel : float
@@ -89,8 +90,8 @@ def curve(
     >>> import posenc
     >>> from posenc.plot.curves import curve
     >>> found = curve(posenc.Sinusoidal(50), 0, 45_000, pixels=670)
-    >>> found.shape, float(found.low.max().round(2)), float(abs(found.mean).max().round(2))
-    ('band', -1.0, 0.03)
+    >>> found.shape, float(found.low.max().round(2)), float(abs(found.mean).max())
+    ('band', -1.0, 0.0)
     """
     return curve_of(
         source(spec, params=params, length=length, grid=grid, who="waves"),
@@ -115,10 +116,13 @@ def curve_of(
     wavelength = float("nan") if held.waves is None else float(held.waves.wavelength[dim])
     low, high, mean = _extremes(held, dim, start, stop, pixels)
     line = per_pixel == 1 or wavelength / per_pixel >= FADE
-    if line and per_pixel > 1:
+    if per_pixel > 1 and held.waves is not None and np.isfinite(wavelength):
+        # A wave of less than 2 pixels has nothing but its extent: its means under single pixels
+        # beat, and so would its extremes if a pixel saw less than a whole wave.
         whole_part, part = centres(start, stop, pixels)
-        assert held.waves is not None, "a wavelength"  # noqa: S101 - for the type checker
-        mean = held.waves.at(whole_part, part, np.array([dim]))[:, 0]
+        mean = held.waves.at(whole_part, part, np.array([dim]))[:, 0] if line else 0.0 * mean
+        if not line:
+            low, high = _beside(low, np.minimum), _beside(high, np.maximum)
     return Curve(
         dim=dim,
         label=held.name(dim),
@@ -131,6 +135,13 @@ def curve_of(
         per_pixel=per_pixel,
         shape="line" if line else "band",
     )
+
+
+def _beside(values: np.ndarray, choose: np.ufunc) -> np.ndarray:
+    """The least or largest of each pixel and its two neighbours."""
+    padded = np.pad(values, 1, mode="edge")
+    found: np.ndarray = choose(choose(padded[:-2], padded[1:-1]), padded[2:])
+    return found
 
 
 def _extremes(

@@ -24,7 +24,7 @@ def number(x: float, digits: int = 4) -> str:
     if math.isinf(x):
         return "infinity" if x > 0 else "\N{MINUS SIGN}infinity"
     if x == 0 or 1e-4 <= abs(x) < 10**digits:
-        text = f"{x:.{digits}g}"
+        text = f"{x:,.{digits}g}"
     elif abs(x) >= 10**digits and abs(x) < 1e15:
         text = f"{x:,.0f}"
     else:

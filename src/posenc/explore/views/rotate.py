@@ -43,7 +43,7 @@ SHAPE = Shape(
     (
         integer("m", "Position of the query", 7, 0, FARTHEST, section="cursor", gently=True),
         integer(
-            "k",
+            "off",
             "Query minus key",
             4,
             -FARTHEST,
@@ -70,9 +70,7 @@ MOST_DIALS = 8
 
 
 @functools.lru_cache(maxsize=64)
-def _rotation(
-    spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
-) -> Rotation:
+def _rotation(spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int) -> Rotation:
     return rotation.data(
         spec,
         positions,
@@ -88,7 +86,7 @@ def show(scene: Scene) -> Page:
     """Dials of query and key, the terms of their product, and the product against the distance."""
     spec: Any = scene.a.spec
     m = scene["m"]
-    n = min(max(m - scene["k"], 0), FARTHEST)
+    n = min(max(m - scene["off"], 0), FARTHEST)
     channels = first_channels(spec)
     pair = min(_pair_of(channels, scene["j"], spec), spec.pairs - 1)
     found = _rotation(spec, (m, n), _chosen(spec.pairs, pair), scene["seed"])
@@ -179,14 +177,16 @@ def _scores(found: Rotation, scene: Scene, k: int) -> Chart:
     return Chart(
         id="scores",
         title="the score against the distance",
-        x=Axis(x.label, x.domain, x.ticks, key="k", at=k if inside else None),
+        x=Axis(x.label, x.domain, x.ticks, key="off", at=k if inside else None),
         y=values("", low, high),
         series=tuple(
             Series(s.label, found.offsets.astype(np.float64), s.values.astype(np.float32), number_)
             for number_, s in enumerate(shown)
         ),
         marks=(Mark("point", float(k), to=found.score, style="point"),) if inside else (),
-        caption=thin(found.caption[-1]) if scene["mix"] == "mixed" and len(found.scores) > 1 else "",
+        caption=thin(found.caption[-1])
+        if scene["mix"] == "mixed" and len(found.scores) > 1
+        else "",
         height=210,
         label="The score of one query and one key against their distance",
     )
@@ -205,9 +205,7 @@ def _lead(found: Rotation, m: int, n: int) -> str:
     )
 
 
-def _readout(
-    found: Rotation, between: float, pair: int, m: int, n: int
-) -> tuple[Block, ...]:
+def _readout(found: Rotation, between: float, pair: int, m: int, n: int) -> tuple[Block, ...]:
     return (
         Heading(f"Query at {whole(m)}, key at {whole(n)}"),
         Fact("q · k", signed(found.score, 6)),
