@@ -96,6 +96,8 @@ class Question(NamedTuple):
         What to say afterwards.
     transcript : Transcript
         The check, as it ran.
+    facts : mapping
+        The values that its texts name besides what was drawn.
 
     Examples
     --------
@@ -112,6 +114,7 @@ class Question(NamedTuple):
     answer: Choice | Number
     explanation: str
     transcript: Transcript
+    facts: Mapping[str, Any]
 
 
 def question_ids(topic: str) -> tuple[str, ...]:
@@ -259,11 +262,14 @@ def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
         code = string.Template(template.get("code", "")).substitute(drawn)
         transcript = run(code, namespace, who)
         if all(evaluate(proof, namespace, who) for proof in template.get("proof", ())):
-            facts = drawn | facts_of(template, namespace, who)
+            computed = facts_of(template, namespace, who)
+            facts = drawn | computed
             answer, more = _answer(template, namespace, facts, draw, who)
             prompt = fill(template["prompt"], facts, who, "plain")
             explanation = fill(template["explain"], facts | more, who, "plain")
-            return Question(topic, template["id"], drawn, prompt, answer, explanation, transcript)
+            return Question(
+                topic, template["id"], drawn, prompt, answer, explanation, transcript, computed
+            )
     got = f"none in {TRIES} draws"
     raise DataError(explain(who, "a draw whose answer is proven", got))
 
