@@ -43,7 +43,9 @@ def templates(topic: str) -> list[tuple[str, str]]:
     data = load(topic)
     if topic == "index":
         return [(k, v) for k, v in {**data, **data["tour"]}.items() if isinstance(v, str)]
-    found = [] if topic == "tour" else [("title", data["title"]), ("lead", data["lead"])]
+    found = []
+    if topic != "tour":
+        found = [("title", data["title"]), ("lead", data["lead"]), ("see", data["see"]["text"])]
     for part in data.get("sections", []):
         found += [(part["title"], part[k]) for k in ("title", "text", "then") if k in part]
     for part in [*data.get("questions", []), *data.get("stops", [])]:
@@ -153,6 +155,9 @@ def test_there_are_claims() -> None:
     assert len(every_claim()) > 60
 
 
+HEAD = {"title": "T", "lead": "L", "see": {"text": "S", "state": {"v": "table"}}}
+
+
 @pytest.mark.parametrize(
     ("part", "message"),
     [
@@ -165,7 +170,7 @@ def test_there_are_claims() -> None:
     ],
 )
 def test_mistakes_of_authors(part: dict[str, Any], message: str) -> None:
-    data = {"title": "T", "lead": "L", "sections": [{"title": "S", **part}]}
+    data = {**HEAD, "sections": [{"title": "S", **part}]}
     with pytest.raises(posenc.DataError, match=re.escape(message)):
         lessons.compute("made up", data)
 

@@ -85,6 +85,7 @@ def _lesson(made: Lesson) -> list[str]:
         block = f"{FENCE}python\n{shown}\n{FENCE}" if shown else ""
         formula = f"{FENCE}text\n{section.formula}\n{FENCE}" if section.formula else ""
         parts += [part for part in (section.before, formula, block, section.after) if part]
+    parts += ["## See it", f"`posenc explore` at `{made.see.address}`: {made.see.text}."]
     sources = load(made.topic).get("quoted", {})
     if sources:
         listed = [f"- {entry['text']}: {entry['source']}" for entry in sources.values()]
