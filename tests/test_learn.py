@@ -161,7 +161,7 @@ HEAD = {"title": "T", "lead": "L", "see": {"text": "S", "state": {"v": "table"}}
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"text": "{lsat}", "facts": {"last": "1"}}, "Did you mean 'last'"),
+        ({"text": "{lasr}", "facts": {"last": "1"}}, "Did you mean 'last'"),
         ({"text": "{last:d}", "facts": {"last": "1.5"}}, "formats that fit"),
         ({"code": "1 / 0"}, "ZeroDivisionError"),
         ({"code": "1 +"}, "expected Python"),
@@ -176,8 +176,8 @@ def test_mistakes_of_authors(part: dict[str, Any], message: str) -> None:
 
 
 def test_unknown_topics() -> None:
-    with pytest.raises(posenc.ArgumentError, match="Did you mean 'frequencies'"):
-        lesson("frequences")
+    with pytest.raises(posenc.ArgumentError, match="Did you mean 'formula'"):
+        lesson("formul")
 
 
 # --- pages ----------------------------------------------------------------------------------------
