@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import doctest
 import math
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +260,30 @@ def test_draws_are_the_same_everywhere() -> None:
         counts[draw.below(6)] += 1
     assert min(counts) > 880
     assert max(counts) < 1120
+
+
+ALONE = """
+import sys
+from posenc.learn import lesson, question, question_ids, stops, topics
+for topic in topics():
+    lesson(topic)
+    for name in question_ids(topic):
+        question(topic, name)
+stops()
+heavy = {"torch", "jax", "matplotlib", "scipy", "starlette", "transformers"}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_learning_needs_numpy_alone() -> None:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ALONE],
+        capture_output=True,
+        text=True,
+        env={**inherited, "PYTHONPATH": str(ROOT / "src")},
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == "[]\n"
+    assert done.stderr == ""
