@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "posenc.cli.identify",
         "Say which conventions the tables and frequencies of a file follow.",
     ),
+    "quiz": ("posenc.cli.quiz", "Answer questions about positional encodings."),
     "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
     "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),
 }

@@ -176,7 +176,7 @@ def _plain(
 
     def build(values: Values) -> Spec:
         cls: Any = registry.lookup(name)
-        return cls(**arguments(values))  # type: ignore[no-any-return]
+        return cls(**arguments(values))
 
     def code(values: Values) -> str:
         return _call(name, arguments(values), first=first)
@@ -370,8 +370,8 @@ def why_not(view: str, entry: Entry, spec: Any = None) -> str:
         axes = ", ".join(spec.axes)
         return f"Positions of {entry.label} have several axes ({axes}); the views follow one."
     per_head = getattr(spec, "per_head", None)
-    if view in ("table", "waves", "distance", "stretch") and per_head is not None:
-        return f"Each head of {entry.label} has frequencies of its own. Rotate can show it."
+    if entry.kind == "rotary" and per_head is not None:
+        return f"Each head of {entry.label} has numbers of its own; the views show one set."
     if view == "waves" and not (sinusoids(inner(spec)) or hasattr(spec, "matrix")):
         return f"{entry.label} has no wavelengths. Its rows are in Table."
     if view == "stretch" and not hasattr(spec, "scaling"):

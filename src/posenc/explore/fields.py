@@ -125,9 +125,7 @@ class Control:
     section: str
 
 
-def integer(
-    key: str, label: str, default: int, low: int, high: int, **more: Any
-) -> Field:
+def integer(key: str, label: str, default: int, low: int, high: int, **more: Any) -> Field:
     """A field that holds a whole number."""
     return Field(key, label, "integer", str(default), low, high, **more)
 
@@ -156,7 +154,7 @@ def text(key: str, label: str, default: str, longest: int, **more: Any) -> Field
 
 
 def shown(given: str) -> str:
-    """A text of somebody else, fit for a message: short, in one line, without control characters."""
+    """A text of somebody else, fit for a message: short, in one line, all of it visible."""
     visible = "".join(
         c if unicodedata.category(c)[0] not in "CZ" or c == " " else "?" for c in given[:SHOWN]
     )

@@ -101,7 +101,7 @@ def _of_config(path: Path) -> list[Entry]:
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
 
-    reading = (from_gguf if path.suffix == ".gguf" else from_hf)(path, on_error="report")  # type: ignore[operator]
+    reading = (from_gguf if path.suffix == ".gguf" else from_hf)(path, on_error="report")
     name = reading.model or path.stem
     made = []
     for layer in reading:
@@ -136,16 +136,14 @@ def _spec(path: Path) -> Spec | None:
 def _of_tables(path: Path) -> list[Entry]:
     made = []
     for name, rows in _arrays(path):
-        length, dim = rows.shape
-        spec = Learned(dim, length=length, init=Init())
         label = f"{path.name}: {name}" if name else path.name
-        made.append(_table(_id(path.stem, name), label, spec, rows, path, name))
+        made.append(_table(_id(path.stem, name), label, rows, path, name))
     return made
 
 
-def _table(
-    identity: str, label: str, spec: Learned, rows: np.ndarray, path: Path, name: str
-) -> Entry:
+def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -> Entry:
+    length, dim = rows.shape
+    spec = Learned(dim, length=length, init=Init())
     read = f"np.load({path.name!r})" + (f"[{name!r}]" if path.suffix == ".npz" else "")
     if path.suffix == ".safetensors":
         read = f"safetensors.numpy.load_file({path.name!r})[{name!r}]"
@@ -163,10 +161,7 @@ def _table(
 
 def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
     """The arrays of a file that can be tables: two axes of floating numbers."""
-    if path.suffix == ".npz":
-        held = _of_npz(path)
-    else:
-        held = _of_layout(path)
+    held = _of_npz(path) if path.suffix == ".npz" else _of_layout(path)
     fitting = [(name, rows) for name, rows in held if rows.ndim == 2 and rows.size]
     if not fitting:
         want = "an array of two axes (positions, dimensions) of floating numbers"

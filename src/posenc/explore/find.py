@@ -94,7 +94,9 @@ def _read(query: str, chosen: Chosen) -> Asked:
         raise PosencError(HOW)
     row = tuple(float(word) for word in words)
     if len(row) == 1:
-        raise PosencError(f"One value needs its dimension: {shown(words[0] + ' @ 0')}, for example.")
+        raise PosencError(
+            f"One value needs its dimension: {shown(words[0] + ' @ 0')}, for example."
+        )
     if len(row) != width:
         raise PosencError(f"The row has {plural(len(row), 'number')}; the encoding has {width}.")
     if not all(math.isfinite(value) for value in row):
@@ -120,7 +122,7 @@ def _locate(
     spec: Spec, asked: Asked, params: Mapping[str, np.ndarray] | None
 ) -> tuple[tuple[str, ...], Location]:
     if isinstance(asked[0], tuple):
-        found = locate(spec, dict(asked))  # type: ignore[arg-type]
+        found = locate(spec, dict(asked))
     else:
         found = locate(spec, np.array(asked), params=params)
     return found.story, found
@@ -187,8 +189,8 @@ def _nearest(chosen: Chosen, asked: Asked) -> tuple[list[str], list[tuple[str, i
     table = source(chosen.spec, params=chosen.params)
     among = min(NEAREST_AMONG, table.end or NEAREST_AMONG)
     if isinstance(asked[0], tuple):
-        dims = np.array([int(dimension) for dimension, _ in asked])  # type: ignore[misc]
-        wanted = np.array([float(value) for _, value in asked])  # type: ignore[misc]
+        dims = np.array([int(dimension) for dimension, _ in asked])
+        wanted = np.array([float(value) for _, value in asked])
     else:
         among = min(among, max(1024, 2**22 // table.width))
         dims, wanted = np.arange(table.width), np.array(asked, dtype=np.float64)
@@ -197,10 +199,8 @@ def _nearest(chosen: Chosen, asked: Asked) -> tuple[list[str], list[tuple[str, i
     reach = 1.0 if table.waves is None else table.waves.amplitude
     lines = []
     if table.waves is not None and np.abs(wanted).max() > reach * (1 + 1e-12):
-        lines.append(
-            f"No wave of this table is higher than {number(reach)}, and {signed(np.abs(wanted).max())} "
-            "was asked for."
-        )
+        largest = signed(float(np.abs(wanted).max()))
+        lines.append(f"No wave of this table exceeds {number(reach)}; {largest} was asked for.")
     lines.append(f"The nearest of the first {whole(among)} positions:")
     return lines, [
         (f"position {whole(int(at))}, off by {number(float(off[at]), 3)}", int(at)) for at in best

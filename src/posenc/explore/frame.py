@@ -11,6 +11,7 @@ from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore import compare, find, tour
+from posenc.explore.compare import words
 from posenc.explore.fields import Field
 from posenc.explore.protocol import pack
 from posenc.explore.save import formats
@@ -38,8 +39,8 @@ def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
     Returns
     -------
     bytes
-        A header in JSON and its arrays, as `posenc.explore.unpack` reads them. No state raises: what
-        cannot be drawn is replaced by a default and named in `problems`.
+        A header in JSON and its arrays, as `posenc.explore.unpack` reads them. No state raises:
+        what cannot be drawn is replaced by a default and named in `problems`.
 
     Examples
     --------
@@ -68,8 +69,7 @@ def page_of(state: Mapping[str, str], session: Session) -> tuple[Scene, Page]:
 
 
 def _drawn(scene: Scene) -> Page:
-    page = SHOW[scene.shape.id](scene)
-    return compare.beside(scene, page, SHOW) if scene.b is not None else page
+    return SHOW[scene.shape.id](scene) if scene.b is None else compare.beside(scene, SHOW)
 
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "k": 1,
         "view": scene.shape.id,
         "state": _state(scene, raw),
-        "defaults": {field.key: field.default for field, _ in scene.fields},
+        "defaults": _defaults(scene),
         "views": VIEWS,
         "title": page.title or scene.shape.title,
         "lead": page.lead,
@@ -95,7 +95,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "python": page.python,
         "command": page.command,
         "find": found.header,
-        "compare": None if scene.b is None else {"a": scene.a.label, "b": scene.b.label},
+        "compare": None if scene.b is None else {"a": words(scene.a), "b": words(scene.b)},
         "tour": stop,
         "palette": {
             "diverging": palette.diverging(scene.theme),
@@ -124,6 +124,11 @@ def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
         if key not in own and key in _known() and _printable(value)
     }
     return {"k": "1", **own, **others}
+
+
+def _defaults(scene: Scene) -> dict[str, str]:
+    """What an absent key stands for; no second encoding, where `b.enc` is absent."""
+    return {f.key: "" if f.key == f"{PIN}enc" else f.default for f, _ in scene.fields}
 
 
 @functools.cache

@@ -134,7 +134,9 @@ def _pictures(states: list[Mapping[str, str]], session: Session) -> tuple[dict[s
 # --- the page -------------------------------------------------------------------------------------
 
 IMPORT = re.compile(r"^import\s*\{([^}]*)\}\s*from\s*\"\./([\w.]+)\";[ \t]*$", re.MULTILINE)
-EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|let|class)) ([A-Za-z_$][\w$]*)", re.M)
+EXPORT = re.compile(
+    r"^export ((?:async )?(?:function\*?|const|let|class)) ([A-Za-z_$][\w$]*)", re.M
+)
 
 
 def bundle(modules: Mapping[str, str], entry: str = "app.js") -> str:

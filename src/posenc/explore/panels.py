@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 Place = Literal["main", "right", "below", "full"]
+HERE = {"here": True}  # of fields that are not sent
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,9 @@ class Heatmap:
     lines: tuple[Mark, ...] = ()
     label: str = ""  # what a screen reader says
     kind: Literal["heatmap"] = "heatmap"
+    # What the tile was made of; it stays here, for files and for comparisons.
+    values: np.ndarray | None = field(default=None, metadata=HERE)
+    limit: float = field(default=1.0, metadata=HERE)
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ class Chart:
     height: int = 180  # CSS pixels, of a chart that lies
     label: str = ""
     kind: Literal["chart"] = "chart"
+    front: str = field(default="", metadata=HERE)  # the series that a comparison is about
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ An array in the header is a text `@0`, `@1`, …; `arrays` has its dtype, shape 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
+import math
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -109,8 +109,10 @@ def unpack(data: bytes) -> Message:
 
 
 def _plain(value: Any, arrays: list[np.ndarray]) -> Any:
-    if value is None or isinstance(value, (str, int, float)):
+    if value is None or isinstance(value, (str, int)):
         return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None  # JSON has no other word for it
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return f"@{len(arrays) - 1}"
@@ -119,10 +121,16 @@ def _plain(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item, arrays) for key, item in value.items()}
     if isinstance(value, np.generic):
-        return value.item()
-    return {name: _plain(getattr(value, name), arrays) for name in _names(type(value))}
+        return _plain(value.item(), arrays)
+    return {name: _plain(getattr(value, name), arrays) for name in _sent(type(value))}
 
 
-@functools.cache
-def _names(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(cls))
+_SENT: dict[Any, tuple[str, ...]] = {}
+
+
+def _sent(cls: Any) -> tuple[str, ...]:
+    """The fields of a dataclass that travel."""
+    if cls not in _SENT:
+        known = dataclasses.fields(cls)
+        _SENT[cls] = tuple(f.name for f in known if not f.metadata.get("here"))
+    return _SENT[cls]

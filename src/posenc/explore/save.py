@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, explain, suggest
+from posenc.explore.panels import Chart, Heatmap, Matrix, Panel, Strips
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
 
@@ -84,9 +86,36 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
     name = f"posenc-{scene.shape.id}.{wanted}"
     if wanted in PICTURES:
         raise DependencyError(NO_MATPLOTLIB)
-    data = page.data(scene)
+    data = numbers(page.panels)
     made = _csv(data) if wanted == "csv" else _npz(data)
     return File(name, MEDIA[wanted], made)
+
+
+def numbers(panels: Iterable[Panel]) -> dict[str, np.ndarray]:
+    """What the pictures were drawn from, by the name of the picture and of the curve."""
+    found: dict[str, np.ndarray] = {}
+    for panel in panels:
+        if isinstance(panel, Matrix):
+            found |= numbers(panel.cells)
+        elif isinstance(panel, Heatmap):
+            made = panel.tile if panel.values is None else panel.values
+            found[_named(panel.id)] = made
+        elif isinstance(panel, Chart):
+            for series in panel.series:
+                name = _named(panel.id, series.label)
+                found[f"{name}.x"], found[f"{name}.y"] = series.x, series.y
+                if series.lo is not None and series.hi is not None:
+                    found[f"{name}.least"], found[f"{name}.largest"] = series.lo, series.hi
+        elif isinstance(panel, Strips):
+            for number, strip in enumerate(panel.strips):
+                found[_named(panel.id, str(number), strip.label)] = strip.tile
+    return {name: array for name, array in found.items() if array.size <= MOST_VALUES}
+
+
+def _named(*words: str) -> str:
+    """A name that every system takes for a file in an archive."""
+    plain = (re.sub(r"[^A-Za-z0-9_.]+", "-", word).strip("-") for word in words)
+    return ".".join(filter(None, plain))
 
 
 def _csv(data: Mapping[str, np.ndarray]) -> bytes:
@@ -109,5 +138,3 @@ def _npz(data: Mapping[str, np.ndarray]) -> bytes:
             entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             archive.writestr(entry, held.getvalue())
     return out.getvalue()
-
-

@@ -15,7 +15,7 @@ from typing import Any
 from posenc._core.errors import PosencError
 from posenc.explore import catalogue
 from posenc.explore.catalogue import Chosen, Entry
-from posenc.explore.fields import Field, Option, choice, integer, shown, switch, text
+from posenc.explore.fields import Field, Option, Section, choice, integer, shown, switch, text
 from posenc.explore.session import Session
 from posenc.explore.text import plural
 
@@ -147,11 +147,11 @@ def _text(value: Any) -> str:
 
 def plain(state: Mapping[Any, Any]) -> dict[str, str]:
     """The texts of a state, without what is no text or too much."""
-    found = {}
-    for key, value in list(state.items())[:MOST_KEYS]:
-        if isinstance(key, str) and isinstance(value, str):
-            found[key] = value
-    return found
+    return {
+        key: value
+        for key, value in list(state.items())[:MOST_KEYS]
+        if isinstance(key, str) and isinstance(value, str)
+    }
 
 
 def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session) -> Scene:
@@ -311,7 +311,7 @@ def _fields_of(entry: Entry, shape: Shape, pin: str) -> tuple[Field, ...]:
         if f.key in ("L", "s"):
             continue
         default = shape.defaults.get(f.key, f.default) if ":" not in entry.id else f.default
-        section = "b" if pin else "encoding"
+        section: Section = "b" if pin else "encoding"
         found.append(replace(f, key=pin + f.key, default=default, section=section))
     return tuple(found)
 

@@ -1,9 +1,9 @@
 """The explorer over HTTP, for this machine alone.
 
-What a page of another site could try from the same browser decides what is checked here: a name that
-is made to resolve to this machine (the `Host` header must name it, with its port), a request across
-origins (no header allows it, and `/api` refuses it), a script of someone else's (the content security
-policy admits files of this server only). Nothing is ever written, and no state names a file.
+What a page of another site could try from the same browser decides what is checked here: a name
+that is made to resolve to this machine (the `Host` header must name it, with its port), a request
+across origins (no header allows it, and `/api` refuses it), a script of someone else's (the content
+security policy admits files of this server only). Nothing is ever written, no state names a file.
 """
 
 from __future__ import annotations
@@ -33,17 +33,9 @@ ADDRESS = "127.0.0.1"
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 LONGEST_QUERY = 60_000
 MOST_KEYS = 80
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data: blob:",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "content-security-policy": POLICY,

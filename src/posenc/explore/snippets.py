@@ -57,11 +57,13 @@ def distance(scene: Scene, k: int) -> str:
     lines = spec_lines(scene)
     if scene.a.code.startswith("posenc.Sinusoidal("):
         return "\n".join([*lines, f"posenc.similarity(pe, [0, {k}])", f"posenc.shift(pe, {k})"])
-    rows = f"rows = posenc.table(pe, {scene['L']}{_params(scene)}, dtype=\"float64\")"
+    rows = f'rows = posenc.table(pe, {scene["L"]}{_params(scene)}, dtype="float64")'
     if scene.a.entry.kind == "rotary":
-        rows = f"cos, sin = posenc.cos_sin(pe, {scene['L']}, dtype=\"float64\")"
+        rows = f'cos, sin = posenc.cos_sin(pe, {scene["L"]}, dtype="float64")'
         return "\n".join([*lines, rows, f"cos[0] @ cos[{k}] + sin[0] @ sin[{k}]"])
-    return "\n".join([*lines, rows, f"rows @ rows.T  # the diagonals are distances, {k} among them"])
+    return "\n".join(
+        [*lines, rows, f"rows @ rows.T  # the diagonals are distances, {k} among them"]
+    )
 
 
 def sentence(scene: Scene, words: list[str]) -> str:

@@ -36,7 +36,7 @@ def visible(scene: Scene) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def learnt(spec: Any) -> Any:
-    """What stands in for what an encoding of the registry has learned; None if it learns nothing."""
+    """What stands in for what an encoding has learned; None if it learns nothing."""
     return _initial(spec) if spec.shapes else None
 
 

@@ -8,7 +8,18 @@ from collections.abc import Iterable
 
 from posenc.explore.panels import Tick
 
-__all__ = ["THIN", "count", "log_ticks", "number", "plural", "signed", "spread", "thin", "ticks", "whole"]
+__all__ = [
+    "THIN",
+    "count",
+    "log_ticks",
+    "number",
+    "plural",
+    "signed",
+    "spread",
+    "thin",
+    "ticks",
+    "whole",
+]
 
 THIN = "\u202f"  # narrow and unbroken
 MINUS = "\u2212"
@@ -35,6 +46,8 @@ def number(x: float, digits: int = 4) -> str:
     if x == 0:
         return "0"
     size = abs(x)
+    if x == int(x) and size < 1e15:
+        return whole(x)
     if size >= 1e15 or size < 1e-4:
         mantissa, exponent = f"{size:.{max(digits - 1, 0)}e}".split("e")
         power = str(int(exponent)).translate(SUPERSCRIPTS)
@@ -90,9 +103,7 @@ def log_ticks(low: float, high: float, most: int = 7) -> tuple[Tick, ...]:
         every = max(1, math.ceil((last - first + 1) / most))
         chosen: Iterable[float] = (10.0**n for n in range(first, last + 1, every))
     else:
-        whole_numbers = (
-            f * 10.0**n for n in range(first - 1, last + 1) for f in (1.0, 2.0, 5.0)
-        )
+        whole_numbers = (f * 10.0**n for n in range(first - 1, last + 1) for f in (1.0, 2.0, 5.0))
         chosen = (at for at in whole_numbers if low * (1 - 1e-9) <= at <= high * (1 + 1e-9))
     return tuple(Tick(at, _power(at)) for at in chosen)
 
@@ -106,8 +117,10 @@ def spread(low: float, high: float, share: float = 0.05) -> tuple[float, float]:
 
 
 def thin(caption: str) -> str:
-    """A caption with thin spaces between thousands where it has commas."""
-    return re.sub(r"(?<=\d),(?=\d{3})", THIN, caption)
+    """A caption whose large numbers are written as `whole` writes them."""
+    return re.sub(
+        r"(?<![\d.])\d{1,3}(?:,\d{3})+", lambda m: whole(int(m[0].replace(",", ""))), caption
+    )
 
 
 def _power(at: float) -> str:

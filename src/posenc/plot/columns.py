@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, explain
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.mixing import DenseMatrix
 from posenc._core.phase import steps
@@ -24,6 +24,7 @@ from posenc.detect._columns import columns_of, inner, phases_of, sinusoids
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.functional import cos_sin, table
+from posenc.plot.able import refuse
 
 __all__ = ["ORDERS", "Source", "Waves", "settled", "sides_of", "source"]
 
@@ -126,6 +127,11 @@ class Source:
         return isinstance(self.spec, RotarySpec)
 
     @property
+    def heads(self) -> int:
+        """Heads that have rows of their own; the first of them is shown."""
+        return getattr(self.spec, "per_head", None) or 1
+
+    @property
     def end(self) -> int | None:
         """The number of positions there are, None where there is no end."""
         if self.sides:
@@ -220,14 +226,8 @@ def source(
     ('cos of pair 1', [6.3, 6283.2])
     """
     spec = settled(spec, length)
-    name = type(spec).__name__
     if not isinstance(spec, TableSpec | RotarySpec):
-        known = "'bias'" if spec.kind == "bias" else "none of them: it needs queries and keys"
-        todo = f"{name} has no row of numbers for a position; the pictures that show it: {known}."
-        raise SpecError(explain(f"plot {who}", "a table or a rotation", name, todo))
-    if isinstance(spec, RotarySpec) and spec.per_head is not None:
-        todo = f"Each of the {spec.per_head} heads of {name} has its own; draw one head as a spec."
-        raise SpecError(explain(f"plot {who}", "one set of frequencies", name, todo))
+        refuse(who, spec, "a table or a rotation")
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(explain(f"plot {who}: params", "what the spec learns", None, todo))
@@ -257,6 +257,7 @@ def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
     if isinstance(spec, RotarySpec):
         cos, sin = cos_sin(spec, positions, dtype="float64", params=params)
         both = np.stack([np.asarray(sin), np.asarray(cos)], axis=-1)
+        both = both[0] if both.ndim > 3 else both  # of heads that differ, the first
         return both.reshape(len(positions), -1)
     return np.asarray(table(spec, positions, params=params, dtype="float64"))
 

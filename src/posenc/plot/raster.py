@@ -387,6 +387,8 @@ def _caption(made: Tile, held: Source) -> tuple[str, ...]:
         said.append(f"Positions are the cells of a grid of {cells}, the last fastest.")
     if held.turns:
         said.append("Columns are the sines and cosines that turn the pairs.")
+    if held.heads > 1:
+        said.append(f"Head 0 of {held.heads}, which differ.")
     if made.limit != 1:
         said.append(f"Colours end at ±{number(made.limit)}.")
     return tuple(said)

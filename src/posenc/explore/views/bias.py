@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,14 +47,24 @@ SHAPE = Shape(
     ),
     cursor=("p",),
 )
+
+
+class _Cell(NamedTuple):
+    """The entry under the cursor."""
+
+    head: int
+    p: int
+    kp: int
+    entry: float
+    masked: bool
+
+
 SHOWN = 8  # heads at a time
 PIXELS = 160
 
 
 @functools.lru_cache(maxsize=32)
-def _bias(
-    spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: str, params: Any = None
-) -> Bias:
+def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> Bias:
     return bias.data(
         spec,
         length,
@@ -62,7 +72,7 @@ def _bias(
         mask=mask,
         softmax=softmax,
         pixels=PIXELS,
-        params=learnt(spec) if params is None else params,
+        params=learnt(spec),
     )
 
 
@@ -90,7 +100,7 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=_lead(found, spec, head, scene),
         panels=(_curves(found, head, kp - p), _matrices(found, head, p, kp, say)),
-        readout=_readout(found, scene, head, p, kp, entry, masked),
+        readout=_readout(found, scene, _Cell(head, p, kp, entry, masked)),
         say=say,
         cursor={
             "x": {"key": "kp", "value": kp, "min": 0, "max": length - 1, "step": 1},
@@ -113,9 +123,7 @@ def _heads(count: int, head: int) -> tuple[int, ...]:
 def _curves(found: Bias, head: int, rel: int) -> Chart:
     known = found.curves[np.isfinite(found.curves)]
     low, high = spread(float(known.min(initial=0.0)), float(known.max(initial=0.0)))
-    x = values(
-        "key − query", float(found.offsets[0]), float(max(found.offsets[-1], 1)), most=8
-    )
+    x = values("key − query", float(found.offsets[0]), float(max(found.offsets[-1], 1)), most=8)
     series = tuple(
         Series(
             f"head {h}",
@@ -144,6 +152,7 @@ def _curves(found: Bias, head: int, rel: int) -> Chart:
         caption="" if found.by_offset else "Curves of the first and the last query.",
         height=230,
         label="Bias of each head against key minus query",
+        front=f"head {head}",
     )
 
 
@@ -161,7 +170,8 @@ def _matrices(found: Bias, head: int, p: int, kp: int, say: str) -> Matrix:
         made.append(
             Heatmap(
                 id=f"head-{h}",
-                title=f"head {h}" + (f", slope {number(_slope(found, h), 3)}" if _has_slopes(found) else ""),
+                title=f"head {h}"
+                + (f", slope {number(_slope(found, h), 3)}" if _has_slopes(found) else ""),
                 tile=tile,
                 lut="sequential" if unsigned else "diverging",
                 x=cells("key", start, stop, key="kp", at=kp, most=3),
@@ -171,10 +181,15 @@ def _matrices(found: Bias, head: int, p: int, kp: int, say: str) -> Matrix:
                 mask=missing.astype(np.uint8) if missing.any() else None,
                 label=say if h == head else f"Head {h}",
                 place="full",
+                values=matrix,
+                limit=found.limit,
             )
         )
     return Matrix(
-        "matrices", "each head: queries down, keys across", tuple(made), thin(" ".join(found.caption))
+        "matrices",
+        "each head: queries down, keys across",
+        tuple(made),
+        thin(" ".join(found.caption)),
     )
 
 
@@ -200,9 +215,8 @@ def _lead(found: Bias, spec: Any, head: int, scene: Scene) -> str:
     return f"{scene.a.label} in {plural(spec.heads, 'head')}. {how}{told}".replace("  ", " ")
 
 
-def _readout(
-    found: Bias, scene: Scene, head: int, p: int, kp: int, entry: float, masked: bool
-) -> tuple[Block, ...]:
+def _readout(found: Bias, scene: Scene, cell: _Cell) -> tuple[Block, ...]:
+    head, p, kp, entry, masked = cell
     blocks: list[Block] = [
         Heading(f"Head {head}, query at {whole(p)}, key at {whole(kp)}"),
         Fact("Bias", "masked" if masked else number(entry, 6)),
@@ -211,7 +225,9 @@ def _readout(
     if _has_slopes(found):
         blocks.append(Fact("Slope", number(_slope(found, head), 6)))
     if not masked and np.isfinite(entry):
-        blocks.append(Fact("Factor on attention", number(float(np.exp(min(entry, 700.0))), 3), "exp(bias)"))
+        blocks.append(
+            Fact("Factor on attention", number(float(np.exp(min(entry, 700.0))), 3), "exp(bias)")
+        )
     if len(found.edges):
         shown = ", ".join(whole(e) for e in found.edges[:12].tolist())
         more = " …" if len(found.edges) > 12 else ""

@@ -49,9 +49,9 @@ SHAPE = Shape(
     (START, LENGTH, METRIC, LOG, OFFSET),
     cursor=("p",),
 )
+MOST_CELLS_OF_AXIS = 65_536
 MATRIX = 256  # pixels along each side
 BLOCKS = 6  # pairs whose 2 x 2 blocks are shown
-MOST_ANCHORED = 2**21  # numbers of a table without waves that one picture looks at
 
 
 def show(scene: Scene) -> Page:
@@ -64,13 +64,13 @@ def show(scene: Scene) -> Page:
     matrix = _matrix(scene)
     value = _product(table, p, p + k, metric)
     say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
-    panels: list[Any] = [_curve(scene, curve, k, value), _heatmap(scene, matrix, p, k, say)]
+    panels: list[Any] = [_curve(scene, curve, k, value), _heatmap(matrix, p, k, say)]
     if table.waves is not None:
         panels.append(_blocks(table, k))
     return Page(
-        lead=_lead(curve, scene),
+        lead=_lead(curve),
         panels=tuple(panels),
-        readout=_readout(scene, table, curve, p, k, value),
+        readout=_readout(table, curve, p, k),
         say=say,
         cursor={
             "x": {"key": "k", "value": k, "min": 0, "max": length - 1, "step": 1},
@@ -89,7 +89,8 @@ def show(scene: Scene) -> Page:
 
 
 @functools.lru_cache(maxsize=32)
-def _offset_data(spec: Any, count: int, kind: str, scale: str, pixels: int, end: int) -> Offset:
+def _offset_data(spec: Any, count: int, end: int, how: tuple[str, str, int]) -> Offset:
+    kind, scale, pixels = how
     return offset.data(
         spec, count, kind=kind, scale=scale, pixels=pixels, params=learnt(spec), length=end
     )
@@ -100,7 +101,7 @@ def _offsets(scene: Scene, length: int) -> Offset:
     pixels = min(scene.width, 512)
     end = scene["s"] + length
     if scene.a.entry.params is None:
-        return _offset_data(scene.a.spec, length, kind, scale, pixels, end)
+        return _offset_data(scene.a.spec, length, end, (kind, scale, pixels))
     return offset.data(
         scene.a.spec, length, kind=kind, scale=scale, pixels=pixels, params=scene.a.params
     )
@@ -159,7 +160,7 @@ def _curve(scene: Scene, found: Offset, k: int, value: float) -> Chart:
     )
 
 
-def _heatmap(scene: Scene, found: Similarity, p: int, k: int, say: str) -> Heatmap:
+def _heatmap(found: Similarity, p: int, k: int, say: str) -> Heatmap:
     start, stop = found.positions
     limit = found.limit
     x = cells("the other position", start, stop, key="k", at=p + k)
@@ -184,10 +185,9 @@ def _heatmap(scene: Scene, found: Similarity, p: int, k: int, say: str) -> Heatm
         caption=thin(" ".join(found.caption)),
         place="full",
         label=say,
+        values=found.values,
+        limit=limit,
     )
-
-
-MOST_CELLS_OF_AXIS = 65_536
 
 
 def _blocks(table: Source, k: int) -> TableOfText:
@@ -214,7 +214,7 @@ def _blocks(table: Source, k: int) -> TableOfText:
     )
 
 
-def _lead(found: Offset, scene: Scene) -> str:
+def _lead(found: Offset) -> str:
     if found.defect == 0:
         first = "The product depends on the distance alone, wherever the two positions are."
     else:
@@ -227,15 +227,12 @@ def _lead(found: Offset, scene: Scene) -> str:
             f"{first} It does not fall all the way: it first rises at distance "
             f"{whole(found.first_rise)}."
         )
-    del scene
     return first
 
 
-def _readout(
-    scene: Scene, table: Source, found: Offset, p: int, k: int, value: float
-) -> tuple[Block, ...]:
-    own = _product(table, p, p, scene["metric"])
-    name = "Cosine" if scene["metric"] == "cosine" else "Dot product"
+def _readout(table: Source, found: Offset, p: int, k: int) -> tuple[Block, ...]:
+    value, own = (_product(table, p, q, found.kind) for q in (p + k, p))
+    name = "Cosine" if found.kind == "cosine" else "Dot product"
     blocks: list[Block] = [
         Heading(f"Positions {whole(p)} and {whole(p + k)}"),
         Fact(name, number(value, 6)),

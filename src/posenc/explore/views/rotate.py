@@ -70,9 +70,7 @@ MOST_DIALS = 8
 
 
 @functools.lru_cache(maxsize=64)
-def _rotation(
-    spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
-) -> Rotation:
+def _rotation(spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int) -> Rotation:
     return rotation.data(
         spec,
         positions,
@@ -186,7 +184,9 @@ def _scores(found: Rotation, scene: Scene, k: int) -> Chart:
             for number_, s in enumerate(shown)
         ),
         marks=(Mark("point", float(k), to=found.score, style="point"),) if inside else (),
-        caption=thin(found.caption[-1]) if scene["mix"] == "mixed" and len(found.scores) > 1 else "",
+        caption=thin(found.caption[-1])
+        if scene["mix"] == "mixed" and len(found.scores) > 1
+        else "",
         height=210,
         label="The score of one query and one key against their distance",
     )
@@ -205,9 +205,7 @@ def _lead(found: Rotation, m: int, n: int) -> str:
     )
 
 
-def _readout(
-    found: Rotation, between: float, pair: int, m: int, n: int
-) -> tuple[Block, ...]:
+def _readout(found: Rotation, between: float, pair: int, m: int, n: int) -> tuple[Block, ...]:
     return (
         Heading(f"Query at {whole(m)}, key at {whole(n)}"),
         Fact("q · k", signed(found.score, 6)),

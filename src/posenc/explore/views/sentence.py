@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from posenc._core.random_vectors import random_vectors
 from posenc.explore import snippets
 from posenc.explore.fields import integer, switch, text
-from posenc.explore.panels import Block, Fact, Heading, Panel, Prose, Strip, Strips, Words
+from posenc.explore.panels import Block, Fact, Heading, Prose, Strip, Strips, Words
 from posenc.explore.scene import Page, Scene, Shape
 from posenc.explore.text import number, plural, signed, whole
 from posenc.functional import add, table
@@ -39,35 +40,50 @@ SHAPE = Shape(
 )
 
 
+@dataclass(frozen=True)
+class _Input:
+    """What is drawn: the words, their rows, and the cell under the cursor."""
+
+    words: list[str]
+    scaled: np.ndarray
+    encoding: np.ndarray
+    place: int
+    j: int
+    limit: float
+
+    @property
+    def total(self) -> np.ndarray:
+        """What reaches the model."""
+        found: np.ndarray = self.scaled + self.encoding
+        return found
+
+    def cell(self, digits: int = 4) -> tuple[str, str, str]:
+        """The numbers under the cursor: embedding, position, sum."""
+        at = self.place, self.j
+        first, second = float(self.scaled[at]), float(self.encoding[at])
+        return signed(first, digits), signed(second, digits), signed(first + second, digits)
+
+
 def show(scene: Scene) -> Page:
     """The strips E, PE and X of one word, of all words, and the sentence with two words swapped."""
     words, problems = _words(scene)
     swapped = _swapped(words, scene["one"], scene["two"])
     shown = swapped if scene["swap"] else words
-    place = min(scene["t"], len(words) - 1)
     embeddings, origin = _embeddings(scene, shown)
     scale = float(np.sqrt(scene.a.spec.dim)) if scene["scale"] else 1.0
     scaled = embeddings * scale
     encoding = np.asarray(
         table(scene.a.spec, len(words), params=scene.a.params, dtype="float64"), dtype=np.float64
     )
-    total = scaled + encoding
-    j = min(scene["j"], scene.a.spec.dim - 1)
-    limit = max(float(np.abs(part).max()) for part in (scaled, encoding, total)) or 1.0
-    say = (
-        f"“{shown[place]}” at position {place}, dimension {j}: {signed(scaled[place, j])} + "
-        f"{signed(encoding[place, j])} = {signed(total[place, j])}"
-    )
-    panels: list[Panel] = [
-        _sum(shown, place, j, scaled, encoding, total, limit, scene),
-        _all_words(shown, place, j, scaled, encoding, total, limit),
-        _swap(scene, words, swapped, scale),
-    ]
-    size = float(np.sqrt((scaled**2).mean()))
+    limit = max(float(np.abs(part).max()) for part in (scaled, encoding, scaled + encoding)) or 1.0
+    place, j = min(scene["t"], len(words) - 1), min(scene["j"], scene.a.spec.dim - 1)
+    made = _Input(shown, scaled, encoding, place, j, limit)
+    first, second, both = made.cell()
+    say = f"“{shown[place]}” at position {place}, dimension {j}: {first} + {second} = {both}"
     return Page(
         lead=f"{plural(len(words), 'word')}, each a row of {scene.a.spec.dim} numbers. {origin}",
-        panels=tuple(panels),
-        readout=_readout(shown[place], place, j, scaled, encoding, total, size),
+        panels=(_sum(made, scene), _all_words(made), _swap(scene, words, swapped, scale)),
+        readout=_readout(made),
         say=say,
         cursor={
             "x": {"key": "j", "value": j, "min": 0, "max": scene.a.spec.dim - 1, "step": 1},
@@ -75,7 +91,7 @@ def show(scene: Scene) -> Page:
         },
         python=snippets.sentence(scene, shown),
         command=snippets.plot("sum", scene, (0, len(words))),
-        table=_numbers(shown, place, scaled, encoding, total),
+        table=_numbers(made),
         problems=problems,
     )
 
@@ -124,57 +140,42 @@ def _strip(
     return Strip(label, palette.indices(row, limit), numbers, sign, "j", at)
 
 
-def _sum(
-    words: list[str],
-    place: int,
-    j: int,
-    scaled: np.ndarray,
-    encoding: np.ndarray,
-    total: np.ndarray,
-    limit: float,
-    scene: Scene,
-) -> Strips:
+def _sum(made: _Input, scene: Scene) -> Strips:
     factor = "√d × embedding" if scene["scale"] else "embedding"
+    first, second, both = made.cell()
+    rows = (made.scaled[made.place], made.encoding[made.place], made.total[made.place])
     return Strips(
         "sum",
-        f"“{words[place]}” at position {place}",
+        f"“{made.words[made.place]}” at position {made.place}",
         (
-            _strip(factor, scaled[place], limit, at=j),
-            _strip(f"position {place}", encoding[place], limit, sign="+", at=j),
-            _strip("input", total[place], limit, sign="=", at=j),
+            _strip(factor, rows[0], made.limit, at=made.j),
+            _strip(f"position {made.place}", rows[1], made.limit, sign="+", at=made.j),
+            _strip("input", rows[2], made.limit, sign="=", at=made.j),
         ),
         "diverging",
-        number(-limit, 3),
-        "+" + number(limit, 3),
-        caption=f"Dimension {j}: {signed(scaled[place, j])} + {signed(encoding[place, j])} = "
-        f"{signed(total[place, j])}",
+        number(-made.limit, 3),
+        "+" + number(made.limit, 3),
+        caption=f"Dimension {made.j}: {first} + {second} = {both}",
     )
 
 
-def _all_words(
-    words: list[str],
-    place: int,
-    j: int,
-    scaled: np.ndarray,
-    encoding: np.ndarray,
-    total: np.ndarray,
-    limit: float,
-) -> Strips:
+def _all_words(made: _Input) -> Strips:
     strips = []
-    for n, word in enumerate(words):
-        chosen = "▸ " if n == place else ""
-        strips += [
-            Strip(f"{chosen}{n} {word}", palette.indices(scaled[n], limit), (), "", "j", j),
-            Strip("", palette.indices(encoding[n], limit), (), "+", "j", j),
-            Strip("", palette.indices(total[n], limit), (), "=", "j", j),
-        ]
+    for n, word in enumerate(made.words):
+        chosen = "▸ " if n == made.place else ""
+        rows = (made.scaled[n], made.encoding[n], made.total[n])
+        for row, sign, label in zip(
+            rows, ("", "+", "="), (f"{chosen}{n} {word}", "", ""), strict=True
+        ):
+            tile = palette.indices(row, made.limit)
+            strips.append(Strip(label, tile, (), sign, "j", made.j))
     return Strips(
         "words",
         "every word: embedding + position = input",
         tuple(strips),
         "diverging",
-        number(-limit, 3),
-        "+" + number(limit, 3),
+        number(-made.limit, 3),
+        "+" + number(made.limit, 3),
     )
 
 
@@ -210,22 +211,16 @@ def _same_rows(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.array_equal(first, second))
 
 
-def _readout(
-    word: str,
-    place: int,
-    j: int,
-    scaled: np.ndarray,
-    encoding: np.ndarray,
-    total: np.ndarray,
-    size: float,
-) -> tuple[Block, ...]:
-    of_encoding = float(np.sqrt((encoding**2).mean()))
+def _readout(made: _Input) -> tuple[Block, ...]:
+    first, second, both = made.cell(6)
+    size = float(np.sqrt((made.scaled**2).mean()))
+    of_encoding = float(np.sqrt((made.encoding**2).mean()))
     ratio = of_encoding / size if size else float("inf")
     return (
-        Heading(f"“{word}”, position {place}, dimension {j}"),
-        Fact("Embedding", signed(scaled[place, j], 6)),
-        Fact("Position", signed(encoding[place, j], 6)),
-        Fact("Input", signed(total[place, j], 6)),
+        Heading(f"“{made.words[made.place]}”, position {made.place}, dimension {made.j}"),
+        Fact("Embedding", first),
+        Fact("Position", second),
+        Fact("Input", both),
         Heading("Sizes (root mean square)"),
         Fact("Embeddings", number(size)),
         Fact("Positions", number(of_encoding)),
@@ -237,20 +232,19 @@ def _readout(
     )
 
 
-def _numbers(
-    words: list[str],
-    place: int,
-    scaled: np.ndarray,
-    encoding: np.ndarray,
-    total: np.ndarray,
-) -> dict[str, Any]:
-    dims = range(min(20, scaled.shape[1]))
+def _numbers(made: _Input) -> dict[str, Any]:
+    at = made.place
     rows = [
-        [str(j), signed(scaled[place, j]), signed(encoding[place, j]), signed(total[place, j])]
-        for j in dims
+        [
+            str(j),
+            signed(made.scaled[at, j]),
+            signed(made.encoding[at, j]),
+            signed(made.total[at, j]),
+        ]
+        for j in range(min(20, made.scaled.shape[1]))
     ]
     return {
-        "caption": f"“{words[place]}” at position {place}",
+        "caption": f"“{made.words[at]}” at position {at}",
         "columns": ["dimension", "embedding", "position", "input"],
         "rows": rows,
     }

@@ -11,7 +11,17 @@ import numpy as np
 from posenc.explore import snippets
 from posenc.explore.axes import logarithmic
 from posenc.explore.fields import Option, choice, integer, real
-from posenc.explore.panels import Axis, Block, Chart, Fact, Heading, Mark, Prose, Series, TableOfText
+from posenc.explore.panels import (
+    Axis,
+    Block,
+    Chart,
+    Fact,
+    Heading,
+    Mark,
+    Prose,
+    Series,
+    TableOfText,
+)
 from posenc.explore.scene import Page, Scene, Shape
 from posenc.explore.sources import held
 from posenc.explore.text import count, number, plural, signed, thin, whole
@@ -70,7 +80,7 @@ def show(scene: Scene) -> Page:
             _stretches(found, x, pair, chosen),
             _counts(found),
         ),
-        readout=_readout(found, chosen, pair, spec),
+        readout=_readout(found, chosen, pair),
         say=say,
         cursor={
             "x": {"key": "j", "value": scene["j"], "min": 0, "max": table.width - 1, "step": 1}
@@ -134,7 +144,13 @@ def _wavelengths(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
     high = max(float(finite.max(initial=10.0)), found.length) * 1.3
     marks = [
         *_slow_band(found, len(chosen.stretch)),
-        Mark("y", found.original_length, f"trained length {whole(found.original_length)}", None, "solid"),
+        Mark(
+            "y",
+            found.original_length,
+            f"trained length {whole(found.original_length)}",
+            None,
+            "solid",
+        ),
         Mark("y", found.length, f"new length {whole(found.length)}"),
     ]
     if math.isfinite(float(chosen.wavelengths[pair])):
@@ -148,12 +164,15 @@ def _wavelengths(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
         marks=tuple(marks),
         height=270,
         label="Wavelength of each pair under each rule",
+        front=chosen.label,
     )
 
 
 def _stretches(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
-    most = max(float(np.nanmax(r.stretch)) for r in found.rules)
-    least = min(float(np.nanmin(r.stretch)) for r in found.rules)
+    everything = np.concatenate([r.stretch for r in found.rules])
+    finite = everything[np.isfinite(everything)]
+    most, least = float(finite.max(initial=1.0)), float(finite.min(initial=1.0))
+    at = float(chosen.stretch[pair])
     return Chart(
         id="stretch",
         title="stretch of each pair, × (log)",
@@ -162,10 +181,11 @@ def _stretches(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
         series=_series(found, "stretch"),
         marks=(
             *_slow_band(found, len(chosen.stretch)),
-            Mark("point", pair + 0.5, to=float(chosen.stretch[pair]), style="point"),
+            *((Mark("point", pair + 0.5, to=at, style="point"),) if math.isfinite(at) else ()),
         ),
         height=190,
         label="Stretch of each pair under each rule",
+        front=chosen.label,
     )
 
 
@@ -190,11 +210,12 @@ def _counts(found: Stretch) -> TableOfText:
         ),
         rows,
         caption="Slow: no full turn within the trained length. Fast: 32 turns or more. Lost: "
-        "changed by over 1 %. " + thin(" ".join(f"{RULES[k]}: {v}" for k, v in found.left_out.items())),
+        "changed by over 1 %. "
+        + thin(" ".join(f"{RULES[k]}: {v}" for k, v in found.left_out.items())),
     )
 
 
-def _readout(found: Stretch, chosen: Rule, pair: int, spec: Any) -> tuple[Block, ...]:
+def _readout(found: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
     blocks: list[Block] = [
         Heading(f"{chosen.label}, pair {pair}"),
         Fact("Stretch", _times(float(chosen.stretch[pair]))),
@@ -214,16 +235,15 @@ def _readout(found: Stretch, chosen: Rule, pair: int, spec: Any) -> tuple[Block,
             Prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.")
         )
         if code is not None and paper is not None:
-            apart = np.abs(np.log(code.stretch / paper.stretch))
-            at = int(np.nanargmax(apart))
+            ratio = code.stretch / paper.stretch
+            at = int(np.argmax(np.where(ratio > 0, np.abs(np.log(ratio)), 0.0)))
             blocks.append(
                 Prose(
                     "Two ramps are called YaRN. The paper's is linear in turns, the code's in the "
-                    f"index of the pair: at pair {at} they stretch {_times(float(paper.stretch[at]))} "
-                    f"and {_times(float(code.stretch[at]))}."
+                    f"index of the pair: at pair {at} they stretch "
+                    f"{_times(float(paper.stretch[at]))} and {_times(float(code.stretch[at]))}."
                 )
             )
-    del spec
     return tuple(blocks)
 
 
@@ -239,5 +259,3 @@ def _numbers(found: Stretch) -> dict[str, Any]:
         "columns": ["pair", *(rule.label for rule in found.rules)],
         "rows": rows,
     }
-
-

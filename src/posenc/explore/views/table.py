@@ -1,4 +1,4 @@
-"""Table: one row for each position, one column for each dimension, and where one number comes from."""
+"""Table: a row for each position, a column for each dimension, and where one number comes from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.ladder import Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.explore import mathml, snippets
 from posenc.explore.axes import cells, values
@@ -27,7 +28,6 @@ from posenc.explore.panels import (
 from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
 from posenc.explore.sources import held, visible, window
 from posenc.explore.text import count, number, plural, signed, thin, whole
-from posenc._core.ladder import Ladder
 from posenc.plot import palette
 from posenc.plot.columns import Source
 from posenc.plot.curves import Curve, curve_of
@@ -113,6 +113,8 @@ def heatmap(picture: Tile, x: Axis, y: Axis, say: str, **more: Any) -> Heatmap:
         "caption": thin(" ".join(picture.caption)),
         "lines": lines,
         "label": say,
+        "values": picture.values,
+        "limit": picture.limit,
     }
     return Heatmap(**(settings | more))
 
@@ -245,12 +247,11 @@ def readout(table: Source, scene: Scene, p: int, j: int, value: float) -> tuple[
     waves = table.waves
     if waves is None or waves.pair[j] < 0:
         why = "This column is zero everywhere." if waves is not None else "A stored number."
-        return heading, Math("", "", (why,), signed(value, DIGITS)), *_equal(table, scene, j, value)
+        return heading, Math("", "", (why,), signed(value, DIGITS)), *_equal(table, scene, j)
     pair, name = int(waves.pair[j]), ("sin", "cos")[int(waves.function[j])]
-    frequency = abs(float(waves.frequency[j]))
     wavelength = float(waves.wavelength[j])
     partner = np.flatnonzero((waves.pair == pair) & (waves.function != waves.function[j]))
-    blocks: list[Block] = [heading, _formula(scene.a.spec, table, p, pair, name, frequency, value)]
+    blocks: list[Block] = [heading, _formula(scene.a.spec, table, p, j, value)]
     both = table.waves.at(np.array([p]), None, np.append(j, partner))[0] / (waves.amplitude or 1.0)  # type: ignore[union-attr]
     sine, cosine = (both[0], both[1]) if name == "sin" and len(partner) else (both[-1], both[0])
     if len(partner):
@@ -260,28 +261,32 @@ def readout(table: Source, scene: Scene, p: int, j: int, value: float) -> tuple[
         blocks.append(DialBlock(Dial(f"pair {pair}", hands, note)))
     blocks.append(Fact("Wavelength", number(wavelength) if math.isfinite(wavelength) else "∞"))
     blocks.append(Fact("Turns so far", number(p / wavelength) if p else "0"))
-    return *blocks, *_equal(table, scene, j, value, partner)
+    return *blocks, *_equal(table, scene, j, partner)
 
 
-def _formula(
-    spec: Any, table: Source, p: int, pair: int, name: str, frequency: float, value: float
-) -> Math:
+def _formula(spec: Any, table: Source, p: int, j: int, value: float) -> Math:
+    waves = table.waves
+    assert waves is not None, "the caller has looked"  # noqa: S101 - for the type checker
+    pair, name = int(waves.pair[j]), ("sin", "cos")[int(waves.function[j])]
+    frequency = abs(float(waves.frequency[j]))
     m = mathml
     place = m.literal(whole(p))
     angle = f"{name}({number(frequency * p)} rad)"
-    plainly = isinstance(spec, Sinusoidal) and spec.ladder == Ladder() and not spec.arrangement.start
+    plainly = (
+        isinstance(spec, Sinusoidal) and spec.ladder == Ladder() and not spec.arrangement.start
+    )
+    steps: tuple[str, ...] = (f"= {angle}",)
     if plainly:
         top, under = 2 * pair, spec.dim
         exponent = m.row(m.literal(str(top)), m.operator("/"), m.literal(str(under)))
         inner = m.fraction(place, m.power(m.literal(number(spec.base)), exponent))
         text = f"{name}({whole(p)} / {number(spec.base)}^({top}/{under}))"
-        steps = (f"= {name}({whole(p)} / {number(1 / frequency, 5)})", f"= {angle}")
+        steps = (f"= {name}({whole(p)} / {number(1 / frequency, 5)})", *steps)
     else:
         inner = m.row(place, m.operator("·"), m.literal(number(frequency, 6)))
         text = f"{name}({whole(p)} · {number(frequency, 6)})"
-        steps = (f"= {angle}",)
     written = m.apply(name, inner)
-    amplitude = 1.0 if table.waves is None else table.waves.amplitude
+    amplitude = waves.amplitude
     if amplitude != 1:
         written = m.row(m.literal(number(amplitude)), m.operator("·"), written)
         text = f"{number(amplitude)} · {text}"
@@ -289,7 +294,7 @@ def _formula(
 
 
 def _equal(
-    table: Source, scene: Scene, j: int, value: float, partner: np.ndarray | None = None
+    table: Source, scene: Scene, j: int, partner: np.ndarray | None = None
 ) -> tuple[Block, ...]:
     """At how many positions the same value stands, to two digits, and the same pair."""
     first = scene["s"]
@@ -303,5 +308,4 @@ def _equal(
     told = "To two digits. One dimension cannot name a position; the whole row can."
     if among < scene["L"]:
         told += f" Counted over the first {plural(among, 'position')}."
-    del value
     return *blocks, Prose(told)

@@ -10,7 +10,19 @@ import numpy as np
 from posenc.explore import snippets
 from posenc.explore.axes import cells, logarithmic, values
 from posenc.explore.fields import switch
-from posenc.explore.panels import Axis, Block, Chart, Fact, Heading, Mark, Prose, Series, Strip, Strips
+from posenc.explore.panels import (
+    Axis,
+    Block,
+    Chart,
+    Fact,
+    Heading,
+    Mark,
+    Panel,
+    Prose,
+    Series,
+    Strip,
+    Strips,
+)
 from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
 from posenc.explore.sources import held
 from posenc.explore.text import count, number, plural, signed, thin, whole
@@ -18,7 +30,7 @@ from posenc.explore.views import table as table_view
 from posenc.plot import palette
 from posenc.plot.columns import Source
 from posenc.plot.curves import curve_of
-from posenc.plot.views import counter, waves, wavelengths
+from posenc.plot.views import counter, wavelengths, waves
 
 __all__ = ["SHAPE", "show"]
 
@@ -27,7 +39,11 @@ SHAPE = Shape(
     "Waves",
     "How fast does each dimension turn?",
     "sinusoidal",
-    (START, LENGTH, switch("counter", "Binary counter", hint="Bits above the waves of that speed.")),
+    (
+        START,
+        LENGTH,
+        switch("counter", "Binary counter", hint="Bits above the waves of that speed."),
+    ),
 )
 MOST_COUNTED = 64  # positions of the counter
 
@@ -41,7 +57,7 @@ def show(scene: Scene) -> Page:
     found = wavelengths.data(scene.a.spec, length=scene["L"], labels=[scene.a.label])
     ladder = found.ladders[0]
     own = float(ladder.wavelengths[pair]) if len(ladder.wavelengths) else math.inf
-    panels = [ladder_chart(ladder.wavelengths, table, pair, scene["L"], scene.a.label)]
+    panels: list[Panel] = [ladder_chart(ladder.wavelengths, table, pair, scene["L"], scene.a.label)]
     if scene["counter"]:
         panels.append(_counter(scene, rows, p))
     else:
@@ -74,9 +90,7 @@ def first_channels(spec: Any) -> np.ndarray:
     return np.array([first for first, _ in spec.channels.channels(2 * spec.pairs)], dtype=np.int32)
 
 
-def ladder_chart(
-    found: np.ndarray, table: Source, pair: int, length: int, label: str
-) -> Chart:
+def ladder_chart(found: np.ndarray, table: Source, pair: int, length: int, label: str) -> Chart:
     """The wavelength of each pair on a logarithmic axis, with the length marked."""
     finite = found[np.isfinite(found)]
     low = min(float(finite.min(initial=6.0)), length) / 1.3
@@ -100,9 +114,7 @@ def ladder_chart(
     )
 
 
-def _curves(
-    scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int
-) -> list[Chart]:
+def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) -> list[Chart]:
     """Small multiples: the dimension of the cursor, then five from fast to slow."""
     chosen = waves.data(
         scene.a.spec, None, rows, pixels=scene.width, params=scene.a.params, length=rows[1]
@@ -158,9 +170,7 @@ def _counter(scene: Scene, rows: tuple[int, int], p: int) -> Strips:
             )
         )
         if partner.pair is None:
-            strips.append(
-                Strip(f"no wave: {partner.why}", np.zeros(len(bits), dtype=np.uint8))
-            )
+            strips.append(Strip(f"no wave: {partner.why}", np.zeros(len(bits), dtype=np.uint8)))
             continue
         at_positions = line[:: counter.FINE][: len(bits)]
         strips.append(
@@ -192,9 +202,7 @@ def _turns(wavelength: float, length: int) -> str:
     return f"{number(length / wavelength, 3)} turns within {plural(length, 'position')}"
 
 
-def _readout(
-    found: np.ndarray, pair: int, own: float, scene: Scene
-) -> tuple[Block, ...]:
+def _readout(found: np.ndarray, pair: int, own: float, scene: Scene) -> tuple[Block, ...]:
     length = scene["L"]
     slow = int((found > length).sum())
     fast = int((found < 8).sum())
@@ -227,5 +235,3 @@ def _numbers(found: np.ndarray, scene: Scene) -> dict[str, object]:
         "columns": ["pair", "turns per position", "wavelength"],
         "rows": rows,
     }
-
-

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.errors import ArgumentError, explain, suggest
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional import bias
+from posenc.plot.able import refuse
 from posenc.plot.columns import Params, settled, sides_of
 from posenc.plot.raster import span
 from posenc.plot.response import reduced
@@ -124,12 +125,7 @@ def data(
     """
     spec = settled(spec)
     if not isinstance(spec, BiasSpec):
-        todo = "'table', 'waves' and 'offset' show it."
-        todo = {"rotary": "'rotation' shows it.", "relative": "It needs queries and keys."}.get(
-            getattr(spec, "kind", ""), todo
-        )
-        got = type(spec).__name__
-        raise SpecError(explain("plot bias", "a bias on attention scores", got, todo))
+        refuse("bias", spec, "a bias on attention scores")
     for name, value, known in (("mask", mask, MASKS), ("softmax", softmax, SOFTMAX)):
         if value not in known:
             todo = suggest(value, known)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
+from posenc.plot.able import refuse
 from posenc.plot.columns import Params, source
 from posenc.plot.raster import span
 from posenc.plot.words import brief, number
@@ -122,9 +123,7 @@ def data(
     """
     held = source(spec, params=params, length=length, who="counter")
     if held.waves is None:
-        todo = "'waves' shows its columns."
-        want = "a table of sines and cosines, or a rotation"
-        raise ArgumentError(explain("plot counter", want, type(held.spec).__name__, todo))
+        refuse("counter", held.spec, "a table of sines and cosines, or a rotation")
     if at is not None and not 0 <= at < 2**62:
         raise ArgumentError(explain("plot counter: at", "a position of at least 0", at))
     start, stop = _range(positions, at)

@@ -14,6 +14,7 @@ from posenc.detect._columns import columns_of, inner, phases_of, sinusoids
 from posenc.detect._digits import Interval, read_value
 from posenc.detect.locate import locate
 from posenc.detect.location import Fit, Location
+from posenc.plot.able import pictures_of, refuse
 from posenc.plot.columns import Params, source
 from posenc.plot.words import brief, whole
 
@@ -118,6 +119,8 @@ def data(
     >>> found.candidates[0].positions[:2], found.candidates[0].label
     ((7, 60676), 'the exponent is i/d, the digits are cut, not rounded')
     """
+    if "find" not in pictures_of(spec):
+        refuse("find", spec, "a table whose rows can be inverted")
     located = locate(
         spec,
         values,

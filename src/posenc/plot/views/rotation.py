@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, explain
+from posenc._core.matrix import PhaseMatrix
 from posenc._core.random_vectors import random_vectors
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import cos_sin, rotate
+from posenc.plot.able import refuse
 from posenc.plot.columns import Params, settled
 from posenc.plot.words import brief, number, whole
 
@@ -187,12 +189,8 @@ def data(
 
 
 def _check(spec: Any, params: Params) -> None:
-    kind = getattr(spec, "kind", "")
-    if not isinstance(spec, RotarySpec) or len(spec.axes) != 1 or spec.per_head is not None:
-        shown = {"table": "'table', 'waves' and 'offset' show it.", "bias": "'bias' shows it."}
-        want = "a rotation of one axis, the same for all heads"
-        got = type(spec).__name__
-        raise SpecError(explain("plot rotation", want, got, shown.get(kind, "")))
+    if not isinstance(spec, RotarySpec) or len(spec.axes) != 1:
+        refuse("rotation", spec, "a rotation of one axis")
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(explain("plot rotation: params", "what the spec learns", None, todo))
@@ -215,20 +213,20 @@ def _vectors(
 def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.ndarray:
     """A vector turned to one position, or to several: (dim,) or (n, dim)."""
     where = np.atleast_1d(np.asarray(at))
-    several = np.broadcast_to(x, (len(where), len(x)))
-    turned = rotate(spec, several, positions=where, role=role, params=params)
-    return np.asarray(turned) if np.ndim(at) else np.asarray(turned)[0]
+    heads = spec.per_head or 1
+    several = np.broadcast_to(x, (heads, len(where), len(x)))
+    turned = np.asarray(rotate(spec, several, positions=where, role=role, params=params))[0]
+    return turned if np.ndim(at) else turned[0]
 
 
 def _terms(spec: Any, q: np.ndarray, k: np.ndarray) -> np.ndarray:
     """The product pair by pair, in the order of the pairs."""
     products = q * k
-    if spec.output_dim != spec.dim:  # each channel became a pair: first members, then second
-        return products.reshape(2, -1).sum(axis=0) if products.size % 2 == 0 else products
     pairing = spec.channels
     if pairing.output == "half":
         pairing = pairing.replace(order="half")
-    channels = np.array(pairing.channels(spec.dim))
+    # Where each channel became a pair, the pairs stand in the output in the same order.
+    channels = np.array(pairing.channels(spec.output_dim))
     found: np.ndarray = products[channels].sum(axis=1)
     return found
 
@@ -247,13 +245,13 @@ def _dials(
     for name, where in (("query", [m]), ("key", [n]), ("trail", way)):
         role: Role = "key" if name == "key" else "query"
         cos, sin = cos_sin(spec, np.asarray(where), role=role, dtype="float64", params=params)
-        points[name] = np.stack([np.asarray(cos), np.asarray(sin)], axis=-1)
-    apart, _ = cos_sin(spec, np.array([0]), dtype="float64", params=params)
-    wavelength = np.full(np.shape(apart)[-1], math.nan)
-    if hasattr(spec, "matrix"):
+        both = np.stack([np.asarray(cos), np.asarray(sin)], axis=-1)
+        points[name] = both[0] if both.ndim > 3 else both
+    wavelength = np.full(points["query"].shape[1], math.nan)
+    if isinstance(getattr(spec, "matrix", None), PhaseMatrix):
         f = np.abs(np.array(spec.matrix.frequencies(), dtype=object).astype(np.float64))
         with np.errstate(divide="ignore"):
-            wavelength = 2 * math.pi / f.reshape(-1)[: len(wavelength)]
+            wavelength = 2 * math.pi / f
     dials = []
     for pair in chosen:
         q, k = points["query"][0, pair], points["key"][0, pair]

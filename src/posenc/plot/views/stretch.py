@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from posenc import scaling
-from posenc._core.errors import ArgumentError, PosencError, SpecError, explain, suggest
+from posenc._core.errors import ArgumentError, PosencError, explain, suggest
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
+from posenc.plot.able import refuse
 from posenc.plot.words import brief, counted, number, whole
 
 __all__ = ["RULES", "Rule", "Stretch", "data"]
@@ -127,9 +128,7 @@ def data(
     (18, 21, (17, 20))
     """
     if not isinstance(spec, RoPE):
-        todo = "'wavelengths' shows ladders of other encodings."
-        got = type(spec).__name__
-        raise SpecError(explain("plot stretch", "a RoPE", got, todo))
+        refuse("stretch", spec, "a RoPE")
     given = spec.scalings
     own = next((s for s in given if s.stretches), None)
     trained = original_length or getattr(own, "original_length", None) or 4096

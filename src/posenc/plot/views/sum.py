@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, explain
 from posenc._core.random_vectors import random_vectors
 from posenc.encodings.table.base import TableSpec
 from posenc.functional import add, table
+from posenc.plot.able import refuse
 from posenc.plot.columns import Params
 from posenc.plot.words import brief, number
 
@@ -99,10 +100,7 @@ def data(
     False
     """
     if not isinstance(spec, TableSpec) or len(spec.axes) != 1:
-        todo = "'rotation' shows it." if getattr(spec, "kind", "") == "rotary" else ""
-        todo = "'bias' shows it." if getattr(spec, "kind", "") == "bias" else todo
-        got = type(spec).__name__
-        raise SpecError(explain("plot sum", "a table of one axis, which is added", got, todo))
+        refuse("sum", spec, "a table of one axis, which is added")
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(explain("plot sum: params", "what the spec learns", None, todo))

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, explain
 from posenc._core.spec import Spec
 from posenc.detect._columns import inner
 from posenc.functional import wavelengths
+from posenc.plot.able import refuse
 from posenc.plot.columns import settled
 from posenc.plot.words import brief, counted, number, whole
 
@@ -121,11 +122,7 @@ def data(
 def _ladder(spec: Any, label: str, length: int | None) -> Ladder:
     plain = inner(spec)
     if not hasattr(plain, "matrix"):
-        todo = "'waves' shows its columns." if plain.kind == "table" else ""
-        todo = "'bias' shows it." if plain.kind == "bias" else todo
-        who = "plot wavelengths"
-        want = "an encoding with sinusoidal phases"
-        raise SpecError(explain(who, want, type(spec).__name__, todo))
+        refuse("wavelengths", spec, "an encoding with sinusoidal phases")
     found = wavelengths(plain)
     known = found[np.isfinite(found)]
     return Ladder(
@@ -142,7 +139,7 @@ def _often_said(spec: Any) -> float | None:
     ladder, base = getattr(spec, "ladder", None), getattr(spec, "base", None)
     if getattr(ladder, "spacing", None) != "geometric" or not isinstance(base, float):
         return None
-    return 2 * math.pi * base * 1.0 if ladder.first == 1 else None  # type: ignore[union-attr]
+    return 2 * math.pi * base if ladder.first == 1 else None  # type: ignore[union-attr]
 
 
 def _caption(ladders: tuple[Ladder, ...], length: int | None) -> tuple[str, ...]:
