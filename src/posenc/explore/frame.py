@@ -74,8 +74,8 @@ def _drawn(scene: Scene) -> Page:
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
     found = find.answer(scene)
-    stop = tour.header(scene)
-    problems = [*scene.problems, *page.problems, *found.problems]
+    stop, astray = tour.header(scene)
+    problems = [*scene.problems, *page.problems, *found.problems, *astray]
     return {
         "k": 1,
         "view": scene.shape.id,

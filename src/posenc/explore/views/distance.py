@@ -40,7 +40,7 @@ METRIC = choice(
     "dot",
 )
 LOG = switch("log", "Logarithmic distances")
-OFFSET = integer("k", "Distance", 10, 0, 127, gently=True, section="cursor")
+OFFSET = integer("off", "Distance", 10, 0, 2**24, gently=True, section="cursor")
 SHAPE = Shape(
     "distance",
     "Distance",
@@ -58,7 +58,7 @@ def show(scene: Scene) -> Page:
     """The product against the distance, the matrix of products, and the blocks that shift."""
     table = held(scene.a, scene["s"] + scene["L"])
     length, metric = scene["L"], scene["metric"]
-    k = min(scene["k"], length - 1)
+    k = min(scene["off"], length - 1)
     p = min(scene["p"], scene["s"] + length - 1 - k)
     curve = _offsets(scene, length)
     matrix = _matrix(scene)
@@ -73,7 +73,7 @@ def show(scene: Scene) -> Page:
         readout=_readout(table, curve, p, k),
         say=say,
         cursor={
-            "x": {"key": "k", "value": k, "min": 0, "max": length - 1, "step": 1},
+            "x": {"key": "off", "value": k, "min": 0, "max": length - 1, "step": 1},
             "y": {
                 "key": "p",
                 "value": p,
@@ -142,10 +142,10 @@ def _curve(scene: Scene, found: Offset, k: int, value: float) -> Chart:
     last = float(found.offsets[-1])
     if logarithmically:
         x = logarithmic("distance, positions (log)", 1.0, max(last, 2.0))
-        x = Axis(x.label, x.domain, x.ticks, "log", key="k", at=max(k, 1))
+        x = Axis(x.label, x.domain, x.ticks, "log", key="off", at=max(k, 1))
     else:
         plain = values("distance, positions", 0.0, max(last, 1.0), most=8)
-        x = Axis(plain.label, plain.domain, plain.ticks, key="k", at=k)
+        x = Axis(plain.label, plain.domain, plain.ticks, key="off", at=k)
     name = "cosine" if found.kind == "cosine" else "dot product"
     return Chart(
         id="offset",
@@ -163,7 +163,7 @@ def _curve(scene: Scene, found: Offset, k: int, value: float) -> Chart:
 def _heatmap(found: Similarity, p: int, k: int, say: str) -> Heatmap:
     start, stop = found.positions
     limit = found.limit
-    x = cells("the other position", start, stop, key="k", at=p + k)
+    x = cells("the other position", start, stop, key="off", at=p + k)
     apart = np.abs(np.arange(start, stop) - p) if stop - start <= MOST_CELLS_OF_AXIS else None
     return Heatmap(
         id="matrix",
@@ -175,7 +175,7 @@ def _heatmap(found: Similarity, p: int, k: int, say: str) -> Heatmap:
             x.domain,
             x.ticks,
             cells=True,
-            key="k" if apart is not None else "",
+            key="off" if apart is not None else "",
             at=x.at,
             to=None if apart is None else apart.astype(np.int32),
         ),

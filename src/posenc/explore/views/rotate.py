@@ -43,7 +43,7 @@ SHAPE = Shape(
     (
         integer("m", "Position of the query", 7, 0, FARTHEST, section="cursor", gently=True),
         integer(
-            "k",
+            "off",
             "Query minus key",
             4,
             -FARTHEST,
@@ -86,7 +86,7 @@ def show(scene: Scene) -> Page:
     """Dials of query and key, the terms of their product, and the product against the distance."""
     spec: Any = scene.a.spec
     m = scene["m"]
-    n = min(max(m - scene["k"], 0), FARTHEST)
+    n = min(max(m - scene["off"], 0), FARTHEST)
     channels = first_channels(spec)
     pair = min(_pair_of(channels, scene["j"], spec), spec.pairs - 1)
     found = _rotation(spec, (m, n), _chosen(spec.pairs, pair), scene["seed"])
@@ -177,7 +177,7 @@ def _scores(found: Rotation, scene: Scene, k: int) -> Chart:
     return Chart(
         id="scores",
         title="the score against the distance",
-        x=Axis(x.label, x.domain, x.ticks, key="k", at=k if inside else None),
+        x=Axis(x.label, x.domain, x.ticks, key="off", at=k if inside else None),
         y=values("", low, high),
         series=tuple(
             Series(s.label, found.offsets.astype(np.float64), s.values.astype(np.float32), number_)
