@@ -42,7 +42,7 @@ def templates(topic: str) -> list[tuple[str, str]]:
     """(where, text) of every sentence of a content file."""
     data = load(topic)
     if topic == "index":
-        return [("index", data["text"]), ("index", data["title"])]
+        return [(k, v) for k, v in {**data, **data["tour"]}.items() if isinstance(v, str)]
     found = [] if topic == "tour" else [("title", data["title"]), ("lead", data["lead"])]
     for part in data.get("sections", []):
         found += [(part["title"], part[k]) for k in ("title", "text", "then") if k in part]
@@ -178,16 +178,18 @@ def test_unknown_topics() -> None:
 # --- pages ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*topics(), "index"])
+@pytest.mark.parametrize("name", [*topics(), "index", "tour"])
 def test_pages_are_up_to_date(name: str) -> None:
     text = (ROOT / "docs" / "learn" / f"{name}.md").read_text(encoding="utf-8")
-    made = pages.index() if name == "index" else page(name)
+    made = {"index": pages.index, "tour": pages.tour}.get(name, lambda: page(name))()
     assert text == made, "write them anew: python -m posenc.learn docs/learn"
 
 
 def test_writing_the_pages(tmp_path: Path) -> None:
     written = pages.write(tmp_path)
-    assert {path.name for path in written} == {f"{name}.md" for name in [*topics(), "index"]}
+    assert {path.name for path in written} == {
+        f"{name}.md" for name in [*topics(), "index", "tour"]
+    }
     kept = {path.name for path in (ROOT / "docs" / "learn").iterdir()}
     assert kept == {path.name for path in written}
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc.learn import Choice, Number, judge, question, question_ids, questions, quiz, topics
+from posenc.learn._prose import fields
 from posenc.learn.answers import LONGEST, letters
 from posenc.learn.lessons import load
 from tests.oracles import learn as oracle
@@ -38,6 +39,24 @@ def test_answers_are_right(topic: str, name: str) -> None:
         else:
             close = math.isclose(asked.answer.value, right, rel_tol=RELATIVE)
             assert close, (seed, asked.prompt, right)
+
+
+@pytest.mark.parametrize(("topic", "name"), ALL, ids=["-".join(pair) for pair in ALL])
+def test_what_else_it_says_is_right(topic: str, name: str) -> None:
+    part = template(topic, name)
+    texts = [part["prompt"], part["explain"], *(o["text"] for o in part.get("options", []))]
+    named = set().union(*map(fields, texts)) - set(part.get("draw", {})) - {"answer", "right"}
+    said = oracle.SAID.get((topic, name), lambda x: {})
+    for seed in SEEDS:
+        asked = question(topic, name, seed)
+        known = {**asked.drawn, **asked.facts}
+        right = said(known)
+        assert set(right) == named
+        for key, value in right.items():
+            if isinstance(value, str):
+                assert known[key] == value, (seed, key)
+            else:
+                assert math.isclose(known[key], value, rel_tol=RELATIVE), (seed, key)
 
 
 @pytest.mark.parametrize(("topic", "name"), ALL, ids=["-".join(pair) for pair in ALL])
@@ -206,8 +225,10 @@ def test_a_margin_is_needed_where_the_answer_is_no_whole_number() -> None:
 
 # --- hostile lines --------------------------------------------------------------------------------
 
-NUMBER = questions.Question("t", "i", {}, "?", Number(2.5, 0.1, "to within 0.1"), "", None)
-CHOICE = questions.Question("t", "i", {}, "?", Choice((("x", "Yes"), ("y", "No")), "y"), "", None)
+NUMBER = questions.Question("t", "i", {}, "?", Number(2.5, 0.1, "to within 0.1"), "", None, {})
+CHOICE = questions.Question(
+    "t", "i", {}, "?", Choice((("x", "Yes"), ("y", "No")), "y"), "", None, {}
+)
 
 
 @pytest.mark.parametrize(

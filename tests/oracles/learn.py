@@ -367,6 +367,7 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "columns": 2 * sum(w < 2 * 45_000 / 670 for w in wavelengths(50)),
                 "drawn": drawn,
                 "mean": mean,
+                "blank": 2 * sum(w < 2 * 45_000 / 670 for w in wavelengths(50)),
             },
             {},
         ],
@@ -517,3 +518,219 @@ ANSWERS: dict[tuple[str, str], Callable[[Drawn], Any]] = {
         only(matching({x["at"]: x["value"]}, x["d"], x["n"], len(x["sentence"].split()) - 1, 2))
     ],
 }
+
+
+def _print(p: int, j: int, x: Drawn, digits: int) -> str:
+    return f"{entry(p, j, x['d'], x['n']):.{digits}f}"
+
+
+def _decays(x: Drawn) -> dict[str, Any]:
+    falls = [similarity(k, x["d"]) for k in range(x["far"] + 1)]
+    rises = [later > earlier for earlier, later in itertools.pairwise(falls)]
+    return {"low": rises.index(True), "share": sum(rises) / len(rises)}
+
+
+def _shown_misprint(x: Drawn) -> dict[str, Any]:
+    row = [round(entry(x["p"], j, x["d"], x["n"]), 2) for j in range(x["d"])]
+    correct = f"{row[x['bad']]:.2f}"
+    row[x["bad"]] += x["off"]
+    shown = " ".join(f"{value:.2f}" for value in row)
+    return {"shown": shown, "correct": correct, "wrong": f"{row[x['bad']]:.2f}"}
+
+
+def _slipped(x: Drawn) -> dict[str, Any]:
+    pair = x["at"] // 2
+    slip = {"d": pair / x["d"], "n-1": pair / (x["d"] // 2 - 1)}[x["slip"]]
+    return {
+        "value": f"{math.sin(x['p'] / x['n'] ** slip):.6f}",
+        "stated": f"{math.sin(x['p'] / x['n'] ** (2 * pair / x['d'])):.6f}",
+    }
+
+
+def _words(x: Drawn) -> dict[str, Any]:
+    words = [*x["sentence"].split(), "none of these"]
+    names = ("first", "second", "third", "fourth")
+    return dict(zip(names, words, strict=False)) | {"value": _print(x["p"], x["at"], x, 2)}
+
+
+PATTERNS = {
+    "llama4": "rope rope rope nope",
+    "smollm3": "rope rope rope nope",
+    "gemma3": "local local local local local global",
+    "modernbert": "global local local",
+}
+
+# What the texts of a question name beside what was drawn, given its draw.
+SAID: dict[tuple[str, str], Callable[[Drawn], dict[str, Any]]] = {
+    ("formula", "value"): lambda x: {
+        "pair": x["j"] // 2,
+        "function": ("sine", "cosine")[x["j"] % 2],
+        "angle": x["p"] * frequency(x["j"] // 2, x["d"], x["n"]),
+    },
+    ("formula", "exponent"): lambda x: {
+        "slip": TAU * x["n"] ** ((x["d"] / 2 - 1) / x["d"]),
+        "last": wavelength(x["d"] // 2 - 1, x["d"], x["n"]),
+    },
+    ("frequencies", "which-end"): lambda x: {
+        "first": TAU,
+        "last": wavelength(x["d"] // 2 - 1, x["d"], x["n"]),
+    },
+    ("frequencies", "last-wavelength"): lambda x: {
+        "full": TAU * x["n"],
+        "short": f"{x['d'] - 2}/{x['d']}",
+    },
+    ("frequencies", "wavelength-of-dimension"): lambda x: {"pair": x["j"] // 2},
+    ("frequencies", "narrower"): lambda x: {
+        "half": x["d"] // 2,
+        "wide_text": f"{wavelength(x['i'], x['d'], x['n']):,.2f}",
+        "narrow_text": f"{wavelength(x['i'], x['d'] // 2, x['n']):,.2f}",
+    },
+    ("frequencies", "turning"): lambda x: {"pairs": x["d"] // 2},
+    ("binary", "flips"): lambda x: {"next": x["p"] + 1},
+    ("offsets", "elsewhere"): lambda x: {
+        "q": x["p"] + x["k"],
+        "end": x["far"] + x["k"],
+        "wrong": x["far"] + x["k"] + 1,
+        "double": 2 * x["p"],
+        "twice": 2 * (x["p"] + x["k"]),
+    },
+    ("offsets", "decays"): _decays,
+    ("extrapolation", "which-statement"): lambda x: {
+        "far": x["length"] * x["factor"],
+        "unseen": sum(w > x["length"] for w in wavelengths(x["d"])),
+    },
+    ("extrapolation", "unseen"): lambda x: {"pairs": x["d"] // 2},
+    ("extrapolation", "collision"): lambda x: {"first": collision(x["d"], x["n"], x["dtype"])[0]},
+    ("learned", "beyond"): lambda x: {"far": x["length"] + x["more"]},
+    ("biases", "alibi-distance"): lambda x: {"slope": slope(x["head"], x["heads"])},
+    ("biases", "t5-bucket"): lambda x: {
+        "far": x["near"] + x["step"],
+        "one": t5_bucket(x["near"], 32, 128),
+        "other": t5_bucket(x["near"] + x["step"], 32, 128),
+    },
+    ("models", "nope-layers"): lambda x: {"pattern": PATTERNS[x["name"]]},
+    ("models", "global-layers"): lambda x: {"pattern": PATTERNS[x["name"]]},
+    ("models", "paper"): lambda x: {"title": x["title"], "one": x["one"], "two": x["two"]},
+    ("stretching", "ntk-base"): lambda x: {"short": f"{x['d']}/{x['d'] - 2}"},
+    ("inverse", "from-a-value"): lambda x: {"value": _print(x["p"], x["at"], x, 4)},
+    ("inverse", "from-a-row"): lambda x: {
+        "shown": " ".join(_print(x["p"], j, x, 2) for j in range(4))
+    },
+    ("inverse", "convention"): _slipped,
+    ("inverse", "sine-alone"): lambda x: {"value": _print(x["p"], x["at"], x, 2)},
+    ("mistakes", "misprint"): _shown_misprint,
+    ("mistakes", "blank-columns"): lambda x: {"covers": x["rows"] / x["pixels"]},
+    ("mistakes", "which-word"): _words,
+}
+
+
+# --- the tour -------------------------------------------------------------------------------------
+
+
+def stops() -> dict[str, tuple[str, dict[str, Any]]]:
+    """The right option and the facts of each stop."""
+    rows = table(128, 128)
+    apart = [math.dist(row, rows[40]) for q, row in enumerate(rows) if q != 40]
+    low, share = _falls()
+    kept = sum(s == 1 for s in yarn(128, 1e4, 8, 4096, "index"))
+    return {
+        "fast-end": (
+            "first",
+            {
+                "d": 128,
+                "length": 128,
+                "zero": 0,
+                "last": 127,
+                "fast": TAU,
+                "slow": wavelength(63, 128),
+            },
+        ),
+        "repeat": (
+            "two",
+            {
+                "p": 40,
+                "j": 21,
+                "wave": wavelength(10, 128),
+                "twice": 2 * wavelength(10, 128),
+                "one": 66,
+                "two": matching(
+                    {20: f"{entry(40, 20, 128):.2f}", 21: f"{entry(40, 21, 128):.2f}"},
+                    128,
+                    1e4,
+                    127,
+                    2,
+                )[1],
+                "double": 80,
+                "length": 128,
+                "nearest": min(apart),
+            },
+        ),
+        "last-wavelength": (
+            "shorter",
+            {
+                "pairs": 64,
+                "d": 128,
+                "small": 16,
+                "n": 10_000,
+                "last": wavelength(63, 128),
+                "short": wavelength(7, 16),
+                "full": TAU * 10_000,
+                "exponent": "14/16",
+                "wide_one": wavelength(1, 128),
+                "narrow_one": wavelength(1, 16),
+            },
+        ),
+        "swap": ("same", {}),
+        "distance": (
+            "trend",
+            {
+                "d": 512,
+                "zero": 256,
+                "low": low,
+                "next": low + 1,
+                "share": share,
+                "far": 512,
+                "length": 513,
+            },
+        ),
+        "rotate": (
+            "each",
+            {"m": 40, "n": 36, "by": 100, "pairs": 8, "difference": 4, "later": 140},
+        ),
+        "alibi": (
+            "little",
+            {
+                "heads": 8,
+                "far": 100,
+                "first": -100 * slope(1, 8),
+                "last": -100 * slope(8, 8),
+                "eighth": -50 / 8,
+                "more": -400,
+                "steep": slope(1, 8),
+                "flat": slope(8, 8),
+                "last_head": 7,
+            },
+        ),
+        "yarn": (
+            "divide",
+            {
+                "trained": 4096,
+                "factor": 8,
+                "unseen": sum(w > 4096 for w in wavelengths(128)),
+                "pairs": 64,
+                "kept": kept,
+                "last": 127,
+            },
+        ),
+        "find": (
+            "other",
+            {
+                "d": 5120,
+                "value": "0.488814",
+                "at": 1088,
+                "expected": 7,
+                "there": math.sin(7 / 10_000 ** (1088 / 5120)),
+                "first": _first_stated(),
+            },
+        ),
+    }

@@ -27,6 +27,12 @@ class Verdict(NamedTuple):
         Whether it answers the question.
     reason : str
         What was expected, where it is no answer at all.
+
+    Examples
+    --------
+    >>> from posenc.learn import judge, question
+    >>> judge(question("adding", "scale"), "")
+    Verdict(kind='unreadable', reason='an empty line answers nothing; type a number.')
     """
 
     kind: Literal["right", "wrong", "unreadable"]

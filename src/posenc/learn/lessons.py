@@ -40,14 +40,23 @@ class Section(NamedTuple):
     ----------
     title : str
         Its heading.
-    before, after : str
-        The prose around the code, in Markdown, numbers filled in.
+    before : str
+        The prose before the code, in Markdown, numbers filled in.
     formula : str
         An equation as a paper prints it, or nothing.
     transcript : Transcript
         The code and what it printed.
+    after : str
+        The prose after the code.
     facts : mapping
         The values that the prose names.
+
+    Examples
+    --------
+    >>> from posenc.learn import lesson
+    >>> section = lesson("binary").sections[0]
+    >>> section.title, section.facts["digits"]
+    ('The bits of a position', '10010110')
     """
 
     title: str
@@ -69,6 +78,12 @@ class Lesson(NamedTuple):
         The heading, and the answer in a sentence.
     sections : tuple of Section
         In their order.
+
+    Examples
+    --------
+    >>> from posenc.learn import lesson
+    >>> lesson("why").title, len(lesson("why").sections)
+    ('Why positions', 3)
     """
 
     topic: str

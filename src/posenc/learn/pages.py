@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from posenc.learn._prose import fill
+from posenc.learn._snippets import Transcript
 from posenc.learn.lessons import Lesson, lesson, load, topics
-from posenc.learn.questions import Choice, Question, question, question_ids
+from posenc.learn.questions import Choice, Number, Question, question, question_ids
+from posenc.learn.tour import stops
 
-__all__ = ["index", "page", "write"]
+__all__ = ["index", "page", "tour", "write"]
 
 FENCE = "```"
 
@@ -36,31 +39,37 @@ def page(topic: str) -> str:
     '# Frequencies and wavelengths'
     """
     made = lesson(topic)
-    return "\n\n".join([*_lesson(made), *_questions(topic)]) + "\n"
+    return _joined([*_lesson(made), *_questions(topic)])
 
 
 def index() -> str:
     """The page that leads to all others."""
-    lines = [f"- [{lesson(topic).title}]({topic}.md): {lesson(topic).lead}" for topic in topics()]
-    count = sum(len(question_ids(topic)) for topic in topics())
-    toctree = [f"{FENCE}{{toctree}}", ":maxdepth: 1", ":hidden:", "", *topics(), FENCE]
     data = load("index")
-    return (
-        "\n\n".join(
-            [
-                f"# {data['title']}",
-                data["text"].strip().format(questions=count, topics=len(topics())),
-                "\n".join(lines),
-                "\n".join(toctree),
-            ]
-        )
-        + "\n"
-    )
+    values = {
+        "questions": sum(len(question_ids(topic)) for topic in topics()),
+        "topics": len(topics()),
+        "stops": len(stops()),
+    }
+    lines = [f"- [{lesson(topic).title}]({topic}.md): {lesson(topic).lead}" for topic in topics()]
+    lines.append(f"- [{data['tour']['title']}](tour.md): {data['tour']['lead']}")
+    toctree = [f"{FENCE}{{toctree}}", ":maxdepth: 1", ":hidden:", "", *topics(), "tour", FENCE]
+    text = fill(data["text"], values, "learn: index")
+    return _joined([f"# {data['title']}", text, "\n".join(lines), "\n".join(toctree)])
+
+
+def tour() -> str:
+    """The page of the tour: its stops without their pictures."""
+    data = load("index")["tour"]
+    parts = [f"# {data['title']}", data["lead"], data["text"].strip()]
+    for number, here in enumerate(stops(), 1):
+        parts += [f"## {number}. {here.title}", here.text]
+        parts += _folded(here.question, here.choice, here.explanation, here.transcript)
+    return _joined(parts)
 
 
 def write(folder: Path) -> list[Path]:
     """Write every page into a folder, and say which they are."""
-    texts = {"index": index(), **{topic: page(topic) for topic in topics()}}
+    texts = {"index": index(), "tour": tour(), **{topic: page(topic) for topic in topics()}}
     written = []
     for name, text in texts.items():
         written.append(folder / f"{name}.md")
@@ -91,17 +100,27 @@ def _questions(topic: str) -> list[str]:
 
 
 def _asked(asked: Question, number: int) -> list[str]:
+    prompt = f"**{number}.** {asked.prompt}"
+    return _folded(prompt, asked.answer, asked.explanation, asked.transcript)
+
+
+def _folded(
+    prompt: str, answer: Choice | Number, explanation: str, transcript: Transcript
+) -> list[str]:
     """A question, and its answer where it can be unfolded."""
-    answer = asked.answer
     if isinstance(answer, Choice):
         options = "\n".join(f"- {text}" for _, text in answer.options)
         right = dict(answer.options)[answer.right]
     else:
         options, right = f"({answer.stated.capitalize()}.)", f"{answer.value:.6g}"
     return [
-        f"**{number}.** {asked.prompt}",
+        prompt,
         options,
-        f"<details><summary>Answer</summary>\n\n**{right}** {asked.explanation}",
-        f"{FENCE}python\n{asked.transcript}\n{FENCE}",
+        f"<details><summary>Answer</summary>\n\n**{right}** {explanation}",
+        f"{FENCE}python\n{transcript}\n{FENCE}",
         "</details>",
     ]
+
+
+def _joined(parts: list[str]) -> str:
+    return "\n\n".join(parts) + "\n"

@@ -43,6 +43,12 @@ class Choice(NamedTuple):
         Name and text of each, in the order shown.
     right : str
         The name of the one that holds; the others have been proven not to.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> question("offsets", "back").answer.right
+    'transposed'
     """
 
     options: tuple[tuple[str, str], ...]
@@ -60,6 +66,12 @@ class Number(NamedTuple):
         How far off an answer may be; 0 for whole numbers.
     stated : str
         The margin in words.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> question("formula", "value").answer.stated
+    'to within 0.005'
     """
 
     value: float
@@ -84,6 +96,15 @@ class Question(NamedTuple):
         What to say afterwards.
     transcript : Transcript
         The check, as it ran.
+    facts : mapping
+        The values that its texts name besides what was drawn.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> print(question("adding", "scale", seed=2).prompt)
+    Embeddings of width 1024 are multiplied by the factor of the first Transformer before the table
+    is added. What is it?
     """
 
     topic: str
@@ -93,6 +114,7 @@ class Question(NamedTuple):
     answer: Choice | Number
     explanation: str
     transcript: Transcript
+    facts: Mapping[str, Any]
 
 
 def question_ids(topic: str) -> tuple[str, ...]:
@@ -240,11 +262,14 @@ def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
         code = string.Template(template.get("code", "")).substitute(drawn)
         transcript = run(code, namespace, who)
         if all(evaluate(proof, namespace, who) for proof in template.get("proof", ())):
-            facts = drawn | facts_of(template, namespace, who)
+            computed = facts_of(template, namespace, who)
+            facts = drawn | computed
             answer, more = _answer(template, namespace, facts, draw, who)
             prompt = fill(template["prompt"], facts, who, "plain")
             explanation = fill(template["explain"], facts | more, who, "plain")
-            return Question(topic, template["id"], drawn, prompt, answer, explanation, transcript)
+            return Question(
+                topic, template["id"], drawn, prompt, answer, explanation, transcript, computed
+            )
     got = f"none in {TRIES} draws"
     raise DataError(explain(who, "a draw whose answer is proven", got))
 

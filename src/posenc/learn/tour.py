@@ -33,6 +33,8 @@ class Stop(NamedTuple):
         The explorer's state, and what of it changes with the answer.
     transcript : Transcript
         The code that decided.
+    facts : mapping
+        The values that the texts name.
     """
 
     id: str
@@ -44,6 +46,7 @@ class Stop(NamedTuple):
     state: Mapping[str, str]
     reveal: Mapping[str, str]
     transcript: Transcript
+    facts: Mapping[str, Any]
 
 
 @functools.cache
@@ -158,6 +161,7 @@ def compute(part: Mapping[str, Any]) -> Stop:
         state=_filled(part["state"], facts, who),
         reveal=_filled(part["reveal"], facts, who),
         transcript=transcript,
+        facts=facts,
     )
 
 
