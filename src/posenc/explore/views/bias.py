@@ -45,6 +45,7 @@ SHAPE = Shape(
         switch("mask", "Causal mask", "1"),
         switch("softmax", "Softmax of the bias alone"),
     ),
+    defaults={"p label": "Query position"},
     cursor=("p",),
 )
 
@@ -123,7 +124,8 @@ def _heads(count: int, head: int) -> tuple[int, ...]:
 def _curves(found: Bias, head: int, rel: int) -> Chart:
     known = found.curves[np.isfinite(found.curves)]
     low, high = spread(float(known.min(initial=0.0)), float(known.max(initial=0.0)))
-    x = values("key − query", float(found.offsets[0]), float(max(found.offsets[-1], 1)), most=8)
+    last = 0 if np.isnan(found.curves[:, found.offsets > 0]).all() else found.offsets[-1]
+    x = values("key − query", float(min(found.offsets[0], -1)), float(last), most=8)
     series = tuple(
         Series(
             f"head {h}",

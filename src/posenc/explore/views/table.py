@@ -67,7 +67,7 @@ def show(scene: Scene) -> Page:
         panels=(
             heatmap(picture, indices, x, y, say),
             beside(column, picture.limit, y, p, value),
-            below(row[drawn], x, picture, p),
+            below(row[drawn], x, picture, _row_title(table, p)),
         ),
         readout=readout(table, scene, p, j),
         say=say,
@@ -167,18 +167,24 @@ def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
     )
 
 
-def below(row: np.ndarray, x: Axis, picture: Tile, p: int) -> Chart:
+def _row_title(table: Source, p: int) -> str:
+    if table.turns:
+        return f"the sines and cosines that turn position {whole(p)}"
+    return f"the vector added at position {whole(p)}"
+
+
+def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
     """The row of the cursor, over the dimensions of the table."""
     first, last = picture.dims
     part, pixels = row[first:last], picture.values.shape[1]
     if len(part) <= pixels:
         places = np.arange(first, last) + 0.5
-        series = Series(f"position {whole(p)}", places, part.astype(np.float32), 1, draw="bars")
+        series = Series("this position", places, part.astype(np.float32), 1, draw="bars")
     else:
         ends = np.floor(np.arange(pixels + 1) * (len(part) / pixels)).astype(np.int64)
         mean = np.add.reduceat(part, ends[:-1]) / np.diff(ends)
         series = Series(
-            f"position {whole(p)}",
+            "this position",
             first + (ends[:-1] + ends[1:]) / 2,
             mean.astype(np.float32),
             1,
@@ -188,13 +194,13 @@ def below(row: np.ndarray, x: Axis, picture: Tile, p: int) -> Chart:
     limit = max(picture.limit, float(np.abs(part).max(initial=0.0)))
     return Chart(
         id="row",
-        title=f"the vector added at position {whole(p)}",
+        title=title,
         x=x,
         y=values("", -limit, limit, most=2),
         series=(series,),
         place="below",
         height=84,
-        label=f"The row of position {whole(p)}, over the dimensions",
+        label=f"{title[:1].upper()}{title[1:]}, over the dimensions",
     )
 
 
