@@ -32,7 +32,9 @@ from posenc.plot.views.bias import Bias
 
 __all__ = ["SHAPE", "show"]
 
-LENGTH = integer("L", "Positions", 128, 1, 4096, scale="log")
+LONGEST = 2048
+LONGEST_LEARNED = 512  # of biases that a small network or many terms make, entry by entry
+LENGTH = integer("L", "Positions", 128, 1, LONGEST, scale="log")
 SHAPE = Shape(
     "bias",
     "Bias",
@@ -41,7 +43,7 @@ SHAPE = Shape(
     (
         LENGTH,
         integer("head", "Head", 0, 0, 255, section="cursor", gently=True),
-        integer("kp", "Key position", 28, 0, 4095, section="cursor", gently=True),
+        integer("kp", "Key position", 28, 0, LONGEST - 1, section="cursor", gently=True),
         switch("mask", "Causal mask", "1"),
         switch("softmax", "Softmax of the bias alone"),
     ),
@@ -80,7 +82,7 @@ def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: st
 def show(scene: Scene) -> Page:
     """A matrix for each head, the bias against the offset, and one entry."""
     spec: Any = scene.a.spec
-    length = scene["L"]
+    length, problems = _length(spec, scene)
     head = min(scene["head"], spec.heads - 1)
     p, kp = min(scene["p"], length - 1), min(scene["kp"], length - 1)
     found = _bias(
@@ -110,7 +112,17 @@ def show(scene: Scene) -> Page:
         python=snippets.bias(scene, head, p, kp),
         command=snippets.plot("bias", scene, (0, length)),
         table=_numbers(scene, head, p, kp),
+        problems=problems,
     )
+
+
+def _length(spec: Any, scene: Scene) -> tuple[int, tuple[tuple[str, str], ...]]:
+    """The positions that are drawn, and why not all."""
+    asked: int = scene["L"]
+    if not spec.shapes or asked <= LONGEST_LEARNED:
+        return asked, ()
+    told = f"{scene.a.label} is drawn for at most {plural(LONGEST_LEARNED, 'position')}."
+    return LONGEST_LEARNED, (("L", told),)
 
 
 def _heads(count: int, head: int) -> tuple[int, ...]:
