@@ -366,15 +366,16 @@ def _caption(made: Tile, held: Source) -> tuple[str, ...]:
     else:
         said.append(f"A pixel covers {number(made.per_pixel[0])} positions.")
     total = made.dims[1] - made.dims[0]
+    blank = f"{whole(made.blank)} of {counted(total, 'column')}"
     if made.method == "sample":
         skipped = 1 - rows / (stop - start)
         said.append(
             f"Sampled on purpose: {number(100 * skipped, 3)} % of the rows are skipped, and "
-            f"{whole(made.blank)} of {counted(total, 'column')} show a pattern that is not in the table."
+            f"{blank} show a pattern that is not in the table."
         )
     elif made.method == "gain":
         said.append(
-            f"{whole(made.blank)} of {counted(total, 'column')} are blank: below {FADE:g} pixels per "
+            f"{blank} are blank: below {FADE:g} pixels per "
             f"wave; waves are shown in full from {FULL:g}."
         )
     elif made.method == "filter":
