@@ -14,6 +14,7 @@ from posenc.explore import text as words
 from posenc.explore.protocol import pack
 from posenc.plot import palette
 
+ALL = ("table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
 BIG = {"w": "2000", "h": "2000"}
 
 
@@ -476,6 +477,55 @@ def test_numbers_are_saved_as_they_are_drawn(view, wanted):
                 np.testing.assert_allclose(held["table"], expected, atol=1e-15)
     else:
         assert file.data.startswith(b"# ")
+
+
+COMPARED = ("table", "waves", "distance", "bias", "stretch")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{"v": view} for view in ALL]
+    + [{"v": view, "theme": "dark"} for view in ("table", "bias")]
+    + [{"v": "waves", "counter": "1"}, {"v": "table", "enc": "learned", "d": "8", "L": "16"}]
+    + [{"v": view, "b.enc": "alibi" if view == "bias" else "rope"} for view in COMPARED],
+    ids=str,
+)
+def test_pictures_are_saved_by_the_plots(state):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    from posenc.explore import Session
+    from posenc.explore.save import save
+
+    png = save(state, "png", Session())
+    assert png.data.startswith(b"\x89PNG")
+    assert png.media_type == "image/png"
+
+
+def test_a_picture_is_the_same_file_each_time():
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    from posenc.explore import Session
+    from posenc.explore.save import save
+
+    first = save({"v": "table", "d": "16"}, "svg", Session()).data
+    assert b"</svg>" in first
+    assert save({"v": "table", "d": "16"}, "svg", Session()).data == first
+
+
+def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch):
+    import importlib.util
+
+    from posenc.explore import Session
+    from posenc.explore.save import save
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name)
+    )
+    with pytest.raises(posenc.DependencyError, match=r"pip install 'posenc\[plot\]'"):
+        save({"v": "table"}, "png", Session())
+    offered = {f["format"]: f for f in unpack(frame({})).header["save"]}
+    assert not offered["png"]["ok"]
+    assert "pip install" in offered["svg"]["why"]
+    assert offered["npz"]["ok"]
 
 
 # --- words ----------------------------------------------------------------------------------------

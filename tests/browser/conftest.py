@@ -22,7 +22,9 @@ def _reason() -> str:
     if missing:
         return f"the page is tested with {' and '.join(missing)}, which is not installed"
     if browser_path() is None:
-        return "no browser: `make test-browser` installs Chromium where it may, or name one in CHROME"
+        return (
+            "no browser: `make test-browser` installs Chromium where it may, or name one in CHROME"
+        )
     return ""
 
 

@@ -80,7 +80,9 @@ def test_a_mistake_keeps_the_picture_and_is_told_at_its_field(site: Site) -> Non
     site.settle()
     expect(problem).to_be_hidden()
     assert field.get_attribute("aria-invalid") is None
-    assert (screen(page, ".stage").shape != before.shape) or (screen(page, ".stage") != before).any()
+    assert (screen(page, ".stage").shape != before.shape) or (
+        screen(page, ".stage") != before
+    ).any()
 
 
 def test_compare_pins_and_ends(site: Site) -> None:

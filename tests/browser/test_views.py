@@ -107,9 +107,13 @@ def test_each_pixel_of_the_heatmap_is_that_of_the_frame(
     # On the screen as well: nothing is resampled between the canvas and the glass.
     page.evaluate("document.querySelector('.cursor-layer').remove()")
     box = canvas.bounding_box()
-    assert (box["width"] * scale, box["height"] * scale) == (width, height)
-    glass = np.asarray(Image.open(io.BytesIO(canvas.screenshot())).convert("RGB"))
-    np.testing.assert_array_equal(glass, drawn)
+    left, top, right, bottom = (
+        round(value * scale, 3)
+        for value in (box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"])
+    )
+    assert {left % 1, top % 1, right % 1, bottom % 1} == {0}, "on the grid of device pixels"
+    glass = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    np.testing.assert_array_equal(glass[int(top) : int(bottom), int(left) : int(right)], drawn)
 
 
 # --- sizes ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from posenc.plot import palette
 
 __all__ = ["beside", "words"]
 
+SOLID = 0
 DASHED = 1  # the style of B beside one curve of A
 OTHER = 6  # and beside several
 LONGEST = 80
@@ -160,7 +161,8 @@ def _overlay(a: Chart, b: Chart) -> Chart:
     """The curves of A, and the one of B that the view is about, dashed."""
     several = len(a.series) > 1
     front = next((s for s in b.series if s.label == b.front), b.series[0])
-    dashed = replace(front, label=f"B: {front.label}", style=OTHER if several else DASHED)
+    alone = DASHED if a.series[0].style != DASHED else SOLID
+    dashed = replace(front, label=f"B: {front.label}", style=OTHER if several else alone)
     if front.draw == "bars":
         dashed = replace(dashed, draw="points")
     series = (*(_named(s, several) for s in a.series), dashed)

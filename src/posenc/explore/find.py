@@ -23,7 +23,7 @@ from posenc.explore.scene import Scene
 from posenc.explore.text import number, plural, signed, whole
 from posenc.plot.columns import source
 
-__all__ = ["Answer", "answer"]
+__all__ = ["Answer", "answer", "answers"]
 
 MOST_VALUES = 64
 MOST_NUMBERS = 16_384
@@ -47,12 +47,17 @@ class Answer:
     problems: tuple[tuple[str, str], ...] = ()
 
 
+def answers(scene: Scene) -> bool:
+    """Whether there is anything to find here."""
+    return scene.shape.id in VIEWS and scene.a.entry.kind == "table"
+
+
 def answer(scene: Scene) -> Answer:
     """The answer to the state's question, if it asks one."""
     query = str(scene.values.get("find", "")).replace("\u2212", "-").strip()
     if not query:
         return Answer(None)
-    if scene.shape.id not in VIEWS or scene.a.entry.kind != "table":
+    if not answers(scene):
         told = "Find works on tables: open Table, Waves, Sentence or Distance."
         return Answer(None, (("find", told),))
     try:

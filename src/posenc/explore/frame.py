@@ -146,7 +146,7 @@ def _printable(value: str) -> bool:
 
 
 def _controls(scene: Scene) -> list[Any]:
-    hidden = {"v", "tour", "reveal"}
+    hidden = {"v", "tour", "reveal"} | (set() if find.answers(scene) else {"find"})
     return [
         field.control(text)
         for field, text in _shown(scene)

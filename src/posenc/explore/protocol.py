@@ -58,12 +58,16 @@ def pack(header: Mapping[str, Any]) -> bytes:
     bytes
         What `unpack` reads.
     """
-    arrays: list[np.ndarray] = []
-    plain = {key: _plain(value, arrays) for key, value in header.items()}
-    places: dict[str, tuple[str, tuple[int, ...], int]] = {}
+    writer = _Writer()
+    try:
+        text = writer.text(header)
+    except ValueError:  # a number that is not finite, for which JSON has no word but null
+        writer = _Writer()
+        text = writer.text(_finite(header))
     pieces: list[bytes] = []
+    places: dict[str, tuple[str, tuple[int, ...], int]] = {}
     offset = 0
-    for number, array in enumerate(arrays):
+    for number, array in enumerate(writer.arrays):
         code = array.dtype.str[1:]
         if code not in DTYPES:
             raise TypeError(f"protocol: expected an array of {', '.join(DTYPES)}, got {code}")
@@ -72,10 +76,32 @@ def pack(header: Mapping[str, Any]) -> bytes:
         padded = data + bytes(-len(data) % 8)
         pieces.append(padded)
         offset += len(padded)
-    plain["arrays"] = places
-    text = json.dumps(plain, allow_nan=False, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 4) % 8)
-    return b"".join((struct.pack("<I", len(text)), text, *pieces))
+    # The arrays are known once the rest has been written, so they come last.
+    inner = text[:-1] + ("," if len(text) > 2 else "")
+    whole = f'{inner}"arrays":{json.dumps(places, separators=(",", ":"))}}}'.encode()
+    whole += b" " * (-(len(whole) + 4) % 8)
+    return b"".join((struct.pack("<I", len(whole)), whole, *pieces))
+
+
+class _Writer:
+    """JSON of one header; arrays become names and are kept in order."""
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray] = []
+
+    def text(self, header: Any) -> str:
+        return json.dumps(header, allow_nan=False, separators=(",", ":"), default=self.plain)
+
+    def plain(self, value: Any) -> Any:
+        """What JSON does not know: an array, a number of NumPy, a mapping, a dataclass."""
+        if isinstance(value, np.ndarray):
+            self.arrays.append(value)
+            return f"@{len(self.arrays) - 1}"
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, Mapping):
+            return dict(value)
+        return {name: getattr(value, name) for name in _sent(type(value))}
 
 
 def unpack(data: bytes) -> Message:
@@ -108,21 +134,17 @@ def unpack(data: bytes) -> Message:
     return Message(header, arrays)
 
 
-def _plain(value: Any, arrays: list[np.ndarray]) -> Any:
-    if value is None or isinstance(value, (str, int)):
+def _finite(value: Any) -> Any:
+    """The same with null for what is not finite."""
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, (str, int, np.ndarray, np.generic)):
         return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None  # JSON has no other word for it
-    if isinstance(value, np.ndarray):
-        arrays.append(value)
-        return f"@{len(arrays) - 1}"
     if isinstance(value, (list, tuple)):
-        return [_plain(item, arrays) for item in value]
+        return [_finite(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: _plain(item, arrays) for key, item in value.items()}
-    if isinstance(value, np.generic):
-        return _plain(value.item(), arrays)
-    return {name: _plain(getattr(value, name), arrays) for name in _sent(type(value))}
+        return {key: _finite(item) for key, item in value.items()}
+    return {name: _finite(getattr(value, name)) for name in _sent(type(value))}
 
 
 _SENT: dict[Any, tuple[str, ...]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import re
+import threading
 import zipfile
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, explain, suggest
 from posenc.explore.panels import Chart, Heatmap, Matrix, Panel, Strips
+from posenc.explore.pictures import LEARNED, picture_of
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
 
@@ -27,6 +29,7 @@ MEDIA = {
 }
 PICTURES = ("png", "svg")
 NO_MATPLOTLIB = "Pictures need matplotlib: pip install 'posenc[plot]'"
+COMPARED = ("table", "wavelengths", "offset", "bias", "stretch")
 MOST_VALUES = 2**22  # of a file
 
 
@@ -85,10 +88,40 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
     scene, page = page_of(state, session)
     name = f"posenc-{scene.shape.id}.{wanted}"
     if wanted in PICTURES:
-        raise DependencyError(NO_MATPLOTLIB)
+        return File(name, MEDIA[wanted], _drawn(scene, wanted))
     data = numbers(page.panels)
     made = _csv(data) if wanted == "csv" else _npz(data)
     return File(name, MEDIA[wanted], made)
+
+
+DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
+
+
+def _drawn(scene: Scene, wanted: str) -> bytes:
+    """The picture that `posenc.plot` makes of the same numbers."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise DependencyError(NO_MATPLOTLIB)
+    from posenc import plot
+
+    name, options = picture_of(scene)
+    more = dict(options)
+    with DRAWING:
+        if scene.b is not None and name in COMPARED:
+            more.pop("axis", None)  # of curves of one encoding alone
+            made = plot.compare(
+                name,
+                scene.a.spec,
+                scene.b.spec,
+                a_params=scene.a.params,
+                b_params=scene.b.params,
+                theme=scene.theme,
+                **more,
+            )
+        else:
+            if name in LEARNED and scene.a.params:
+                more["params"] = scene.a.params
+            made = getattr(plot, name)(scene.a.spec, theme=scene.theme, **more)
+        return bytes(made.to_bytes("png" if wanted == "png" else "svg"))
 
 
 def numbers(panels: Iterable[Panel]) -> dict[str, np.ndarray]:

@@ -335,12 +335,14 @@ def _cursor(reader: _Reader, shape: Shape, a: Chosen) -> None:
     if "p" in shape.cursor:
         last = first + length - 1 if length is not None else 2**40
         middle = min(max(40, first), last)
-        reader.take(P.within(first, last, str(middle)))
+        named = replace(P, label=shape.defaults.get("p label", P.label))
+        reader.take(named.within(first, last, str(middle)))
         if "p" in shape.zoom:
             _narrowed(reader, "p", first, last + 1)
     if "j" in shape.cursor:
         width = _channels(a)
-        reader.take(J.within(0, width - 1, str(min(21, width - 1))))
+        usual = int(shape.defaults.get("j", J.default))
+        reader.take(J.within(0, width - 1, str(min(usual, width - 1))))
         if "j" in shape.zoom:
             _narrowed(reader, "j", 0, width)
 

@@ -11,14 +11,19 @@ from posenc.explore.catalogue import Chosen, _initial
 from posenc.explore.scene import Scene
 from posenc.plot.columns import Source, source
 
-__all__ = ["held", "learnt", "visible", "window"]
+__all__ = ["held", "held_of", "learnt", "visible", "window"]
 
 
 def held(chosen: Chosen, length: int | None = None) -> Source:
     """The rows and waves of an encoding; raises `PosencError` where it has none."""
     if chosen.entry.params is None:
-        return _held(chosen.spec, length if _open(chosen.spec) else None)
+        return held_of(chosen.spec, length)
     return source(chosen.spec, params=chosen.params, length=length)
+
+
+def held_of(spec: Any, length: int | None) -> Source:
+    """The same of a spec whose parameters, if it has any, are random ones."""
+    return _held(spec, length if _open(spec) else None)
 
 
 def _open(spec: Any) -> bool:

@@ -23,6 +23,7 @@ __all__ = [
 
 THIN = "\u202f"  # narrow and unbroken
 MINUS = "\u2212"
+NEARLY = 1e-12  # what sums of float64 leave of a whole number
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -46,8 +47,8 @@ def number(x: float, digits: int = 4) -> str:
     if x == 0:
         return "0"
     size = abs(x)
-    if x == int(x) and size < 1e15:
-        return whole(x)
+    if size < 1e15 and size >= 1 and abs(x - round(x)) <= NEARLY * size:
+        return whole(round(x))
     if size >= 1e15 or size < 1e-4:
         mantissa, exponent = f"{size:.{max(digits - 1, 0)}e}".split("e")
         power = str(int(exponent)).translate(SUPERSCRIPTS)

@@ -361,19 +361,21 @@ def _caption(made: Tile, held: Source) -> tuple[str, ...]:
     rows, columns = made.values.shape
     said = []
     if made.per_pixel[0] == 1:
-        said.append(f"Each of the {counted(stop - start, 'position')} has a row of its own.")
+        several = f"Each of the {whole(stop - start)} positions has a row of its own."
+        said.append(several if stop - start > 1 else f"One position, {whole(start)}.")
     else:
         said.append(f"A pixel covers {number(made.per_pixel[0])} positions.")
     total = made.dims[1] - made.dims[0]
+    blank = f"{whole(made.blank)} of {counted(total, 'column')}"
     if made.method == "sample":
         skipped = 1 - rows / (stop - start)
         said.append(
             f"Sampled on purpose: {number(100 * skipped, 3)} % of the rows are skipped, and "
-            f"{made.blank} of {counted(total, 'column')} show a pattern that is not in the table."
+            f"{blank} show a pattern that is not in the table."
         )
     elif made.method == "gain":
         said.append(
-            f"{made.blank} of {counted(total, 'column')} are blank: below {FADE:g} pixels per "
+            f"{blank} are blank: below {FADE:g} pixels per "
             f"wave; waves are shown in full from {FULL:g}."
         )
     elif made.method == "filter":

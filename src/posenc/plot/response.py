@@ -20,7 +20,7 @@ __all__ = ["FADE", "FULL", "centres", "edges", "gain", "reduced"]
 
 FADE = 2.0  # pixels per wave up to which nothing is shown
 FULL = 8.0  # and from which all is
-REACH = 6.0  # pixels to either side that a filtered pixel looks at
+REACH = 8.0  # pixels to either side that a filtered pixel looks at
 FINE = 128  # points of the tabulated filter per pixel
 CHUNK = 1 << 20  # numbers that are fetched at a time
 ONE_THREAD = 1 << 18  # multiplications that libraries do not share out
@@ -127,7 +127,7 @@ def reduced(
     ratio = count / pixels
     middle = (np.arange(pixels) + 0.5) * ratio - 0.5
     total, weight = np.zeros((pixels, others)), np.zeros(pixels)
-    # Short chunks too: a row meets some 12 pixels, a long chunk of rows meets more in vain.
+    # Short chunks too: a row meets some 16 pixels, a long chunk of rows meets more in vain.
     step = max(1, min(CHUNK // max(others, 1), int(24 * ratio) + 1))
     reach = int(REACH * ratio) + 1
     before, after = (min(n, reach) for n in around)

@@ -61,6 +61,12 @@ function follow(changes, push = true) {
   act(Object.fromEntries(plain), push);
 }
 
+/** Goes to a whole state, as the stops of the tour are. */
+function jump(whole) {
+  const dropped = Object.keys(state).map((key) => [key, null]);
+  follow({ ...Object.fromEntries(dropped), ...whole });
+}
+
 const theme = new Theme(() => request());
 const ask = latest(stored ? frozen(stored) : served(), { show, gone, back, failed, asking });
 
@@ -101,14 +107,14 @@ function draw(quietly) {
   tabs.show(header.views ?? [], header.view);
   showTexts(header);
   controls.show(header);
-  showVersus(header.compare, stopComparing);
-  showTour(byId("tour"), header.tour, follow);
+  showVersus(header, stopComparing);
+  showTour(byId("tour"), header.tour, follow, jump);
   showReadout(byId("readout"), frame, follow);
   byId("data-table").hidden = !header.data_table;
   const compare = byId("compare");
   compare.setAttribute("aria-pressed", String(Boolean(header.compare)));
   const plot = panels.draw(frame);
-  if (plot) room = plot;
+  if (plot) room = { w: plot.w, h: plot.h ?? screen.h };
   if (!quietly && header.say) say(header.say);
   document.body.dataset.frames = String(Number(document.body.dataset.frames ?? 0) + 1);
 }

@@ -1,12 +1,10 @@
 /** Series over an axis: lines, bars, points, steps and bands; lying, or upright beside a heatmap. */
 
 import { svg, textWidth } from "./dom.js";
-import { axisX, axisY, label, marksOf } from "./marks.js";
+import { axisX, axisY, bandsOf, label, marksOf } from "./marks.js";
 import { scaleOf, spread } from "./scale.js";
 
 const LINES = ["line", "step"];
-const UNDER = ["band"];
-const OVER = ["dashed", "solid", "cursor", "point"];
 
 /** The points of a series, in pixels. In an upright chart `x` runs down and `y` to the right. */
 function pointsOf(series, panel, arrays, scales) {
@@ -195,14 +193,14 @@ export function drawChart(layer, panel, frame, box, scales) {
   const inside = svg("rect", { x: left - 1, y: top - 3, width: width + 2, height: height + 6 });
   layer.append(
     svg("clipPath", { id: clip }, inside),
-    ...marksOf(marks, drawn, box, UNDER),
+    ...bandsOf(marks, drawn, box),
     svg("rect", { x: left, y: top, width, height, class: "frame" }),
     ...axes(panel, scales, box),
   );
   const lines = (panel.series ?? []).flatMap((series) => seriesParts(series, panel, frame, scales, box));
   layer.append(
     svg("g", { "clip-path": `url(#${clip})` }, ...lines),
-    ...marksOf(marks, drawn, box, OVER),
+    ...marksOf(marks, drawn, box),
     ...endLabels(panel, frame, scales, box),
     ...legend(panel, box),
     ...titles(panel, box),

@@ -1,10 +1,11 @@
 /** Controls as the header describes them: native inputs, a number field beside every slider. */
 
-import { el, whenChanged } from "./dom.js";
+import { el, textWidth, whenChanged } from "./dom.js";
 import { onStep, sliderPlace, sliderValue } from "./scale.js";
 
 const ARROWS = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 };
 const WAIT = 250;
+const NARROW = 125;
 
 /** How far an arrow key moves a control without steps: one hundredth of its range, or of itself. */
 function stepOf(control, value) {
@@ -57,7 +58,8 @@ class ChoiceControl {
     const id = `control-${control.key}`;
     this.select = el("select", { id });
     this.select.addEventListener("change", () => set(this.select.value));
-    this.nodes = [el("div", { class: "line" }, el("label", { for: id }, control.label), this.select)];
+    this.line = el("div", { class: "line" }, el("label", { for: id }, control.label), this.select);
+    this.nodes = [this.line];
     this.focusable = this.select;
   }
 
@@ -72,6 +74,8 @@ class ChoiceControl {
         group ? [el("optgroup", { label: group }, ...options)] : options,
       );
       this.select.replaceChildren(...parts);
+      const widest = Math.max(0, ...control.options.map((option) => textWidth(option.label)));
+      this.line.classList.toggle("stacked", widest + textWidth(control.label) > NARROW);
     });
     this.select.value = control.value;
   }

@@ -8,7 +8,10 @@ function dialog(title, ...content) {
   const close = el("button", { type: "button", class: "tool", onclick: () => node.close() }, "Close");
   const heading = el("h2", { id: "dialog-title" }, title);
   const node = el("dialog", { "aria-labelledby": "dialog-title" }, el("div", { class: "dialog-top" }, heading, close), ...content);
-  node.addEventListener("close", () => node.remove());
+  node.addEventListener("close", () => {
+    document.querySelector("footer").append(byId("toast"));
+    node.remove();
+  });
   node.addEventListener("click", (event) => {
     if (event.target === node) node.close();
   });
@@ -36,14 +39,14 @@ let toastTimer = 0;
 /** A short message at the foot of the page, read out as well. */
 export function toast(text) {
   const node = byId("toast");
-  (document.querySelector("dialog[open]") ?? document.body).append(node);
+  (document.querySelector("dialog[open]") ?? document.querySelector("footer")).append(node);
   node.textContent = text;
   node.hidden = false;
   byId("say").textContent = text;
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => {
     node.hidden = true;
-    document.body.append(node);
+    document.querySelector("footer").append(node);
   }, 2500);
 }
 

@@ -50,13 +50,21 @@ export function dialBlock(dial, frame) {
   return el("div", { class: "dial-block" }, face, el("div", {}, el("strong", {}, dial.label), ...lines));
 }
 
+/** The hands of the first dial, if all dials name theirs alike: then one legend serves them all. */
+function sharedHands(dials) {
+  const names = dials.map(({ hands }) => JSON.stringify(hands.map(([, , style, text]) => [style, text])));
+  const alike = dials.length > 1 && names.every((name) => name === names[0]);
+  return alike ? dials[0].hands.filter(([, , , text]) => text) : [];
+}
+
 export class Dials {
   constructor(deeds) {
     this.deeds = deeds;
     this.heading = el("h2", { class: "figure-title" });
+    this.legend = el("p", { class: "legend" });
     this.grid = el("div", { class: "dials" });
     this.caption = el("p", { class: "caption" });
-    this.root = el("figure", { class: "figure" }, this.heading, this.grid, this.caption);
+    this.root = el("figure", { class: "figure" }, this.heading, this.legend, this.grid, this.caption);
     this.keys = [];
     this.start = null;
     this.grid.addEventListener("pointerdown", (event) => {
@@ -85,7 +93,11 @@ export class Dials {
       const kept = this.grid.contains(document.activeElement)
         ? [...this.grid.children].indexOf(document.activeElement)
         : -1;
-      this.grid.replaceChildren(...main.dials.map((dial) => this.one(dial, frame, few ? 62 : R)));
+      const shared = sharedHands(main.dials);
+      this.legend.replaceChildren(...shared.map(([, , style, text]) => el("span", { class: "named" }, el("i", { class: `swatch k${style}` }), text)));
+      this.legend.hidden = !shared.length;
+      const radius = few ? 62 : R;
+      this.grid.replaceChildren(...main.dials.map((dial) => this.one(dial, frame, radius, !shared.length)));
       this.grid.children[kept]?.focus();
     });
     this.heading.textContent = main.title;
@@ -94,10 +106,11 @@ export class Dials {
     this.caption.hidden = !main.caption;
   }
 
-  one(dial, frame, radius) {
-    const face = dialPicture(dial, frame, radius);
+  one(dial, frame, radius, lettered) {
+    const face = dialPicture(dial, frame, radius, lettered);
     face.setAttribute("aria-hidden", "true");
-    const text = el("span", { class: "dial-label" }, el("strong", {}, dial.label), el("span", {}, dial.note));
+    const notes = dial.note.split(";").map((part) => el("span", {}, part.trim()));
+    const text = el("span", { class: "dial-label" }, el("strong", {}, dial.label), ...notes);
     if (!dial.key) return el("div", { class: "dial", role: "img", "aria-label": says(dial) }, face, text);
     const set = () => this.deeds.set({ [dial.key]: dial.value });
     const pressed = dial.chosen ? "true" : "false";

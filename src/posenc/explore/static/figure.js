@@ -8,7 +8,7 @@
 
 import { chartScales, drawChart, endRoom } from "./chart.js";
 import { el, place, svg, textWidth } from "./dom.js";
-import { axisX, axisY, barLabels, marksOf } from "./marks.js";
+import { axisX, axisY, bandsOf, barLabels, marksOf } from "./marks.js";
 import { Pointer } from "./pointer.js";
 import { cellEdges, paint, paintBar, settle } from "./raster.js";
 import { labelWidth, scaleOf } from "./scale.js";
@@ -18,10 +18,21 @@ const BELOW = 70;
 const BAR = 128;
 
 /** The margin at the left: room for labels, in steps of 8 so that it seldom moves. */
-function leftMargin(panel, turned) {
+function leftMargin(panel) {
+  const turned = panel.kind === "heatmap";
   const axis = panel.orient === "v" ? panel.x : panel.y;
   const needed = labelWidth(axis) + 14 + (turned && axis?.label ? 16 : 0);
   return Math.max(turned ? 56 : 40, Math.ceil(needed / 8) * 8);
+}
+
+/** The left margin that a figure needs; figures below each other share the largest. */
+export function leftOf({ main, below }) {
+  return Math.max(leftMargin(main), below ? leftMargin(below) : 0);
+}
+
+/** A picture of positions by positions has square cells. */
+function isSquare({ x, y, place: where }) {
+  return where === "full" && x.cells && y.cells && x.domain[0] === y.domain[0] && x.domain[1] === y.domain[1];
 }
 
 export class Figure {
@@ -57,15 +68,13 @@ export class Figure {
     const { main, right, below } = parts;
     const heat = main.kind === "heatmap";
     const side = right ? (room.width < 520 ? 76 : room.width < 760 ? 104 : 132) : 0;
-    const lefts = [leftMargin(main, heat)];
-    if (below) lefts.push(leftMargin(below, false));
     const ends = heat ? 14 : Math.max(14, endRoom(main));
     return {
-      left: Math.max(...lefts),
+      left: Math.max(room.left ?? 0, leftOf(parts)),
       top: heat ? 40 : 26,
       right: right ? side + GAP : ends,
       side,
-      bottom: (below ? BELOW + 20 + 26 : heat ? 28 : 42) + (this.crowded(parts, room) ? 18 : 0),
+      bottom: (below ? BELOW + 20 + 26 : heat ? 28 : main.x.label ? 42 : 24) + (this.crowded(parts, room) ? 18 : 0),
     };
   }
 
@@ -106,6 +115,7 @@ export class Figure {
       width: Math.max(40, room.width - margins.left - margins.right),
       height: Math.max(80, room.height - margins.top - margins.bottom),
     };
+    if (isSquare(main)) free.width = free.height = Math.min(free.width, free.height);
     this.plot = { w: Math.floor(free.width * ratio), h: Math.floor(free.height * ratio) };
     const lut = frame.arrays[frame.header.palette[main.lut]];
     const mask = frame.arrays[main.mask]?.data ?? null;
@@ -128,7 +138,7 @@ export class Figure {
     if (parts.right) rims.right = this.drawRight(parts.right, frame, box, scales, margins);
     if (parts.below) rims.bottom = this.drawBelow(parts.below, frame, box, scales);
     this.colourBar(main, lut, box, depth);
-    this.over.append(...marksOf(main.lines, scales, box, ["dashed", "solid", "band", "cursor"]));
+    this.over.append(...bandsOf(main.lines, scales, box), ...marksOf(main.lines, scales, box));
     this.cross(main, scales, box, rims);
     this.areas.unshift({ panel: main, box, scales, x: main.x, y: main.y, arrays: frame.arrays, zooms: true });
   }
@@ -163,6 +173,7 @@ export class Figure {
       height: Math.max(60, height - margins.top),
     };
     this.resize(room.width, box.top + box.height + margins.bottom);
+    this.plot = { w: Math.floor(box.width * (devicePixelRatio || 1)), h: null };
     const own = chartScales(panel, box);
     drawChart(this.under, panel, frame, box, own);
     const upright = panel.orient === "v";

@@ -76,12 +76,7 @@ function markBand(mark, scales, box) {
   const shape = upright
     ? { x: one, width: two - one, y: box.top, height: box.height }
     : { x: box.left, width: box.width, y: one, height: two - one };
-  const parts = [svg("rect", { ...shape, class: "band" })];
-  if (mark.text) {
-    const middle = shape.x + shape.width / 2;
-    parts.push(label(middle, shape.y + 14, mark.text, "over", "middle"));
-  }
-  return parts;
+  return { shape, text: [label(shape.x + shape.width / 2, shape.y + 14, mark.text, "over", "middle")] };
 }
 
 function markPoint(mark, scales) {
@@ -92,12 +87,19 @@ function markPoint(mark, scales) {
   return parts;
 }
 
-/** The marks of a panel as SVG. A chart that stands upright names its axes as they are drawn. */
-export function marksOf(marks, scales, box, kinds) {
-  const draw = { band: markBand, point: markPoint };
+/** The shaded bands of a panel, which lie under its data. */
+export function bandsOf(marks, scales, box) {
   return (marks ?? [])
-    .filter((mark) => kinds.includes(mark.style))
-    .flatMap((mark) => (draw[mark.style] ?? markLine)(mark, scales, box));
+    .filter(({ style }) => style === "band")
+    .map((mark) => svg("rect", { ...markBand(mark, scales, box).shape, class: "band" }));
+}
+
+/** The lines and points of a panel and the names of its bands, which lie over its data. */
+export function marksOf(marks, scales, box) {
+  return (marks ?? []).flatMap((mark) => {
+    if (mark.style === "band") return mark.text ? markBand(mark, scales, box).text : [];
+    return mark.style === "point" ? markPoint(mark, scales) : markLine(mark, scales, box);
+  });
 }
 
 /** The labels at the ends of a colour bar and its place, for the bar itself is a canvas. */

@@ -146,15 +146,15 @@ export function showTexts(header) {
 }
 
 /** The line that names what is compared. */
-export function showVersus(compare, stop) {
+export function showVersus({ compare, lead }, stop) {
   const node = byId("versus");
   node.hidden = !compare;
-  whenChanged(node, compare, () => {
+  whenChanged(node, [compare, lead], () => {
     if (!compare) return;
     const side = (letter, text) => el("span", {}, el("strong", {}, letter), ` ${text}`);
+    const told = lead.includes(compare.a) && lead.includes(compare.b);
     node.replaceChildren(
-      side("A", compare.a),
-      side("B", compare.b),
+      ...(told ? [] : [side("A", compare.a), side("B", compare.b)]),
       el("button", { type: "button", class: "quiet", onclick: stop }, "Stop comparing"),
     );
   });

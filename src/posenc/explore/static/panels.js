@@ -1,8 +1,8 @@
 /** Panels into figures, and figures into the page. */
 
 import { Dials } from "./dials.js";
-import { el, place, rebuild, whenChanged } from "./dom.js";
-import { Figure } from "./figure.js";
+import { el, rebuild, whenChanged } from "./dom.js";
+import { Figure, leftOf } from "./figure.js";
 import { Matrix } from "./matrix.js";
 import { Strips } from "./strips.js";
 import { textTable } from "./readout.js";
@@ -75,7 +75,8 @@ export class Panels {
     });
     this.mount(shown.map((part) => part.root), header.view);
     shown.forEach((part, index) => part.draw(groups[index], frame, room(groups[index])));
-    return shown.find((part) => part.plot)?.plot ?? null;
+    const plots = shown.map((part) => part.plot).filter(Boolean);
+    return plots.find((plot) => plot.h !== null) ?? plots[0] ?? null;
   }
 
   part(view, group) {
@@ -101,8 +102,9 @@ export class Panels {
     const beside = mains > 1 && width / mains >= 300;
     const one = beside ? Math.floor((width - 20 * (mains - 1)) / mains) : width;
     const others = groups.length - mains;
+    const figures = groups.filter(({ main }) => KINDS[main.kind] === Figure && (main.place !== "main" || !beside));
+    const left = Math.max(0, ...figures.map(leftOf));
     const height = Math.max(360, Math.min(innerHeight - (others ? 330 : 240), 2000));
-    for (const part of this.made.values()) place(part.root, { width: "" });
-    return (group) => ({ width: group.main.place === "main" ? one : width, height });
+    return (group) => ({ width: group.main.place === "main" ? one : width, height, left });
   }
 }

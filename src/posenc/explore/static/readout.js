@@ -8,7 +8,7 @@ function formula(mathml, text) {
   const parsed = new DOMParser().parseFromString(mathml, "application/xml");
   const root = parsed.documentElement;
   if (parsed.querySelector("parsererror") || root.localName !== "math") return el("p", { class: "num" }, text);
-  return el("div", { class: "formula" }, mathNode(root));
+  return el("div", { class: "formula", role: "math", "aria-label": text }, mathNode(root));
 }
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
@@ -52,7 +52,7 @@ export function linkButtons(links, act) {
 const BLOCKS = {
   heading: (block) => [el("h2", {}, block.text)],
   math: (block) => [
-    formula(block.mathml, block.text),
+    block.mathml ? formula(block.mathml, block.text) : null,
     ...block.steps.map((step) => el("p", { class: "num step" }, step)),
     ...(block.value ? [el("p", { class: "big" }, block.value)] : []),
   ],
@@ -86,5 +86,8 @@ export function showReadout(host, frame, act) {
   whenChanged(host, [header.find, header.readout, dials], () => {
     const blocks = (header.readout ?? []).flatMap((block) => BLOCKS[block.block]?.(block, frame, act) ?? []);
     rebuild(host, [...findBlock(header.find, act), ...blocks]);
+    for (const node of host.querySelectorAll(".formula")) {
+      if (node.scrollWidth > node.clientWidth) node.tabIndex = 0;
+    }
   });
 }

@@ -1,5 +1,8 @@
 /** The state is a flat dictionary of texts; the address bar holds what differs from the defaults. */
 
+/** Its presence in the state is what turns Compare on, whatever its value. */
+const PIN = "b.enc";
+
 /** What is told to the server but is no part of the state: it belongs to the reader's screen. */
 export const SCREEN = new Set(["w", "h", "theme"]);
 
@@ -16,7 +19,8 @@ export function formatHash(state, defaults) {
   const { v, ...rest } = state;
   const parts = [["k", "1"], ["v", v ?? defaults.v ?? "table"]];
   for (const key of Object.keys(rest).sort()) {
-    if (!SCREEN.has(key) && key !== "k" && rest[key] !== defaults[key]) parts.push([key, rest[key]]);
+    const tells = rest[key] !== defaults[key] || key === PIN;
+    if (!SCREEN.has(key) && key !== "k" && tells) parts.push([key, rest[key]]);
   }
   return `#${new URLSearchParams(parts)}`;
 }
@@ -47,7 +51,7 @@ export function settled(state, header) {
   const next = { ...state };
   for (const [key, value] of Object.entries(header.state ?? {})) {
     if (SCREEN.has(key) || key === "k") continue;
-    if (value === header.defaults?.[key]) delete next[key];
+    if (value === header.defaults?.[key] && !(header.compare && key === PIN)) delete next[key];
     else next[key] = value;
   }
   next.v = header.view;

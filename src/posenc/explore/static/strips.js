@@ -5,8 +5,9 @@ import { barLabels, label } from "./marks.js";
 import { cellEdges, paint, paintBar, settle } from "./raster.js";
 import { stride } from "./scale.js";
 
-const ROW = 24;
-const GAP = 8;
+const TALL = 24;
+const LOW = 18;
+const MANY = 8;
 const TOP = 24;
 const BAR = 128;
 
@@ -30,6 +31,7 @@ export class Strips {
     const free = Math.max(40, room.width - left - 8);
     const layer = svg("svg", { class: "axes", role: "img", "aria-label": this.says(main) });
     const top = main.columns.length ? TOP : 4;
+    this.tall = main.strips.length > MANY ? LOW : TALL;
     this.rows = [];
     this.reserve(main.strips.length);
     this.stage.replaceChildren(...this.canvases.slice(0, main.strips.length), this.bar, layer);
@@ -38,16 +40,17 @@ export class Strips {
       const cells = tiles[index].data.length;
       const columns = cellEdges(cells, Math.floor(free * ratio));
       const canvas = this.canvases[index];
-      paint(canvas, tiles[index].data, lut, columns, Int32Array.of(0, Math.round(ROW * ratio)));
+      paint(canvas, tiles[index].data, lut, columns, Int32Array.of(0, Math.round(this.tall * ratio)));
       const size = settle(canvas, left, y, ratio, free);
       this.rows.push({ strip, top: y, left, width: size.width, cells });
       this.letter(layer, strip, { left, top: y, ...size, cells }, main, index === 0);
-      y += ROW + (main.strips[index + 1]?.sign ? GAP + 4 : GAP);
+      y += this.tall + (main.strips[index + 1]?.sign ? 3 : 10);
     });
     const bottom = this.colours(main, lut, layer, left, y, this.rows[0]?.width ?? free);
     place(this.stage, { width: room.width, height: bottom });
     layer.setAttribute("width", room.width);
     layer.setAttribute("height", bottom);
+    this.first = main.first;
     this.heading.textContent = main.title;
     this.heading.hidden = !main.title;
     this.caption.textContent = main.caption;
@@ -70,7 +73,7 @@ export class Strips {
   }
 
   letter(layer, strip, box, panel, first) {
-    const middle = box.top + ROW / 2 + 4;
+    const middle = box.top + this.tall / 2 + 4;
     const cell = box.width / box.cells;
     const centre = (index) => box.left + (index + 0.5) * cell;
     layer.append(label(box.left - 8, middle, `${strip.sign} ${strip.label}`.trim(), "strong", "end"));
@@ -87,7 +90,7 @@ export class Strips {
     }
     if (strip.at === null || strip.at === undefined) return;
     const width = Math.max(6, cell);
-    const shape = { x: centre(strip.at) - width / 2, y: box.top, width, height: ROW };
+    const shape = { x: centre(strip.at) - width / 2, y: box.top, width, height: this.tall };
     layer.append(svg("rect", { ...shape, class: "cell-back" }), svg("rect", { ...shape, class: "cell" }));
   }
 
@@ -104,8 +107,9 @@ export class Strips {
   click(event) {
     const rect = this.stage.getBoundingClientRect();
     const [x, y] = [event.clientX - rect.left, event.clientY - rect.top];
-    const row = this.rows.find(({ top }) => y >= top && y < top + ROW);
+    const row = this.rows.find(({ top }) => y >= top && y < top + this.tall);
     if (!row?.strip.key || x < row.left || x >= row.left + row.width) return;
-    this.deeds.set({ [row.strip.key]: String(Math.floor(((x - row.left) / row.width) * row.cells)) });
+    const cell = Math.floor(((x - row.left) / row.width) * row.cells);
+    this.deeds.set({ [row.strip.key]: String((this.first ?? 0) + cell) });
   }
 }

@@ -32,17 +32,17 @@ function verdict(tour) {
   return [el("p", { class: "explanation", tabindex: -1 }, el("strong", {}, word), tour.explanation ?? "")];
 }
 
-function steps(tour, act) {
+function steps(tour, act, jump) {
   const parts = [];
   if (!tour.answered) parts.push(buttonTo("Show the answer", tour.reveal, act));
-  if (tour.previous) parts.push(buttonTo("Back", tour.previous, act));
-  if (tour.next) parts.push(buttonTo(tour.answered ? "Next stop" : "Skip", tour.next, act, tour.answered ? "tool main" : "tool"));
+  if (tour.previous) parts.push(buttonTo("Back", tour.previous, jump));
+  if (tour.next) parts.push(buttonTo(tour.answered ? "Next stop" : "Skip", tour.next, jump, tour.answered ? "tool main" : "tool"));
   parts.push(buttonTo("Leave the tour", { tour: null, reveal: null }, act));
   return el("div", { class: "steps" }, ...parts);
 }
 
-/** Shows the stop of the header, or nothing. */
-export function showTour(host, tour, act) {
+/** Shows the stop of the header, or nothing. `act` makes changes, `jump` goes to a whole state. */
+export function showTour(host, tour, act, jump) {
   host.hidden = !tour;
   if (!tour) return;
   whenChanged(host, [tour, answers.get(tour.n)], () => {
@@ -55,7 +55,7 @@ export function showTour(host, tour, act) {
       el("p", {}, tour.text),
       ...question,
       ...verdict(tour),
-      steps(tour, act),
+      steps(tour, act, jump),
     ]);
     if (revealed) host.querySelector(".explanation")?.focus();
   });

@@ -32,7 +32,9 @@ from posenc.plot.views.bias import Bias
 
 __all__ = ["SHAPE", "show"]
 
-LENGTH = integer("L", "Positions", 128, 1, 4096, scale="log")
+LONGEST = 2048
+LONGEST_LEARNED = 512  # of biases that a small network or many terms make, entry by entry
+LENGTH = integer("L", "Positions", 128, 1, LONGEST, scale="log")
 SHAPE = Shape(
     "bias",
     "Bias",
@@ -41,10 +43,11 @@ SHAPE = Shape(
     (
         LENGTH,
         integer("head", "Head", 0, 0, 255, section="cursor", gently=True),
-        integer("kp", "Key position", 28, 0, 4095, section="cursor", gently=True),
+        integer("kp", "Key position", 28, 0, LONGEST - 1, section="cursor", gently=True),
         switch("mask", "Causal mask", "1"),
         switch("softmax", "Softmax of the bias alone"),
     ),
+    defaults={"p label": "Query position"},
     cursor=("p",),
 )
 
@@ -79,7 +82,7 @@ def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: st
 def show(scene: Scene) -> Page:
     """A matrix for each head, the bias against the offset, and one entry."""
     spec: Any = scene.a.spec
-    length = scene["L"]
+    length, problems = _length(spec, scene)
     head = min(scene["head"], spec.heads - 1)
     p, kp = min(scene["p"], length - 1), min(scene["kp"], length - 1)
     found = _bias(
@@ -109,7 +112,17 @@ def show(scene: Scene) -> Page:
         python=snippets.bias(scene, head, p, kp),
         command=snippets.plot("bias", scene, (0, length)),
         table=_numbers(scene, head, p, kp),
+        problems=problems,
     )
+
+
+def _length(spec: Any, scene: Scene) -> tuple[int, tuple[tuple[str, str], ...]]:
+    """The positions that are drawn, and why not all."""
+    asked: int = scene["L"]
+    if not spec.shapes or asked <= LONGEST_LEARNED:
+        return asked, ()
+    told = f"{scene.a.label} is drawn for at most {plural(LONGEST_LEARNED, 'position')}."
+    return LONGEST_LEARNED, (("L", told),)
 
 
 def _heads(count: int, head: int) -> tuple[int, ...]:
@@ -123,7 +136,8 @@ def _heads(count: int, head: int) -> tuple[int, ...]:
 def _curves(found: Bias, head: int, rel: int) -> Chart:
     known = found.curves[np.isfinite(found.curves)]
     low, high = spread(float(known.min(initial=0.0)), float(known.max(initial=0.0)))
-    x = values("key − query", float(found.offsets[0]), float(max(found.offsets[-1], 1)), most=8)
+    last = 0 if np.isnan(found.curves[:, found.offsets > 0]).all() else found.offsets[-1]
+    x = values("key − query", float(min(found.offsets[0], -1)), float(last), most=8)
     series = tuple(
         Series(
             f"head {h}",

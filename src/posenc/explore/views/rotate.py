@@ -63,7 +63,7 @@ SHAPE = Shape(
         ),
         integer("seed", "Seed of query and key", 0, 0, 2**31 - 1),
     ),
-    defaults={"d": "16"},
+    defaults={"d": "16", "j": "2"},
     cursor=("j",),
 )
 MOST_DIALS = 8
@@ -180,7 +180,12 @@ def _scores(found: Rotation, scene: Scene, k: int) -> Chart:
         x=Axis(x.label, x.domain, x.ticks, key="off", at=k if inside else None),
         y=values("", low, high),
         series=tuple(
-            Series(s.label, found.offsets.astype(np.float64), s.values.astype(np.float32), number_)
+            Series(
+                thin(s.label),
+                found.offsets.astype(np.float64),
+                s.values.astype(np.float32),
+                number_,
+            )
             for number_, s in enumerate(shown)
         ),
         marks=(Mark("point", float(k), to=found.score, style="point"),) if inside else (),

@@ -16,7 +16,7 @@ from posenc.explore.text import number, plural, signed, whole
 from posenc.functional import add, table
 from posenc.plot import palette
 
-__all__ = ["SHAPE", "show"]
+__all__ = ["SHAPE", "embedded", "show"]
 
 MOST_WORDS = 48
 LONGEST = 400
@@ -94,6 +94,15 @@ def show(scene: Scene) -> Page:
         table=_numbers(made),
         problems=problems,
     )
+
+
+def embedded(scene: Scene) -> tuple[list[str], np.ndarray]:
+    """The words as they stand, and what reaches the table: rows before its own factor on them."""
+    words, _ = _words(scene)
+    shown = _swapped(words, scene["one"], scene["two"]) if scene["swap"] else words
+    rows, _ = _embeddings(scene, shown)
+    scale = float(np.sqrt(scene.a.spec.dim)) if scene["scale"] else 1.0
+    return shown, rows * scale / (scene.a.spec.embedding_scale or 1.0)
 
 
 def _words(scene: Scene) -> tuple[list[str], tuple[tuple[str, str], ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -26,12 +27,13 @@ from posenc.explore.panels import (
     Series,
 )
 from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
-from posenc.explore.sources import held, visible, window
-from posenc.explore.text import count, number, plural, signed, thin, whole
+from posenc.explore.sources import held, held_of, visible, window
+from posenc.explore.text import count, number, signed, thin, whole
 from posenc.plot import palette
 from posenc.plot.columns import Source
 from posenc.plot.curves import Curve, curve_of
 from posenc.plot.raster import Tile, arranged, tile_of
+from posenc.plot.views.table import Cell, cell
 
 __all__ = ["SHAPE", "show"]
 
@@ -43,8 +45,6 @@ SHAPE = Shape(
     (START, LENGTH),
     zoom=("p", "j"),
 )
-COUNTED = 65_536  # positions among which equal values are counted
-ALIKE = 0.005  # two digits
 DIGITS = 6
 
 
@@ -53,7 +53,7 @@ def show(scene: Scene) -> Page:
     table = held(scene.a, scene["s"] + scene["L"])
     rows, dims = visible(scene)
     p, j = scene["p"], scene["j"]
-    picture = tile_of(table, rows, rows=scene.height, columns=scene.width, dims=dims)
+    picture, indices = _tile(scene, table, rows, dims)
     column = curve_of(table, j, rows, pixels=picture.values.shape[0])
     drawn = arranged(table, picture.order)
     x = across(drawn, dims, j)
@@ -65,11 +65,11 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=lead(table, picture),
         panels=(
-            heatmap(picture, x, y, say),
+            heatmap(picture, indices, x, y, say),
             beside(column, picture.limit, y, p, value),
-            below(row[drawn], x, picture, p),
+            below(row[drawn], x, picture, _row_title(table, p)),
         ),
-        readout=readout(table, scene, p, j, value),
+        readout=readout(table, scene, p, j),
         say=say,
         cursor=cursor(scene, table.width),
         zoom=zoom(scene, table.width),
@@ -77,6 +77,28 @@ def show(scene: Scene) -> Page:
         command=snippets.plot("table", scene, rows),
         table=numbers(table, scene),
     )
+
+
+def _tile(
+    scene: Scene, table: Source, rows: tuple[int, int], dims: tuple[int, int]
+) -> tuple[Tile, np.ndarray]:
+    """The picture, which stays while the cursor moves."""
+    size = (scene.height, scene.width)
+    if scene.a.entry.params is not None:
+        made = tile_of(table, rows, rows=size[0], columns=size[1], dims=dims)
+        return made, palette.indices(made.values, made.limit)
+    return _kept(scene.a.spec, scene["s"] + scene["L"], rows, dims, size)
+
+
+@functools.lru_cache(maxsize=4)
+def _kept(
+    spec: Any, length: int, rows: tuple[int, int], dims: tuple[int, int], size: tuple[int, int]
+) -> tuple[Tile, np.ndarray]:
+    made = tile_of(held_of(spec, length), rows, rows=size[0], columns=size[1], dims=dims)
+    indices = palette.indices(made.values, made.limit)
+    for array in (made.values, indices):
+        array.setflags(write=False)
+    return made, indices
 
 
 def across(drawn: np.ndarray, dims: tuple[int, int], j: int) -> Axis:
@@ -93,7 +115,7 @@ def across(drawn: np.ndarray, dims: tuple[int, int], j: int) -> Axis:
     )
 
 
-def heatmap(picture: Tile, x: Axis, y: Axis, say: str, **more: Any) -> Heatmap:
+def heatmap(picture: Tile, indices: np.ndarray, x: Axis, y: Axis, say: str) -> Heatmap:
     """The table in pixels."""
     first, last = picture.dims
     scale = (last - first) / picture.values.shape[1]
@@ -101,22 +123,21 @@ def heatmap(picture: Tile, x: Axis, y: Axis, say: str, **more: Any) -> Heatmap:
         Mark("x", first + at * scale, "2 px per wave" if n == 0 else "")
         for n, at in enumerate(picture.boundaries)
     )
-    settings: dict[str, Any] = {
-        "id": "table",
-        "title": "",
-        "tile": palette.indices(picture.values, picture.limit),
-        "lut": "diverging",
-        "x": x,
-        "y": y,
-        "low": signed(-picture.limit, 0) if picture.limit == 1 else number(-picture.limit),
-        "high": "+1" if picture.limit == 1 else "+" + number(picture.limit),
-        "caption": thin(" ".join(picture.caption)),
-        "lines": lines,
-        "label": say,
-        "values": picture.values,
-        "limit": picture.limit,
-    }
-    return Heatmap(**(settings | more))
+    return Heatmap(
+        id="table",
+        title="",
+        tile=indices,
+        lut="diverging",
+        x=x,
+        y=y,
+        low=signed(-1, 0) if picture.limit == 1 else number(-picture.limit),
+        high="+1" if picture.limit == 1 else "+" + number(picture.limit),
+        caption=thin(" ".join(picture.caption)),
+        lines=lines,
+        label=say,
+        values=picture.values,
+        limit=picture.limit,
+    )
 
 
 def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
@@ -146,18 +167,24 @@ def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
     )
 
 
-def below(row: np.ndarray, x: Axis, picture: Tile, p: int) -> Chart:
+def _row_title(table: Source, p: int) -> str:
+    if table.turns:
+        return f"the sines and cosines that turn position {whole(p)}"
+    return f"the vector added at position {whole(p)}"
+
+
+def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
     """The row of the cursor, over the dimensions of the table."""
     first, last = picture.dims
     part, pixels = row[first:last], picture.values.shape[1]
     if len(part) <= pixels:
         places = np.arange(first, last) + 0.5
-        series = Series(f"position {whole(p)}", places, part.astype(np.float32), 1, draw="bars")
+        series = Series("this position", places, part.astype(np.float32), 1, draw="bars")
     else:
         ends = np.floor(np.arange(pixels + 1) * (len(part) / pixels)).astype(np.int64)
         mean = np.add.reduceat(part, ends[:-1]) / np.diff(ends)
         series = Series(
-            f"position {whole(p)}",
+            "this position",
             first + (ends[:-1] + ends[1:]) / 2,
             mean.astype(np.float32),
             1,
@@ -167,13 +194,13 @@ def below(row: np.ndarray, x: Axis, picture: Tile, p: int) -> Chart:
     limit = max(picture.limit, float(np.abs(part).max(initial=0.0)))
     return Chart(
         id="row",
-        title=f"the vector added at position {whole(p)}",
+        title=title,
         x=x,
         y=values("", -limit, limit, most=2),
         series=(series,),
         place="below",
         height=84,
-        label=f"The row of position {whole(p)}, over the dimensions",
+        label=f"{title[:1].upper()}{title[1:]}, over the dimensions",
     )
 
 
@@ -241,42 +268,47 @@ def numbers(table: Source, scene: Scene) -> dict[str, Any]:
 # --- one cell -------------------------------------------------------------------------------------
 
 
-def readout(table: Source, scene: Scene, p: int, j: int, value: float) -> tuple[Block, ...]:
+def readout(table: Source, scene: Scene, p: int, j: int) -> tuple[Block, ...]:
     """Where the number under the cursor comes from, and where else it stands."""
+    first = scene["s"]
+    found = cell(table, p, j, (first, first + scene["L"]))
     heading = Heading(f"Position {whole(p)}, dimension {j}")
-    waves = table.waves
-    if waves is None or waves.pair[j] < 0:
-        why = "This column is zero everywhere." if waves is not None else "A stored number."
-        return heading, Math("", "", (why,), signed(value, DIGITS)), *_equal(table, scene, j)
-    pair, name = int(waves.pair[j]), ("sin", "cos")[int(waves.function[j])]
-    wavelength = float(waves.wavelength[j])
-    partner = np.flatnonzero((waves.pair == pair) & (waves.function != waves.function[j]))
-    blocks: list[Block] = [heading, _formula(scene.a.spec, table, p, j, value)]
-    both = table.waves.at(np.array([p]), None, np.append(j, partner))[0] / (waves.amplitude or 1.0)  # type: ignore[union-attr]
-    sine, cosine = (both[0], both[1]) if name == "sin" and len(partner) else (both[-1], both[0])
-    if len(partner):
-        angle = math.atan2(sine, cosine) % (2 * math.pi)
-        note = f"sin is the height, cos the width. {signed(angle)} rad past whole turns."
-        hands = ((float(cosine), float(sine), 1, f"pair {pair}"),)
-        blocks.append(DialBlock(Dial(f"pair {pair}", hands, note)))
-    blocks.append(Fact("Wavelength", number(wavelength) if math.isfinite(wavelength) else "∞"))
-    blocks.append(Fact("Turns so far", number(p / wavelength) if p else "0"))
-    return *blocks, *_equal(table, scene, j, partner)
+    if found.pair is None or found.wavelength is None or found.turns is None:
+        why = "This column is zero everywhere." if table.waves is not None else "A stored number."
+        formula = Math("", "", (why,), signed(found.value, DIGITS))
+        return heading, formula, *_equal(found)
+    blocks: list[Block] = [heading, _formula(scene.a.spec, table, found)]
+    dial = _dial(table, found)
+    if dial is not None:
+        blocks.append(DialBlock(dial))
+    blocks.append(Fact("Wavelength", number(found.wavelength)))
+    blocks.append(Fact("Turns so far", number(found.turns)))
+    return *blocks, *_equal(found)
 
 
-def _formula(spec: Any, table: Source, p: int, j: int, value: float) -> Math:
+def _dial(table: Source, found: Cell) -> Dial | None:
+    """The pair as a point of the circle, where a sine has its cosine."""
     waves = table.waves
-    assert waves is not None, "the caller has looked"  # noqa: S101 - for the type checker
-    pair, name = int(waves.pair[j]), ("sin", "cos")[int(waves.function[j])]
-    frequency = abs(float(waves.frequency[j]))
-    m = mathml
+    if waves is None or found.turned is None:
+        return None
+    own = waves.pair == found.pair
+    if len(set(waves.function[own].tolist())) < 2:
+        return None
+    angle = found.turned
+    note = f"sin is the height, cos the width; {signed(angle % (2 * math.pi))} rad past whole turns"
+    hand = (math.cos(angle), math.sin(angle), 1, f"pair {found.pair}")
+    return Dial(f"pair {found.pair}", (hand,), note)
+
+
+def _formula(spec: Any, table: Source, found: Cell) -> Math:
+    """The formula of the papers where the ladder is theirs, else the frequency."""
+    m, name = mathml, str(found.function)
+    p, pair, frequency = found.position, found.pair or 0, abs(found.frequency or 0.0)
+    amplitude = 1.0 if table.waves is None else table.waves.amplitude
     place = m.literal(whole(p))
-    angle = f"{name}({number(frequency * p)} rad)"
-    plainly = (
-        isinstance(spec, Sinusoidal) and spec.ladder == Ladder() and not spec.arrangement.start
-    )
-    steps: tuple[str, ...] = (f"= {angle}",)
-    if plainly:
+    steps: tuple[str, ...] = (f"= {name}({number(frequency * p)} rad)",)
+    paper = isinstance(spec, Sinusoidal) and spec.ladder == Ladder() and not spec.arrangement.start
+    if paper:
         top, under = 2 * pair, spec.dim
         exponent = m.row(m.literal(str(top)), m.operator("/"), m.literal(str(under)))
         inner = m.fraction(place, m.power(m.literal(number(spec.base)), exponent))
@@ -286,26 +318,18 @@ def _formula(spec: Any, table: Source, p: int, j: int, value: float) -> Math:
         inner = m.row(place, m.operator("·"), m.literal(number(frequency, 6)))
         text = f"{name}({whole(p)} · {number(frequency, 6)})"
     written = m.apply(name, inner)
-    amplitude = waves.amplitude
     if amplitude != 1:
         written = m.row(m.literal(number(amplitude)), m.operator("·"), written)
         text = f"{number(amplitude)} · {text}"
-    return Math(m.formula(written), text, steps, signed(value, DIGITS))
+    return Math(m.formula(written), text, steps, signed(found.value, DIGITS))
 
 
-def _equal(
-    table: Source, scene: Scene, j: int, partner: np.ndarray | None = None
-) -> tuple[Block, ...]:
+def _equal(found: Cell) -> tuple[Block, ...]:
     """At how many positions the same value stands, to two digits, and the same pair."""
-    first = scene["s"]
-    among = min(scene["L"], COUNTED)
-    index = np.arange(first, first + among)
-    dims = np.append(j, partner if partner is not None else []).astype(np.int64)
-    off = np.abs(table.values(index, dims) - table.values(np.array([scene["p"]]), dims)) <= ALIKE
-    blocks: list[Block] = [Fact("Same value at", count(int(off[:, 0].sum()), among))]
-    if len(dims) > 1:
-        blocks.append(Fact("Same pair at", count(int(off.all(axis=1).sum()), among)))
+    blocks: list[Block] = []
+    if found.same is not None:
+        blocks.append(Fact("Same value at", count(found.same, found.among)))
+    if found.same_pair is not None:
+        blocks.append(Fact("Same pair at", count(found.same_pair, found.among)))
     told = "To two digits. One dimension cannot name a position; the whole row can."
-    if among < scene["L"]:
-        told += f" Counted over the first {plural(among, 'position')}."
-    return *blocks, Prose(told)
+    return (*blocks, Prose(told)) if blocks else ()

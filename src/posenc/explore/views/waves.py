@@ -129,7 +129,6 @@ def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) 
             one.label,
             middle,
             one.mean.astype(np.float32),
-            0 if n == 0 else 7,
             lo=one.low.astype(np.float32) if banded else None,
             hi=one.high.astype(np.float32) if banded else None,
         )

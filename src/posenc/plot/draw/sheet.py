@@ -216,10 +216,11 @@ def fill(axes: Any, paint: Callable[[int, int], np.ndarray]) -> None:
 
     artist = Pixels()
     artist.set_figure(axes.figure)
-    artist.set_zorder(0)
+    # Above the ticks, whose ends would reach into the outermost pixels.
+    axes.set_axisbelow(True)
+    artist.set_zorder(0.6)
     axes.add_artist(artist)
     artist.set_clip_on(False)
-    axes.set_axisbelow(False)
 
 
 def spread(indices: np.ndarray, rows: int, columns: int) -> np.ndarray:
