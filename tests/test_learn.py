@@ -158,7 +158,7 @@ def test_there_are_claims() -> None:
     assert len(every_claim()) > 60
 
 
-HEAD = {"title": "T", "lead": "L", "see": {"text": "S", "state": {"v": "table"}}}
+HEAD = {"title": "T", "lead": "L", "see": {"text": "S", "state": {"v": "table"}, "plot": "table"}}
 
 
 @pytest.mark.parametrize(

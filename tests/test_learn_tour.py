@@ -6,12 +6,15 @@ import copy
 import doctest
 import json
 import math
+import shlex
 import urllib.parse
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import posenc
+from posenc.cli import app
 from posenc.explore import frame, unpack
 from posenc.learn import lesson, stop, stops, topics, tour
 from posenc.learn._prose import fields
@@ -60,6 +63,13 @@ def test_what_a_lesson_points_at_opens(topic: str) -> None:
     assert header["problems"] == []
     assert not [note for note in header["notes"] if "address" in note]
     assert {key: header["state"].get(key) for key in state} == state
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_the_command_of_a_lesson_draws(topic: str) -> None:
+    result = CliRunner().invoke(app, ["plot", *shlex.split(lesson(topic).see.plot)])
+    assert result.exit_code == 0, result.output
+    assert len(result.output.splitlines()) >= 2  # what it is of, and what it shows
 
 
 @pytest.mark.parametrize("n", NUMBERS)

@@ -69,10 +69,11 @@ class Section(NamedTuple):
 
 
 class See(NamedTuple):
-    """A picture of the explorer: what it shows, and its state."""
+    """A picture: what it shows, its state of the explorer, and the command that draws it."""
 
     text: str
     state: Mapping[str, str]
+    plot: str
 
     @property
     def address(self) -> str:
@@ -180,8 +181,7 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
         made.append(Section(part["title"], before, formula, transcript, after, facts))
     everything = quoted | {k: v for section in made for k, v in section.facts.items()}
     lead = fill(data["lead"], everything, f"learn: {topic}")
-    see = See(data["see"]["text"], data["see"]["state"])
-    return Lesson(topic, data["title"], lead, tuple(made), see)
+    return Lesson(topic, data["title"], lead, tuple(made), See(**data["see"]))
 
 
 def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], who: str) -> dict[str, Any]:
