@@ -23,7 +23,9 @@ __all__ = ["COMMANDS", "app", "main"]
 COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),
     "table": ("posenc.cli.table", "Print or write the rows of a table."),
+    "plot": ("posenc.cli.plot", "Draw an encoding: twelve pictures that show what is there."),
     "locate": ("posenc.cli.locate", "Find the position that numbers come from."),
+    "explore": ("posenc.cli.explore", "Explore encodings in the browser."),
     "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),
     "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
@@ -34,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "posenc.cli.identify",
         "Say which conventions the tables and frequencies of a file follow.",
     ),
+    "quiz": ("posenc.cli.quiz", "Answer questions about positional encodings."),
     "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
     "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from posenc._core import files
 from posenc._core.brief import brief
 from posenc._core.errors import DataError, DependencyError, explain
+from posenc._core.random_vectors import random_vectors
 from posenc.cli import _show, _stream
 from posenc.cli._options import SpecChoice, as_json, count_of, make_spec, spec_options
 from posenc.cli._parameters import Learnt, ParameterChoice, learnt_from, parameter_options
@@ -385,31 +385,3 @@ def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool)
         got = f"{vectors[i, channel]} at index {[ids[i], channel]}"
         raise DataError(explain(str(path), "finite numbers (or --allow-nonfinite)", got))
     return vectors
-
-
-def random_vectors(tokens: list[str], dim: int, seed: int) -> np.ndarray:
-    """Vectors for words: the same word and seed give the same numbers, on any machine, for ever.
-
-    Multiples of 2**-23, uniform in [-1, 1): so no library's random generator takes part.
-
-    Parameters
-    ----------
-    tokens : list of str
-        Words.
-    dim : int
-        Width.
-    seed : int
-        Any integer.
-
-    Returns
-    -------
-    numpy.ndarray
-        (tokens, dim), float32.
-    """
-    made: dict[str, np.ndarray] = {}
-    for token in tokens:
-        if token not in made:
-            words = f"{seed} {token}".encode("utf-8", "surrogateescape")
-            bits = np.frombuffer(hashlib.shake_256(words).digest(4 * dim), dtype="<u4") >> 8
-            made[token] = (bits.astype(np.int64) - 2**23).astype(np.float32) * np.float32(2.0**-23)
-    return np.stack([made[token] for token in tokens])

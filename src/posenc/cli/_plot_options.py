@@ -1,0 +1,258 @@
+"""What the command line says about the encoding of a picture, and where the picture goes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from posenc._core.errors import ArgumentError, SpecError, suggest
+from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, Choice
+from posenc.cli._parameters import ParameterChoice, learnt_from
+
+__all__ = [
+    "Chosen",
+    "SpecWords",
+    "chosen",
+    "ranged",
+    "sides",
+    "spec_words",
+    "usage",
+    "whole_numbers",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PAIRINGS = ("half", "interleaved")
+# The encoding that shows a picture where none is named.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "rotation": {"type": "RoPE", "dim": 128, "pairing": "half"},
+    "stretch": {"type": "RoPE", "dim": 128, "pairing": "half"},
+    "bias": {"type": "ALiBi", "heads": 8},
+}
+USUAL = {"type": "Sinusoidal", "dim": 128}
+NAMES = ("encoding", "preset", "spec", "table")  # of which one names the encoding
+DIM, HEADS = 128, 8  # where an encoding needs a size and none is given
+
+
+class SpecWords(NamedTuple):
+    """What the command line says about one encoding."""
+
+    encoding: str | None = None
+    dim: int | None = None
+    base: float | None = None
+    heads: int | None = None
+    order: str | None = None
+    odd: str | None = None
+    pairing: str | None = None
+    field: tuple[str, ...] = ()
+    preset: str | None = None
+    spec: str | None = None
+    table: str | None = None
+    tensor: str | None = None
+    params: str | None = None
+    init_seed: int | None = None
+
+
+class Chosen(NamedTuple):
+    """An encoding, what it has learned, and where that came from."""
+
+    spec: Any
+    params: Mapping[str, Any] | None
+    origin: str
+
+
+def spec_words(command: F) -> F:
+    """Add the options that name an encoding."""
+    size = click.IntRange(1, LARGEST_DIM)
+    for option in reversed(
+        (
+            click.option("--encoding", metavar="NAME", help="A class; see `posenc list`."),
+            click.option("--dim", type=size, help="Width of the encoding. [default: 128]"),
+            click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
+            click.option("--heads", type=click.IntRange(1), help="Heads of a bias. [default: 8]"),
+            click.option("--order", type=Choice(ORDERS), help="Order of the channels."),
+            click.option("--odd", type=Choice(ODDS), help="What happens at an odd width."),
+            click.option("--pairing", type=Choice(PAIRINGS), help="Of a rotation."),
+            click.option(
+                "--field", multiple=True, metavar="NAME=JSON", help="Any other field of the class."
+            ),
+            click.option("--preset", metavar="NAME", help="A family of models; see `posenc list`."),
+            click.option(
+                "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."
+            ),
+            click.option(
+                "--table", metavar="FILE", help="A table of numbers: .npy, .npz, .safetensors, …"
+            ),
+            click.option("--tensor", metavar="NAME", help="Which array of that file."),
+            click.option("--params", metavar="FILE", help="What a learned encoding has learned."),
+            click.option(
+                "--init-seed", metavar="N", type=click.IntRange(0), help="Begin it untrained."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def usage(call: Callable[[], Any]) -> Any:
+    """The result of a call whose mistakes are those of the command line."""
+    try:
+        return call()
+    except (ArgumentError, SpecError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def chosen(words: SpecWords, picture: str) -> Chosen:
+    """The encoding that the options name."""
+    named = [name for name in NAMES if getattr(words, name) is not None]
+    if len(named) > 1:
+        raise click.UsageError(" or ".join(f"--{name}" for name in named) + ", not both.")
+    if words.tensor is not None and words.table is None:
+        raise click.UsageError("--tensor names an array of a --table.")
+    if words.table is not None:
+        return _from_file(words)
+    from posenc.plot.able import pictures_of
+
+    spec = usage(lambda: _spec(words, picture))
+    known = picture in pictures_of(spec) or picture == "compare"
+    if not known and words.init_seed is None and words.params is None:
+        return Chosen(spec, None, "")  # the picture itself says what it shows
+    if words.init_seed is None and words.params is None and getattr(spec, "shapes", None):
+        names = ", ".join(spec.shapes)
+        raise click.UsageError(
+            f"{type(spec).__name__} learns {names}: give them with --params FILE, "
+            "or begin untrained with --init-seed N."
+        )
+    learnt = learnt_from(ParameterChoice(words.params, words.init_seed), spec)
+    return Chosen(spec, learnt.values, learnt.origin)
+
+
+def _from_file(words: SpecWords) -> Chosen:
+    from posenc.plot.given import read_table
+
+    for name in ("dim", "base", "heads", "order", "odd", "pairing", "params", "init_seed"):
+        if getattr(words, name) is not None:
+            raise click.UsageError(f"--{name.replace('_', '-')}: the --table says everything.")
+    path = Path(str(words.table))
+    if not path.exists():
+        raise click.UsageError(f"{str(words.table)[:200]!r} is not there.")
+    spec, params, origin = usage(lambda: read_table(path, words.tensor))
+    return Chosen(spec, params, origin)
+
+
+def _spec(words: SpecWords, picture: str) -> Any:
+    from posenc.registry import from_json
+
+    fields = _fields(words)
+    if words.spec is not None:
+        _none_beside("--spec", fields)
+        inline = words.spec.lstrip().startswith("{")
+        return from_json(words.spec if inline else Path(words.spec).read_bytes())
+    if words.preset is not None:
+        _none_beside("--preset", {k: v for k, v in fields.items() if k not in SIZES})
+        from posenc.presets import preset, row
+
+        size = row(words.preset).size
+        default = HEADS if size == "heads" else DIM
+        return preset(words.preset, fields.get(size, default))
+    if words.encoding is None:
+        base = dict(DEFAULTS.get(picture, USUAL))
+        if words.heads is not None and "heads" not in base:
+            raise click.UsageError("--heads: say which --encoding has heads.")
+        if words.pairing is not None and base["type"] != "RoPE":
+            base = {"type": "RoPE", "dim": DIM}
+        return from_json(json.dumps({**base, **fields}))
+    return from_json(json.dumps({"type": _named(words.encoding), **_sized(words, fields)}))
+
+
+SIZES = ("dim", "heads")
+
+
+def _named(name: str) -> str:
+    """The class of a name, in any case of letters."""
+    from posenc.registry import SPECS
+
+    folded = {known.lower(): known for known in SPECS}
+    if name.lower() not in folded:
+        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, SPECS)}")
+    return folded[name.lower()]
+
+
+def _sized(words: SpecWords, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields, with the size and pairing that the class needs and nobody gave."""
+    import dataclasses
+
+    from posenc.registry import lookup
+
+    cls = lookup(_named(str(words.encoding)))
+    needed = {
+        field.name
+        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+    usual = {"dim": DIM, "heads": HEADS, "pairing": "half", "length": 512, "clip": 16}
+    return {**{k: v for k, v in usual.items() if k in needed}, **fields}
+
+
+def _fields(words: SpecWords) -> dict[str, Any]:
+    names = ("dim", "base", "heads", "order", "odd", "pairing")
+    found = {name: getattr(words, name) for name in names if getattr(words, name) is not None}
+    if "pairing" in found:
+        found["pairing"] = {"type": "Pairing", "order": found["pairing"]}
+    for text in words.field:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.UsageError(f"--field {text[:60]!r}: write NAME=JSON, such as buckets=64.")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _none_beside(option: str, fields: Mapping[str, Any]) -> None:
+    if fields:
+        listed = ", ".join(f"--{name}" for name in fields)
+        raise click.UsageError(f"{option} says everything: leave out {listed}.")
+
+
+def ranged(text: str | None, option: str) -> int | tuple[int, int] | None:
+    """`1000`, or `FROM:TO` with the end left out."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
+    if not found:
+        raise click.UsageError(f"{option} {text[:50]!r}: write a number, or FROM:TO.")
+    first, last = (None if g is None else int(re.sub("[_,]", "", g)) for g in found.groups())
+    assert last is not None, "the pattern has it"  # noqa: S101 - for the type checker
+    return last if first is None else (first, last)
+
+
+def whole_numbers(text: str | None, option: str) -> list[int] | None:
+    """`0,1,5-7` as a list."""
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
+        if not ends:
+            raise click.UsageError(f"{option} {text[:50]!r}: write numbers such as 0,1,5-7.")
+        first, last = int(ends[1]), int(ends[2] or ends[1])
+        if not 0 <= last - first < 10_000:
+            raise click.UsageError(f"{option} {part!r}: at most 10000 numbers, rising.")
+        found += range(first, last + 1)
+    return found
+
+
+def sides(text: str | None) -> tuple[int, ...] | None:
+    """`14x14` as numbers."""
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d{1,6}(x\d{1,6})*", text):
+        raise click.UsageError(f"--grid {text[:50]!r}: write 14x14, an axis after the other.")
+    return tuple(int(side) for side in text.split("x"))

@@ -1,0 +1,109 @@
+"""Where a picture goes: its file, its numbers, and its caption on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from posenc._core import files
+from posenc.cli._options import Choice
+from posenc.cli._plot_options import Chosen, usage
+from posenc.cli._show import clean, print_json
+
+__all__ = ["finish", "output_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+THEMES = ("light", "dark", "print")
+
+
+def output_options(command: F) -> F:
+    """Add `-o --force --data --json --theme --scale`."""
+    for option in reversed(
+        (
+            click.option("-o", "--output", metavar="OUT", help="A .png or .svg file."),
+            click.option("--data", metavar="OUT", help="The numbers: a .npz or .csv file."),
+            click.option("--force", is_flag=True, help="Replace outputs that exist."),
+            click.option("--theme", type=Choice(THEMES), default="light", help="[default: light]"),
+            click.option(
+                "--scale",
+                type=click.FloatRange(0.25, 8),
+                default=1.0,
+                help="Device pixels to a pixel. [default: 1]",
+            ),
+            click.option("--json", "json_", is_flag=True, help="Print what it shows as JSON."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def finish(
+    make: Callable[[], Any],
+    made_of: Chosen | None,
+    *,
+    output: str | None,
+    data: str | None,
+    force: bool,
+    json_: bool,
+    **rest: Any,
+) -> None:
+    """Draw, write and say what was drawn."""
+    del rest
+    for path, option, suffixes in (
+        (output, "-o", (".png", ".svg")),
+        (data, "--data", (".npz", ".csv")),
+    ):
+        if path is None:
+            continue
+        if Path(path).suffix not in suffixes:
+            raise click.UsageError(
+                f"{option} {path!r}: its name must end in {' or '.join(suffixes)}."
+            )
+        if not force and Path(path).exists():
+            raise click.UsageError(f"{path} exists: --force replaces it.")
+    picture = usage(make)
+    existing: Any = "replace" if force else "refuse"
+    if output is not None:
+        picture.save(output, existing=existing)
+    if data is not None:
+        _write_data(Path(data), picture, existing)
+    origin = made_of.origin if made_of is not None else ""
+    if json_:
+        from posenc.plot.export import facts
+
+        about: dict[str, Any] = {
+            "output": output,
+            "data": data,
+            "parameters": dict(picture.parameters),
+            "title": picture.data.title,
+            "caption": list(picture.data.caption),
+            "facts": _finite(facts(picture.data)),
+        }
+        print_json({**about, "learned": origin} if origin else about)
+        return
+    for path in (output, data):
+        if path is not None:
+            click.echo(path)
+    for line in (picture.data.title, *picture.data.caption):
+        click.echo(clean(line))
+    if origin:
+        click.echo(clean(origin))
+
+
+def _write_data(path: Path, picture: Any, existing: Any) -> None:
+    from posenc.plot.export import to_csv, to_npz
+
+    name = picture.parameters["plot"]
+    content = to_npz(picture.data) if path.suffix == ".npz" else to_csv(name, picture.data)
+    with files.replacing(path, existing=existing) as file:
+        file.write(content)
+
+
+def _finite(found: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity and no NaN."""
+    infinite = (float("inf"), float("-inf"))
+    return {k: None if v != v or v in infinite else v for k, v in found.items()}  # noqa: PLR0124

@@ -1,0 +1,132 @@
+"""`posenc explore`: the explorer in the browser, or frozen in one file."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from posenc._core import files
+from posenc.cli._app import Interrupted
+
+if TYPE_CHECKING:
+    from posenc.explore.session import Session
+
+__all__ = ["command"]
+
+EXAMPLES = """\b
+Examples:
+  posenc explore
+  posenc explore config.json
+  posenc explore --table positions.safetensors --no-browser
+  posenc explore --freeze explorer.html
+  posenc explore --freeze one.html --states "v=stretch&d=64"
+"""
+LARGEST_LIST = 2**20
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("configs", metavar="[FILE]...", nargs=-1)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="FILE",
+    help="A table of positions: .npy, .npz or .safetensors.",
+)
+@click.option("--embeddings", metavar="FILE", help="Vectors for the words of the sentence.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=0, help="[default: one that is free]"
+)
+@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+@click.option("--freeze", metavar="OUT.html", help="Write one page that needs no Python.")
+@click.option(
+    "--states",
+    multiple=True,
+    metavar="FILE|URL",
+    help="What a frozen page shows: addresses, or a file with one in each line.",
+)
+@click.option("--force", is_flag=True, help="Replace a frozen page that exists.")
+def command(
+    *,
+    configs: tuple[str, ...],
+    tables: tuple[str, ...],
+    embeddings: str | None,
+    port: int,
+    no_browser: bool,
+    freeze: str | None,
+    states: tuple[str, ...],
+    force: bool,
+) -> None:
+    """Explore positional encodings in the browser, on this machine alone.
+
+    A FILE is the config.json of a model, a folder that holds one, a GGUF file, the JSON of a spec,
+    or a table. What it holds can then be chosen as an encoding; the pages read no other file.
+    """
+    if (states or force) and freeze is None:
+        raise click.UsageError("--states and --force go with --freeze.")
+    from posenc.explore.files import load
+
+    session = load(configs, tables, embeddings)
+    if freeze is None:
+        _serve(session, port, no_browser)
+    else:
+        _freeze(session, Path(freeze), states, force)
+
+
+def _serve(session: Session, port: int, no_browser: bool) -> None:
+    from posenc.explore.server import bound, serve
+
+    with bound(port) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        if session.entries:
+            address += f"#k=1&{_first(session)}"
+        click.echo(f"posenc explore: {address}  (Ctrl-C ends it)")
+        if not no_browser:
+            # A browser may take its time to start, or hold its caller until it ends.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        try:
+            serve(session, listening)
+        except (KeyboardInterrupt, Interrupted):
+            click.echo("\nposenc explore has ended.")
+
+
+def _first(session: Session) -> str:
+    """The part of an address that shows the first encoding of the files."""
+    from posenc.explore.catalogue import home_of
+
+    entry = session.entries[0]
+    return f"v={home_of(entry)}&enc={entry.id}"
+
+
+def _freeze(session: Session, target: Path, states: tuple[str, ...], force: bool) -> None:
+    from posenc.explore.freeze import default_states, frozen, state_of
+
+    if target.suffix not in (".html", ".htm"):
+        raise click.UsageError(f"--freeze {str(target)!r}: its name must end in .html.")
+    if target.exists() and not force:
+        raise click.UsageError(f"{target} exists: --force replaces it.")
+    lines = [line for text in states for line in _lines(text)]
+    first = state_of(_first(session)) if session.entries else None
+    asked = [state_of(line) for line in lines] or default_states(first)
+    page = frozen(asked, session)
+    with files.replacing(target, existing="replace" if force else "refuse") as file:
+        file.write(page)
+    kilobytes = round(len(page) / 1024)
+    click.echo(f"{target}: {len(asked)} states in two themes, {kilobytes} KiB")
+
+
+def _lines(text: str) -> list[str]:
+    """An address, or the addresses of a file."""
+    if "=" in text or "://" in text:
+        return [text]
+    path = Path(text)
+    if not path.exists():
+        raise click.UsageError(f"--states {text[:80]!r}: no address such as v=table, and no file.")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        held = file.read(LARGEST_LIST)
+    found = [line.strip() for line in held.splitlines()]
+    return [line for line in found if line and not line.startswith("//")]

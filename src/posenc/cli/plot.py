@@ -1,0 +1,411 @@
+"""`posenc plot`: pictures that show what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from posenc._core.errors import suggest
+from posenc.cli._options import Choice
+from posenc.cli._plot_options import (
+    SpecWords,
+    chosen,
+    ranged,
+    sides,
+    spec_words,
+    usage,
+    whole_numbers,
+)
+from posenc.cli._plot_output import finish, output_options
+
+__all__ = ["command"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+HELP = """Draw an encoding.
+
+\b
+  posenc plot table --dim 64 -o table.png
+  posenc plot table --dim 50 --positions 45000 --height 670 -o period.png
+  posenc plot wavelengths --each-dim 64,128,512 -o widths.svg
+  posenc plot bias --encoding T5 --heads 4 --init-seed 0 -o t5.png
+
+A column of a table is a wave; one of less than 2 pixels per wave is left blank and named in the
+caption, as whatever else is drawn there is not in the table. Without -o or --data the caption is
+printed.
+"""
+
+
+class Pictures(click.Group):
+    """The pictures, with a suggestion for a misspelt one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """In the order in which they are best read."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, with a suggestion."""
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            ctx.fail(f"No such picture {args[0]!r}. {suggest(args[0], self.commands)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Pictures, help=HELP)
+def command() -> None:
+    """See `HELP`."""
+
+
+# --- what several pictures share ------------------------------------------------------------------
+
+
+def placed(function: F) -> F:
+    """Add `--positions --length --grid`."""
+    for option in reversed(
+        (
+            click.option("--positions", metavar="N|FROM:TO", help="Positions drawn."),
+            click.option(
+                "--length",
+                type=click.IntRange(1),
+                help="Length of the sequence, for scalings that depend on it.",
+            ),
+            click.option("--grid", metavar="14x14", help="Cells along each axis, as positions."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def width_option(function: F) -> F:
+    """Add `--width`."""
+    text = "Pixels of a panel, at most."
+    return click.option("--width", type=click.IntRange(1, 16384), help=text)(function)
+
+
+def kind_option(function: F) -> F:
+    """Add `--kind`."""
+    kinds = Choice(("dot", "cosine"))
+    return click.option("--kind", type=kinds, default="dot", help="[default: dot]")(function)
+
+
+def words_of(options: dict[str, Any]) -> SpecWords:
+    """Take what names the encoding out of the options."""
+    return SpecWords(**{name: options.pop(name) for name in SpecWords._fields})
+
+
+def told(options: dict[str, Any], *names: str) -> dict[str, Any]:
+    """What was given of some options, by the names that the pictures have for them."""
+    found: dict[str, Any] = {name: options[name] for name in names if options.get(name) is not None}
+    if "positions" in found:
+        found["positions"] = ranged(found["positions"], "--positions")
+    if "grid" in found:
+        found["grid"] = sides(found["grid"])
+    return found
+
+
+# --- the pictures ---------------------------------------------------------------------------------
+
+
+@command.command()
+@spec_words
+@placed
+@click.option("--dims", metavar="N|FROM:TO", help="Dimensions drawn, in the order drawn.")
+@click.option(
+    "--columns",
+    type=Choice(("stored", "interleaved", "sin_cos", "cos_sin")),
+    help="How columns stand in the picture.",
+)
+@click.option("--sample", is_flag=True, help="Skip rows: draw the illusion, labelled.")
+@width_option
+@click.option("--height", type=click.IntRange(1, 16384), help="Pixels of the panel, at most.")
+@output_options
+def table(**options: Any) -> None:
+    """Draw rows of numbers as colours: what each position looks like."""
+    import posenc.plot as pictures
+
+    made = chosen(words_of(options), "table")
+    asked = told(options, "positions", "length", "grid", "width", "height", "theme", "scale")
+    asked |= {"sample": options["sample"], "order": options["columns"]}
+    asked["dims"] = _pair(options["dims"], "--dims")
+    finish(lambda: pictures.table(made.spec, params=made.params, **asked), made, **options)
+
+
+@command.command()
+@spec_words
+@placed
+@click.option("--dims", metavar="0,1,5-7", help="Dimensions drawn.")
+@width_option
+@output_options
+def waves(**options: Any) -> None:
+    """Draw single dimensions over positions, as curves."""
+    import posenc.plot as pictures
+
+    made = chosen(words_of(options), "waves")
+    asked = told(options, "positions", "length", "grid", "width", "theme", "scale")
+    asked["dims"] = whole_numbers(options["dims"], "--dims")
+    finish(lambda: pictures.waves(made.spec, params=made.params, **asked), made, **options)
+
+
+@command.command()
+@spec_words
+@click.option("--each-dim", metavar="64,128", help="The same encoding at several widths.")
+@click.option("--each-base", metavar="100,10000", help="The same with several bases.")
+@click.option("--length", type=click.IntRange(1), help="A length to mark.")
+@click.option("--over", type=Choice(("pair", "share")), help="What stands below the curves.")
+@width_option
+@click.option("--height", type=click.IntRange(1, 16384), help="Pixels of the panel.")
+@output_options
+def wavelengths(**options: Any) -> None:
+    """Draw the wavelength of each pair, of one encoding or several."""
+    import posenc.plot as pictures
+
+    words = words_of(options)
+    specs = [chosen(each, "wavelengths").spec for each in _each(words, options)]
+    asked = told(options, "length", "over", "width", "height", "theme", "scale")
+    finish(lambda: pictures.wavelengths(specs, **asked), None, **options)
+
+
+def _each(words: SpecWords, options: dict[str, Any]) -> list[SpecWords]:
+    found = [words]
+    dims = whole_numbers(options["each_dim"], "--each-dim")
+    if dims is not None:
+        found = [each._replace(dim=dim) for each in found for dim in dims]
+    if options["each_base"] is not None:
+        try:
+            bases = [float(text) for text in options["each_base"].split(",")]
+        except ValueError:
+            text = options["each_base"][:50]
+            raise click.UsageError(
+                f"--each-base {text!r}: write numbers such as 100,1e4."
+            ) from None
+        found = [each._replace(base=base) for each in found for base in bases]
+    return found
+
+
+@command.command()
+@spec_words
+@click.option("--offsets", metavar="N|FROM:TO", help="Distances. [default: 512]")
+@kind_option
+@click.option("--axis", type=Choice(("linear", "log", "both")), default="both", help="[both]")
+@placed
+@width_option
+@output_options
+def offset(**options: Any) -> None:
+    """Draw the product of two rows against their distance."""
+    import posenc.plot as pictures
+
+    made = chosen(words_of(options), "offset")
+    if options.pop("positions") is not None:
+        raise click.UsageError("--positions: distances are given by --offsets.")
+    asked = told(options, "kind", "axis", "length", "grid", "width", "theme", "scale")
+    offsets = ranged(options["offsets"], "--offsets")
+    asked |= {} if offsets is None else {"offsets": offsets}
+    finish(lambda: pictures.offset(made.spec, params=made.params, **asked), made, **options)
+
+
+@command.command()
+@spec_words
+@placed
+@kind_option
+@width_option
+@output_options
+def similarity(**options: Any) -> None:
+    """Draw the products of all rows with all rows: which positions are alike."""
+    import posenc.plot as pictures
+
+    made = chosen(words_of(options), "similarity")
+    asked = told(options, "positions", "kind", "length", "grid", "width", "theme", "scale")
+    finish(lambda: pictures.similarity(made.spec, params=made.params, **asked), made, **options)
+
+
+@command.command()
+@spec_words
+@click.option("--positions", metavar="N|FROM:TO", help="Positions drawn.")
+@click.option("--at", type=click.IntRange(0), help="A position whose digits and row are shown.")
+@click.option("--bits", type=click.IntRange(1, 62), help="How many bits.")
+@click.option("--length", type=click.IntRange(1), help="Length of the sequence, for scalings.")
+@width_option
+@output_options
+def counter(**options: Any) -> None:
+    """Draw the bits of positions above the waves that turn as fast."""
+    import posenc.plot as pictures
+
+    made = chosen(words_of(options), "counter")
+    asked = told(options, "positions", "at", "bits", "length", "width", "theme", "scale")
+    finish(lambda: pictures.counter(made.spec, params=made.params, **asked), made, **options)
+
+
+@command.command("sum")
+@click.argument("text", default="the cat saw the dog")
+@spec_words
+@click.option("--embeddings", metavar="FILE", help="A row for each token, from a file.")
+@click.option("--seed", type=int, default=0, help="Of random embeddings. [default: 0]")
+@click.option("--offset", type=int, default=0, help="Position of the first token.")
+@width_option
+@output_options
+def sum_(**options: Any) -> None:
+    """Draw embedding + encoding = input, for the tokens of TEXT."""
+    import posenc.plot as pictures
+    from posenc.plot.given import read_table
+
+    made = chosen(words_of(options), "sum")
+    asked = told(options, "seed", "offset", "width", "theme", "scale")
+    if options["embeddings"] is not None:
+        given = usage(lambda: read_table(options["embeddings"]))
+        asked["embeddings"] = given.params["weight"]
+    tokens = options.pop("text")
+    finish(
+        lambda: pictures.sum(made.spec, tokens=tokens, params=made.params, **asked),
+        made,
+        **options,
+    )
+
+
+@command.command()
+@spec_words
+@click.option("--at", metavar="M,N", help="Positions of query and key. [default: 7,3]")
+@click.option("--pairs", metavar="0,1,5-7", help="Whose dials are drawn.")
+@click.option("--offsets", metavar="N|FROM:TO", help="Distances. [default: 64]")
+@click.option("--seed", type=int, default=0, help="Of the random query and key. [default: 0]")
+@click.option("--length", type=click.IntRange(1), help="Length of the sequence, for scalings.")
+@width_option
+@output_options
+def rotation(**options: Any) -> None:
+    """Draw dials of pairs, and scores by distance: what a rotation does."""
+    import posenc.plot as pictures
+
+    made = chosen(words_of(options), "rotation")
+    asked = told(options, "seed", "length", "width", "theme", "scale")
+    asked["pairs"] = whole_numbers(options["pairs"], "--pairs")
+    at = whole_numbers(options["at"], "--at")
+    if at is not None:
+        if len(at) != 2:
+            raise click.UsageError("--at: write two positions, such as 40,8.")
+        asked["positions"] = (at[0], at[1])
+    offsets = ranged(options["offsets"], "--offsets")
+    asked |= {} if offsets is None else {"offsets": offsets}
+    finish(lambda: pictures.rotation(made.spec, params=made.params, **asked), made, **options)
+
+
+@command.command()
+@spec_words
+@click.option("--positions", metavar="N|FROM:TO", help="Of queries and keys. [default: 64]")
+@click.option("--show-heads", metavar="0,1,5-7", help="Heads drawn. [default: the first 16]")
+@click.option("--mask", type=Choice(("none", "causal")), default="none", help="[default: none]")
+@click.option("--softmax", type=Choice(("none", "rows")), default="none", help="[default: none]")
+@click.option("--grid", metavar="14x14", help="Cells along each axis, as positions.")
+@width_option
+@output_options
+def bias(**options: Any) -> None:
+    """Draw what is added to the scores of attention, head by head."""
+    import posenc.plot as pictures
+
+    made = chosen(words_of(options), "bias")
+    asked = told(options, "positions", "mask", "softmax", "grid", "width", "theme", "scale")
+    asked["heads"] = whole_numbers(options["show_heads"], "--show-heads")
+    finish(lambda: pictures.bias(made.spec, params=made.params, **asked), made, **options)
+
+
+@command.command()
+@spec_words
+@click.option("--original-length", type=click.IntRange(1), help="The trained length.")
+@click.option("--factor", type=click.FloatRange(1), help="By which it grows.")
+@click.option("--rules", metavar="none,yarn,…", help="Which rules. [default: all]")
+@width_option
+@output_options
+def stretch(**options: Any) -> None:
+    """Draw what rules that extend a context do to each pair."""
+    import posenc.plot as pictures
+
+    made = chosen(words_of(options), "stretch")
+    asked = told(options, "original_length", "factor", "width", "theme", "scale")
+    if options["rules"] is not None:
+        asked["rules"] = tuple(name.strip() for name in options["rules"].split(","))
+    finish(lambda: pictures.stretch(made.spec, **asked), made, **options)
+
+
+@command.command()
+@spec_words
+@click.option("--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed.")
+@click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, from 0.")
+@click.option("--within", metavar="LOW:HIGH", help="The range of positions.")
+@click.option(
+    "--conventions",
+    type=Choice(("siblings", "stated")),
+    default="siblings",
+    help="Whether to try siblings of the stated convention. [default: siblings]",
+)
+@width_option
+@output_options
+def find(**options: Any) -> None:
+    """Draw the positions that values may come from."""
+    import posenc.plot as pictures
+
+    made = chosen(words_of(options), "find")
+    values, at = options.pop("values"), options.pop("at")
+    if not values or len(values) != len(at) or len(set(at)) != len(at):
+        raise click.UsageError("give --value and --at together, a dimension to each value.")
+    asked = told(options, "conventions", "width", "theme", "scale")
+    within = ranged(options["within"], "--within")
+    asked |= (
+        {} if within is None else {"within": within if isinstance(within, tuple) else (0, within)}
+    )
+    pairs = dict(zip(at, values, strict=True))
+    finish(lambda: pictures.find(made.spec, pairs, params=made.params, **asked), made, **options)
+
+
+@command.command()
+@click.argument("view", metavar="PICTURE")
+@spec_words
+@click.option("--b-encoding", metavar="NAME", help="B is as A but for what these say.")
+@click.option("--b-dim", type=click.IntRange(1), help="Width of B.")
+@click.option("--b-base", type=float, help="Base of B.")
+@click.option("--b-heads", type=click.IntRange(1), help="Heads of B.")
+@click.option("--b-order", metavar="ORDER", help="Order of the channels of B.")
+@click.option("--b-field", multiple=True, metavar="NAME=JSON", help="Any other field of B.")
+@click.option("--b-preset", metavar="NAME", help="The preset of B.")
+@click.option("--b-spec", metavar="JSON|FILE", help="The spec of B.")
+@click.option("--b-table", metavar="FILE", help="The table of B, from a file.")
+@click.option("--b-params", metavar="FILE", help="What B has learned.")
+@click.option("--b-init-seed", metavar="N", type=click.IntRange(0), help="Begin B untrained.")
+@placed
+@click.option("--kind", type=Choice(("dot", "cosine")), help="Of products.")
+@width_option
+@output_options
+def compare(**options: Any) -> None:
+    """Draw one of the other pictures for A and B, and A - B."""
+    import posenc.plot as pictures
+
+    words = words_of(options)
+    view = options.pop("view")
+    first = chosen(words, view)
+    second = chosen(_second(words, options), view)
+    asked = told(options, "positions", "length", "grid", "kind", "width", "theme", "scale")
+    finish(
+        lambda: pictures.compare(
+            view, first.spec, second.spec, a_params=first.params, b_params=second.params, **asked
+        ),
+        first,
+        **options,
+    )
+
+
+def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
+    """B: as A, but for what the options of B say."""
+    given = {k[2:]: options.pop(k) for k in list(options) if k.startswith("b_")}
+    given = {k: v for k, v in given.items() if v not in (None, ())}
+    if not given:
+        raise click.UsageError("say what B is: --b-base, --b-dim, --b-encoding, --b-preset, …")
+    if given.keys() & {"encoding", "preset", "spec", "table"}:
+        return SpecWords(**given)
+    if words.spec is not None or words.table is not None:
+        raise click.UsageError("B needs a --b-spec, --b-table, --b-preset or --b-encoding here.")
+    return words._replace(**given)
+
+
+def _pair(text: str | None, option: str) -> tuple[int, int] | None:
+    found = ranged(text, option)
+    return (0, found) if isinstance(found, int) else found

@@ -1,0 +1,48 @@
+"""The axes that views share: positions, dimensions, pairs, values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posenc.explore.panels import Axis, Tick
+from posenc.explore.text import log_ticks, number, ticks, whole
+
+__all__ = ["cells", "float32", "logarithmic", "values"]
+
+
+def cells(
+    label: str,
+    start: int,
+    stop: int,
+    *,
+    key: str = "",
+    at: int | None = None,
+    most: int = 7,
+    to: np.ndarray | None = None,
+    names: np.ndarray | None = None,
+) -> Axis:
+    """An axis of integers, each with room of its own; `names` are what they are called."""
+    made = tuple(
+        Tick(tick.at + 0.5, whole(tick.at if names is None else names[int(tick.at)]))
+        for tick in ticks(start, stop - 1, most)
+        if tick.at == int(tick.at)
+    )
+    if not made:
+        made = (Tick(start + 0.5, whole(start if names is None else names[start])),)
+    return Axis(label, (start, stop), made, cells=True, key=key, at=at, to=to)
+
+
+def values(label: str, low: float, high: float, *, most: int = 4) -> Axis:
+    """An axis of numbers, from the least to the largest."""
+    made = ticks(low, high, most)
+    return Axis(label, (low, high), made or (Tick(low, number(low)),))
+
+
+def logarithmic(label: str, low: float, high: float) -> Axis:
+    """A logarithmic axis of positive numbers."""
+    return Axis(label, (low, high), log_ticks(low, high), scale="log")
+
+
+def float32(x: np.ndarray) -> np.ndarray:
+    """Numbers as the page takes them."""
+    return np.ascontiguousarray(x, dtype=np.float32)

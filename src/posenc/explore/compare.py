@@ -1,0 +1,206 @@
+"""Compare: the same view of a second encoding, beside the first and under one cursor.
+
+Tables stand side by side on one scale with their difference; curves lie on each other, B dashed;
+what can be neither comes below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from posenc._core.brief import brief
+from posenc.explore.catalogue import Chosen
+from posenc.explore.panels import Axis, Block, Chart, Heading, Heatmap, Matrix, Panel, Series
+from posenc.explore.scene import Page, Scene
+from posenc.explore.text import log_ticks, number, ticks
+from posenc.plot import palette
+
+__all__ = ["beside", "words"]
+
+SOLID = 0
+DASHED = 1  # the style of B beside one curve of A
+OTHER = 6  # and beside several
+LONGEST = 80
+FACTS = 10  # blocks of the readout that are shown of B
+
+
+def beside(scene: Scene, show: Mapping[str, Callable[[Scene], Page]]) -> Page:
+    """The page of both encodings.
+
+    Parameters
+    ----------
+    scene : Scene
+        With an encoding B.
+    show : mapping
+        What draws each view.
+    """
+    assert scene.b is not None, "the caller has looked"  # noqa: S101 - for the type checker
+    draw = show[scene.shape.id]
+    narrow = replace(scene, width=max(16, scene.width // 3)) if scene.shape.id == "table" else scene
+    page = draw(narrow)
+    other = draw(replace(narrow, a=scene.b, b=None, values=_values_of_b(scene)))
+    panels = _together(page.panels, other.panels)
+    page.panels = tuple(panels)
+    page.lead = f"A: {words(scene.a)}. B: {words(scene.b)}."
+    page.readout = (*page.readout, *_of_b(other.readout, scene.b.label))
+    page.say = f"A: {page.say}. B: {other.say}"
+    page.python = _code(page.python, other.python)
+    page.problems = (*page.problems, *((_pinned(key), told) for key, told in other.problems))
+    return page
+
+
+def words(chosen: Chosen) -> str:
+    """An encoding as it is written, or by its name where that is long."""
+    written = brief(chosen.spec)
+    return written if len(written) <= LONGEST and ":" not in chosen.entry.id else chosen.label
+
+
+def _pinned(key: str) -> str:
+    return f"b.{key}" if key == "enc" else key
+
+
+def _values_of_b(scene: Scene) -> dict[str, Any]:
+    """The numbers of the view, held within what B has."""
+    values = dict(scene.values)
+    wide = [int(getattr(c.spec, "dim", 1)) for c in (scene.a, scene.b) if c is not None]
+    if "j" in values:
+        values["j"] = min(values["j"], wide[1] - 1)
+    if "j1" in values:
+        values["j1"] = wide[1] if values["j1"] == wide[0] else min(values["j1"], wide[1])
+        values["j0"] = values["j0"] if values["j0"] < values["j1"] else 0
+    return values
+
+
+def _together(first: tuple[Panel, ...], second: tuple[Panel, ...]) -> list[Panel]:
+    by_id = {panel.id: panel for panel in second}
+    used = set()
+    made: list[Panel] = []
+    for panel in first:
+        twin = by_id.get(panel.id)
+        if isinstance(panel, Heatmap) and isinstance(twin, Heatmap):
+            made.append(_maps(panel, twin))
+        elif isinstance(panel, Chart) and isinstance(twin, Chart):
+            made.append(_overlay(panel, twin))
+        elif isinstance(panel, Matrix) and isinstance(twin, Matrix):
+            made.append(_heads(panel, twin))
+        else:
+            made.append(replace(panel, title=f"A: {panel.title}"))
+            if twin is not None:
+                made.append(replace(twin, title=f"B: {twin.title}", id=f"b-{twin.id}"))
+        used.add(panel.id)
+    made += [
+        replace(panel, title=f"B: {panel.title}", id=f"b-{panel.id}")
+        for panel in second
+        if panel.id not in used
+    ]
+    return made
+
+
+# --- heatmaps -------------------------------------------------------------------------------------
+
+
+def _maps(a: Heatmap, b: Heatmap) -> Matrix:
+    """A, B and A - B on one scale."""
+    limit = max(a.limit, b.limit)
+    cells = [_scaled(a, limit, "A"), _scaled(b, limit, "B")]
+    captions = [a.caption]
+    if a.values is not None and b.values is not None and a.values.shape == b.values.shape:
+        difference = a.values - b.values
+        cells.append(_scaled(replace(a, values=difference, lines=()), limit, "A − B"))
+        known = np.abs(difference[np.isfinite(difference)])
+        largest = float(known.max()) if known.size else 0.0
+        captions.append(f"One scale, up to ±{number(limit)}; largest difference {number(largest)}.")
+    else:
+        captions.append("No difference: A and B have different sizes.")
+    if b.caption != a.caption:
+        captions.append(f"B: {b.caption}")
+    return Matrix(a.id, a.title, tuple(cells), " ".join(captions))
+
+
+def _scaled(panel: Heatmap, limit: float, title: str) -> Heatmap:
+    values = panel.values
+    tile = panel.tile if values is None or panel.lut != "diverging" else _tile(values, limit)
+    unit = panel.lut == "diverging"
+    return replace(
+        panel,
+        id=f"{panel.id}-{title[:1].lower() if len(title) == 1 else 'difference'}",
+        title=title,
+        tile=tile,
+        low=number(-limit) if unit else panel.low,
+        high=number(limit) if unit else panel.high,
+        caption="",
+        place="full",
+    )
+
+
+def _tile(values: np.ndarray, limit: float) -> np.ndarray:
+    return palette.indices(values, limit)
+
+
+def _heads(a: Matrix, b: Matrix) -> Matrix:
+    """The heads of both that have the same name, with their difference."""
+    by_id = {cell.id: cell for cell in b.cells}
+    cells: list[Heatmap] = []
+    for cell in a.cells:
+        twin = by_id.get(cell.id)
+        if twin is None or len(cells) >= 9:
+            continue
+        three = _maps(cell, twin).cells
+        cells += [replace(c, title=f"{c.title}, {cell.title}") for c in three]
+    return Matrix(a.id, a.title, tuple(cells) or a.cells, a.caption)
+
+
+# --- curves ---------------------------------------------------------------------------------------
+
+
+def _overlay(a: Chart, b: Chart) -> Chart:
+    """The curves of A, and the one of B that the view is about, dashed."""
+    several = len(a.series) > 1
+    front = next((s for s in b.series if s.label == b.front), b.series[0])
+    alone = DASHED if a.series[0].style != DASHED else SOLID
+    dashed = replace(front, label=f"B: {front.label}", style=OTHER if several else alone)
+    if front.draw == "bars":
+        dashed = replace(dashed, draw="points")
+    series = (*(_named(s, several) for s in a.series), dashed)
+    upright = a.orient == "v"
+    return replace(
+        a,
+        series=series,
+        x=_wider(a.x, b.x),
+        y=_wider(a.y, b.y),
+        place="full" if a.place in ("right", "below") else a.place,
+        orient="h" if upright else a.orient,
+        height=max(a.height, 110),
+    )
+
+
+def _named(series: Series, several: bool) -> Series:
+    return series if several else replace(series, label=f"A: {series.label}")
+
+
+def _wider(a: Axis, b: Axis) -> Axis:
+    """An axis that holds both domains."""
+    domain = (min(a.domain[0], b.domain[0]), max(a.domain[1], b.domain[1]))
+    if domain == a.domain:
+        return a
+    if domain == b.domain:
+        return replace(a, domain=domain, ticks=b.ticks, to=a.to if a.to is None else None)
+    made = log_ticks(*domain) if a.scale == "log" else ticks(*domain)
+    return replace(a, domain=domain, ticks=made, to=None)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _of_b(readout: tuple[Block, ...], label: str) -> tuple[Block, ...]:
+    return Heading(f"B: {label}"), *readout[:FACTS]
+
+
+def _code(first: str, second: str) -> str:
+    """Both snippets, with what they share said once."""
+    lines = [line for line in second.splitlines() if line and not line.startswith("import ")]
+    return "\n".join([first, "", "# B", *lines])

@@ -1,0 +1,231 @@
+"""Encodings and embeddings of files that the command line names: read once, checked, kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posenc import registry
+from posenc._core import files
+from posenc._core.brief import brief
+from posenc._core.errors import DataError, PosencError, explain
+from posenc._core.parameters import Init
+from posenc._core.spec import Spec
+from posenc.encodings.table.learned import Learned
+from posenc.explore.catalogue import Entry, Values
+from posenc.explore.session import Embeddings, Session
+
+__all__ = ["load"]
+
+MOST_NUMBERS = 2**27  # of one table
+MOST_ENTRIES = 64
+MOST_WORDS = 4096
+LARGEST_JSON = 64 * 2**20
+FROM_FILES = "Files"
+
+
+def load(
+    configs: Iterable[str] = (), tables: Iterable[str] = (), embeddings: str | None = None
+) -> Session:
+    """What the files of a command line offer.
+
+    Parameters
+    ----------
+    configs : iterable of str
+        Configs of models (`config.json`, a folder that holds one, GGUF), and JSON of specs.
+    tables : iterable of str
+        Tables of positions: .npy, .npz, .safetensors.
+    embeddings : str, optional
+        Vectors for the words of the sentence, in the same formats.
+
+    Returns
+    -------
+    Session
+        An entry for each encoding.
+
+    Raises
+    ------
+    DataError
+        If a file holds nothing that can be shown; the message names it.
+    """
+    found: list[Entry] = []
+    for path in configs:
+        found += _of_config(Path(path))
+    for path in tables:
+        found += _of_tables(Path(path))
+    if len(found) > MOST_ENTRIES:
+        raise DataError(explain("explore", f"at most {MOST_ENTRIES} encodings", len(found)))
+    numbered = {}
+    for entry in found:
+        name = entry.id
+        count = 2
+        while name in numbered:
+            name, count = f"{entry.id}-{count}", count + 1
+        numbered[name] = Entry(**{**vars(entry), "id": name})
+    words = None if embeddings is None else _embeddings(Path(embeddings))
+    return Session(tuple(numbered.values()), words)
+
+
+def _id(*words: str) -> str:
+    plain = re.sub(r"[^a-z0-9_.]+", "-", "-".join(words).lower()).strip("-")
+    return f"file:{plain[:60]}"
+
+
+def _fixed(name: str, label: str, spec: Spec, note: str = "") -> Entry:
+    def build(values: Values) -> Spec:
+        del values
+        return spec
+
+    def code(values: Values) -> str:
+        del values
+        return f"posenc.{brief(spec)}"
+
+    return Entry(name, label, FROM_FILES, spec.kind, (), build, code, None, note)
+
+
+# --- configs and specs ----------------------------------------------------------------------------
+
+
+def _of_config(path: Path) -> list[Entry]:
+    if not path.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+    if path.suffix in (".npy", ".npz", ".safetensors"):
+        return _of_tables(path)
+    spec = _spec(path)
+    if spec is not None:
+        return [_fixed(_id(path.stem), f"{path.name}: {type(spec).__name__}", spec)]
+    from posenc.detect.explain import from_hf
+    from posenc.detect.gguf import from_gguf
+
+    reading = (from_gguf if path.suffix == ".gguf" else from_hf)(path, on_error="report")
+    name = reading.model or path.stem
+    made = []
+    for layer in reading:
+        if layer.spec is None:
+            continue
+        label = f"{name}: {layer.layer} ({type(layer.spec).__name__})"
+        notes = [f"Declared for {layer.length} positions."] if layer.length else []
+        made.append(_fixed(_id(name, layer.layer), label, layer.spec, " ".join(notes)))
+    if not made:
+        told = "; ".join(reading.errors) or "it says nothing about positions"
+        raise DataError(f"explore: {path}: no encoding could be read: {told}")
+    return made
+
+
+def _spec(path: Path) -> Spec | None:
+    """The spec of a JSON file that is one; None for any other file."""
+    if path.is_dir() or path.suffix != ".json" or path.stat().st_size > LARGEST_JSON:
+        return None
+    try:
+        data = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, Mapping) or data.get("type") not in registry.SPECS:
+        return None
+    found = registry.from_json(json.dumps(data))
+    return found if isinstance(found, Spec) else None
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def _of_tables(path: Path) -> list[Entry]:
+    made = []
+    for name, rows in _arrays(path):
+        label = f"{path.name}: {name}" if name else path.name
+        made.append(_table(_id(path.stem, name), label, rows, path, name))
+    return made
+
+
+def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -> Entry:
+    length, dim = rows.shape
+    spec = Learned(dim, length=length, init=Init())
+    read = f"np.load({path.name!r})" + (f"[{name!r}]" if path.suffix == ".npz" else "")
+    if path.suffix == ".safetensors":
+        read = f"safetensors.numpy.load_file({path.name!r})[{name!r}]"
+
+    def build(values: Values) -> Spec:
+        del values
+        return spec
+
+    def code(values: Values) -> str:
+        del values
+        return f"posenc.{brief(spec)}\nparams = {{'weight': {read}}}"
+
+    return Entry(identity, label, FROM_FILES, "table", (), build, code, {"weight": rows})
+
+
+def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
+    """The arrays of a file that can be tables: two axes of floating numbers."""
+    held = _of_npz(path) if path.suffix == ".npz" else _of_layout(path)
+    fitting = [(name, rows) for name, rows in held if rows.ndim == 2 and rows.size]
+    if not fitting:
+        want = "an array of two axes (positions, dimensions) of floating numbers"
+        raise DataError(explain(f"explore: {path}", want, "none"))
+    for name, rows in fitting:
+        if rows.size > MOST_NUMBERS:
+            raise DataError(
+                explain(f"explore: {path} {name}", f"at most {MOST_NUMBERS} numbers", rows.size)
+            )
+        if not np.isfinite(rows).all():
+            raise DataError(explain(f"explore: {path} {name}", "finite numbers", "NaN or infinity"))
+    return fitting
+
+
+def _of_npz(path: Path) -> list[tuple[str, np.ndarray]]:
+    import zipfile
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            found = []
+            for name in archive.files[: MOST_ENTRIES + 1]:
+                array = archive[name]
+                if array.dtype.kind == "f":
+                    found.append((name, array))
+            return found
+    except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
+        raise DataError(explain(f"explore: {path}", "a .npz file", str(error)[:100])) from None
+
+
+def _of_layout(path: Path) -> list[tuple[str, np.ndarray]]:
+    layout = files.read_layout(path)
+    found = []
+    with path.open("rb", buffering=0) as file:
+        for name, tensor in list(layout.tensors.items())[:10_000]:
+            count = int(np.prod(tensor.shape, dtype=object))
+            fits = tensor.dtype in files.FLOATS and tensor.stored is not None
+            if len(tensor.shape) != 2 or not fits or count > MOST_NUMBERS:
+                continue
+            if len(layout.tensors) > MOST_ENTRIES and "pos" not in name.lower():
+                continue  # of a whole model, what its names call positions
+            flat = files.read(file, tensor.begin, count, str(tensor.stored))
+            rows = files.decode(flat, tensor.dtype).reshape(tensor.shape, order=tensor.order)
+            found.append((name if layout.format == "safetensors" else "", rows))
+    return found
+
+
+def _embeddings(path: Path) -> Embeddings:
+    held = _arrays(path)
+    if len(held) > 1:
+        names = ", ".join(name for name, _ in held[:5])
+        raise DataError(explain(f"explore: {path}", "one array of embeddings", names))
+    _, rows = held[0]
+    if len(rows) > MOST_WORDS:
+        raise DataError(explain(f"explore: {path}", f"at most {MOST_WORDS} rows", len(rows)))
+    return Embeddings(path.name, rows.astype(np.float64))
+
+
+def checked(session: Session) -> Session:
+    """The session itself, once no view can be surprised by what it holds."""
+    for entry in session.entries:
+        spec: Any = entry.build({})
+        if len(getattr(spec, "axes", ("position",))) != 1:
+            continue
+        if int(getattr(spec, "dim", 1)) > 65_536:
+            raise PosencError(f"{entry.label} is wider than 65536.")
+    return session

@@ -1,0 +1,166 @@
+"""`frame`: a state in, one consistent picture out. Pure: no clock, no file, no memory of the last.
+
+Everything that a person reads on the page, ticks and numbers included, is in what it returns.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from posenc._core.errors import PosencError
+from posenc.explore import compare, find, tour
+from posenc.explore.compare import words
+from posenc.explore.fields import Field
+from posenc.explore.protocol import pack
+from posenc.explore.save import formats
+from posenc.explore.scene import PIN, Page, Scene, plain, read
+from posenc.explore.session import Session
+from posenc.explore.views import SHAPES, SHOW
+from posenc.plot import palette
+
+__all__ = ["frame", "page_of"]
+
+LONGEST_KEPT = 200  # characters of a key that belongs to another view
+
+
+def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
+    """One picture of the explorer.
+
+    Parameters
+    ----------
+    state : mapping of str to str
+        Keys and texts as they stand in the address; what is absent takes its default. `w` and `h`
+        are the device pixels of the main picture, `theme` is `light` or `dark`.
+    session : Session, optional
+        The encodings and embeddings of files.
+
+    Returns
+    -------
+    bytes
+        A header in JSON and its arrays, as `posenc.explore.unpack` reads them. No state raises:
+        what cannot be drawn is replaced by a default and named in `problems`.
+
+    Examples
+    --------
+    >>> from posenc.explore import frame, unpack
+    >>> header = unpack(frame({"v": "table", "d": "0"})).header
+    >>> header["problems"][0]
+    {'field': 'd', 'message': 'Model size d must be at least 1; 0 came. Drawn with it.'}
+    """
+    scene, page = page_of(state, Session() if session is None else session)
+    return pack(_header(scene, page, plain(state)))
+
+
+def page_of(state: Mapping[str, str], session: Session) -> tuple[Scene, Page]:
+    """What a state means, and what its view makes of it."""
+    scene = read(state, SHAPES, session)
+    try:
+        return scene, _drawn(scene)
+    except PosencError as error:
+        # The encoding exists, but not at these numbers: draw what the view starts with.
+        safe = {"v": scene.shape.id, "w": str(scene.width), "h": str(scene.height)}
+        plainer = read({**safe, "theme": scene.theme}, SHAPES, session)
+        page = _drawn(plainer)
+        told = f"{error} Drawn with the first settings of {scene.shape.label} instead."
+        page.problems = (*page.problems, ("enc", told))
+        return plainer, page
+
+
+def _drawn(scene: Scene) -> Page:
+    return SHOW[scene.shape.id](scene) if scene.b is None else compare.beside(scene, SHOW)
+
+
+def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
+    found = find.answer(scene)
+    stop, astray = tour.header(scene)
+    problems = [*scene.problems, *page.problems, *found.problems, *astray]
+    return {
+        "k": 1,
+        "view": scene.shape.id,
+        "state": _state(scene, raw),
+        "defaults": _defaults(scene),
+        "views": VIEWS,
+        "title": page.title or scene.shape.title,
+        "lead": page.lead,
+        "controls": _controls(scene),
+        "panels": page.panels,
+        "readout": page.readout,
+        "problems": [{"field": key, "message": message} for key, message in problems],
+        "notes": [*scene.notes, *_about(scene)],
+        "say": page.say,
+        "cursor": {"x": None, "y": None, **page.cursor},
+        "zoom": page.zoom,
+        "python": page.python,
+        "command": page.command,
+        "find": found.header,
+        "compare": None if scene.b is None else {"a": words(scene.a), "b": words(scene.b)},
+        "tour": stop,
+        "palette": {
+            "diverging": palette.diverging(scene.theme),
+            "cyclic": palette.cyclic(scene.theme),
+            "sequential": palette.sequential(scene.theme),
+            "series": SERIES[scene.theme],
+        },
+        "save": formats(scene),
+        "data_table": page.table,
+    }
+
+
+VIEWS = [{"id": s.id, "label": s.label, "title": s.title} for s in SHAPES.values()]
+SERIES = {
+    theme: [{"color": s.colour, "dash": list(s.dash)} for s in palette.series(theme)]
+    for theme in ("light", "dark")
+}
+
+
+def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
+    """What the address should hold: this view's keys, and those of others as they came."""
+    own = {field.key: text for field, text in scene.fields}
+    others = {
+        key: value[:LONGEST_KEPT]
+        for key, value in raw.items()
+        if key not in own and key in _known() and _printable(value)
+    }
+    return {"k": "1", **own, **others}
+
+
+def _defaults(scene: Scene) -> dict[str, str]:
+    """What an absent key stands for; no second encoding, where `b.enc` is absent."""
+    return {f.key: "" if f.key == f"{PIN}enc" else f.default for f, _ in scene.fields}
+
+
+@functools.cache
+def _known() -> frozenset[str]:
+    """Keys that one view may keep for another."""
+    return frozenset({f.key for shape in SHAPES.values() for f in shape.fields} | {"p", "j"})
+
+
+def _printable(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _controls(scene: Scene) -> list[Any]:
+    hidden = {"v", "tour", "reveal"} | (set() if find.answers(scene) else {"find"})
+    return [
+        field.control(text)
+        for field, text in _shown(scene)
+        if field.key not in hidden and field.section != "zoom"
+    ]
+
+
+def _shown(scene: Scene) -> list[tuple[Field, str]]:
+    order = {"encoding": 0, "b": 1, "view": 2, "cursor": 3, "find": 4, "zoom": 5}
+    return sorted(scene.fields, key=lambda pair: order[pair[0].section])
+
+
+def _about(scene: Scene) -> list[str]:
+    """What people should know of the encodings: random numbers, what a preset cannot say."""
+    chosen = [scene.a] if scene.b is None else [scene.a, scene.b]
+    notes = dict.fromkeys(f"{c.label}: {c.entry.note}" for c in chosen if c.entry.note)
+    return list(notes)

@@ -1,0 +1,294 @@
+"""What the page can draw: nothing here knows an encoding, and nothing there knows a formula.
+
+Each class is one shape of picture or of text. Arrays stay arrays until `protocol.pack` names them;
+every number and every word that a person reads is made before it gets here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+__all__ = [
+    "Axis",
+    "Block",
+    "Chart",
+    "Dial",
+    "DialBlock",
+    "Dials",
+    "Fact",
+    "Heading",
+    "Heatmap",
+    "Link",
+    "Links",
+    "Mark",
+    "Math",
+    "Matrix",
+    "Panel",
+    "Prose",
+    "Series",
+    "Strip",
+    "Strips",
+    "TableOfText",
+    "Tick",
+    "Words",
+]
+
+Place = Literal["main", "right", "below", "full"]
+HERE = {"here": True}  # of fields that are not sent
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A label at a place of an axis, in data units."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: its domain in data units, its labels, and the key of the state that it moves.
+
+    With `cells`, the integer n takes the room from n to n + 1 and is marked at n + 0.5. An axis of
+    positions grows downward where it stands upright.
+    """
+
+    label: str
+    domain: tuple[float, float]
+    ticks: tuple[Tick, ...] = ()
+    scale: Literal["linear", "log"] = "linear"
+    cells: bool = False
+    key: str = ""  # of the state; empty: a click does nothing
+    at: float | None = None  # where the cursor is, in data units
+    to: np.ndarray | None = None  # what `key` is set to for each integer, if not to that integer
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line across a picture, a shaded band, or a point, with a label."""
+
+    axis: Literal["x", "y", "point"]
+    at: float
+    text: str = ""
+    to: float | None = None  # the other end of a band; the y of a point
+    style: Literal["dashed", "solid", "band", "point", "cursor"] = "dashed"
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Cells of colour: `tile` holds indices into `lut`, in device pixels or one for each cell."""
+
+    id: str
+    title: str
+    tile: np.ndarray  # (H, W) uint8
+    lut: str  # a name of `palette`
+    x: Axis
+    y: Axis
+    low: str  # what the ends of the colours mean
+    high: str
+    caption: str = ""
+    place: Place = "main"
+    mask: np.ndarray | None = None  # (H, W) uint8: 1 is hatched and has no colour
+    lines: tuple[Mark, ...] = ()
+    label: str = ""  # what a screen reader says
+    kind: Literal["heatmap"] = "heatmap"
+    # What the tile was made of; it stays here, for files and for comparisons.
+    values: np.ndarray | None = field(default=None, metadata=HERE)
+    limit: float = field(default=1.0, metadata=HERE)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve: `y` over `x`, or bars; with `lo` and `hi`, a band around it."""
+
+    label: str
+    x: np.ndarray  # (n,) float64: positions may be large
+    y: np.ndarray  # (n,) float32; NaN breaks the line
+    style: int = 0  # which colour and dash of `palette.series`
+    lo: np.ndarray | None = None
+    hi: np.ndarray | None = None
+    draw: Literal["line", "bars", "points", "step"] = "line"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over an axis. Upright charts (`orient="v"`) have `x` run down, beside a heatmap."""
+
+    id: str
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    marks: tuple[Mark, ...] = ()
+    caption: str = ""
+    place: Place = "full"
+    orient: Literal["h", "v"] = "h"
+    height: int = 180  # CSS pixels, of a chart that lies
+    label: str = ""
+    kind: Literal["chart"] = "chart"
+    front: str = field(default="", metadata=HERE)  # the series that a comparison is about
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One row of coloured cells; `numbers` are written into them where there is room."""
+
+    label: str
+    tile: np.ndarray  # (W,) uint8
+    numbers: tuple[str, ...] = ()
+    sign: str = ""  # before the row: "+", "="
+    key: str = ""  # what a click on a cell sets to its number
+    at: int | None = None
+
+
+@dataclass(frozen=True)
+class Strips:
+    """Rows of cells on one scale, one below the other."""
+
+    id: str
+    title: str
+    strips: tuple[Strip, ...]
+    lut: str
+    low: str
+    high: str
+    columns: tuple[str, ...] = ()  # what stands above the cells
+    caption: str = ""
+    first: int = 0  # what `key` is set to by the first cell
+    place: Place = "full"
+    kind: Literal["strips"] = "strips"
+
+
+@dataclass(frozen=True)
+class Dial:
+    """Points on the unit circle: hands from the centre, and the way that the tip has gone."""
+
+    label: str
+    hands: tuple[tuple[float, float, int, str], ...]  # x, y, style, label; y is up
+    note: str = ""
+    trail: np.ndarray | None = None  # (n, 2) float32
+    key: str = ""
+    value: str = ""
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Dials:
+    """Dials side by side."""
+
+    id: str
+    title: str
+    dials: tuple[Dial, ...]
+    caption: str = ""
+    place: Place = "full"
+    kind: Literal["dials"] = "dials"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Heatmaps side by side on one scale."""
+
+    id: str
+    title: str
+    cells: tuple[Heatmap, ...]
+    caption: str = ""
+    place: Place = "full"
+    kind: Literal["matrix"] = "matrix"
+
+
+@dataclass(frozen=True)
+class TableOfText:
+    """Rows of text under headings."""
+
+    id: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+    place: Place = "full"
+    kind: Literal["table"] = "table"
+
+
+@dataclass(frozen=True)
+class Words:
+    """Paragraphs."""
+
+    id: str
+    title: str
+    paragraphs: tuple[str, ...]
+    place: Place = "full"
+    kind: Literal["words"] = "words"
+
+
+Panel = Heatmap | Chart | Strips | Dials | Matrix | TableOfText | Words
+
+
+# --- the readout, beside the picture --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of the readout."""
+
+    text: str
+    block: Literal["heading"] = "heading"
+
+
+@dataclass(frozen=True)
+class Math:
+    """A formula in MathML, in plain text for whoever cannot see it, and its value in large."""
+
+    mathml: str
+    text: str
+    steps: tuple[str, ...] = ()
+    value: str = ""
+    block: Literal["math"] = "math"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A label and a value."""
+
+    label: str
+    value: str
+    note: str = ""
+    block: Literal["fact"] = "fact"
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A sentence or two in small type."""
+
+    text: str
+    block: Literal["prose"] = "prose"
+
+
+@dataclass(frozen=True)
+class DialBlock:
+    """A dial in the readout."""
+
+    dial: Dial
+    block: Literal["dial"] = "dial"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A text that changes the state when it is chosen; None takes a key back to its default."""
+
+    text: str
+    state: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links in a row."""
+
+    label: str
+    links: tuple[Link, ...] = field(default=())
+    block: Literal["links"] = "links"
+
+
+Block = Heading | Math | Fact | Prose | DialBlock | Links

@@ -1,0 +1,173 @@
+"""Files of what is on the screen: pictures by matplotlib, numbers by NumPy alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+import threading
+import zipfile
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, DependencyError, explain, suggest
+from posenc.explore.panels import Chart, Heatmap, Matrix, Panel, Strips
+from posenc.explore.pictures import LEARNED, picture_of
+from posenc.explore.scene import Scene
+from posenc.explore.session import Session
+
+__all__ = ["File", "formats", "save"]
+
+LABELS = {"png": "PNG", "svg": "SVG", "csv": "CSV", "npz": "NPZ"}
+MEDIA = {
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "csv": "text/csv; charset=utf-8",
+    "npz": "application/octet-stream",
+}
+PICTURES = ("png", "svg")
+NO_MATPLOTLIB = "Pictures need matplotlib: pip install 'posenc[plot]'"
+COMPARED = ("table", "wavelengths", "offset", "bias", "stretch")
+MOST_VALUES = 2**22  # of a file
+
+
+class File(NamedTuple):
+    """A file to keep: its name, what it is, and its bytes."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+def formats(scene: Scene) -> list[dict[str, Any]]:
+    """What can be saved, and why not what cannot."""
+    del scene
+    pictures = importlib.util.find_spec("matplotlib") is not None
+    return [
+        {
+            "format": name,
+            "label": label,
+            "ok": pictures or name not in PICTURES,
+            "why": "" if pictures or name not in PICTURES else NO_MATPLOTLIB,
+        }
+        for name, label in LABELS.items()
+    ]
+
+
+def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
+    """What is on the screen, as a file.
+
+    Parameters
+    ----------
+    state : mapping of str to str
+        The state, as `frame` takes it.
+    wanted : str
+        `png`, `svg`, `csv` or `npz`.
+    session : Session
+        The encodings and embeddings of files.
+
+    Returns
+    -------
+    File
+        A picture, or the numbers at the resolution of the screen.
+
+    Raises
+    ------
+    ArgumentError
+        If the format is none of these.
+    DependencyError
+        If a picture needs matplotlib and it is not installed.
+    """
+    from posenc.explore.frame import page_of
+
+    if wanted not in LABELS:
+        todo = suggest(wanted[:20], LABELS)
+        raise ArgumentError(explain("save", "a format", repr(wanted[:20]), todo))
+    scene, page = page_of(state, session)
+    name = f"posenc-{scene.shape.id}.{wanted}"
+    if wanted in PICTURES:
+        return File(name, MEDIA[wanted], _drawn(scene, wanted))
+    data = numbers(page.panels)
+    made = _csv(data) if wanted == "csv" else _npz(data)
+    return File(name, MEDIA[wanted], made)
+
+
+DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
+
+
+def _drawn(scene: Scene, wanted: str) -> bytes:
+    """The picture that `posenc.plot` makes of the same numbers."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise DependencyError(NO_MATPLOTLIB)
+    from posenc import plot
+
+    name, options = picture_of(scene)
+    more = dict(options)
+    with DRAWING:
+        if scene.b is not None and name in COMPARED:
+            more.pop("axis", None)  # of curves of one encoding alone
+            made = plot.compare(
+                name,
+                scene.a.spec,
+                scene.b.spec,
+                a_params=scene.a.params,
+                b_params=scene.b.params,
+                theme=scene.theme,
+                **more,
+            )
+        else:
+            if name in LEARNED and scene.a.params:
+                more["params"] = scene.a.params
+            made = getattr(plot, name)(scene.a.spec, theme=scene.theme, **more)
+        return bytes(made.to_bytes("png" if wanted == "png" else "svg"))
+
+
+def numbers(panels: Iterable[Panel]) -> dict[str, np.ndarray]:
+    """What the pictures were drawn from, by the name of the picture and of the curve."""
+    found: dict[str, np.ndarray] = {}
+    for panel in panels:
+        if isinstance(panel, Matrix):
+            found |= numbers(panel.cells)
+        elif isinstance(panel, Heatmap):
+            made = panel.tile if panel.values is None else panel.values
+            found[_named(panel.id)] = made
+        elif isinstance(panel, Chart):
+            for series in panel.series:
+                name = _named(panel.id, series.label)
+                found[f"{name}.x"], found[f"{name}.y"] = series.x, series.y
+                if series.lo is not None and series.hi is not None:
+                    found[f"{name}.least"], found[f"{name}.largest"] = series.lo, series.hi
+        elif isinstance(panel, Strips):
+            for number, strip in enumerate(panel.strips):
+                found[_named(panel.id, str(number), strip.label)] = strip.tile
+    return {name: array for name, array in found.items() if array.size <= MOST_VALUES}
+
+
+def _named(*words: str) -> str:
+    """A name that every system takes for a file in an archive."""
+    plain = (re.sub(r"[^A-Za-z0-9_.]+", "-", word).strip("-") for word in words)
+    return ".".join(filter(None, plain))
+
+
+def _csv(data: Mapping[str, np.ndarray]) -> bytes:
+    """The arrays one below the other, each under its name."""
+    lines = []
+    for name, array in data.items():
+        lines.append(f"# {name} {'x'.join(map(str, array.shape))}")
+        rows = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array.reshape(-1, 1)
+        lines += [",".join(map(repr, row)) for row in rows.tolist()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _npz(data: Mapping[str, np.ndarray]) -> bytes:
+    """As `numpy.savez`, without the time of day: equal numbers make equal files."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in data.items():
+            held = io.BytesIO()
+            np.lib.format.write_array(held, np.ascontiguousarray(array), allow_pickle=False)
+            entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+            archive.writestr(entry, held.getvalue())
+    return out.getvalue()

@@ -1,0 +1,383 @@
+"""From the texts of a state to what is to be drawn: the view, the encodings, the numbers.
+
+Nothing here raises for a state, however wrong: a bad value is replaced and named, an unknown key is
+named and left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from posenc._core.errors import PosencError
+from posenc.explore import catalogue
+from posenc.explore.catalogue import Chosen, Entry
+from posenc.explore.fields import Field, Option, Section, choice, integer, shown, switch, text
+from posenc.explore.session import Session
+from posenc.explore.text import plural
+
+__all__ = ["Page", "Scene", "Shape", "read"]
+
+MOST_KEYS = 80
+MOST_CELLS = 4_000_000
+LONGEST_FIND = 40_000  # characters: a vector of some thousand numbers
+PIN = "b."
+VERSION = "1"
+
+START = integer("s", "First position", 0, 0, 2**40, hint="Phases are exact here too.")
+LENGTH = integer("L", "Positions", 128, 1, catalogue.LARGEST_LENGTH, scale="log")
+P = integer("p", "Position", 40, 0, 127, section="cursor", gently=True)
+J = integer("j", "Dimension", 21, 0, 127, section="cursor", gently=True)
+FIND = text(
+    "find",
+    "Which position gave",
+    "",
+    LONGEST_FIND,
+    section="find",
+    hint="A value and its dimension, such as 0.488814 @ 1088, or a whole row of numbers.",
+)
+# Keys that every view understands beside its own, in the order of the address.
+COMMON = ("k", "v", "enc", "find", "tour", "reveal")
+ASKED = ("w", "h", "theme")  # of one request, no part of the state
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a view is: its name, its question, its keys, and what it starts with.
+
+    Parameters
+    ----------
+    id, label, title : str
+        The name in the address, on the tab, and the question it answers.
+    encoding : str
+        The entry that is shown at first.
+    fields : tuple of Field
+        Its own keys.
+    defaults : mapping of str to str
+        Defaults of keys of encodings that differ here.
+    cursor : tuple of str
+        Which of `p` and `j` it has.
+    zoom : tuple of str
+        Along which of them the picture can be narrowed.
+    """
+
+    id: str
+    label: str
+    title: str
+    encoding: str
+    fields: tuple[Field, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    cursor: tuple[str, ...] = ("p", "j")
+    zoom: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A state that has been understood."""
+
+    shape: Shape
+    values: Mapping[str, Any]
+    a: Chosen
+    b: Chosen | None
+    theme: str
+    width: int
+    height: int
+    session: Session
+    fields: tuple[tuple[Field, str], ...] = ()  # with their present texts
+    problems: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+
+@dataclass
+class Page:
+    """What a view makes of a scene."""
+
+    lead: str
+    panels: tuple[Any, ...]
+    readout: tuple[Any, ...] = ()
+    say: str = ""
+    cursor: Mapping[str, Any] = field(default_factory=dict)
+    zoom: Mapping[str, Any] | None = None
+    python: str = ""
+    command: str = ""
+    table: Mapping[str, Any] | None = None
+    title: str = ""
+    problems: tuple[tuple[str, str], ...] = ()
+
+
+class _Reader:
+    """One reading of a state: values, texts and complaints as they are found."""
+
+    def __init__(self, raw: Mapping[str, str]) -> None:
+        self.raw = raw
+        self.used: set[str] = {"k", *ASKED}
+        self.values: dict[str, Any] = {}
+        self.fields: list[tuple[Field, str]] = []
+        self.problems: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+
+    def take(self, wanted: Field) -> Any:
+        """The value of a field, kept with its text."""
+        found = wanted.parse(self.raw.get(wanted.key))
+        self.used.add(wanted.key)
+        if found.problem:
+            self.problems.append((wanted.key, found.problem))
+        self.values[wanted.key] = found.value
+        self.fields.append((wanted, found.text))
+        return found.value
+
+    def retake(self, key: str, value: Any) -> None:
+        """Put another value in the place of one that was taken."""
+        self.values[key] = value
+        self.fields = [
+            (f, (f.default if value is None else _text(value)) if f.key == key else t)
+            for f, t in self.fields
+        ]
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def plain(state: Mapping[Any, Any]) -> dict[str, str]:
+    """The texts of a state, without what is no text or too much."""
+    return {
+        key: value
+        for key, value in list(state.items())[:MOST_KEYS]
+        if isinstance(key, str) and isinstance(value, str)
+    }
+
+
+def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session) -> Scene:
+    """Understand a state.
+
+    Parameters
+    ----------
+    state : mapping of str to str
+        Any texts at all.
+    shapes : mapping of str to Shape
+        The views by name.
+    session : Session
+        What files offer.
+    """
+    reader = _Reader(plain(state))
+    if len(state) > MOST_KEYS:
+        reader.notes.append(f"Only the first {MOST_KEYS} keys of the address are read.")
+    version = reader.raw.get("k", VERSION)
+    if version != VERSION:
+        told = f"The address is of version {shown(version)}; this page knows version {VERSION}."
+        reader.notes.append(told)
+    views = tuple(Option(shape.id, shape.label) for shape in shapes.values())
+    shape = shapes[reader.take(choice("v", "View", views, "table", section="view"))]
+    width, height, theme = _asked(reader)
+    lengths = {f.key: f for f in shape.fields if f.key in ("s", "L")}
+    for wanted in lengths.values():
+        reader.take(wanted)
+    a = _encoding(reader, shape, session, "")
+    b = _encoding(reader, shape, session, PIN) if _pinned(reader) else None
+    if lengths:
+        _end(reader, [a] if b is None else [a, b])
+    for wanted in shape.fields:
+        if wanted.key not in lengths and not (wanted.key == "emb" and not session.embeddings):
+            reader.take(wanted)
+    _cursor(reader, shape, a)
+    for wanted in (FIND, _TOUR, _REVEAL):
+        reader.take(wanted)
+    _complain_of_unknown(reader, shapes)
+    return Scene(
+        shape=shape,
+        values=reader.values,
+        a=a,
+        b=b,
+        theme=theme,
+        width=width,
+        height=height,
+        session=session,
+        fields=tuple(reader.fields),
+        problems=tuple(reader.problems),
+        notes=tuple(reader.notes),
+    )
+
+
+_TOUR = integer("tour", "Stop of the tour", 0, 0, 99, gently=True, section="find")
+_REVEAL = switch("reveal", "Show the answer", section="find")
+_WIDTH = integer("w", "w", 640, 16, 8192, gently=True)
+_HEIGHT = integer("h", "h", 400, 16, 8192, gently=True)
+
+
+def _asked(reader: _Reader) -> tuple[int, int, str]:
+    width = _WIDTH.parse(reader.raw.get("w")).value
+    height = min(_HEIGHT.parse(reader.raw.get("h")).value, MOST_CELLS // width)
+    theme = reader.raw.get("theme", "light")
+    return width, height, theme if theme in ("light", "dark") else "light"
+
+
+def _pinned(reader: _Reader) -> bool:
+    return any(key.startswith(PIN) for key in reader.raw)
+
+
+# --- encodings ------------------------------------------------------------------------------------
+
+
+def _encoding(reader: _Reader, shape: Shape, session: Session, pin: str) -> Chosen:
+    offered = catalogue.offered(shape.id, session.entries)
+    options = tuple(Option(e.id, e.label, e.group) for e in offered)
+    name = "Encoding" if not pin else "Compared with"
+    section = "b" if pin else "encoding"
+    wanted = choice(f"{pin}enc", name, options, shape.encoding, section=section)
+    entry = _entry(reader, wanted, offered, shape, session)
+    reader.fields.append((wanted, entry.id))
+    own = _fields_of(entry, shape, pin)
+    values = {f.key.removeprefix(pin): reader.take(f) for f in own}
+    shared = {"s": reader.values.get("s", 0), "L": reader.values.get("L", 128)}
+    try:
+        return catalogue.made(entry, {**shared, **values})
+    except PosencError as error:
+        reader.problems.append((_blamed(error, own, pin), str(error)))
+    for f in own:
+        reader.retake(f.key, f.parse(None).value)
+    plain_values = {f.key.removeprefix(pin): f.parse(None).value for f in own}
+    try:
+        return catalogue.made(entry, {**shared, **plain_values})
+    except PosencError:
+        # A learned table of more positions than are drawn: one entry always works.
+        safe = next(e for e in offered if e.id == shape.encoding)
+        return catalogue.made(safe, {**shared, **_defaults(safe, shape, pin)})
+
+
+def _end(reader: _Reader, chosen: list[Chosen]) -> None:
+    """Keep to the positions that the tables have."""
+    for one in chosen:
+        limits = getattr(one.spec, "limits", None)
+        if not limits or len(limits) != 1:
+            continue
+        end, first = int(limits[0]), reader.values.get("s", 0)
+        if first >= end:
+            reader.retake("s", 0)
+            first = 0
+        if first + reader.values["L"] > end:
+            if "L" in reader.raw:
+                told = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
+                reader.problems.append(("L", told))
+            reader.retake("L", end - first)
+
+
+def _defaults(entry: Entry, shape: Shape, pin: str) -> dict[str, Any]:
+    return {f.key.removeprefix(pin): f.parse(None).value for f in _fields_of(entry, shape, pin)}
+
+
+def _entry(
+    reader: _Reader,
+    wanted: Field,
+    offered: Iterable[Entry],
+    shape: Shape,
+    session: Session,
+) -> Entry:
+    given = reader.raw.get(wanted.key)
+    reader.used.add(wanted.key)
+    by_id = {entry.id: entry for entry in offered}
+    found = wanted.parse(given)
+    reader.values[wanted.key] = found.value
+    if given is not None and found.problem:
+        everything = {**catalogue.by_id(), **{e.id: e for e in session.entries}}
+        known = everything.get(given.strip().lower())
+        drawn = by_id[found.value].label
+        if known is None:
+            reader.problems.append((wanted.key, f"{found.problem} Drawn with {drawn}."))
+        else:
+            why = catalogue.why_not(shape.id, known) or _why_not_at_all(shape.id, known)
+            reader.notes.append(f"{why} Drawn with {drawn}.")
+    return by_id[found.value]
+
+
+def _why_not_at_all(view: str, entry: Entry) -> str:
+    try:
+        spec = entry.build(catalogue.samples(entry))
+    except PosencError as error:
+        return str(error)
+    return catalogue.why_not(view, entry, spec)
+
+
+def _fields_of(entry: Entry, shape: Shape, pin: str) -> tuple[Field, ...]:
+    """The controls of an encoding, without those that belong to the whole view."""
+    found = []
+    for f in entry.fields:
+        if f.key in ("L", "s"):
+            continue
+        default = shape.defaults.get(f.key, f.default) if ":" not in entry.id else f.default
+        section: Section = "b" if pin else "encoding"
+        found.append(replace(f, key=pin + f.key, default=default, section=section))
+    return tuple(found)
+
+
+def _blamed(error: PosencError, own: Iterable[Field], pin: str) -> str:
+    """The field that an error speaks of, by the words of its message."""
+    message = str(error)
+    words = {"dim": "d", "width": "d", "base": "n", "heads": "heads", "order": "order"}
+    keys = {f.key for f in own}
+    for word, key in words.items():
+        if re.search(rf"\b{word}\b", message) and pin + key in keys:
+            return pin + key
+    return f"{pin}enc"
+
+
+# --- the cursor, and what is left over ------------------------------------------------------------
+
+
+def _cursor(reader: _Reader, shape: Shape, a: Chosen) -> None:
+    first, length = reader.values.get("s", 0), reader.values.get("L")
+    if "p" in shape.cursor:
+        last = first + length - 1 if length is not None else 2**40
+        middle = min(max(40, first), last)
+        named = replace(P, label=shape.defaults.get("p label", P.label))
+        reader.take(named.within(first, last, str(middle)))
+        if "p" in shape.zoom:
+            _narrowed(reader, "p", first, last + 1)
+    if "j" in shape.cursor:
+        width = _channels(a)
+        usual = int(shape.defaults.get("j", J.default))
+        reader.take(J.within(0, width - 1, str(min(usual, width - 1))))
+        if "j" in shape.zoom:
+            _narrowed(reader, "j", 0, width)
+
+
+def _narrowed(reader: _Reader, key: str, low: int, high: int) -> None:
+    """The part of a range that is in the picture: `p0` to `p1`, the end excluded."""
+    begin, end = (
+        integer(f"{key}{n}", f"Shown {what}", default, low, high, gently=True, section="zoom")
+        for n, what, default in ((0, "from", low), (1, "to", high))
+    )
+    if reader.take(begin) >= reader.take(end):
+        reader.retake(begin.key, low)
+        reader.retake(end.key, high)
+
+
+def _channels(chosen: Chosen) -> int:
+    return int(getattr(chosen.spec, "dim", 1))
+
+
+@functools.cache
+def _known(views: tuple[str, ...]) -> frozenset[str]:
+    """Every key that some view understands."""
+    from posenc.explore.views import SHAPES
+
+    known = {f.key for view in views for f in SHAPES[view].fields}
+    known |= {f.key for entry in catalogue.entries() for f in entry.fields}
+    known |= {"p", "j", "p0", "p1", "j0", "j1", "emb", *COMMON}
+    return frozenset(known | {PIN + key for key in known})
+
+
+def _complain_of_unknown(reader: _Reader, shapes: Mapping[str, Shape]) -> None:
+    """A key of another view is kept for it, silently; one that nobody knows is named."""
+    known = _known(tuple(shapes))
+    unknown = [key for key in reader.raw if key not in reader.used and key not in known]
+    if unknown:
+        listed = ", ".join(shown(key) for key in unknown[:3])
+        more = f" and {plural(len(unknown) - 3, 'other')}" if len(unknown) > 3 else ""
+        reader.notes.append(f"Ignored in the address: {listed}{more}.")

@@ -1,0 +1,45 @@
+"""What the command line named: files, read once, before anything is served.
+
+The pages can choose among these and nothing else; no state holds a path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from posenc.explore.catalogue import Entry
+
+__all__ = ["Embeddings", "Session"]
+
+
+class Embeddings(NamedTuple):
+    """Embeddings of a file for the sentence: a row for each word, and the words if it has them."""
+
+    name: str
+    rows: np.ndarray  # (words, dim) float64
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the pages of one server can show beyond the registry and the presets.
+
+    Parameters
+    ----------
+    entries : tuple of Entry
+        Encodings of files.
+    embeddings : Embeddings, optional
+        Vectors for the words of the sentence.
+
+    Examples
+    --------
+    >>> from posenc.explore import Session
+    >>> Session().entries
+    ()
+    """
+
+    entries: tuple[Entry, ...] = ()
+    embeddings: Embeddings | None = None

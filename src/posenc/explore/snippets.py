@@ -1,0 +1,145 @@
+"""The Python and the command line that make the same picture."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from posenc.explore.scene import Scene
+
+__all__ = [
+    "bias",
+    "distance",
+    "plot",
+    "rotate",
+    "sentence",
+    "spec_lines",
+    "stretch",
+    "stretch_command",
+    "table",
+    "waves",
+]
+
+
+def spec_lines(scene: Scene, name: str = "pe") -> list[str]:
+    """The lines that make the encoding, and what stands in for what it has learned."""
+    lines = ["import posenc", "", f"{name} = {scene.a.code}"]
+    if scene.a.random:
+        lines.append(f"params = posenc.init({name}, seed=0)")
+    return lines
+
+
+def _params(scene: Scene) -> str:
+    return ", params=params" if scene.a.params else ""
+
+
+def table(scene: Scene, rows: tuple[int, int], p: int, j: int) -> str:
+    """The table that is on the screen, and the number under the cursor."""
+    first, last = rows
+    positions = f"{last}" if first == 0 else f"range({first}, {last})"
+    lines = spec_lines(scene)
+    more = _params(scene)
+    if scene.a.entry.kind == "rotary":
+        lines.append(f"cos, sin = posenc.cos_sin(pe, {positions}{more})")
+    else:
+        lines.append(f"rows = posenc.table(pe, {positions}{more})")
+        lines.append(f'posenc.table(pe, [{p}]{more}, dtype="float64")[0, {j}]')
+    return "\n".join(lines)
+
+
+def waves(scene: Scene) -> str:
+    """The wavelengths of the pairs."""
+    return "\n".join([*spec_lines(scene), "posenc.wavelengths(pe)"])
+
+
+def distance(scene: Scene, k: int) -> str:
+    """The product of rows k positions apart."""
+    lines = spec_lines(scene)
+    if scene.a.code.startswith("posenc.Sinusoidal("):
+        return "\n".join([*lines, f"posenc.similarity(pe, [0, {k}])", f"posenc.shift(pe, {k})"])
+    rows = f'rows = posenc.table(pe, {scene["L"]}{_params(scene)}, dtype="float64")'
+    if scene.a.entry.kind == "rotary":
+        rows = f'cos, sin = posenc.cos_sin(pe, {scene["L"]}, dtype="float64")'
+        return "\n".join([*lines, rows, f"cos[0] @ cos[{k}] + sin[0] @ sin[{k}]"])
+    return "\n".join(
+        [*lines, rows, f"rows @ rows.T  # the diagonals are distances, {k} among them"]
+    )
+
+
+def sentence(scene: Scene, words: list[str]) -> str:
+    """The input of the sentence."""
+    scale = " * pe.dim ** 0.5" if scene["scale"] else ""
+    return "\n".join(
+        [
+            "from posenc.plot.views import sum",
+            *spec_lines(scene),
+            f"words = {words!r}",
+            f"random = sum.data(pe, words, seed={scene['seed']}{_params(scene)}).embedding",
+            f"x = random / (pe.dim / 3) ** 0.5{scale}  # of length 1, but for the factor",
+            f"x + posenc.table(pe, len(words){_params(scene)})",
+        ]
+    )
+
+
+def rotate(scene: Scene, m: int, n: int) -> str:
+    """A query and a key, turned and multiplied."""
+    more = _params(scene)
+    return "\n".join(
+        [
+            "from posenc.plot.views import rotation",
+            *spec_lines(scene, "rope"),
+            f"found = rotation.data(rope, ({m}, {n}), seed={scene['seed']}{more})",
+            "found.score, found.terms",
+        ]
+    )
+
+
+def bias(scene: Scene, head: int, p: int, kp: int) -> str:
+    """One entry of the bias, and a head of it."""
+    more = _params(scene)
+    return "\n".join(
+        [
+            *spec_lines(scene, "spec"),
+            f"posenc.bias(spec, {scene['L']}{more})[{head}]",
+            f"posenc.bias(spec, [{p}], [{kp}]{more}, heads=({head}, {head + 1}))",
+        ]
+    )
+
+
+SCALINGS = {
+    "linear": "posenc.scaling.Linear({f:g})",
+    "ntk": "posenc.scaling.NTK({f:g})",
+    "dynamic": "posenc.scaling.DynamicNTK(1, original_length={t}, length={n})",
+    "yarn": "posenc.scaling.YaRN({f:g}, original_length={t})",
+    "yarn_paper": 'posenc.scaling.YaRN({f:g}, original_length={t}, ramp="turns")',
+    "llama3": "posenc.scaling.Llama3({f:g}, original_length={t})",
+}
+
+
+def stretch(scene: Scene, rule: str, found: Any) -> str:
+    """The wavelengths under one rule."""
+    lines = spec_lines(scene, "rope")
+    if rule in SCALINGS:
+        made = SCALINGS[rule].format(f=found.factor, t=found.original_length, n=found.length)
+        lines.append(f"rope = rope.replace(scaling=({made},))")
+    elif rule == "none":
+        lines.append("rope = rope.replace(scaling=())")
+    else:
+        lines.append(f"rope = rope.at({found.length})")
+    return "\n".join([*lines, "posenc.wavelengths(rope)", "rope.attention_factor"])
+
+
+def stretch_command(scene: Scene) -> str:
+    """The command that draws the rules."""
+    spec = json.dumps(scene.a.spec.to_dict(), separators=(",", ":"))
+    return (
+        f"posenc plot stretch --spec '{spec}' --original-length {scene['Lt']} "
+        f"--factor {scene['f']:g} -o stretch.png"
+    )
+
+
+def plot(name: str, scene: Scene, rows: tuple[int, int]) -> str:
+    """The command that draws the same picture in a file."""
+    spec = json.dumps(scene.a.spec.to_dict(), separators=(",", ":"))
+    length = rows[1] - rows[0]
+    return f"posenc plot {name} --spec '{spec}' --length {length} -o {name}.png"

@@ -1,0 +1,376 @@
+/**
+ * The explorer's page. The state goes to Python, a frame comes back, and the frame is drawn: all
+ * numbers and all texts on screen are Python's. Nothing here knows an encoding.
+ */
+
+import { Controls } from "./controls.js";
+import { copy, menu, saveItems, showHelp, showPython, showTable, toast } from "./dialogs.js";
+import { byId, el, takesText } from "./dom.js";
+import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from "./page.js";
+import { Panels } from "./panels.js";
+import { showReadout } from "./readout.js";
+import { Address, canonicalQuery, formatHash, parseHash, settled, withChanges } from "./state.js";
+import { embedded, frozen, latest, NotStored, served } from "./transport.js";
+import { showTour } from "./tour.js";
+
+const stored = embedded();
+const address = new Address();
+
+let state = parseHash(location.hash);
+if (stored && !location.hash) state = parseHash(stored.first);
+let version = 0;
+let frame = null;
+let touched = new Set();
+let preview = null;
+let screen = { w: Math.max(200, Math.min(innerWidth - 700, 2400)), h: Math.max(300, innerHeight - 350) };
+
+const defaults = () => frame?.header.defaults ?? {};
+
+// --- asking ---------------------------------------------------------------------------------------
+
+function query(given) {
+  return { k: "1", ...given, w: String(screen.w), h: String(screen.h), theme: theme.name };
+}
+
+function request() {
+  const asked = preview ? withChanges(state, preview) : state;
+  ask({
+    query: query(asked),
+    canonical: canonicalQuery({ v: "table", ...asked }, defaults(), theme.name),
+    version,
+    preview: preview !== null,
+    screen,
+  });
+}
+
+/** Changes of the state by a person; `push` makes them a step that Back undoes. */
+function act(changes, push = false) {
+  preview = null;
+  for (const key of Object.keys(changes)) touched.add(key);
+  state = withChanges(state, changes);
+  version += 1;
+  const hash = formatHash(state, defaults());
+  if (push) address.push(hash);
+  else address.replace(hash);
+  request();
+}
+
+/** Changes that a link or a button of Python names: an empty text means the default. */
+function follow(changes, push = true) {
+  const plain = Object.entries(changes).map(([key, value]) => [key, value === "" ? null : value]);
+  act(Object.fromEntries(plain), push);
+}
+
+/** Goes to a whole state, as the stops of the tour are. */
+function jump(whole) {
+  const dropped = Object.keys(state).map((key) => [key, null]);
+  follow({ ...Object.fromEntries(dropped), ...whole });
+}
+
+const theme = new Theme(() => request());
+const ask = latest(stored ? frozen(stored) : served(), { show, gone, back, failed, asking });
+
+// --- showing --------------------------------------------------------------------------------------
+
+/** What a person just typed cannot be drawn: the picture stays, the sentence stands at the field. */
+function held(header, asked) {
+  const problems = header.problems ?? [];
+  if (!frame || !problems.length || asked.version !== version || asked.preview) return false;
+  return problems.every((problem) => problem.drawn !== undefined && touched.has(problem.field));
+}
+
+function show(next, asked, isLast) {
+  const { header } = next;
+  if (held(header, asked)) {
+    controls.hold(header.problems);
+    say(header.problems.map(({ message }) => message).join(" "));
+    for (const { field } of header.problems) {
+      const good = frame.header.state[field];
+      state = withChanges(state, { [field]: good === defaults()[field] ? null : good });
+    }
+    address.replace(formatHash(state, defaults()));
+    return;
+  }
+  frame = next;
+  if (asked.version === version && !asked.preview) {
+    state = settled(state, header);
+    touched = new Set();
+    address.replace(formatHash(state, defaults()));
+  }
+  draw(asked.preview);
+  if (isLast) fit(asked);
+}
+
+function draw(quietly) {
+  const { header } = frame;
+  applyPalette(header.palette);
+  tabs.show(header.views ?? [], header.view);
+  showTexts(header);
+  controls.show(header);
+  showVersus(header, stopComparing);
+  showTour(byId("tour"), header.tour, follow, jump);
+  showReadout(byId("readout"), frame, follow);
+  byId("data-table").hidden = !header.data_table;
+  const compare = byId("compare");
+  compare.setAttribute("aria-pressed", String(Boolean(header.compare)));
+  const plot = panels.draw(frame);
+  if (plot) room = { w: plot.w, h: plot.h ?? screen.h };
+  if (!quietly && header.say) say(header.say);
+  document.body.dataset.frames = String(Number(document.body.dataset.frames ?? 0) + 1);
+}
+
+let room = null;
+
+/** Asks again when the picture has another room than the one that was asked for. */
+function fit(asked) {
+  if (stored || !room || (room.w === asked.screen.w && room.h === asked.screen.h)) return;
+  if (asked.refit === version) return;
+  screen = room;
+  const again = preview ? withChanges(state, preview) : state;
+  ask({ query: query(again), canonical: "", version, preview: preview !== null, screen, refit: version });
+}
+
+function asking(whether) {
+  document.body.classList.toggle("asking", whether);
+}
+
+function gone() {
+  banner("Python has stopped; this picture is frozen. Trying again every two seconds.");
+}
+
+function back() {
+  banner("");
+  toast("Python is back.");
+}
+
+function failed(error, asked) {
+  if (error instanceof NotStored) {
+    if (!asked.preview) toast(`${error.message} Run posenc explore for all others.`);
+    if (frame) state = settled(parseHash(""), frame.header);
+    else request1();
+    return;
+  }
+  toast(`This picture could not be made: ${error.message}`);
+}
+
+/** A frozen page whose address names a state that it lacks begins with its first one. */
+function request1() {
+  if (!stored) return;
+  state = parseHash(stored.first);
+  request();
+}
+
+// --- what a person does ---------------------------------------------------------------------------
+
+function chooseView(id) {
+  if (id !== frame?.header.view) follow({ v: id });
+}
+
+/** Moves the cursor along an axis; a zoomed picture follows it. */
+function move(along, by) {
+  const cursor = frame?.header.cursor?.[along];
+  if (!cursor) return;
+  const present = Number(state[cursor.key] ?? defaults()[cursor.key] ?? cursor.value);
+  const from = Number.isFinite(present) ? present : cursor.value;
+  const next = Math.min(cursor.max, Math.max(cursor.min, from + by * (cursor.step || 1)));
+  act({ [cursor.key]: String(next), ...followed(along, next) });
+}
+
+function followed(along, place) {
+  const span = zoomSpan(along);
+  if (!span || (place >= span.lo && place < span.hi)) return {};
+  const shift = place < span.lo ? place - span.lo : place - span.hi + 1;
+  return { [span.from]: String(span.lo + shift), [span.to]: String(span.hi + shift) };
+}
+
+/** The part of an axis on screen, or null where the view does not zoom. */
+function zoomSpan(along) {
+  const zoom = frame?.header.zoom?.[along];
+  if (!zoom) return null;
+  const read = (key, whole) => {
+    const text = state[key] ?? "";
+    return text === "" ? whole : Number(text);
+  };
+  return { ...zoom, lo: read(zoom.from, zoom.min), hi: read(zoom.to, zoom.max) };
+}
+
+function zoomTo(span, lo, hi) {
+  const size = Math.min(Math.max(4, Math.round(hi - lo)), span.max - span.min);
+  const start = Math.min(Math.max(span.min, Math.round(lo)), span.max - size);
+  if (size >= span.max - span.min) return { [span.from]: null, [span.to]: null };
+  return { [span.from]: String(start), [span.to]: String(start + size) };
+}
+
+const deeds = {
+  set: (changes) => {
+    if (Object.keys(changes).length) act(changes);
+  },
+  preview: (changes) => {
+    if (JSON.stringify(changes) === JSON.stringify(preview)) return;
+    preview = changes;
+    request();
+  },
+  shift: (keys, by) => {
+    const moved = keys.map((key) => [key, String(Number(frame.header.state[key]) + by)]);
+    const next = Object.fromEntries(moved);
+    frame.header.state = { ...frame.header.state, ...next };
+    act(next);
+  },
+  canZoom: () => Boolean(zoomSpan("x") ?? zoomSpan("y")),
+  zoomed: () => ["x", "y"].some((along) => {
+    const span = zoomSpan(along);
+    return span && span.hi - span.lo < span.max - span.min;
+  }),
+  zoom: (factor, share, which) => {
+    const changes = {};
+    for (const along of ["x", "y"]) {
+      const span = zoomSpan(along);
+      if (!span || (which !== "both" && which !== along)) continue;
+      const size = span.hi - span.lo;
+      const held = span.lo + share[along] * size;
+      const wanted = factor < 1 ? Math.min(size - 1, size * factor) : Math.max(size + 1, size * factor);
+      Object.assign(changes, zoomTo(span, held - share[along] * wanted, held + (1 - share[along]) * wanted));
+    }
+    act(changes);
+  },
+  pan: (dx, dy) => {
+    const changes = {};
+    for (const [along, part] of [["x", dx], ["y", dy]]) {
+      const span = zoomSpan(along);
+      if (!span) continue;
+      const by = Math.round(-part * (span.hi - span.lo));
+      if (by) Object.assign(changes, zoomTo(span, span.lo + by, span.hi + by));
+    }
+    if (!Object.keys(changes).length) return false;
+    act(changes);
+    return true;
+  },
+  unzoom: () => {
+    const keys = ["x", "y"].flatMap((along) => {
+      const span = zoomSpan(along);
+      return span ? [span.from, span.to] : [];
+    });
+    if (keys.length) act(Object.fromEntries(keys.map((key) => [key, null])));
+  },
+};
+
+const ofB = () => Object.keys(state).filter((key) => key.startsWith("b."));
+
+function stopComparing() {
+  act(Object.fromEntries(ofB().map((key) => [key, null])), true);
+}
+
+/** Pins the present encoding as B; from then on the settings change A alone. */
+function compare() {
+  if (frame?.header.compare) {
+    stopComparing();
+    return;
+  }
+  const mine = (frame?.header.controls ?? []).filter(({ section }) => section === "encoding");
+  act(Object.fromEntries(mine.map(({ key, value }) => [`b.${key}`, value])), true);
+  toast("Pinned as B. Now change A in the settings.");
+}
+
+function find() {
+  const control = (frame?.header.controls ?? []).find(({ section }) => section === "find");
+  if (!control) {
+    toast("This view has no Find.");
+    return;
+  }
+  openSettings(true);
+  byId(`control-${control.key}`).focus();
+}
+
+function openSettings(open) {
+  document.body.classList.toggle("settings-open", open);
+  byId("settings-toggle").setAttribute("aria-expanded", String(open));
+}
+
+function saveAddress(format) {
+  return `api/save?${new URLSearchParams({ format, ...query(state) })}`;
+}
+
+// --- wiring ---------------------------------------------------------------------------------------
+
+const tabs = new Tabs(byId("tabs"), chooseView);
+const controls = new Controls(byId("settings"), (key, text) => act({ [key]: text }, key === "find"));
+const panels = new Panels(byId("panels"), deeds);
+
+byId("theme").addEventListener("click", () => theme.toggle());
+byId("help").addEventListener("click", showHelp);
+byId("compare").addEventListener("click", compare);
+byId("show-python").addEventListener("click", () => frame && showPython(frame.header));
+byId("data-table").addEventListener("click", () => frame && showTable(frame.header));
+byId("tour-start").addEventListener("click", () => follow({ tour: "1", reveal: "" }));
+byId("settings-toggle").addEventListener("click", () => openSettings(!document.body.classList.contains("settings-open")));
+byId("copy-link").addEventListener("click", () => {
+  address.flush();
+  copy(location.href, "Link copied.");
+});
+byId("save").addEventListener("click", () => {
+  if (frame) menu(byId("save"), saveItems(frame.header, saveAddress, Boolean(stored)));
+});
+
+const MOVES = { ArrowLeft: ["x", -1], ArrowRight: ["x", 1], ArrowUp: ["y", -1], ArrowDown: ["y", 1] };
+const COMMANDS = {
+  "[": () => tabs.step(-1, false),
+  "]": () => tabs.step(1, false),
+  f: find,
+  c: compare,
+  t: () => theme.toggle(),
+  "?": showHelp,
+};
+
+function escape() {
+  openSettings(false);
+  if (frame?.header.find) follow({ find: "" });
+}
+
+addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (document.querySelector("dialog[open], .menu")) return;
+  if (event.key === "Escape") {
+    escape();
+    return;
+  }
+  if (takesText(event.target)) return;
+  const step = MOVES[event.key];
+  if (step) {
+    event.preventDefault();
+    move(step[0], step[1] * (event.shiftKey ? 10 : 1));
+  } else if (COMMANDS[event.key]) {
+    event.preventDefault();
+    COMMANDS[event.key]();
+  }
+});
+
+addEventListener("popstate", () => {
+  preview = null;
+  state = parseHash(location.hash);
+  version += 1;
+  address.due = null;
+  request();
+});
+
+let width = innerWidth;
+new ResizeObserver(() => {
+  if (!frame || (width === innerWidth && byId("panels").clientWidth === panels.drawn)) return;
+  width = innerWidth;
+  panels.drawn = byId("panels").clientWidth;
+  draw(true);
+  if (room && (room.w !== screen.w || room.h !== screen.h)) {
+    screen = room;
+    request();
+  }
+}).observe(byId("panels"));
+addEventListener("resize", () => {
+  if (frame) draw(true);
+  if (room) screen = room;
+  request();
+});
+
+if (stored) {
+  document.body.classList.add("frozen");
+  byId("notes").before(el("p", { class: "hint" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
+}
+request();

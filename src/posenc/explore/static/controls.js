@@ -1,0 +1,215 @@
+/** Controls as the header describes them: native inputs, a number field beside every slider. */
+
+import { el, textWidth, whenChanged } from "./dom.js";
+import { onStep, sliderPlace, sliderValue } from "./scale.js";
+
+const ARROWS = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 };
+const WAIT = 250;
+const NARROW = 125;
+
+/** How far an arrow key moves a control without steps: one hundredth of its range, or of itself. */
+function stepOf(control, value) {
+  if (control.step) return control.step;
+  if (control.scale === "log") return Math.abs(value) / 100 || control.min;
+  return (control.max - control.min) / 100;
+}
+
+class NumberControl {
+  constructor(control, set) {
+    this.control = control;
+    const id = `control-${control.key}`;
+    const hint = control.hint ? `hint-${control.key}` : null;
+    this.field = el("input", { type: "number", id, "aria-describedby": hint, inputmode: "decimal" });
+    this.slider = el("input", { type: "range", min: 0, max: 1000, step: 1, "aria-label": control.label });
+    this.field.addEventListener("change", () => set(this.field.value));
+    this.slider.addEventListener("input", () => {
+      this.field.value = String(sliderValue(this.control, Number(this.slider.value)));
+      set(this.field.value);
+    });
+    this.slider.addEventListener("keydown", (event) => this.key(event, set));
+    const name = el("label", { for: id }, control.label);
+    this.nodes = [el("div", { class: "line" }, name, this.field), this.slider];
+    this.focusable = this.field;
+  }
+
+  key(event, set) {
+    const steps = ARROWS[event.key];
+    if (!steps) return;
+    event.preventDefault();
+    const value = Number(this.field.value);
+    const by = steps * (event.shiftKey ? 10 : 1) * stepOf(this.control, value);
+    this.field.value = String(onStep(this.control, value + by));
+    set(this.field.value);
+  }
+
+  show(control, problem) {
+    this.control = control;
+    for (const name of ["min", "max"]) this.field.setAttribute(name, control[name]);
+    this.field.setAttribute("step", control.step || "any");
+    if (!problem) this.field.value = control.value;
+    this.slider.value = String(sliderPlace(control, Number(control.value)));
+    this.slider.setAttribute("aria-valuetext", control.value);
+    this.slider.hidden = !(control.max > control.min);
+  }
+}
+
+class ChoiceControl {
+  constructor(control, set) {
+    const id = `control-${control.key}`;
+    this.select = el("select", { id });
+    this.select.addEventListener("change", () => set(this.select.value));
+    this.line = el("div", { class: "line" }, el("label", { for: id }, control.label), this.select);
+    this.nodes = [this.line];
+    this.focusable = this.select;
+  }
+
+  show(control) {
+    whenChanged(this.select, control.options, () => {
+      const groups = new Map();
+      for (const option of control.options) {
+        if (!groups.has(option.group)) groups.set(option.group, []);
+        groups.get(option.group).push(el("option", { value: option.value }, option.label));
+      }
+      const parts = [...groups].flatMap(([group, options]) =>
+        group ? [el("optgroup", { label: group }, ...options)] : options,
+      );
+      this.select.replaceChildren(...parts);
+      const widest = Math.max(0, ...control.options.map((option) => textWidth(option.label)));
+      this.line.classList.toggle("stacked", widest + textWidth(control.label) > NARROW);
+    });
+    this.select.value = control.value;
+  }
+}
+
+class SwitchControl {
+  constructor(control, set) {
+    const id = `control-${control.key}`;
+    this.box = el("input", { type: "checkbox", id });
+    this.box.addEventListener("change", () => set(this.box.checked ? "1" : "0"));
+    this.nodes = [el("div", { class: "line switch" }, this.box, el("label", { for: id }, control.label))];
+    this.focusable = this.box;
+  }
+
+  show(control) {
+    this.box.checked = control.value === "1";
+  }
+}
+
+class TextControl {
+  constructor(control, set) {
+    const id = `control-${control.key}`;
+    const hint = control.hint ? `hint-${control.key}` : null;
+    const find = control.section === "find";
+    this.field = el("input", {
+      type: find ? "search" : "text",
+      id,
+      maxlength: control.max || null,
+      autocomplete: "off",
+      spellcheck: "false",
+      "aria-describedby": hint,
+    });
+    let timer = 0;
+    const send = () => {
+      clearTimeout(timer);
+      if (this.field.value !== this.sent) set((this.sent = this.field.value));
+    };
+    this.field.addEventListener("change", send);
+    this.field.addEventListener("search", send);
+    this.field.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(send, WAIT);
+    });
+    this.nodes = [el("label", { for: id }, control.label), this.field];
+    this.focusable = this.field;
+  }
+
+  show(control, problem) {
+    if (problem || document.activeElement === this.field) return;
+    this.field.value = control.value;
+    this.sent = control.value;
+  }
+}
+
+const KINDS = { number: NumberControl, choice: ChoiceControl, switch: SwitchControl, text: TextControl };
+const SECTIONS = { b: "Compared with" };
+
+/** The drawer of settings. `set(key, text)` is called with whatever a person chose. */
+export class Controls {
+  constructor(host, set) {
+    this.host = host;
+    this.set = set;
+    this.parts = new Map();
+  }
+
+  show(header) {
+    const controls = header.controls ?? [];
+    const layout = controls.map(({ key, label, kind, section }) => [key, label, kind, section]);
+    whenChanged(this.host, layout, () => this.build(controls));
+    const problems = new Map((header.problems ?? []).map((problem) => [problem.field, problem]));
+    for (const control of controls) this.update(control, problems.get(control.key));
+  }
+
+  build(controls) {
+    const focused = this.host.contains(document.activeElement) ? document.activeElement.id : "";
+    const kept = new Map(this.parts);
+    this.parts.clear();
+    const children = [];
+    let section = null;
+    for (const control of controls) {
+      if (section !== null && control.section !== section) children.push(el("hr", {}));
+      if (control.section !== section && SECTIONS[control.section]) {
+        children.push(el("h2", {}, SECTIONS[control.section]));
+      }
+      section = control.section;
+      const old = kept.get(control.key);
+      const same = old && old.kind === control.kind && old.label === control.label;
+      const part = same ? old : this.make(control);
+      this.parts.set(control.key, part);
+      children.push(part.root);
+    }
+    this.host.replaceChildren(...children);
+    if (focused) document.getElementById(focused)?.focus();
+  }
+
+  make(control) {
+    const Kind = KINDS[control.kind] ?? TextControl;
+    const widget = new Kind(control, (text) => this.set(control.key, text));
+    const problem = el("p", { class: "problem", id: `problem-${control.key}`, hidden: true });
+    const hint = control.hint
+      ? [el("p", { class: "hint", id: `hint-${control.key}` }, control.hint)]
+      : [];
+    const root = el("div", { class: `control ${control.kind}` }, ...widget.nodes, problem, ...hint);
+    return { widget, problem, root, kind: control.kind, label: control.label };
+  }
+
+  update(control, problem) {
+    const part = this.parts.get(control.key);
+    part.control = control;
+    part.widget.show(control, problem);
+    this.complain(part, problem);
+  }
+
+  /** One sentence at the field that it is about, and told to whoever listens to the page. */
+  complain(part, problem) {
+    const { control } = part;
+    const text = problem ? [problem.message, problem.held ? "" : problem.drawn].filter(Boolean).join(" ") : "";
+    part.problem.textContent = text;
+    part.problem.hidden = !text;
+    const field = part.widget.focusable;
+    const described = [text && `problem-${control.key}`, control.hint && `hint-${control.key}`];
+    const ids = described.filter(Boolean).join(" ");
+    if (ids) field.setAttribute("aria-describedby", ids);
+    else field.removeAttribute("aria-describedby");
+    if (text) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+  }
+
+  /** Shows problems while the last picture stays. */
+  hold(problems) {
+    for (const problem of problems) {
+      const part = this.parts.get(problem.field);
+      if (part) this.complain(part, { ...problem, held: true });
+    }
+  }
+
+}

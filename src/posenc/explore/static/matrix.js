@@ -1,0 +1,124 @@
+/** Small multiples: heatmaps side by side on one scale. */
+
+import { el, place, rebuild, svg, whenChanged } from "./dom.js";
+import { axisX, axisY } from "./marks.js";
+import { Pointer } from "./pointer.js";
+import { cellEdges, paint, paintBar, settle } from "./raster.js";
+import { scaleOf } from "./scale.js";
+
+const LEAST = 132;
+const GAP = 18;
+const WIDE = 190;
+const LEFT = 38;
+
+class Multiple {
+  constructor(deeds) {
+    this.canvas = el("canvas", { class: "tile", role: "img", tabindex: 0 });
+    this.over = svg("svg", { class: "axes", "aria-hidden": "true" });
+    this.stage = el("div", { class: "stage" }, this.canvas, this.over);
+    this.title = el("figcaption", {});
+    this.root = el("figure", { class: "multiple" }, this.title, this.stage);
+    this.areas = [];
+    this.pointer = new Pointer(this.stage, () => this.areas, deeds);
+  }
+
+  draw(panel, frame, { width, height, square }) {
+    const ratio = devicePixelRatio || 1;
+    const tile = frame.arrays[panel.tile];
+    const [rows, columns] = tile.shape;
+    const lut = frame.arrays[frame.header.palette[panel.lut]];
+    const rim = width >= WIDE ? { left: LEFT, bottom: 20 } : { left: 1, bottom: 1 };
+    const free = { width: (width - rim.left) * ratio, height: height * ratio };
+    const each = Math.min(free.width / columns, free.height / rows);
+    const [across, down] = square
+      ? [Math.floor(each * columns), Math.floor(each * rows)]
+      : [Math.floor(free.width), Math.floor(free.height)];
+    const edges = { x: cellEdges(columns, across), y: cellEdges(rows, down) };
+    paint(this.canvas, tile.data, lut, edges.x, edges.y, frame.arrays[panel.mask]?.data ?? null);
+    const size = settle(this.canvas, rim.left, 1, ratio, width);
+    const box = { left: rim.left, top: 1, ...size };
+    const scales = {
+      x: scaleOf(panel.x, box.left, box.left + box.width),
+      y: scaleOf(panel.y, box.top, box.top + box.height),
+    };
+    const outer = { width: size.width + rim.left + 1, height: size.height + 1 + rim.bottom };
+    place(this.stage, outer);
+    this.over.setAttribute("width", outer.width);
+    this.over.setAttribute("height", outer.height);
+    const axes = rim.bottom > 1
+      ? [...axisX({ ...panel.x, label: "" }, scales.x, box, "bottom"), ...axisY(panel.y, scales.y, box, { turned: false })]
+      : [];
+    this.over.replaceChildren(...axes, ...this.cursor(panel, scales, box));
+    place(this.root, { width });
+    this.title.textContent = panel.title;
+    this.root.classList.toggle("chosen", Boolean(panel.chosen));
+    this.canvas.setAttribute("aria-label", panel.label || panel.title);
+    this.areas = [{ panel, box, scales, x: panel.x, y: panel.y, arrays: frame.arrays, zooms: !square }];
+  }
+
+  cursor(panel, scales, box) {
+    const parts = [svg("rect", { x: box.left - 0.5, y: 0.5, width: box.width + 1, height: box.height + 1, class: "frame" })];
+    const at = (axis, scale) => axis.at !== null && axis.at !== undefined && scale.holds(axis.at);
+    const [right, bottom] = [box.left + box.width, box.top + box.height];
+    if (at(panel.y, scales.y)) {
+      const y = scales.y.middle(panel.y.at);
+      parts.push(svg("line", { x1: box.left, x2: right, y1: y, y2: y, class: "cursor-y" }));
+    }
+    if (at(panel.x, scales.x)) {
+      const x = scales.x.middle(panel.x.at);
+      parts.push(svg("line", { x1: x, x2: x, y1: box.top, y2: bottom, class: "cursor-x" }));
+    }
+    return parts;
+  }
+}
+
+export class Matrix {
+  constructor(deeds) {
+    this.deeds = deeds;
+    this.heading = el("h2", { class: "figure-title" });
+    this.grid = el("div", { class: "multiples" });
+    this.bar = el("canvas", { class: "bar still", "aria-hidden": "true" });
+    this.low = el("span", {});
+    this.high = el("span", {});
+    this.axes = el("span", { class: "grow" });
+    this.legend = el("p", { class: "legend" }, this.axes, this.low, this.bar, this.high);
+    this.caption = el("p", { class: "caption" });
+    this.root = el("figure", { class: "figure" }, this.heading, this.grid, this.legend, this.caption);
+    this.multiples = [];
+  }
+
+  draw({ main }, frame, room) {
+    const { cells } = main;
+    while (this.multiples.length < cells.length) this.multiples.push(new Multiple(this.deeds));
+    const most = Math.max(1, Math.floor((room.width + GAP) / (LEAST + GAP)));
+    const across = Math.max(1, Math.min(cells.length, most, cells.length > 4 ? 8 : 4));
+    // What zooms is a table, and may fill its room; what does not is positions by positions.
+    const square = !frame.header.zoom;
+    const share = Math.floor((room.width - GAP * (across - 1)) / across) - 2;
+    const size = { width: square ? Math.min(420, share) : share, height: Math.min(room.height, 480), square };
+    whenChanged(this.grid, cells.length, () => {
+      rebuild(this.grid, this.multiples.slice(0, cells.length).map((multiple) => multiple.root));
+    });
+    cells.forEach((cell, index) => this.multiples[index].draw(cell, frame, size));
+    this.words(main, frame);
+    const ratio = devicePixelRatio || 1;
+    const inner = size.width - (size.width >= WIDE ? LEFT : 1);
+    const whole = { w: Math.floor(inner * ratio) * across, h: Math.floor(size.height * ratio) };
+    this.plot = square ? null : whole;
+  }
+
+  words(main, frame) {
+    const [first] = main.cells;
+    this.heading.textContent = main.title;
+    this.heading.hidden = !main.title;
+    this.caption.textContent = main.caption;
+    this.caption.hidden = !main.caption;
+    this.legend.hidden = !first;
+    if (!first) return;
+    this.axes.textContent = `→ ${first.x.label}   ↓ ${first.y.label}`;
+    this.low.textContent = first.low;
+    this.high.textContent = first.high;
+    paintBar(this.bar, frame.arrays[frame.header.palette[first.lut]]);
+  }
+}
+

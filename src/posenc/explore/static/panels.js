@@ -1,0 +1,110 @@
+/** Panels into figures, and figures into the page. */
+
+import { Dials } from "./dials.js";
+import { el, rebuild, whenChanged } from "./dom.js";
+import { Figure, leftOf } from "./figure.js";
+import { Matrix } from "./matrix.js";
+import { Strips } from "./strips.js";
+import { textTable } from "./readout.js";
+
+/** Groups of panels that share axes, in rows: main figures side by side, the others in full. */
+export function arrange(panels) {
+  const groups = [];
+  for (const panel of panels) {
+    const last = groups.filter((group) => group.main.place === "main").at(-1);
+    if ((panel.place === "right" || panel.place === "below") && last) last[panel.place] = panel;
+    else groups.push({ main: panel, id: `${panel.kind}-${panel.id}` });
+  }
+  return groups;
+}
+
+class Words {
+  constructor() {
+    this.root = el("div", { class: "words" });
+  }
+
+  draw({ main }) {
+    whenChanged(this.root, main, () => {
+      const title = main.title ? [el("h2", {}, main.title)] : [];
+      this.root.replaceChildren(...title, ...main.paragraphs.map((text) => el("p", {}, text)));
+    });
+  }
+}
+
+class TextTable {
+  constructor() {
+    this.root = el("div", { class: "table-panel", tabindex: 0, role: "region" });
+  }
+
+  draw({ main }) {
+    whenChanged(this.root, main, () => {
+      this.root.setAttribute("aria-label", main.title || main.caption || "Table");
+      rebuild(this.root, [textTable(main)]);
+    });
+  }
+}
+
+const KINDS = {
+  heatmap: Figure,
+  chart: Figure,
+  strips: Strips,
+  dials: Dials,
+  matrix: Matrix,
+  table: TextTable,
+  words: Words,
+};
+
+export class Panels {
+  constructor(host, deeds) {
+    this.host = host;
+    this.deeds = deeds;
+    this.view = null;
+    this.made = new Map();
+  }
+
+  /** Draws the panels of a frame; returns the device pixels that a main picture has. */
+  draw(frame) {
+    const { header } = frame;
+    const groups = arrange(header.panels ?? []);
+    const mains = groups.filter((group) => group.main.place === "main").length;
+    const room = this.room(Math.max(1, mains), groups);
+    const shown = groups.map((group) => {
+      const part = this.part(header.view, group);
+      part.root.classList.toggle("beside", mains > 1 && group.main.place === "main");
+      return part;
+    });
+    this.mount(shown.map((part) => part.root), header.view);
+    shown.forEach((part, index) => part.draw(groups[index], frame, room(groups[index])));
+    const plots = shown.map((part) => part.plot).filter(Boolean);
+    return plots.find((plot) => plot.h !== null) ?? plots[0] ?? null;
+  }
+
+  part(view, group) {
+    const key = `${view}/${group.id}`;
+    if (!this.made.has(key)) this.made.set(key, new (KINDS[group.main.kind] ?? Words)(this.deeds));
+    return this.made.get(key);
+  }
+
+  /** Changes the page only when the figures differ, so that focus and pointers stay. */
+  mount(roots, view) {
+    const same = roots.length === this.host.children.length
+      && roots.every((root, index) => this.host.children[index] === root);
+    if (!same) this.host.replaceChildren(...roots);
+    if (this.view !== null && this.view !== view) {
+      for (const key of this.made.keys()) if (!key.startsWith(`${view}/`)) this.made.delete(key);
+    }
+    this.view = view;
+  }
+
+  /** The room of a group: mains share a row where it is wide enough, and the height of the window. */
+  room(mains, groups) {
+    const width = Math.floor(this.host.clientWidth);
+    const beside = mains > 1 && width / mains >= 300;
+    const one = beside ? Math.floor((width - 20 * (mains - 1)) / mains) : width;
+    const others = groups.length - mains;
+    const figures = groups.filter(({ main }) => KINDS[main.kind] === Figure && (main.place !== "main" || !beside));
+    const left = Math.max(0, ...figures.map(leftOf));
+    const height = Math.max(360, Math.min(innerHeight - (others ? 330 : 240), 2000));
+    return (group) => ({ width: group.main.place === "main" ? one : width, height, left });
+  }
+}

@@ -1,0 +1,62 @@
+/** The bar of the tour: a question first, then what Python says about the answer. */
+
+import { el, rebuild, whenChanged } from "./dom.js";
+
+const answers = new Map();
+
+function buttonTo(text, changes, act, kind = "tool") {
+  return el("button", { type: "button", class: kind, onclick: () => act(changes, true) }, text);
+}
+
+/** A choice reveals the answer; which one was taken is kept until the page is left. */
+function choices(tour, act) {
+  const mine = answers.get(tour.n);
+  return el("div", { class: "answers", role: "group", "aria-label": "Answers" }, ...tour.choices.map((choice) => {
+    const right = tour.answered && choice.id === tour.right;
+    const wrong = tour.answered && choice.id === mine && !right;
+    const mark = right ? "✓ " : wrong ? "✗ " : "";
+    const kind = `answer${right ? " right" : ""}${wrong ? " wrong" : ""}`;
+    const take = () => {
+      answers.set(tour.n, choice.id);
+      act(tour.reveal, false);
+    };
+    const pressed = mine === choice.id ? "true" : "false";
+    return el("button", { type: "button", class: kind, "aria-pressed": pressed, disabled: tour.answered, onclick: take }, mark + choice.text);
+  }));
+}
+
+function verdict(tour) {
+  if (!tour.answered) return [];
+  const mine = answers.get(tour.n);
+  const word = mine === undefined ? "" : mine === tour.right ? "Yes. " : "Not quite. ";
+  return [el("p", { class: "explanation", tabindex: -1 }, el("strong", {}, word), tour.explanation ?? "")];
+}
+
+function steps(tour, act, jump) {
+  const parts = [];
+  if (!tour.answered) parts.push(buttonTo("Show the answer", tour.reveal, act));
+  if (tour.previous) parts.push(buttonTo("Back", tour.previous, jump));
+  if (tour.next) parts.push(buttonTo(tour.answered ? "Next stop" : "Skip", tour.next, jump, tour.answered ? "tool main" : "tool"));
+  parts.push(buttonTo("Leave the tour", { tour: null, reveal: null }, act));
+  return el("div", { class: "steps" }, ...parts);
+}
+
+/** Shows the stop of the header, or nothing. `act` makes changes, `jump` goes to a whole state. */
+export function showTour(host, tour, act, jump) {
+  host.hidden = !tour;
+  if (!tour) return;
+  whenChanged(host, [tour, answers.get(tour.n)], () => {
+    const revealed = host.posencAnswered === false && tour.answered;
+    host.posencAnswered = Boolean(tour.answered);
+    const count = el("span", { class: "count" }, `${tour.n} of ${tour.of}`);
+    const question = tour.question ? [el("p", { class: "question" }, tour.question), choices(tour, act)] : [];
+    rebuild(host, [
+      el("h2", {}, count, " ", tour.title),
+      el("p", {}, tour.text),
+      ...question,
+      ...verdict(tour),
+      steps(tour, act, jump),
+    ]);
+    if (revealed) host.querySelector(".explanation")?.focus();
+  });
+}

@@ -1,0 +1,279 @@
+"""Bias: what is added to the attention scores, head by head."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc.explore import snippets
+from posenc.explore.axes import cells, values
+from posenc.explore.fields import integer, switch
+from posenc.explore.panels import (
+    Axis,
+    Block,
+    Chart,
+    Fact,
+    Heading,
+    Heatmap,
+    Mark,
+    Matrix,
+    Prose,
+    Series,
+)
+from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.sources import learnt, window
+from posenc.explore.text import number, plural, signed, spread, thin, whole
+from posenc.functional import bias as bias_of
+from posenc.plot import palette
+from posenc.plot.views import bias
+from posenc.plot.views.bias import Bias
+
+__all__ = ["SHAPE", "show"]
+
+LONGEST = 2048
+LONGEST_LEARNED = 512  # of biases that a small network or many terms make, entry by entry
+LENGTH = integer("L", "Positions", 128, 1, LONGEST, scale="log")
+SHAPE = Shape(
+    "bias",
+    "Bias",
+    "What is added to the attention scores?",
+    "alibi",
+    (
+        LENGTH,
+        integer("head", "Head", 0, 0, 255, section="cursor", gently=True),
+        integer("kp", "Key position", 28, 0, LONGEST - 1, section="cursor", gently=True),
+        switch("mask", "Causal mask", "1"),
+        switch("softmax", "Softmax of the bias alone"),
+    ),
+    defaults={"p label": "Query position"},
+    cursor=("p",),
+)
+
+
+class _Cell(NamedTuple):
+    """The entry under the cursor."""
+
+    head: int
+    p: int
+    kp: int
+    entry: float
+    masked: bool
+
+
+SHOWN = 8  # heads at a time
+PIXELS = 160
+
+
+@functools.lru_cache(maxsize=32)
+def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> Bias:
+    return bias.data(
+        spec,
+        length,
+        heads=heads,
+        mask=mask,
+        softmax=softmax,
+        pixels=PIXELS,
+        params=learnt(spec),
+    )
+
+
+def show(scene: Scene) -> Page:
+    """A matrix for each head, the bias against the offset, and one entry."""
+    spec: Any = scene.a.spec
+    length, problems = _length(spec, scene)
+    head = min(scene["head"], spec.heads - 1)
+    p, kp = min(scene["p"], length - 1), min(scene["kp"], length - 1)
+    found = _bias(
+        spec,
+        length,
+        _heads(spec.heads, head),
+        "causal" if scene["mask"] else "none",
+        "rows" if scene["softmax"] else "none",
+    )
+    entry = float(
+        np.asarray(
+            bias_of(spec, [p], [kp], params=scene.a.params, heads=(head, head + 1), dtype="float64")
+        )[0, 0, 0]
+    )
+    masked = bool(scene["mask"]) and kp > p
+    shown = "masked" if masked else number(entry)
+    say = f"Head {head}, query at {whole(p)}, key at {whole(kp)}: {shown}"
+    return Page(
+        lead=_lead(found, spec, head, scene),
+        panels=(_curves(found, head, kp - p), _matrices(found, head, p, kp, say)),
+        readout=_readout(found, scene, _Cell(head, p, kp, entry, masked)),
+        say=say,
+        cursor={
+            "x": {"key": "kp", "value": kp, "min": 0, "max": length - 1, "step": 1},
+            "y": {"key": "p", "value": p, "min": 0, "max": length - 1, "step": 1},
+        },
+        python=snippets.bias(scene, head, p, kp),
+        command=snippets.plot("bias", scene, (0, length)),
+        table=_numbers(scene, head, p, kp),
+        problems=problems,
+    )
+
+
+def _length(spec: Any, scene: Scene) -> tuple[int, tuple[tuple[str, str], ...]]:
+    """The positions that are drawn, and why not all."""
+    asked: int = scene["L"]
+    if not spec.shapes or asked <= LONGEST_LEARNED:
+        return asked, ()
+    told = f"{scene.a.label} is drawn for at most {plural(LONGEST_LEARNED, 'position')}."
+    return LONGEST_LEARNED, (("L", told),)
+
+
+def _heads(count: int, head: int) -> tuple[int, ...]:
+    """All heads of a few, else some from the first to the last and the chosen one."""
+    if count <= SHOWN:
+        return tuple(range(count))
+    some = np.linspace(0, count - 1, SHOWN - 1).astype(int).tolist()
+    return tuple(sorted({*some, head}))
+
+
+def _curves(found: Bias, head: int, rel: int) -> Chart:
+    known = found.curves[np.isfinite(found.curves)]
+    low, high = spread(float(known.min(initial=0.0)), float(known.max(initial=0.0)))
+    last = 0 if np.isnan(found.curves[:, found.offsets > 0]).all() else found.offsets[-1]
+    x = values("key − query", float(min(found.offsets[0], -1)), float(last), most=8)
+    series = tuple(
+        Series(
+            f"head {h}",
+            found.offsets.astype(np.float64),
+            curve.astype(np.float32),
+            0 if h == head else 7,
+        )
+        for h, curve in zip(found.heads, found.curves, strict=True)
+    )
+    marks = [
+        Mark("x", -float(edge), "bucket edges" if n == 0 else "")
+        for n, edge in enumerate(found.edges.tolist())
+    ]
+    at = np.flatnonzero(found.offsets == rel)
+    place = found.heads.index(head)
+    if len(at) and np.isfinite(found.curves[place, at[0]]):
+        marks.append(Mark("point", rel, to=float(found.curves[place, at[0]]), style="point"))
+    what = "attention of the bias alone" if found.softmax == "rows" else "bias"
+    return Chart(
+        id="offset",
+        title=f"{what} against the offset, head {head} in front",
+        x=Axis(x.label, x.domain, x.ticks, at=float(rel)),
+        y=values("", low, high),
+        series=series,
+        marks=tuple(marks),
+        caption="" if found.by_offset else "Curves of the first and the last query.",
+        height=230,
+        label="Bias of each head against key minus query",
+        front=f"head {head}",
+    )
+
+
+def _matrices(found: Bias, head: int, p: int, kp: int, say: str) -> Matrix:
+    start, stop = found.positions
+    unsigned = found.softmax == "rows"
+    made = []
+    for h, matrix in zip(found.heads, found.values, strict=True):
+        missing = ~np.isfinite(matrix)
+        tile = palette.indices(matrix, found.limit)
+        if unsigned:
+            share = np.where(missing, 0.0, matrix) / found.limit
+            tile = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
+        low = "0" if unsigned else number(-found.limit)
+        made.append(
+            Heatmap(
+                id=f"head-{h}",
+                title=f"head {h}"
+                + (f", slope {number(_slope(found, h), 3)}" if _has_slopes(found) else ""),
+                tile=tile,
+                lut="sequential" if unsigned else "diverging",
+                x=cells("key", start, stop, key="kp", at=kp, most=3),
+                y=cells("query", start, stop, key="p", at=p, most=3),
+                low=low,
+                high=number(found.limit),
+                mask=missing.astype(np.uint8) if missing.any() else None,
+                label=say if h == head else f"Head {h}",
+                place="full",
+                values=matrix,
+                limit=found.limit,
+            )
+        )
+    return Matrix(
+        "matrices",
+        "each head: queries down, keys across",
+        tuple(made),
+        thin(" ".join(found.caption)),
+    )
+
+
+def _has_slopes(found: Bias) -> bool:
+    return found.slopes is not None
+
+
+def _slope(found: Bias, head: int) -> float:
+    assert found.slopes is not None  # noqa: S101 - the caller has seen to it
+    return float(found.slopes[found.heads.index(head)])
+
+
+def _lead(found: Bias, spec: Any, head: int, scene: Scene) -> str:
+    place = found.heads.index(head)
+    far = found.offsets == -100
+    told = ""
+    if far.any() and np.isfinite(found.curves[place, far][0]):
+        value = float(found.curves[place, far][0])
+        told = f" A key 100 positions back gets {number(value)} in head {head}."
+    how = "It depends on the distance alone." if found.by_offset else ""
+    if scene["softmax"]:
+        how = "With nothing else in the scores, this is what a query would attend to."
+    return f"{scene.a.label} in {plural(spec.heads, 'head')}. {how}{told}".replace("  ", " ")
+
+
+def _readout(found: Bias, scene: Scene, cell: _Cell) -> tuple[Block, ...]:
+    head, p, kp, entry, masked = cell
+    blocks: list[Block] = [
+        Heading(f"Head {head}, query at {whole(p)}, key at {whole(kp)}"),
+        Fact("Bias", "masked" if masked else number(entry, 6)),
+        Fact("Key − query", whole(kp - p)),
+    ]
+    if _has_slopes(found):
+        blocks.append(Fact("Slope", number(_slope(found, head), 6)))
+    if not masked and np.isfinite(entry):
+        blocks.append(
+            Fact("Factor on attention", number(float(np.exp(min(entry, 700.0))), 3), "exp(bias)")
+        )
+    if len(found.edges):
+        shown = ", ".join(whole(e) for e in found.edges[:12].tolist())
+        more = " …" if len(found.edges) > 12 else ""
+        blocks.append(Fact("Buckets begin at", shown + more, "distances"))
+    if scene["mask"]:
+        blocks.append(Prose("Hatched: keys after the query, which a causal mask takes away."))
+    return tuple(blocks)
+
+
+def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
+    rows, columns = window(p, 0, scene["L"]), window(kp, 0, scene["L"])
+    found = np.asarray(
+        bias_of(
+            scene.a.spec,
+            rows,
+            columns,
+            params=scene.a.params,
+            heads=(head, head + 1),
+            dtype="float64",
+        )
+    )[0]
+    return {
+        "caption": f"{scene.a.label}, head {head}: queries down, keys across",
+        "columns": ["query", *map(whole, columns.tolist())],
+        "rows": [
+            [
+                whole(q),
+                *(
+                    "masked" if scene["mask"] and k > q else signed(float(x), 4)
+                    for k, x in zip(columns.tolist(), line, strict=True)
+                ),
+            ]
+            for q, line in zip(rows.tolist(), found, strict=True)
+        ],
+    }

@@ -1,0 +1,262 @@
+"""Distance: what two rows have in common, by how far apart they are."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from posenc.explore import snippets
+from posenc.explore.axes import cells, logarithmic, values
+from posenc.explore.fields import Option, choice, integer, switch
+from posenc.explore.panels import (
+    Axis,
+    Block,
+    Chart,
+    Fact,
+    Heading,
+    Heatmap,
+    Mark,
+    Prose,
+    Series,
+    TableOfText,
+)
+from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
+from posenc.explore.sources import held, learnt
+from posenc.explore.text import number, plural, signed, spread, thin, whole
+from posenc.plot import palette
+from posenc.plot.columns import Source
+from posenc.plot.views import offset, similarity
+from posenc.plot.views.offset import Offset, sized
+from posenc.plot.views.similarity import Similarity
+
+__all__ = ["SHAPE", "show"]
+
+METRIC = choice(
+    "metric",
+    "Product",
+    (Option("dot", "dot product"), Option("cosine", "cosine")),
+    "dot",
+)
+LOG = switch("log", "Logarithmic distances")
+OFFSET = integer("off", "Distance", 10, 0, 2**24, gently=True, section="cursor")
+SHAPE = Shape(
+    "distance",
+    "Distance",
+    "What does the model see between two positions?",
+    "sinusoidal",
+    (START, LENGTH, METRIC, LOG, OFFSET),
+    cursor=("p",),
+)
+MOST_CELLS_OF_AXIS = 65_536
+MATRIX = 256  # pixels along each side
+BLOCKS = 6  # pairs whose 2 x 2 blocks are shown
+
+
+def show(scene: Scene) -> Page:
+    """The product against the distance, the matrix of products, and the blocks that shift."""
+    table = held(scene.a, scene["s"] + scene["L"])
+    length, metric = scene["L"], scene["metric"]
+    k = min(scene["off"], length - 1)
+    p = min(scene["p"], scene["s"] + length - 1 - k)
+    curve = _offsets(scene, length)
+    matrix = _matrix(scene)
+    value = _product(table, p, p + k, metric)
+    say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
+    panels: list[Any] = [_curve(scene, curve, k, value), _heatmap(matrix, p, k, say)]
+    if table.waves is not None:
+        panels.append(_blocks(table, k))
+    return Page(
+        lead=_lead(curve),
+        panels=tuple(panels),
+        readout=_readout(table, curve, p, k),
+        say=say,
+        cursor={
+            "x": {"key": "off", "value": k, "min": 0, "max": length - 1, "step": 1},
+            "y": {
+                "key": "p",
+                "value": p,
+                "min": scene["s"],
+                "max": scene["s"] + length - 1,
+                "step": 1,
+            },
+        },
+        python=snippets.distance(scene, k),
+        command=snippets.plot("offset", scene, (0, length)),
+        table=_numbers(curve, scene),
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def _offset_data(spec: Any, count: int, end: int, how: tuple[str, str, int]) -> Offset:
+    kind, scale, pixels = how
+    return offset.data(
+        spec, count, kind=kind, scale=scale, pixels=pixels, params=learnt(spec), length=end
+    )
+
+
+def _offsets(scene: Scene, length: int) -> Offset:
+    kind, scale = scene["metric"], "log" if scene["log"] and length > 3 else "linear"
+    pixels = min(scene.width, 512)
+    end = scene["s"] + length
+    if scene.a.entry.params is None:
+        return _offset_data(scene.a.spec, length, end, (kind, scale, pixels))
+    return offset.data(
+        scene.a.spec, length, kind=kind, scale=scale, pixels=pixels, params=scene.a.params
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _matrix_data(spec: Any, rows: tuple[int, int], kind: str) -> Similarity:
+    return similarity.data(
+        spec, rows, kind=kind, pixels=MATRIX, params=learnt(spec), length=rows[1]
+    )
+
+
+def _matrix(scene: Scene) -> Similarity:
+    rows = (scene["s"], scene["s"] + scene["L"])
+    if scene.a.entry.params is None:
+        return _matrix_data(scene.a.spec, rows, scene["metric"])
+    return similarity.data(
+        scene.a.spec, rows, kind=scene["metric"], pixels=MATRIX, params=scene.a.params
+    )
+
+
+def _product(table: Source, p: int, q: int, kind: str) -> float:
+    pair = sized(table.rows(np.array([p, q])), kind)
+    return float(pair[0] @ pair[1])
+
+
+def _curve(scene: Scene, found: Offset, k: int, value: float) -> Chart:
+    logarithmically = found.scale == "log"
+    banded = found.band != "none"
+    series = Series(
+        scene.a.label,
+        found.offsets.astype(np.float64),
+        found.mean.astype(np.float32),
+        lo=found.low.astype(np.float32) if banded else None,
+        hi=found.high.astype(np.float32) if banded else None,
+    )
+    low, high = spread(float(found.low.min()), float(found.high.max()))
+    last = float(found.offsets[-1])
+    if logarithmically:
+        x = logarithmic("distance, positions (log)", 1.0, max(last, 2.0))
+        x = Axis(x.label, x.domain, x.ticks, "log", key="off", at=max(k, 1))
+    else:
+        plain = values("distance, positions", 0.0, max(last, 1.0), most=8)
+        x = Axis(plain.label, plain.domain, plain.ticks, key="off", at=k)
+    name = "cosine" if found.kind == "cosine" else "dot product"
+    return Chart(
+        id="offset",
+        title=f"{name} of two rows, by their distance",
+        x=x,
+        y=values("", low, high),
+        series=(series,),
+        marks=(Mark("point", max(k, 1) if logarithmically else k, to=value, style="point"),),
+        caption=thin(" ".join(found.caption)),
+        height=230,
+        label=f"The {name} of two rows against their distance",
+    )
+
+
+def _heatmap(found: Similarity, p: int, k: int, say: str) -> Heatmap:
+    start, stop = found.positions
+    limit = found.limit
+    x = cells("the other position", start, stop, key="off", at=p + k)
+    apart = np.abs(np.arange(start, stop) - p) if stop - start <= MOST_CELLS_OF_AXIS else None
+    return Heatmap(
+        id="matrix",
+        title=f"{'cosine' if found.kind == 'cosine' else 'dot product'} of all positions",
+        tile=palette.indices(found.values, limit),
+        lut="diverging",
+        x=Axis(
+            x.label,
+            x.domain,
+            x.ticks,
+            cells=True,
+            key="off" if apart is not None else "",
+            at=x.at,
+            to=None if apart is None else apart.astype(np.int32),
+        ),
+        y=cells("position", start, stop, key="p", at=p),
+        low=number(-limit),
+        high=number(limit),
+        caption=thin(" ".join(found.caption)),
+        place="full",
+        label=say,
+        values=found.values,
+        limit=limit,
+    )
+
+
+def _blocks(table: Source, k: int) -> TableOfText:
+    """The 2 x 2 matrices that move a pair by k positions."""
+    waves = table.waves
+    assert waves is not None  # noqa: S101 - the caller has seen to it
+    turning = np.unique(waves.pair[waves.pair >= 0])
+    chosen = turning[np.unique(np.linspace(0, len(turning) - 1, BLOCKS).astype(int))]
+    rows = []
+    for pair in chosen.tolist():
+        frequency = float(waves.frequency[np.flatnonzero(waves.pair == pair)[0]])
+        angle = float(np.angle(np.exp(1j * frequency * k)))
+        cos, sin = np.cos(angle), np.sin(angle)
+        first = f"[ {signed(cos, 3)}  {signed(sin, 3)} ]"
+        second = f"[ {signed(-sin, 3)}  {signed(cos, 3)} ]"
+        rows.append((str(pair), f"{signed(angle, 4)} rad", first, second))
+    return TableOfText(
+        "blocks",
+        f"what moves a row by {plural(k, 'position')}: one block for each pair",
+        ("pair", "angle", "new sin = · (sin, cos)", "new cos = · (sin, cos)"),
+        tuple(rows),
+        caption="The same blocks work at every position, so a linear layer can learn to look "
+        f"{plural(k, 'position')} away.",
+    )
+
+
+def _lead(found: Offset) -> str:
+    if found.defect == 0:
+        first = "The product depends on the distance alone, wherever the two positions are."
+    else:
+        first = (
+            "The product depends on where the two positions are: distance explains "
+            f"{number(100 * (1 - found.defect**2), 3)} % of it."
+        )
+    if found.first_rise is not None and found.rises:
+        return (
+            f"{first} It does not fall all the way: it first rises at distance "
+            f"{whole(found.first_rise)}."
+        )
+    return first
+
+
+def _readout(table: Source, found: Offset, p: int, k: int) -> tuple[Block, ...]:
+    value, own = (_product(table, p, q, found.kind) for q in (p + k, p))
+    name = "Cosine" if found.kind == "cosine" else "Dot product"
+    blocks: list[Block] = [
+        Heading(f"Positions {whole(p)} and {whole(p + k)}"),
+        Fact(name, number(value, 6)),
+        Fact("With itself", number(own, 6)),
+        Fact("Distance", whole(k)),
+    ]
+    if found.first_rise is not None and found.rises is not None:
+        blocks.append(Fact("First rises at", whole(found.first_rise)))
+        blocks.append(Fact("Steps that go up", f"{number(100 * found.rises, 2)} %"))
+    blocks.append(
+        Fact("Shift-invariance defect", number(found.defect, 3), "0: distance explains everything")
+    )
+    if found.defect:
+        blocks.append(Prose("The band runs over positions: the same distance, other places."))
+    return tuple(blocks)
+
+
+def _numbers(found: Offset, scene: Scene) -> dict[str, Any]:
+    rows = zip(found.offsets[:20].tolist(), found.mean[:20].tolist(), strict=True)
+    return {
+        "caption": f"{scene.a.label}: the product at the first distances shown",
+        "columns": ["distance", "mean", "least", "largest"],
+        "rows": [
+            [whole(at), number(x, 6), number(float(lo), 6), number(float(hi), 6)]
+            for (at, x), lo, hi in zip(rows, found.low, found.high, strict=False)
+        ],
+    }

@@ -1,0 +1,235 @@
+"""Rotate: what a rotation does to a query and a key, pair by pair."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from posenc.explore import snippets
+from posenc.explore.axes import cells, values
+from posenc.explore.fields import Option, choice, integer
+from posenc.explore.panels import (
+    Axis,
+    Block,
+    Chart,
+    Dial,
+    Dials,
+    Fact,
+    Heading,
+    Mark,
+    Panel,
+    Prose,
+    Series,
+)
+from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.sources import learnt
+from posenc.explore.text import number, plural, signed, spread, thin, whole
+from posenc.explore.views.waves import first_channels
+from posenc.plot.views import rotation
+from posenc.plot.views.rotation import Rotation
+
+__all__ = ["SHAPE", "show"]
+
+FARTHEST = 2**31
+DISTANCES = 64
+SHAPE = Shape(
+    "rotate",
+    "Rotate",
+    "What does a rotation do to queries and keys?",
+    "rope",
+    (
+        integer("m", "Position of the query", 7, 0, FARTHEST, section="cursor", gently=True),
+        integer(
+            "off",
+            "Query minus key",
+            4,
+            -FARTHEST,
+            FARTHEST,
+            section="cursor",
+            gently=True,
+            hint="The query's position moves both; this moves the key alone.",
+        ),
+        choice(
+            "mix",
+            "Scores against the distance",
+            (
+                Option("own", "one layout of pairs"),
+                Option("mixed", "and layouts mixed up"),
+            ),
+            "mixed",
+        ),
+        integer("seed", "Seed of query and key", 0, 0, 2**31 - 1),
+    ),
+    defaults={"d": "16", "j": "2"},
+    cursor=("j",),
+)
+MOST_DIALS = 8
+
+
+@functools.lru_cache(maxsize=64)
+def _rotation(spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int) -> Rotation:
+    return rotation.data(
+        spec,
+        positions,
+        pairs=pairs,
+        offsets=DISTANCES,
+        seed=seed,
+        params=learnt(spec),
+        length=max(positions) + 1,
+    )
+
+
+def show(scene: Scene) -> Page:
+    """Dials of query and key, the terms of their product, and the product against the distance."""
+    spec: Any = scene.a.spec
+    m = scene["m"]
+    n = min(max(m - scene["off"], 0), FARTHEST)
+    channels = first_channels(spec)
+    pair = min(_pair_of(channels, scene["j"], spec), spec.pairs - 1)
+    found = _rotation(spec, (m, n), _chosen(spec.pairs, pair), scene["seed"])
+    panels: list[Panel] = [
+        _dials(found, pair, channels, m, n),
+        _terms(found, pair, channels),
+        _scores(found, scene, m - n),
+    ]
+    dial = next((d for d in found.dials if d.pair == pair), found.dials[0])
+    say = (
+        f"Query at {whole(m)}, key at {whole(n)}: score {number(found.score)}; pair {pair} adds "
+        f"{number(float(found.terms[pair]))}"
+    )
+    return Page(
+        lead=_lead(found, m, n),
+        panels=tuple(panels),
+        readout=_readout(found, dial.between, pair, m, n),
+        say=say,
+        cursor={
+            "x": {"key": "j", "value": scene["j"], "min": 0, "max": spec.dim - 1, "step": 1},
+            "y": {"key": "m", "value": m, "min": 0, "max": FARTHEST, "step": 1},
+        },
+        python=snippets.rotate(scene, m, n),
+        command=snippets.plot("rotation", scene, (0, max(m, n) + 1)),
+        table=_numbers(found),
+    )
+
+
+def _pair_of(channels: np.ndarray, j: int, spec: Any) -> int:
+    """The pair that a channel belongs to."""
+    for number_, (first, second) in enumerate(spec.channels.channels(2 * len(channels))):
+        if j in (first, second):
+            return number_
+    return 0
+
+
+def _chosen(pairs: int, pair: int) -> tuple[int, ...]:
+    """The pairs whose dials are shown: all of a few, else from fast to slow and the cursor's."""
+    if pairs <= MOST_DIALS:
+        return tuple(range(pairs))
+    some = np.linspace(0, pairs - 1, MOST_DIALS - 1).astype(int).tolist()
+    return tuple(sorted({*some, pair}))
+
+
+def _dials(found: Rotation, pair: int, channels: np.ndarray, m: int, n: int) -> Dials:
+    dials = tuple(
+        Dial(
+            f"pair {d.pair}",
+            ((*d.query, 0, f"q at {whole(m)}"), (*d.key, 1, f"k at {whole(n)}")),
+            f"wavelength {number(d.wavelength)}; adds {number(d.term, 3)}",
+            d.trail.astype(np.float32),
+            key="j",
+            value=str(int(channels[d.pair])),
+            chosen=d.pair == pair,
+        )
+        for d in found.dials
+    )
+    return Dials(
+        "dials",
+        f"where each pair has turned to: the query at {whole(m)}, the key at {whole(n)}",
+        dials,
+        caption="Move the query's position and both turn together: the angle between them stays.",
+    )
+
+
+def _terms(found: Rotation, pair: int, channels: np.ndarray) -> Chart:
+    pairs = len(found.terms)
+    low, high = spread(min(float(found.terms.min()), 0.0), max(float(found.terms.max()), 0.0))
+    return Chart(
+        id="terms",
+        title=f"q · k = {number(found.score)}: what each pair adds",
+        x=cells("pair", 0, pairs, key="j", at=pair, to=channels.astype(np.int32)),
+        y=values("", low, high),
+        series=(
+            Series("term", np.arange(pairs) + 0.5, found.terms.astype(np.float32), draw="bars"),
+        ),
+        height=130,
+        label="What each pair adds to the product of query and key",
+    )
+
+
+def _scores(found: Rotation, scene: Scene, k: int) -> Chart:
+    shown = found.scores if scene["mix"] == "mixed" else found.scores[:1]
+    everything = np.concatenate([s.values for s in shown])
+    low, high = spread(float(everything.min()), float(everything.max()))
+    x = values("query − key", float(found.offsets[0]), float(found.offsets[-1]), most=8)
+    inside = found.offsets[0] <= k <= found.offsets[-1]
+    return Chart(
+        id="scores",
+        title="the score against the distance",
+        x=Axis(x.label, x.domain, x.ticks, key="off", at=k if inside else None),
+        y=values("", low, high),
+        series=tuple(
+            Series(
+                thin(s.label),
+                found.offsets.astype(np.float64),
+                s.values.astype(np.float32),
+                number_,
+            )
+            for number_, s in enumerate(shown)
+        ),
+        marks=(Mark("point", float(k), to=found.score, style="point"),) if inside else (),
+        caption=thin(found.caption[-1])
+        if scene["mix"] == "mixed" and len(found.scores) > 1
+        else "",
+        height=210,
+        label="The score of one query and one key against their distance",
+    )
+
+
+def _lead(found: Rotation, m: int, n: int) -> str:
+    same = abs(found.score - found.moved) <= 1e-9 * max(float(np.abs(found.terms).sum()), 1e-300)
+    told = (
+        f"Both moved by {whole(found.shift)}: the same score, as only the distance counts."
+        if same
+        else f"Both moved by {whole(found.shift)}: {number(found.moved)}; the place counts too."
+    )
+    return (
+        f"A query at {whole(m)} and a key at {whole(n)}: their product is a sum over "
+        f"{plural(len(found.terms), 'pair')}. {told}"
+    )
+
+
+def _readout(found: Rotation, between: float, pair: int, m: int, n: int) -> tuple[Block, ...]:
+    return (
+        Heading(f"Query at {whole(m)}, key at {whole(n)}"),
+        Fact("q · k", signed(found.score, 6)),
+        Fact(f"both {whole(found.shift)} later", signed(found.moved, 6)),
+        Fact("Distance", whole(m - n)),
+        Heading(f"Pair {pair}"),
+        Fact("Adds", signed(float(found.terms[pair]), 6)),
+        Fact("Angle from key to query", f"{signed(between, 4)} rad"),
+        Fact("In turns", signed(between / (2 * math.pi), 4)),
+        Prose(
+            "Query and key are random numbers of the seed. A model trained with one layout of "
+            "pairs and run with the other gets the mixed curves."
+        ),
+    )
+
+
+def _numbers(found: Rotation) -> dict[str, Any]:
+    return {
+        "caption": "what the first pairs add",
+        "columns": ["pair", "term"],
+        "rows": [[str(i), signed(float(x), 6)] for i, x in enumerate(found.terms[:20])],
+    }

@@ -1,0 +1,259 @@
+"""Sentence: what reaches the model, word by word, and what is lost without positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc._core.random_vectors import random_vectors
+from posenc.explore import snippets
+from posenc.explore.fields import integer, switch, text
+from posenc.explore.panels import Block, Fact, Heading, Prose, Strip, Strips, Words
+from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.text import number, plural, signed, whole
+from posenc.functional import add, table
+from posenc.plot import palette
+
+__all__ = ["SHAPE", "embedded", "show"]
+
+MOST_WORDS = 48
+LONGEST = 400
+TEXT = text("text", "Sentence", "the dog chased the cat", LONGEST)
+SHAPE = Shape(
+    "sentence",
+    "Sentence",
+    "What reaches the model?",
+    "sinusoidal",
+    (
+        TEXT,
+        switch("scale", "Embeddings times √d", "1"),
+        switch("swap", "Swap two words"),
+        integer("one", "First of them", 1, 0, MOST_WORDS - 1, gently=True),
+        integer("two", "Second of them", 4, 0, MOST_WORDS - 1, gently=True),
+        integer("t", "Word", 1, 0, MOST_WORDS - 1, gently=True, section="cursor"),
+        integer("seed", "Seed of the embeddings", 0, 0, 2**31 - 1),
+    ),
+    defaults={"d": "32"},
+    cursor=("j",),
+)
+
+
+@dataclass(frozen=True)
+class _Input:
+    """What is drawn: the words, their rows, and the cell under the cursor."""
+
+    words: list[str]
+    scaled: np.ndarray
+    encoding: np.ndarray
+    place: int
+    j: int
+    limit: float
+
+    @property
+    def total(self) -> np.ndarray:
+        """What reaches the model."""
+        found: np.ndarray = self.scaled + self.encoding
+        return found
+
+    def cell(self, digits: int = 4) -> tuple[str, str, str]:
+        """The numbers under the cursor: embedding, position, sum."""
+        at = self.place, self.j
+        first, second = float(self.scaled[at]), float(self.encoding[at])
+        return signed(first, digits), signed(second, digits), signed(first + second, digits)
+
+
+def show(scene: Scene) -> Page:
+    """The strips E, PE and X of one word, of all words, and the sentence with two words swapped."""
+    words, problems = _words(scene)
+    swapped = _swapped(words, scene["one"], scene["two"])
+    shown = swapped if scene["swap"] else words
+    embeddings, origin = _embeddings(scene, shown)
+    scale = float(np.sqrt(scene.a.spec.dim)) if scene["scale"] else 1.0
+    scaled = embeddings * scale
+    encoding = np.asarray(
+        table(scene.a.spec, len(words), params=scene.a.params, dtype="float64"), dtype=np.float64
+    )
+    limit = max(float(np.abs(part).max()) for part in (scaled, encoding, scaled + encoding)) or 1.0
+    place, j = min(scene["t"], len(words) - 1), min(scene["j"], scene.a.spec.dim - 1)
+    made = _Input(shown, scaled, encoding, place, j, limit)
+    first, second, both = made.cell()
+    say = f"“{shown[place]}” at position {place}, dimension {j}: {first} + {second} = {both}"
+    return Page(
+        lead=f"{plural(len(words), 'word')}, each a row of {scene.a.spec.dim} numbers. {origin}",
+        panels=(_sum(made, scene), _all_words(made), _swap(scene, words, swapped, scale)),
+        readout=_readout(made),
+        say=say,
+        cursor={
+            "x": {"key": "j", "value": j, "min": 0, "max": scene.a.spec.dim - 1, "step": 1},
+            "y": {"key": "t", "value": place, "min": 0, "max": len(words) - 1, "step": 1},
+        },
+        python=snippets.sentence(scene, shown),
+        command=snippets.plot("sum", scene, (0, len(words))),
+        table=_numbers(made),
+        problems=problems,
+    )
+
+
+def embedded(scene: Scene) -> tuple[list[str], np.ndarray]:
+    """The words as they stand, and what reaches the table: rows before its own factor on them."""
+    words, _ = _words(scene)
+    shown = _swapped(words, scene["one"], scene["two"]) if scene["swap"] else words
+    rows, _ = _embeddings(scene, shown)
+    scale = float(np.sqrt(scene.a.spec.dim)) if scene["scale"] else 1.0
+    return shown, rows * scale / (scene.a.spec.embedding_scale or 1.0)
+
+
+def _words(scene: Scene) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    words = scene["text"].split()
+    if not words:
+        told = f"A sentence has at least one word. Drawn with ‘{TEXT.default}’."
+        return TEXT.default.split(), (("text", told),)
+    limits = getattr(scene.a.spec, "limits", None)
+    most = min(MOST_WORDS, int(limits[0]) if limits else MOST_WORDS)
+    if len(words) > most:
+        told = f"The first {plural(most, 'word')} of {whole(len(words))} are drawn."
+        return words[:most], (("text", told),)
+    return words, ()
+
+
+def _swapped(words: list[str], one: int, two: int) -> list[str]:
+    one, two = min(one, len(words) - 1), min(two, len(words) - 1)
+    changed = list(words)
+    changed[one], changed[two] = changed[two], changed[one]
+    return changed
+
+
+def _embeddings(scene: Scene, words: list[str]) -> tuple[np.ndarray, str]:
+    """A row for each word, and where it comes from."""
+    dim = scene.a.spec.dim
+    given = scene.session.embeddings
+    if given is not None and given.rows.shape[1] == dim:
+        # Words meet rows in the order in which they first stand in the sentence typed.
+        order = {w: n for n, w in enumerate(dict.fromkeys(scene["text"].split()))}
+        rows = [order.get(word, 0) % len(given.rows) for word in words]
+        return given.rows[rows], f"Embeddings are rows of {given.name}, in the order of new words."
+    random = random_vectors(words, dim, scene["seed"]).astype(np.float64) / np.sqrt(dim / 3)
+    told = f"Embeddings are random numbers of seed {scene['seed']}, the same for the same word."
+    if given is not None:
+        wide = given.rows.shape[1]
+        told += f" {given.name} is {wide} wide, not {dim}: set d to {wide} to use it."
+    return random, told
+
+
+def _strip(
+    label: str, row: np.ndarray, limit: float, *, sign: str = "", at: int | None = None
+) -> Strip:
+    numbers = tuple(signed(float(x), 2) for x in row) if len(row) <= 128 else ()
+    return Strip(label, palette.indices(row, limit), numbers, sign, "j", at)
+
+
+def _sum(made: _Input, scene: Scene) -> Strips:
+    factor = "√d × embedding" if scene["scale"] else "embedding"
+    first, second, both = made.cell()
+    rows = (made.scaled[made.place], made.encoding[made.place], made.total[made.place])
+    return Strips(
+        "sum",
+        f"“{made.words[made.place]}” at position {made.place}",
+        (
+            _strip(factor, rows[0], made.limit, at=made.j),
+            _strip(f"position {made.place}", rows[1], made.limit, sign="+", at=made.j),
+            _strip("input", rows[2], made.limit, sign="=", at=made.j),
+        ),
+        "diverging",
+        number(-made.limit, 3),
+        "+" + number(made.limit, 3),
+        caption=f"Dimension {made.j}: {first} + {second} = {both}",
+    )
+
+
+def _all_words(made: _Input) -> Strips:
+    strips = []
+    for n, word in enumerate(made.words):
+        chosen = "▸ " if n == made.place else ""
+        rows = (made.scaled[n], made.encoding[n], made.total[n])
+        for row, sign, label in zip(
+            rows, ("", "+", "="), (f"{chosen}{n} {word}", "", ""), strict=True
+        ):
+            tile = palette.indices(row, made.limit)
+            strips.append(Strip(label, tile, (), sign, "j", made.j))
+    return Strips(
+        "words",
+        "every word: embedding + position = input",
+        tuple(strips),
+        "diverging",
+        number(-made.limit, 3),
+        "+" + number(made.limit, 3),
+    )
+
+
+def _swap(scene: Scene, words: list[str], swapped: list[str], scale: float) -> Words:
+    """Whether the set of rows changes when two words change places."""
+    before, after = (_embeddings(scene, w)[0] * scale for w in (words, swapped))
+    spec, params = scene.a.spec, scene.a.params
+    same_without = _same_rows(before, after)
+    with_positions = [_positioned(spec, params, rows) for rows in (before, after)]
+    same_with = _same_rows(*with_positions)
+    changed = words != swapped
+    paragraphs = [
+        f"{' '.join(words)}  →  {' '.join(swapped)}",
+        "Without positions the model gets "
+        + ("the same rows in another order: it cannot tell." if same_without else "other rows."),
+        "With positions it gets "
+        + ("the same rows." if same_with else "other rows: it can tell who did what."),
+    ]
+    if not changed:
+        paragraphs.append("The two words are equal or the same one: nothing was swapped.")
+    return Words("swap", "swap two words", tuple(paragraphs))
+
+
+def _positioned(spec: Any, params: Any, rows: np.ndarray) -> np.ndarray:
+    plain = rows / (spec.embedding_scale or 1.0)  # the scale is a switch of this page
+    return np.asarray(add(spec, plain, params=params))
+
+
+def _same_rows(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two sets of rows are the same, in whatever order."""
+    first = a[np.lexsort(a.T[::-1])]
+    second = b[np.lexsort(b.T[::-1])]
+    return bool(np.array_equal(first, second))
+
+
+def _readout(made: _Input) -> tuple[Block, ...]:
+    first, second, both = made.cell(6)
+    size = float(np.sqrt((made.scaled**2).mean()))
+    of_encoding = float(np.sqrt((made.encoding**2).mean()))
+    ratio = of_encoding / size if size else float("inf")
+    return (
+        Heading(f"“{made.words[made.place]}”, position {made.place}, dimension {made.j}"),
+        Fact("Embedding", first),
+        Fact("Position", second),
+        Fact("Input", both),
+        Heading("Sizes (root mean square)"),
+        Fact("Embeddings", number(size)),
+        Fact("Positions", number(of_encoding)),
+        Fact("Positions over embeddings", number(ratio, 3)),
+        Prose(
+            "The sum keeps the width; the model learns to tell both parts apart. How large the "
+            "positions are beside the embeddings depends on the factor √d."
+        ),
+    )
+
+
+def _numbers(made: _Input) -> dict[str, Any]:
+    at = made.place
+    rows = [
+        [
+            str(j),
+            signed(made.scaled[at, j]),
+            signed(made.encoding[at, j]),
+            signed(made.total[at, j]),
+        ]
+        for j in range(min(20, made.scaled.shape[1]))
+    ]
+    return {
+        "caption": f"“{made.words[at]}” at position {at}",
+        "columns": ["dimension", "embedding", "position", "input"],
+        "rows": rows,
+    }

@@ -1,0 +1,261 @@
+"""Stretch: what the rules that extend a context do to each pair, and what that costs."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from posenc.explore import snippets
+from posenc.explore.axes import logarithmic
+from posenc.explore.fields import Option, choice, integer, real
+from posenc.explore.panels import (
+    Axis,
+    Block,
+    Chart,
+    Fact,
+    Heading,
+    Mark,
+    Prose,
+    Series,
+    TableOfText,
+)
+from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.sources import held
+from posenc.explore.text import count, number, plural, signed, thin, whole
+from posenc.explore.views.waves import pair_axis
+from posenc.plot.views import stretch
+from posenc.plot.views.stretch import RULES, Rule, Stretch
+
+__all__ = ["SHAPE", "show"]
+
+TRAINED = integer("Lt", "Trained length", 4096, 16, 2**24, scale="log")
+FACTOR = real("f", "Stretch factor", 8, 1, 1024, scale="log")
+RULE = choice(
+    "rule",
+    "Rule in the readout",
+    tuple(Option(name, label) for name, label in RULES.items()),
+    "yarn",
+    hint="LongRoPE's divisors are measured for each model: posenc explore config.json shows them.",
+)
+SHAPE = Shape(
+    "stretch",
+    "Stretch",
+    "What changes when the context gets longer?",
+    "rope",
+    (TRAINED, FACTOR, RULE),
+    cursor=("j",),
+)
+# One style for each rule, wherever it stands.
+STYLES = {name: number for number, name in enumerate(("yarn", "llama3", "ntk", "linear"))}
+STYLES |= {"dynamic": 4, "yarn_paper": 5, "given": 6, "none": 7}
+
+
+@functools.lru_cache(maxsize=64)
+def _stretch(spec: Any, trained: int, factor: float) -> Stretch:
+    return stretch.data(spec, original_length=trained, factor=factor)
+
+
+def show(scene: Scene) -> Page:
+    """Wavelengths and stretch of each pair, and the counts."""
+    spec: Any = scene.a.spec
+    trained, factor = scene["Lt"], scene["f"]
+    found = _stretch(spec, trained, factor)
+    table = held(scene.a, found.length)
+    pair = max(int(table.waves.pair[scene["j"]]), 0) if table.waves is not None else 0
+    chosen = next((r for r in found.rules if r.name == scene["rule"]), found.rules[0])
+    pairs = len(found.rules[0].stretch)
+    x = pair_axis(table, pairs, pair)
+    say = (
+        f"Pair {pair}: {chosen.label} stretches it {_times(float(chosen.stretch[pair]))}, from "
+        f"{_length(float(found.rules[0].wavelengths[pair]))} positions to "
+        f"{_length(float(chosen.wavelengths[pair]))}"
+    )
+    return Page(
+        lead=_lead(found),
+        panels=(
+            _wavelengths(found, x, pair, chosen),
+            _stretches(found, x, pair, chosen),
+            _counts(found),
+        ),
+        readout=_readout(found, chosen, pair),
+        say=say,
+        cursor={
+            "x": {"key": "j", "value": scene["j"], "min": 0, "max": table.width - 1, "step": 1}
+        },
+        python=snippets.stretch(scene, chosen.name, found),
+        command=snippets.stretch_command(scene),
+        table=_numbers(found),
+        problems=_left_out(found, scene["rule"]),
+    )
+
+
+def _times(x: float) -> str:
+    return f"×{number(x, 3)}"
+
+
+def _length(x: float) -> str:
+    return number(x) if math.isfinite(x) else "endless"
+
+
+def _left_out(found: Stretch, rule: str) -> tuple[tuple[str, str], ...]:
+    if rule in found.left_out:
+        return (("rule", found.left_out[rule]),)
+    if rule == "given" and all(r.name != "given" for r in found.rules):
+        return (("rule", "This encoding has no rule of its own; a config.json may have."),)
+    return ()
+
+
+def _lead(found: Stretch) -> str:
+    if not found.slow:
+        return (
+            f"Every pair finished a turn within {whole(found.original_length)} positions, so "
+            "longer contexts bring no angle that training did not show."
+        )
+    return (
+        f"{plural(found.slow, 'slow pair')} never finished a turn in training. To meet only angles "
+        f"they know, they must stretch by the full ×{number(found.factor)}. Fast pairs should stay "
+        "at ×1, so that neighbours keep their step."
+    )
+
+
+def _series(found: Stretch, what: str) -> tuple[Series, ...]:
+    made = []
+    for rule in found.rules:
+        y = np.where(np.isfinite(getattr(rule, what)), getattr(rule, what), np.nan)
+        places = np.arange(len(y)) + 0.5
+        made.append(Series(rule.label, places, y.astype(np.float32), STYLES[rule.name]))
+    return tuple(made)
+
+
+def _slow_band(found: Stretch, pairs: int) -> list[Mark]:
+    if not found.slow:
+        return []
+    text = plural(found.slow, "slow pair")
+    return [Mark("x", float(found.first_slow), text, to=float(pairs), style="band")]
+
+
+def _wavelengths(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
+    everything = np.concatenate([r.wavelengths for r in found.rules])
+    finite = everything[np.isfinite(everything)]
+    low = min(float(finite.min(initial=6.0)), found.original_length) / 1.2
+    high = max(float(finite.max(initial=10.0)), found.length) * 1.3
+    marks = [
+        *_slow_band(found, len(chosen.stretch)),
+        Mark(
+            "y",
+            found.original_length,
+            f"trained length {whole(found.original_length)}",
+            None,
+            "solid",
+        ),
+        Mark("y", found.length, f"new length {whole(found.length)}"),
+    ]
+    if math.isfinite(float(chosen.wavelengths[pair])):
+        marks.append(Mark("point", pair + 0.5, to=float(chosen.wavelengths[pair]), style="point"))
+    return Chart(
+        id="wavelengths",
+        title="wavelength, positions (log)",
+        x=Axis("", x.domain, x.ticks, cells=True, key=x.key, at=x.at, to=x.to),
+        y=logarithmic("", low, high),
+        series=_series(found, "wavelengths"),
+        marks=tuple(marks),
+        height=270,
+        label="Wavelength of each pair under each rule",
+        front=chosen.label,
+    )
+
+
+def _stretches(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
+    everything = np.concatenate([r.stretch for r in found.rules])
+    finite = everything[np.isfinite(everything)]
+    most, least = float(finite.max(initial=1.0)), float(finite.min(initial=1.0))
+    at = float(chosen.stretch[pair])
+    return Chart(
+        id="stretch",
+        title="stretch of each pair, × (log)",
+        x=x,
+        y=logarithmic("", min(least, 1.0) * 0.92, max(most, found.factor, 1.1) * 1.12),
+        series=_series(found, "stretch"),
+        marks=(
+            *_slow_band(found, len(chosen.stretch)),
+            *((Mark("point", pair + 0.5, to=at, style="point"),) if math.isfinite(at) else ()),
+        ),
+        height=190,
+        label="Stretch of each pair under each rule",
+        front=chosen.label,
+    )
+
+
+def _counts(found: Stretch) -> TableOfText:
+    rows = tuple(
+        (
+            rule.label,
+            count(rule.unseen, found.slow),
+            count(rule.lost, found.fast),
+            number(rule.attention_factor, 5),
+        )
+        for rule in found.rules
+    )
+    return TableOfText(
+        "counts",
+        "what each rule costs",
+        (
+            "rule",
+            "slow pairs that meet unseen angles",
+            "fast pairs that lose their step",
+            "attention factor",
+        ),
+        rows,
+        caption="Slow: no full turn within the trained length. Fast: 32 turns or more. Lost: "
+        "changed by over 1 %. "
+        + thin(" ".join(f"{RULES[k]}: {v}" for k, v in found.left_out.items())),
+    )
+
+
+def _readout(found: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
+    blocks: list[Block] = [
+        Heading(f"{chosen.label}, pair {pair}"),
+        Fact("Stretch", _times(float(chosen.stretch[pair]))),
+        Fact("Wavelength before", _length(float(found.rules[0].wavelengths[pair]))),
+        Fact("Wavelength after", _length(float(chosen.wavelengths[pair]))),
+        Heading("Slow pairs that meet unseen angles"),
+        *(Fact(rule.label, count(rule.unseen, found.slow)) for rule in found.rules),
+        Heading("Fast pairs that lose their step"),
+        *(Fact(rule.label, count(rule.lost, found.fast)) for rule in found.rules),
+        Heading("Attention factor"),
+        Fact(chosen.label, number(chosen.attention_factor, 5)),
+    ]
+    if chosen.name.startswith("yarn"):
+        code = next((r for r in found.rules if r.name == "yarn"), None)
+        paper = next((r for r in found.rules if r.name == "yarn_paper"), None)
+        blocks.append(
+            Prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.")
+        )
+        if code is not None and paper is not None:
+            ratio = code.stretch / paper.stretch
+            at = int(np.argmax(np.where(ratio > 0, np.abs(np.log(ratio)), 0.0)))
+            blocks.append(
+                Prose(
+                    "Two ramps are called YaRN. The paper's is linear in turns, the code's in the "
+                    f"index of the pair: at pair {at} they stretch "
+                    f"{_times(float(paper.stretch[at]))} and {_times(float(code.stretch[at]))}."
+                )
+            )
+    return tuple(blocks)
+
+
+def _numbers(found: Stretch) -> dict[str, Any]:
+    pairs = min(20, len(found.rules[0].stretch))
+    chosen = np.unique(np.linspace(0, len(found.rules[0].stretch) - 1, pairs).astype(int))
+    rows = [
+        [str(i), *(signed(float(rule.stretch[i]), 4) for rule in found.rules)]
+        for i in chosen.tolist()
+    ]
+    return {
+        "caption": "the stretch of some pairs",
+        "columns": ["pair", *(rule.label for rule in found.rules)],
+        "rows": rows,
+    }

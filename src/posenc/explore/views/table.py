@@ -1,0 +1,335 @@
+"""Table: a row for each position, a column for each dimension, and where one number comes from."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from posenc._core.ladder import Ladder
+from posenc.encodings.table.sinusoidal import Sinusoidal
+from posenc.explore import mathml, snippets
+from posenc.explore.axes import cells, values
+from posenc.explore.panels import (
+    Axis,
+    Block,
+    Chart,
+    Dial,
+    DialBlock,
+    Fact,
+    Heading,
+    Heatmap,
+    Mark,
+    Math,
+    Prose,
+    Series,
+)
+from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
+from posenc.explore.sources import held, held_of, visible, window
+from posenc.explore.text import count, number, signed, thin, whole
+from posenc.plot import palette
+from posenc.plot.columns import Source
+from posenc.plot.curves import Curve, curve_of
+from posenc.plot.raster import Tile, arranged, tile_of
+from posenc.plot.views.table import Cell, cell
+
+__all__ = ["SHAPE", "show"]
+
+SHAPE = Shape(
+    "table",
+    "Table",
+    "What does each position look like?",
+    "sinusoidal",
+    (START, LENGTH),
+    zoom=("p", "j"),
+)
+DIGITS = 6
+
+
+def show(scene: Scene) -> Page:
+    """The table, the curve of the column, the row of the position, and the cell in numbers."""
+    table = held(scene.a, scene["s"] + scene["L"])
+    rows, dims = visible(scene)
+    p, j = scene["p"], scene["j"]
+    picture, indices = _tile(scene, table, rows, dims)
+    column = curve_of(table, j, rows, pixels=picture.values.shape[0])
+    drawn = arranged(table, picture.order)
+    x = across(drawn, dims, j)
+    y = cells("position", *rows, key="p", at=p if rows[0] <= p < rows[1] else None)
+    row = table.values(np.array([p]), np.arange(table.width))[0]
+    value = float(row[j])
+    words = f"{table.name(j)}, " if table.waves is not None else ""
+    say = f"Position {whole(p)}, dimension {j}: {words}{signed(value, DIGITS)}"
+    return Page(
+        lead=lead(table, picture),
+        panels=(
+            heatmap(picture, indices, x, y, say),
+            beside(column, picture.limit, y, p, value),
+            below(row[drawn], x, picture, _row_title(table, p)),
+        ),
+        readout=readout(table, scene, p, j),
+        say=say,
+        cursor=cursor(scene, table.width),
+        zoom=zoom(scene, table.width),
+        python=snippets.table(scene, rows, p, j),
+        command=snippets.plot("table", scene, rows),
+        table=numbers(table, scene),
+    )
+
+
+def _tile(
+    scene: Scene, table: Source, rows: tuple[int, int], dims: tuple[int, int]
+) -> tuple[Tile, np.ndarray]:
+    """The picture, which stays while the cursor moves."""
+    size = (scene.height, scene.width)
+    if scene.a.entry.params is not None:
+        made = tile_of(table, rows, rows=size[0], columns=size[1], dims=dims)
+        return made, palette.indices(made.values, made.limit)
+    return _kept(scene.a.spec, scene["s"] + scene["L"], rows, dims, size)
+
+
+@functools.lru_cache(maxsize=4)
+def _kept(
+    spec: Any, length: int, rows: tuple[int, int], dims: tuple[int, int], size: tuple[int, int]
+) -> tuple[Tile, np.ndarray]:
+    made = tile_of(held_of(spec, length), rows, rows=size[0], columns=size[1], dims=dims)
+    indices = palette.indices(made.values, made.limit)
+    for array in (made.values, indices):
+        array.setflags(write=False)
+    return made, indices
+
+
+def across(drawn: np.ndarray, dims: tuple[int, int], j: int) -> Axis:
+    """The axis of dimensions, in the order in which they are drawn."""
+    place = int(np.flatnonzero(drawn == j)[0])
+    stored = bool((drawn == np.arange(len(drawn))).all())
+    return cells(
+        "dimension" if stored else "dimension, sines before cosines",
+        *dims,
+        key="j",
+        at=place if dims[0] <= place < dims[1] else None,
+        to=None if stored else drawn[dims[0] : dims[1]].astype(np.int32),
+        names=None if stored else drawn,
+    )
+
+
+def heatmap(picture: Tile, indices: np.ndarray, x: Axis, y: Axis, say: str) -> Heatmap:
+    """The table in pixels."""
+    first, last = picture.dims
+    scale = (last - first) / picture.values.shape[1]
+    lines = tuple(
+        Mark("x", first + at * scale, "2 px per wave" if n == 0 else "")
+        for n, at in enumerate(picture.boundaries)
+    )
+    return Heatmap(
+        id="table",
+        title="",
+        tile=indices,
+        lut="diverging",
+        x=x,
+        y=y,
+        low=signed(-1, 0) if picture.limit == 1 else number(-picture.limit),
+        high="+1" if picture.limit == 1 else "+" + number(picture.limit),
+        caption=thin(" ".join(picture.caption)),
+        lines=lines,
+        label=say,
+        values=picture.values,
+        limit=picture.limit,
+    )
+
+
+def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
+    """The column of the cursor, over the positions of the table."""
+    middle = (column.edges[:-1] + column.edges[1:]) / 2
+    band = column.shape == "band" or column.per_pixel > 1
+    series = Series(
+        label=column.label,
+        x=middle,
+        y=column.mean.astype(np.float32),
+        lo=column.low.astype(np.float32) if band else None,
+        hi=column.high.astype(np.float32) if band else None,
+    )
+    point = (Mark("point", p + 0.5, to=value, style="point"),)
+    unresolved = "The wave is shorter than 2 pixels: least, mean and largest value of each."
+    return Chart(
+        id="column",
+        title=f"dimension {column.dim}",
+        x=y,
+        y=values("", -limit, limit, most=2),
+        series=(series,),
+        marks=point if y.at is not None else (),
+        caption=unresolved if column.shape == "band" else "",
+        place="right",
+        orient="v",
+        label=f"{column.label} over the positions",
+    )
+
+
+def _row_title(table: Source, p: int) -> str:
+    if table.turns:
+        return f"the sines and cosines that turn position {whole(p)}"
+    return f"the vector added at position {whole(p)}"
+
+
+def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
+    """The row of the cursor, over the dimensions of the table."""
+    first, last = picture.dims
+    part, pixels = row[first:last], picture.values.shape[1]
+    if len(part) <= pixels:
+        places = np.arange(first, last) + 0.5
+        series = Series("this position", places, part.astype(np.float32), 1, draw="bars")
+    else:
+        ends = np.floor(np.arange(pixels + 1) * (len(part) / pixels)).astype(np.int64)
+        mean = np.add.reduceat(part, ends[:-1]) / np.diff(ends)
+        series = Series(
+            "this position",
+            first + (ends[:-1] + ends[1:]) / 2,
+            mean.astype(np.float32),
+            1,
+            lo=np.minimum.reduceat(part, ends[:-1]).astype(np.float32),
+            hi=np.maximum.reduceat(part, ends[:-1]).astype(np.float32),
+        )
+    limit = max(picture.limit, float(np.abs(part).max(initial=0.0)))
+    return Chart(
+        id="row",
+        title=title,
+        x=x,
+        y=values("", -limit, limit, most=2),
+        series=(series,),
+        place="below",
+        height=84,
+        label=f"{title[:1].upper()}{title[1:]}, over the dimensions",
+    )
+
+
+def lead(table: Source, picture: Tile) -> str:
+    """What the picture shows, in a sentence or two that were computed."""
+    total = picture.dims[1] - picture.dims[0]
+    if picture.per_pixel[0] > 1 and table.waves is not None:
+        faded = f"{count(picture.blank, total)} columns turn too fast for this scale" + (
+            "; they fade out here instead of showing a false pattern." if picture.blank else "."
+        )
+        return f"Each pixel covers {number(picture.per_pixel[0])} positions. {faded}"
+    if table.waves is None:
+        return "One row per position, one column per dimension. No formula: these rows are stored."
+    waves = table.waves.wavelength[np.isfinite(table.waves.wavelength)]
+    if not len(waves):
+        return "One row per position, one column per dimension. No column turns."
+    return (
+        "One row per position, one column per dimension. The fastest column repeats every "
+        f"{number(float(waves.min()), 3)} positions, the slowest every "
+        f"{number(float(waves.max()), 5)}; together they make rows different."
+    )
+
+
+def cursor(scene: Scene, width: int) -> dict[str, Any]:
+    """Where the arrows go."""
+    first, length = scene["s"], scene["L"]
+    return {
+        "x": {"key": "j", "value": scene["j"], "min": 0, "max": width - 1, "step": 1},
+        "y": {
+            "key": "p",
+            "value": scene["p"],
+            "min": first,
+            "max": first + length - 1,
+            "step": 1,
+        },
+    }
+
+
+def zoom(scene: Scene, width: int) -> dict[str, Any]:
+    """The keys that hold what is visible."""
+    first = scene["s"]
+    return {
+        "x": {"from": "j0", "to": "j1", "min": 0, "max": width},
+        "y": {"from": "p0", "to": "p1", "min": first, "max": first + scene["L"]},
+    }
+
+
+def numbers(table: Source, scene: Scene) -> dict[str, Any]:
+    """A window of 20 x 20 numbers around the cursor."""
+    first = scene["s"]
+    rows = window(scene["p"], first, first + scene["L"])
+    dims = window(scene["j"], 0, table.width)
+    found = table.values(rows, dims).tolist()
+    return {
+        "caption": f"{scene.a.label}: positions {whole(rows[0])} to {whole(rows[-1])}, "
+        f"dimensions {dims[0]} to {dims[-1]}",
+        "columns": ["position", *map(str, dims.tolist())],
+        "rows": [
+            [whole(p), *(signed(x) for x in line)]
+            for p, line in zip(rows.tolist(), found, strict=True)
+        ],
+    }
+
+
+# --- one cell -------------------------------------------------------------------------------------
+
+
+def readout(table: Source, scene: Scene, p: int, j: int) -> tuple[Block, ...]:
+    """Where the number under the cursor comes from, and where else it stands."""
+    first = scene["s"]
+    found = cell(table, p, j, (first, first + scene["L"]))
+    heading = Heading(f"Position {whole(p)}, dimension {j}")
+    if found.pair is None or found.wavelength is None or found.turns is None:
+        why = "This column is zero everywhere." if table.waves is not None else "A stored number."
+        formula = Math("", "", (why,), signed(found.value, DIGITS))
+        return heading, formula, *_equal(found)
+    blocks: list[Block] = [heading, _formula(scene.a.spec, table, found)]
+    dial = _dial(table, found)
+    if dial is not None:
+        blocks.append(DialBlock(dial))
+    blocks.append(Fact("Wavelength", number(found.wavelength)))
+    blocks.append(Fact("Turns so far", number(found.turns)))
+    return *blocks, *_equal(found)
+
+
+def _dial(table: Source, found: Cell) -> Dial | None:
+    """The pair as a point of the circle, where a sine has its cosine."""
+    waves = table.waves
+    if waves is None or found.turned is None:
+        return None
+    own = waves.pair == found.pair
+    if len(set(waves.function[own].tolist())) < 2:
+        return None
+    angle = found.turned
+    note = f"sin is the height, cos the width; {signed(angle % (2 * math.pi))} rad past whole turns"
+    hand = (math.cos(angle), math.sin(angle), 1, f"pair {found.pair}")
+    return Dial(f"pair {found.pair}", (hand,), note)
+
+
+def _formula(spec: Any, table: Source, found: Cell) -> Math:
+    """The formula of the papers where the ladder is theirs, else the frequency."""
+    m, name = mathml, str(found.function)
+    p, pair, frequency = found.position, found.pair or 0, abs(found.frequency or 0.0)
+    amplitude = 1.0 if table.waves is None else table.waves.amplitude
+    place = m.literal(whole(p))
+    steps: tuple[str, ...] = (f"= {name}({number(frequency * p)} rad)",)
+    paper = isinstance(spec, Sinusoidal) and spec.ladder == Ladder() and not spec.arrangement.start
+    if paper:
+        top, under = 2 * pair, spec.dim
+        exponent = m.row(m.literal(str(top)), m.operator("/"), m.literal(str(under)))
+        inner = m.fraction(place, m.power(m.literal(number(spec.base)), exponent))
+        text = f"{name}({whole(p)} / {number(spec.base)}^({top}/{under}))"
+        steps = (f"= {name}({whole(p)} / {number(1 / frequency, 5)})", *steps)
+    else:
+        inner = m.row(place, m.operator("·"), m.literal(number(frequency, 6)))
+        text = f"{name}({whole(p)} · {number(frequency, 6)})"
+    written = m.apply(name, inner)
+    if amplitude != 1:
+        written = m.row(m.literal(number(amplitude)), m.operator("·"), written)
+        text = f"{number(amplitude)} · {text}"
+    return Math(m.formula(written), text, steps, signed(found.value, DIGITS))
+
+
+def _equal(found: Cell) -> tuple[Block, ...]:
+    """At how many positions the same value stands, to two digits, and the same pair."""
+    blocks: list[Block] = []
+    if found.same is not None:
+        blocks.append(Fact("Same value at", count(found.same, found.among)))
+    if found.same_pair is not None:
+        blocks.append(Fact("Same pair at", count(found.same_pair, found.among)))
+    told = "To two digits. One dimension cannot name a position; the whole row can."
+    return (*blocks, Prose(told)) if blocks else ()

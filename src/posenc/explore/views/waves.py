@@ -1,0 +1,236 @@
+"""Waves: how fast each pair turns, and a counter in binary beside it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from posenc.explore import snippets
+from posenc.explore.axes import cells, logarithmic, values
+from posenc.explore.fields import switch
+from posenc.explore.panels import (
+    Axis,
+    Block,
+    Chart,
+    Fact,
+    Heading,
+    Mark,
+    Panel,
+    Prose,
+    Series,
+    Strip,
+    Strips,
+)
+from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
+from posenc.explore.sources import held
+from posenc.explore.text import count, number, plural, signed, thin, whole
+from posenc.explore.views import table as table_view
+from posenc.plot import palette
+from posenc.plot.columns import Source
+from posenc.plot.curves import curve_of
+from posenc.plot.views import counter, wavelengths, waves
+
+__all__ = ["SHAPE", "show"]
+
+SHAPE = Shape(
+    "waves",
+    "Waves",
+    "How fast does each dimension turn?",
+    "sinusoidal",
+    (
+        START,
+        LENGTH,
+        switch("counter", "Binary counter", hint="Bits above the waves of that speed."),
+    ),
+)
+MOST_COUNTED = 64  # positions of the counter
+
+
+def show(scene: Scene) -> Page:
+    """Wavelengths, some curves, and the counter."""
+    table = held(scene.a, scene["s"] + scene["L"])
+    rows = (scene["s"], scene["s"] + scene["L"])
+    j, p = scene["j"], scene["p"]
+    pair = max(int(table.waves.pair[j]), 0) if table.waves is not None else 0
+    found = wavelengths.data(scene.a.spec, length=scene["L"], labels=[scene.a.label])
+    ladder = found.ladders[0]
+    own = float(ladder.wavelengths[pair]) if len(ladder.wavelengths) else math.inf
+    panels: list[Panel] = [ladder_chart(ladder.wavelengths, table, pair, scene["L"], scene.a.label)]
+    if scene["counter"]:
+        panels.append(_counter(scene, rows, p))
+    else:
+        panels += _curves(scene, table, rows, j, p)
+    say = f"Pair {pair}: wavelength {_length(own)}, {_turns(own, scene['L'])}"
+    return Page(
+        lead=thin(" ".join(found.caption)),
+        panels=tuple(panels),
+        readout=_readout(ladder.wavelengths, pair, own, scene),
+        say=say,
+        cursor=table_view.cursor(scene, table.width),
+        python=snippets.waves(scene),
+        command=snippets.plot("wavelengths", scene, rows),
+        table=_numbers(ladder.wavelengths, scene),
+    )
+
+
+def pair_axis(table: Source, pairs: int, pair: int) -> Axis:
+    """The axis of pairs; a click puts the cursor on the first channel of one."""
+    channels = np.zeros(pairs, dtype=np.int32)
+    if table.waves is not None:
+        for channel in range(table.width - 1, -1, -1):
+            if 0 <= table.waves.pair[channel] < pairs:
+                channels[table.waves.pair[channel]] = channel
+    return cells("pair: fast → slow", 0, pairs, key="j", at=pair, to=channels)
+
+
+def first_channels(spec: Any) -> np.ndarray:
+    """The first channel of each pair of a rotation."""
+    return np.array([first for first, _ in spec.channels.channels(2 * spec.pairs)], dtype=np.int32)
+
+
+def ladder_chart(found: np.ndarray, table: Source, pair: int, length: int, label: str) -> Chart:
+    """The wavelength of each pair on a logarithmic axis, with the length marked."""
+    finite = found[np.isfinite(found)]
+    low = min(float(finite.min(initial=6.0)), length) / 1.3
+    high = max(float(finite.max(initial=10.0)), length) * 1.3
+    shown = np.where(np.isfinite(found), found, np.nan).astype(np.float32)
+    series = Series(label, np.arange(len(found)) + 0.5, shown, draw="line")
+    marks = [Mark("y", length, plural(length, "position"), style="solid")]
+    if pair < len(found) and np.isfinite(found[pair]):
+        marks.append(Mark("point", pair + 0.5, to=float(found[pair]), style="point"))
+    unmoved = len(found) - len(finite)
+    return Chart(
+        id="wavelengths",
+        title="wavelength of each pair, in positions (log)",
+        x=pair_axis(table, len(found), pair),
+        y=logarithmic("", low, high),
+        series=(series,),
+        marks=tuple(marks),
+        caption=f"{plural(unmoved, 'pair')} never turn." if unmoved else "",
+        height=260,
+        label="Wavelength of each pair against the number of positions",
+    )
+
+
+def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) -> list[Chart]:
+    """Small multiples: the dimension of the cursor, then five from fast to slow."""
+    chosen = waves.data(
+        scene.a.spec, None, rows, pixels=scene.width, params=scene.a.params, length=rows[1]
+    )
+    curves = [curve_of(table, j, rows, pixels=scene.width)]
+    curves += [c for c in chosen.curves if c.dim != j]
+    made = []
+    for n, one in enumerate(curves):
+        middle = (one.edges[:-1] + one.edges[1:]) / 2
+        banded = one.shape == "band" or one.per_pixel > 1
+        series = Series(
+            one.label,
+            middle,
+            one.mean.astype(np.float32),
+            lo=one.low.astype(np.float32) if banded else None,
+            hi=one.high.astype(np.float32) if banded else None,
+        )
+        at = table.values(np.array([p]), np.array([one.dim]))[0, 0]
+        long = f", wavelength {_length(one.wavelength)}"
+        made.append(
+            Chart(
+                id=f"wave-{n}",
+                title=f"dimension {one.dim}: {one.label}{long}",
+                x=cells("position" if n == len(curves) - 1 else "", *rows, key="p", at=p),
+                y=values("", -chosen.limit, chosen.limit, most=2),
+                series=(series,),
+                marks=(Mark("point", p + 0.5, to=float(at), style="point"),),
+                caption="Shorter than 2 pixels: least, mean and largest value of each pixel."
+                if one.shape == "band"
+                else "",
+                height=72,
+                label=f"Dimension {one.dim} over the positions",
+            )
+        )
+    return made
+
+
+def _counter(scene: Scene, rows: tuple[int, int], p: int) -> Strips:
+    """Bits of positions, each above the wave whose wavelength is nearest to its period."""
+    first = max(0, min(p - MOST_COUNTED // 2, rows[1] - MOST_COUNTED))
+    last = min(first + MOST_COUNTED, max(rows[1], first + 1))
+    found = counter.data(scene.a.spec, (first, last), at=p, params=scene.a.params)
+    strips: list[Strip] = []
+    for bits, line, partner in zip(found.bits, found.waves, found.partners, strict=True):
+        strips.append(
+            Strip(
+                f"bit {partner.bit}, period {whole(partner.period)}",
+                palette.indices(bits.astype(np.float64) * 2 - 1),
+                tuple(map(str, bits.tolist())),
+                key="p",
+                at=p - first if first <= p < last else None,
+            )
+        )
+        if partner.pair is None:
+            strips.append(Strip(f"no wave: {partner.why}", np.zeros(len(bits), dtype=np.uint8)))
+            continue
+        at_positions = line[:: counter.FINE][: len(bits)]
+        strips.append(
+            Strip(
+                f"pair {partner.pair}, wavelength {number(partner.wavelength)}",
+                palette.indices(at_positions),
+            )
+        )
+    return Strips(
+        "counter",
+        f"position {whole(p)} in binary: {found.digits}",
+        tuple(strips),
+        "diverging",
+        "0 or −1",
+        "1 or +1",
+        columns=tuple(whole(n) for n in range(first, last)),
+        caption=thin(" ".join(found.caption)),
+        first=first,
+    )
+
+
+def _length(wavelength: float) -> str:
+    return f"{number(wavelength)} positions" if math.isfinite(wavelength) else "endless"
+
+
+def _turns(wavelength: float, length: int) -> str:
+    if not math.isfinite(wavelength):
+        return "it never turns"
+    return f"{number(length / wavelength, 3)} turns within {plural(length, 'position')}"
+
+
+def _readout(found: np.ndarray, pair: int, own: float, scene: Scene) -> tuple[Block, ...]:
+    length = scene["L"]
+    slow = int((found > length).sum())
+    fast = int((found < 8).sum())
+    finite = found[np.isfinite(found)]
+    return (
+        Heading(f"Pair {pair}, dimension {scene['j']}"),
+        Fact("Wavelength", _length(own)),
+        Fact("Frequency", f"{number(2 * math.pi / own)} rad" if own else "0"),
+        Fact(f"Turns within {whole(length)}", number(length / own, 3) if own else "0"),
+        Heading("All pairs"),
+        Fact("Shortest", _length(float(finite.min())) if len(finite) else "none turns"),
+        Fact("Longest", _length(float(finite.max())) if len(finite) else "none turns"),
+        Fact("No full turn", count(slow, len(found)), "pairs longer than the positions shown"),
+        Fact("Under 8 positions", count(fast, len(found))),
+        Prose(
+            "Fast pairs tell neighbours apart, slow pairs tell far places apart. The fast end is "
+            + ("on the left." if len(found) < 2 or found[0] <= found[-1] else "on the right.")
+        ),
+    )
+
+
+def _numbers(found: np.ndarray, scene: Scene) -> dict[str, object]:
+    rows = [
+        [str(i), signed(1 / x, 6) if math.isfinite(x) else "0", _length(float(x))]
+        for i, x in enumerate(found[:20].tolist())
+    ]
+    shown = min(20, len(found))
+    return {
+        "caption": f"{scene.a.label}: the first {shown} of {plural(len(found), 'pair')}",
+        "columns": ["pair", "turns per position", "wavelength"],
+        "rows": rows,
+    }

@@ -1,0 +1,148 @@
+"""Code that is shown as it ran: statements of the content files, and what they print."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import posenc
+from posenc._core.errors import DataError, explain
+
+__all__ = ["Transcript", "evaluate", "fresh", "run"]
+
+# What snippets may import, and how they write it.
+MODULES: dict[str, tuple[ModuleType, str]] = {
+    "itertools": (itertools, "import itertools"),
+    "math": (math, "import math"),
+    "np": (np, "import numpy as np"),
+    "posenc": (posenc, "import posenc"),
+}
+
+
+class Transcript(NamedTuple):
+    """Statements and what each printed, in the form that `doctest` reads.
+
+    Parameters
+    ----------
+    steps : tuple of (str, str)
+        Source and output of each statement.
+    """
+
+    steps: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for source, output in self.steps:
+            first, *rest = source.splitlines()
+            lines.append(f">>> {first}")
+            lines += [f"... {line}".rstrip() for line in rest]
+            lines += [line or "<BLANKLINE>" for line in output.splitlines()]
+        return "\n".join(lines)
+
+
+def fresh() -> dict[str, Any]:
+    """A namespace in which nothing has been imported."""
+    return {"__builtins__": __builtins__}
+
+
+def run(source: str, namespace: dict[str, Any], who: str) -> Transcript:
+    """Run statements one by one, and keep what each would print at a prompt.
+
+    Parameters
+    ----------
+    source : str
+        Statements; the modules that they use are imported first, visibly.
+    namespace : dict
+        What earlier statements defined; changed in place.
+    who : str
+        Whose code it is, for the message of an error.
+
+    Returns
+    -------
+    Transcript
+        The statements with their output.
+
+    Raises
+    ------
+    DataError
+        If the code fails.
+    """
+    source = source.strip("\n")
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        raise DataError(explain(who, "Python", f"{error}")) from error
+    steps = []
+    for name in _modules_in(tree):
+        if name not in namespace:
+            namespace[name] = MODULES[name][0]
+            steps.append((MODULES[name][1], ""))
+    lines = source.splitlines()
+    for node in tree.body:
+        text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+        try:
+            steps.append((text, _output(node, namespace)))
+        except Exception as error:
+            got = f"{type(error).__name__}: {error}, from\n{text}"
+            raise DataError(explain(who, "code that runs", got)) from error
+    return Transcript(tuple(steps))
+
+
+def evaluate(expression: str, namespace: dict[str, Any], who: str) -> Any:
+    """The value of an expression, plain where it is a NumPy scalar.
+
+    Parameters
+    ----------
+    expression : str
+        An expression; every module that snippets may import is at hand.
+    namespace : dict
+        What the snippets before it defined; left as it is.
+    who : str
+        Whose expression it is, for the message of an error.
+
+    Returns
+    -------
+    object
+        Its value.
+
+    Raises
+    ------
+    DataError
+        If it fails.
+    """
+    known = {name: module for name, (module, _) in MODULES.items()} | namespace
+    try:
+        # The expressions are those of this package's own files.
+        value = eval(expression, known)  # noqa: S307
+    except Exception as error:
+        got = f"{type(error).__name__}: {error}, from {expression}"
+        raise DataError(explain(who, "an expression that has a value", got)) from error
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _modules_in(tree: ast.Module) -> list[str]:
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return [name for name in MODULES if name in used]
+
+
+def _output(node: ast.stmt, namespace: dict[str, Any]) -> str:
+    """What a statement prints; nothing of the process is redirected, as other threads print too."""
+    printed: list[str] = []
+    namespace["print"] = lambda *values: printed.append(" ".join(map(str, values)))
+    try:
+        if isinstance(node, ast.Expr):
+            # The statements are those of this package's own files.
+            code = compile(ast.Expression(node.value), "<learn>", "eval")
+            value = eval(code, namespace)  # noqa: S307
+            if value is not None:
+                printed.append(repr(value))
+        else:
+            exec(compile(ast.Module([node], []), "<learn>", "exec"), namespace)  # noqa: S102
+    finally:
+        del namespace["print"]
+    return "\n".join(printed)

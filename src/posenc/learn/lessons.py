@@ -1,0 +1,216 @@
+"""Lessons: sections of prose, the code that computes what the prose says, and claims that hold."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+import urllib.parse
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, NamedTuple
+
+from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc.learn._prose import fill
+from posenc.learn._snippets import Transcript, evaluate, fresh, run
+
+__all__ = ["Lesson", "Section", "See", "lesson", "load", "topics"]
+
+# In the order in which they are best read.
+TOPICS = (
+    "why",
+    "formula",
+    "adding",
+    "frequencies",
+    "binary",
+    "offsets",
+    "extrapolation",
+    "learned",
+    "rope",
+    "biases",
+    "models",
+    "stretching",
+    "inverse",
+    "mistakes",
+)
+
+
+class Section(NamedTuple):
+    """A part of a lesson.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    before : str
+        The prose before the code, in Markdown, numbers filled in.
+    formula : str
+        An equation as a paper prints it, or nothing.
+    transcript : Transcript
+        The code and what it printed.
+    after : str
+        The prose after the code.
+    facts : mapping
+        The values that the prose names.
+
+    Examples
+    --------
+    >>> from posenc.learn import lesson
+    >>> section = lesson("binary").sections[0]
+    >>> section.title, section.facts["digits"]
+    ('The bits of a position', '10010110')
+    """
+
+    title: str
+    before: str
+    formula: str
+    transcript: Transcript
+    after: str
+    facts: Mapping[str, Any]
+
+
+class See(NamedTuple):
+    """A picture: what it shows, its state of the explorer, and the command that draws it."""
+
+    text: str
+    state: Mapping[str, str]
+    plot: str
+
+    @property
+    def address(self) -> str:
+        """The state as it stands in the address."""
+        return "#" + urllib.parse.urlencode(self.state, quote_via=urllib.parse.quote)
+
+
+class Lesson(NamedTuple):
+    """What there is to know about a topic.
+
+    Parameters
+    ----------
+    topic : str
+        One of `posenc.learn.topics()`.
+    title, lead : str
+        The heading, and the answer in a sentence.
+    sections : tuple of Section
+        In their order.
+    see : See
+        What of it the explorer shows.
+
+    Examples
+    --------
+    >>> from posenc.learn import lesson
+    >>> lesson("why").title, len(lesson("why").sections)
+    ('Why positions', 3)
+    """
+
+    topic: str
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+    see: See
+
+
+def topics() -> tuple[str, ...]:
+    """The topics, in the order in which they are best read.
+
+    Returns
+    -------
+    tuple of str
+        Names for `lesson`, `page` and `quiz`.
+
+    Examples
+    --------
+    >>> from posenc.learn import topics
+    >>> topics()[:4]
+    ('why', 'formula', 'adding', 'frequencies')
+    """
+    return TOPICS
+
+
+@functools.cache
+def load(name: str) -> dict[str, Any]:
+    """A content file as it stands, templates unfilled."""
+    file = resources.files("posenc.learn") / "content" / f"{name}.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def lesson(topic: str) -> Lesson:
+    """A lesson, computed.
+
+    Parameters
+    ----------
+    topic : str
+        One of `topics()`.
+
+    Returns
+    -------
+    Lesson
+        Its sections, with numbers and output filled in.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such topic; the message suggests the nearest one.
+    DataError
+        If a claim of the content does not hold.
+
+    Examples
+    --------
+    >>> from posenc.learn import lesson
+    >>> lesson("frequencies").sections[0].facts["last"] > 60_000
+    True
+    """
+    if topic not in TOPICS:
+        todo = suggest(topic, TOPICS)
+        raise ArgumentError(explain("learn", "a topic", repr(topic), todo))
+    return compute(topic, load(topic))
+
+
+def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
+    """The lesson of a content file that has been read."""
+    namespace = fresh()
+    quoted = {name: entry["text"] for name, entry in data.get("quoted", {}).items()}
+    made = []
+    for i, part in enumerate(data["sections"]):
+        who = f"learn: {topic}, section {i + 1}"
+        transcript = run(part.get("code", ""), namespace, who)
+        facts = facts_of(part, namespace, who)
+        values = quoted | facts
+        before, after = (fill(part.get(key, ""), values, who) for key in ("text", "then"))
+        formula = part.get("formula", "").strip("\n")
+        made.append(Section(part["title"], before, formula, transcript, after, facts))
+    everything = quoted | {k: v for section in made for k, v in section.facts.items()}
+    lead = fill(data["lead"], everything, f"learn: {topic}")
+    return Lesson(topic, data["title"], lead, tuple(made), See(**data["see"]))
+
+
+def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], who: str) -> dict[str, Any]:
+    """The facts of a part of a content file, once its claims have been found to hold.
+
+    Parameters
+    ----------
+    part : mapping
+        With `facts` and `claims`, both names and expressions.
+    namespace : dict
+        What its code defined.
+    who : str
+        Whose part it is, for the message of an error.
+
+    Returns
+    -------
+    dict
+        The value of each fact.
+
+    Raises
+    ------
+    DataError
+        If a claim does not hold.
+    """
+    facts: dict[str, Any] = {}
+    # A fact may be called as a variable of the code is; expressions mean the variable.
+    for name, expression in part.get("facts", {}).items():
+        facts[name] = evaluate(expression, facts | namespace, f"{who}, {name}")
+    for words, expression in part.get("claims", {}).items():
+        if not evaluate(expression, facts | namespace, f"{who}, {words!r}"):
+            raise DataError(explain(who, f"that {words!r} holds", f"{expression} is false"))
+    return facts

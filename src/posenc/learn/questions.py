@@ -1,0 +1,362 @@
+"""Questions, drawn by a seed and proven before they are asked.
+
+A question of a content file holds
+
+    id        its name
+    draw      names and the values one of which each takes: a list, or {from, to}
+    where     expressions of the draws that must hold, or another draw is made
+    derive    names and expressions of the draws
+    code      the check, with `$name` for what was drawn or derived
+    proof     expressions that must hold, or the draw is thrown away
+    facts     names and expressions for the prose
+    prompt    the question
+    answer    an expression, for a number; with `relative` or `absolute`, or exact
+    options   for a choice: id, text, and `holds`, which is true of one option alone
+    explain   what to say after the answer
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import string
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc.learn._draw import Draw
+from posenc.learn._prose import fill
+from posenc.learn._snippets import Transcript, evaluate, fresh, run
+from posenc.learn.lessons import TOPICS, facts_of, load
+
+__all__ = ["Choice", "Number", "Question", "question", "question_ids", "quiz"]
+
+TRIES = 200  # draws, until one has an answer that is the only one
+
+
+class Choice(NamedTuple):
+    """An answer to be chosen.
+
+    Parameters
+    ----------
+    options : tuple of (str, str)
+        Name and text of each, in the order shown.
+    right : str
+        The name of the one that holds; the others have been proven not to.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> question("offsets", "back").answer.right
+    'transposed'
+    """
+
+    options: tuple[tuple[str, str], ...]
+    right: str
+
+
+class Number(NamedTuple):
+    """An answer to be typed.
+
+    Parameters
+    ----------
+    value : float or int
+        The answer.
+    margin : float
+        How far off an answer may be; 0 for whole numbers.
+    stated : str
+        The margin in words.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> question("formula", "value").answer.stated
+    'to within 0.005'
+    """
+
+    value: float
+    margin: float
+    stated: str
+
+
+class Question(NamedTuple):
+    """A question with its answer, which has been proven to exist and to be the only one.
+
+    Parameters
+    ----------
+    topic, id : str
+        Where it stands in the content.
+    drawn : mapping
+        What the seed decided.
+    prompt : str
+        The question.
+    answer : Choice or Number
+        The answer, and what counts as right.
+    explanation : str
+        What to say afterwards.
+    transcript : Transcript
+        The check, as it ran.
+    facts : mapping
+        The values that its texts name besides what was drawn.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> print(question("adding", "scale", seed=2).prompt)
+    Embeddings of width 1024 are multiplied by the factor of the first Transformer before the table
+    is added. What is it?
+    """
+
+    topic: str
+    id: str
+    drawn: Mapping[str, Any]
+    prompt: str
+    answer: Choice | Number
+    explanation: str
+    transcript: Transcript
+    facts: Mapping[str, Any]
+
+
+def question_ids(topic: str) -> tuple[str, ...]:
+    """The names of the questions of a topic.
+
+    Parameters
+    ----------
+    topic : str
+        One of `posenc.learn.topics()`.
+
+    Returns
+    -------
+    tuple of str
+        In the order of the content.
+
+    Examples
+    --------
+    >>> from posenc.learn import question_ids
+    >>> "last-wavelength" in question_ids("frequencies")
+    True
+    """
+    return tuple(_templates(topic))
+
+
+@functools.lru_cache(maxsize=1024)
+def question(topic: str, id: str, seed: int = 0) -> Question:  # noqa: A002
+    """A question of the content, drawn by a seed.
+
+    Parameters
+    ----------
+    topic : str
+        One of `posenc.learn.topics()`.
+    id : str
+        One of `question_ids(topic)`.
+    seed : int
+        Decides the numbers in it, on any machine in the same way.
+
+    Returns
+    -------
+    Question
+        With a proven answer.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such topic or question.
+    DataError
+        If the content has no draw whose answer can be proven.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> asked = question("biases", "alibi-distance", seed=1)
+    >>> asked.answer.value < 0
+    True
+    """
+    templates = _templates(topic)
+    if id not in templates:
+        todo = suggest(id, templates)
+        raise ArgumentError(explain(f"learn: {topic}", "a question", repr(id), todo))
+    return make(topic, templates[id], seed)
+
+
+def quiz(topic: str | None = None, *, seed: int = 0, count: int = 5) -> tuple[Question, ...]:
+    """Questions in an order that the seed decides, all different.
+
+    Parameters
+    ----------
+    topic : str, optional
+        One of `posenc.learn.topics()`; all of them by default.
+    seed : int
+        Decides which questions, and the numbers in them.
+    count : int
+        How many; fewer come where the content has no more that differ.
+
+    Returns
+    -------
+    tuple of Question
+        The questions.
+
+    Examples
+    --------
+    >>> from posenc.learn import quiz
+    >>> quiz("rope", seed=3, count=2) == quiz("rope", seed=3, count=2)
+    True
+    """
+    draw = Draw("quiz", topic or "", seed)
+    known = [(t, i) for t in ([topic] if topic else TOPICS) for i in question_ids(t)]
+    made: list[Question] = []
+    seen: set[str] = set()
+    for turn in range(1 + count):  # a question may come again, with other numbers
+        order = draw.shuffled(known)
+        fresh_ones = 0
+        for name, which in order:
+            if len(made) == count:
+                return tuple(made)
+            asked = question(name, which, seed + turn)
+            if asked.prompt not in seen:
+                seen.add(asked.prompt)
+                made.append(asked)
+                fresh_ones += 1
+        if not fresh_ones:
+            break
+    return tuple(made)
+
+
+def _templates(topic: str) -> dict[str, Mapping[str, Any]]:
+    if topic not in TOPICS:
+        raise ArgumentError(explain("learn", "a topic", repr(topic), suggest(topic, TOPICS)))
+    return {template["id"]: template for template in load(topic)["questions"]}
+
+
+# --- one question ---------------------------------------------------------------------------------
+
+
+def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
+    """The question of a template, for the first draw whose answer is proven.
+
+    Parameters
+    ----------
+    topic : str
+        Where it stands.
+    template : mapping
+        What the content says.
+    seed : int
+        Decides the draw.
+
+    Returns
+    -------
+    Question
+        With a proven answer.
+
+    Raises
+    ------
+    DataError
+        If no draw has one.
+    """
+    who = f"learn: {topic}, question {template['id']}"
+    draw = Draw("question", topic, template["id"], seed)
+    for _ in range(TRIES):
+        drawn = _drawn(template, draw, who)
+        if drawn is None:
+            continue
+        namespace = fresh() | drawn
+        code = string.Template(template.get("code", "")).substitute(drawn)
+        transcript = run(code, namespace, who)
+        if all(evaluate(proof, namespace, who) for proof in template.get("proof", ())):
+            computed = facts_of(template, namespace, who)
+            facts = drawn | computed
+            answer, more = _answer(template, namespace, facts, draw, who)
+            prompt = fill(template["prompt"], facts, who, "plain")
+            explanation = fill(template["explain"], facts | more, who, "plain")
+            return Question(
+                topic, template["id"], drawn, prompt, answer, explanation, transcript, computed
+            )
+    got = f"none in {TRIES} draws"
+    raise DataError(explain(who, "a draw whose answer is proven", got))
+
+
+def _drawn(template: Mapping[str, Any], draw: Draw, who: str) -> dict[str, Any] | None:
+    """What chance and the derived expressions give; None where `where` does not hold."""
+    drawn: dict[str, Any] = {}
+    for name, values in template.get("draw", {}).items():
+        if isinstance(values, Mapping):
+            low, high = values["from"], values["to"]
+            drawn[name] = low + draw.below(high - low + 1)
+        else:
+            drawn[name] = draw.choice(values)
+    if not all(evaluate(condition, drawn, who) for condition in template.get("where", ())):
+        return None
+    for name, expression in template.get("derive", {}).items():
+        drawn[name] = evaluate(expression, drawn, who)
+    return drawn
+
+
+def _answer(
+    template: Mapping[str, Any],
+    namespace: dict[str, Any],
+    facts: dict[str, Any],
+    draw: Draw,
+    who: str,
+) -> tuple[Choice | Number, dict[str, Any]]:
+    """The answer, and what the explanation may say of it."""
+    if "options" in template:
+        choice = choice_of(template["options"], facts | namespace, facts, who, "plain")
+        mixed = draw.shuffled(choice.options)
+        return choice._replace(options=tuple(mixed)), {"right": dict(choice.options)[choice.right]}
+    number = _number(template, facts | namespace, who)
+    return number, {"answer": number.value}
+
+
+def choice_of(
+    options: list[Mapping[str, str]],
+    known: dict[str, Any],
+    facts: Mapping[str, Any],
+    who: str,
+    signs: Literal["typeset", "plain"],
+) -> Choice:
+    """The options with their texts, and the one that holds.
+
+    Parameters
+    ----------
+    options : list of mapping
+        `id`, `text`, and the expression `holds`.
+    known : dict
+        What the expressions may name.
+    facts : mapping
+        What the texts may name.
+    who : str
+        Whose options they are, for the message of an error.
+    signs : {"typeset", "plain"}
+        How negative numbers are written.
+
+    Returns
+    -------
+    Choice
+        In the order given.
+
+    Raises
+    ------
+    DataError
+        Unless exactly one option holds, and no two read alike.
+    """
+    texts = [(option["id"], fill(option["text"], facts, who, signs)) for option in options]
+    true = [option["id"] for option in options if evaluate(option["holds"], known, who)]
+    if len(true) != 1:
+        raise DataError(explain(who, "one option that holds", true))
+    if len({text for _, text in texts}) < len(texts):
+        raise DataError(explain(who, "options that read differently", [text for _, text in texts]))
+    return Choice(tuple(texts), true[0])
+
+
+def _number(template: Mapping[str, Any], known: dict[str, Any], who: str) -> Number:
+    value = evaluate(template["answer"], known, who)
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not plain or not math.isfinite(value):
+        raise DataError(explain(who, "a finite number as the answer", repr(value)))
+    if "relative" in template:
+        part = template["relative"]
+        return Number(value, part * abs(value), f"to within {100 * part:g} %")
+    if "absolute" in template:
+        return Number(value, template["absolute"], f"to within {template['absolute']:g}")
+    if not isinstance(value, int):
+        raise DataError(explain(who, "a whole number, as no margin is stated", repr(value)))
+    return Number(value, 0, "a whole number")

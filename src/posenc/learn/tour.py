@@ -1,0 +1,170 @@
+"""A guided tour of the explorer: at each stop a question first, and then what answers it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from posenc._core.errors import ArgumentError, explain
+from posenc.learn._draw import Draw
+from posenc.learn._prose import fill
+from posenc.learn._snippets import Transcript, fresh, run
+from posenc.learn.lessons import facts_of, load
+from posenc.learn.questions import Choice, choice_of
+
+__all__ = ["Stop", "stop", "stops"]
+
+
+class Stop(NamedTuple):
+    """A stop, its answer included.
+
+    Parameters
+    ----------
+    id, title, text : str
+        Its name, its heading, and a sentence on what is on screen.
+    question : str
+        What to predict.
+    choice : Choice
+        The answers, and which of them was proven to hold.
+    explanation : str
+        What to say once the answer is out.
+    state, reveal : mapping of str to str
+        The explorer's state, and what of it changes with the answer.
+    transcript : Transcript
+        The code that decided.
+    facts : mapping
+        The values that the texts name.
+    """
+
+    id: str
+    title: str
+    text: str
+    question: str
+    choice: Choice
+    explanation: str
+    state: Mapping[str, str]
+    reveal: Mapping[str, str]
+    transcript: Transcript
+    facts: Mapping[str, Any]
+
+
+@functools.cache
+def stops() -> tuple[Stop, ...]:
+    """The stops of the tour, in their order.
+
+    Returns
+    -------
+    tuple of Stop
+        With all numbers computed.
+
+    Raises
+    ------
+    DataError
+        If a claim of the content does not hold, or a question has not one answer.
+
+    Examples
+    --------
+    >>> from posenc.learn import stops
+    >>> stops()[0].title
+    'Which end is fast?'
+    """
+    return tuple(compute(part) for part in load("tour")["stops"])
+
+
+def stop(n: int, *, revealed: bool = False) -> dict[str, Any]:
+    """A stop as the explorer shows it.
+
+    Parameters
+    ----------
+    n : int
+        Its number, from 1.
+    revealed : bool
+        Whether the answer is out. Before, neither it nor the explanation is in the result.
+
+    Returns
+    -------
+    dict
+        Plain JSON types: `n`, `of`, `title`, `text`, `question`, `choices`, `answered`, `right`,
+        `explanation`, the changes of state of `reveal`, and the states of `next` and `previous`.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such stop.
+
+    Examples
+    --------
+    >>> from posenc.learn import stop
+    >>> stop(1)["right"], stop(1, revealed=True)["right"]
+    (None, 'first')
+    """
+    known = stops()
+    if not 1 <= n <= len(known):
+        raise ArgumentError(explain("learn: tour", f"a stop from 1 to {len(known)}", n))
+    here = known[n - 1]
+    return {
+        "n": n,
+        "of": len(known),
+        "title": here.title,
+        "text": here.text,
+        "question": here.question,
+        "choices": [{"id": name, "text": text} for name, text in here.choice.options],
+        "answered": revealed,
+        "right": here.choice.right if revealed else None,
+        "explanation": here.explanation if revealed else None,
+        "state": state_of(n),
+        "reveal": {**here.reveal, "tour": str(n), "reveal": "1"},
+        "next": state_of(n + 1) if n < len(known) else None,
+        "previous": state_of(n - 1) if n > 1 else None,
+    }
+
+
+def state_of(n: int) -> dict[str, str]:
+    """The whole state of a stop before its answer is out."""
+    return {**stops()[n - 1].state, "tour": str(n)}
+
+
+def compute(part: Mapping[str, Any]) -> Stop:
+    """The stop of a part of the content.
+
+    Parameters
+    ----------
+    part : mapping
+        What the content says of it.
+
+    Returns
+    -------
+    Stop
+        With numbers, and an answer that was proven to be the only one.
+
+    Raises
+    ------
+    DataError
+        If a claim does not hold, or not exactly one option does.
+    """
+    who = f"learn: tour, {part['id']}"
+    namespace = fresh()
+    transcript = run(part["code"], namespace, who)
+    facts = facts_of(part, namespace, who)
+    choice = choice_of(part["options"], facts | namespace, facts, who, "typeset")
+    mixed = Draw("tour", part["id"]).shuffled(choice.options)
+    choice = choice._replace(options=tuple(mixed))
+    more = facts | {"right": dict(choice.options)[choice.right]}
+    return Stop(
+        id=part["id"],
+        title=fill(part["title"], facts, who),
+        text=fill(part["text"], facts, who),
+        question=fill(part["prompt"], facts, who),
+        choice=choice,
+        explanation=fill(part["explain"], more, who),
+        state=_filled(part["state"], facts, who),
+        reveal=_filled(part["reveal"], facts, who),
+        transcript=transcript,
+        facts=facts,
+    )
+
+
+def _filled(state: Mapping[str, str], facts: Mapping[str, Any], who: str) -> dict[str, str]:
+    """A state; what it has in common with a sentence comes from the same fact."""
+    return {key: fill(value, facts, who, "plain") for key, value in state.items()}

@@ -1,0 +1,311 @@
+"""What stands in the columns of an encoding: waves of known frequency, or rows and nothing else.
+
+A column of a sinusoidal table is one wave, so it can be drawn at any scale from its frequency alone
+and no table is built. Whether an encoding is of that kind is not taken on trust: the waves are
+compared with the rows that the library gives.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
+from posenc._core.matrix import PhaseMatrix
+from posenc._core.mixing import DenseMatrix
+from posenc._core.phase import steps
+from posenc._core.spec import Spec
+from posenc.detect._columns import columns_of, inner, phases_of, sinusoids
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.table.base import TableSpec
+from posenc.functional import cos_sin, table
+from posenc.plot.able import refuse
+
+__all__ = ["ORDERS", "Source", "Waves", "settled", "sides_of", "source"]
+
+Params = Mapping[str, np.ndarray] | None
+Order = Literal["stored", "interleaved", "sin_cos", "cos_sin"]
+ORDERS: tuple[str, ...] = ("stored", "interleaved", "sin_cos", "cos_sin")
+TURN = 2.0**-64 * 2 * math.pi  # radians in one unit of phase
+QUARTER = 2**62
+# Where waves and rows are compared: positions that tell conventions apart.
+PROBES = (0, 1, 2, 7, 1000, 54_321)
+ALIKE = 1e-9
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Columns that are sines and cosines: amplitude * sin(position * step + origin).
+
+    Parameters
+    ----------
+    pair : numpy.ndarray
+        (dim,) the pair of each column; -1 where the column is zero.
+    function : numpy.ndarray
+        (dim,) 0 for a sine, 1 for a cosine.
+    step, origin : numpy.ndarray
+        (dim,) int64, 2**64 to the turn; a cosine's origin is a quarter further.
+    amplitude : float
+        The size of every wave.
+    """
+
+    pair: np.ndarray
+    function: np.ndarray
+    step: np.ndarray
+    origin: np.ndarray
+    amplitude: float
+
+    @property
+    def frequency(self) -> np.ndarray:
+        """Radians per position, from -pi to pi: what integer positions can show of them."""
+        found: np.ndarray = self.step * TURN
+        return found
+
+    @property
+    def wavelength(self) -> np.ndarray:
+        """Positions per wave; infinite where nothing turns."""
+        with np.errstate(divide="ignore"):
+            found: np.ndarray = 2 * math.pi / np.abs(self.frequency)
+        return found
+
+    def at(self, whole: np.ndarray, part: np.ndarray | None, dims: np.ndarray) -> np.ndarray:
+        """Values between positions too.
+
+        Parameters
+        ----------
+        whole : numpy.ndarray
+            (n,) int64 positions.
+        part : numpy.ndarray or None
+            (n,) what is added to them, at most 1 in size; None for nothing.
+        dims : numpy.ndarray
+            (m,) which columns.
+
+        Returns
+        -------
+        numpy.ndarray
+            (n, m), float64, right to 1e-15 of the amplitude at every position.
+        """
+        step = self.step[dims]
+        phase = whole[:, None] * step + self.origin[dims]
+        if part is not None:
+            phase = phase + np.rint(part[:, None] * step.astype(np.float64)).astype(np.int64)
+        return np.where(self.pair[dims] < 0, 0.0, self.amplitude * np.sin(phase * TURN))
+
+
+@dataclass(frozen=True)
+class Source:
+    """An encoding as a table of numbers, whatever it is.
+
+    Parameters
+    ----------
+    spec : Spec
+        The encoding.
+    width : int
+        Number of columns.
+    waves : Waves or None
+        The columns, where they are waves.
+    params : mapping or None
+        What a learned encoding has learned.
+    sides : tuple of int
+        Of the grid whose cells, row by row, are the positions; empty for one axis.
+    """
+
+    spec: Spec
+    width: int
+    waves: Waves | None
+    params: Params
+    sides: tuple[int, ...] = ()
+
+    @property
+    def turns(self) -> bool:
+        """Whether these are the cosines and sines of a rotation rather than a table."""
+        return isinstance(self.spec, RotarySpec)
+
+    @property
+    def heads(self) -> int:
+        """Heads that have rows of their own; the first of them is shown."""
+        return getattr(self.spec, "per_head", None) or 1
+
+    @property
+    def end(self) -> int | None:
+        """The number of positions there are, None where there is no end."""
+        if self.sides:
+            return math.prod(self.sides)
+        limits = getattr(inner(self.spec), "limits", None)
+        return int(limits[0]) if limits and len(limits) == 1 else None
+
+    def positions(self, index: np.ndarray) -> np.ndarray:
+        """Positions as the spec takes them: cells of a grid have coordinates."""
+        if not self.sides:
+            return index
+        return np.stack(np.unravel_index(index, self.sides), axis=-1)
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """The rows at integer positions: (n,) -> (n, width), float64."""
+        return _rows(self.spec, self.positions(np.asarray(index)), self.params)
+
+    def values(self, index: np.ndarray, dims: np.ndarray) -> np.ndarray:
+        """Numbers at integer positions, of some columns: (n, m)."""
+        index = np.asarray(index, dtype=np.int64)
+        if self.waves is None:
+            return self.rows(index)[:, dims]
+        found = self.waves.at(index, None, dims)
+        arrangement = getattr(inner(self.spec), "arrangement", None)
+        if arrangement is not None and arrangement.pad is not None:
+            found[index == arrangement.pad - arrangement.start] = 0.0
+        return found
+
+    def name(self, dim: int) -> str:
+        """What stands in a column: `sin of pair 3`."""
+        if self.waves is None or self.waves.pair[dim] < 0:
+            return f"dimension {dim}"
+        return f"{('sin', 'cos')[self.waves.function[dim]]} of pair {self.waves.pair[dim]}"
+
+
+def settled(spec: Any, length: int | None = None) -> Any:
+    """The spec with its length-dependent rules fixed, or an error that asks for the length."""
+    if not isinstance(spec, Spec):
+        got = spec.__name__ if isinstance(spec, type) else type(spec).__name__
+        raise ArgumentError(explain("plot", "a spec such as posenc.Sinusoidal(512)", got))
+    if isinstance(spec, RotarySpec) and spec.needs_length:
+        if length is None:
+            todo = "Pass length=, or fix it: spec.at(length)."
+            who = f"plot({type(spec).__name__})"
+            raise ArgumentError(explain(who, "the length of the sequence", None, todo))
+        return spec.at(length)
+    return spec
+
+
+def source(
+    spec: Any,
+    *,
+    params: Params = None,
+    length: int | None = None,
+    grid: tuple[int, ...] | None = None,
+    who: str = "table",
+) -> Source:
+    """An encoding as a table of numbers.
+
+    Parameters
+    ----------
+    spec : Spec
+        A table or a rotation; of a rotation the columns are the sines and cosines of its angles.
+    params : mapping, optional
+        What a learned encoding has learned.
+    length : int, optional
+        Length of the sequence, for scalings that depend on it.
+    grid : tuple of int, optional
+        Sides of a grid, in the order of the axes of the spec; its cells, the last side fastest,
+        are the positions. Specs of several axes need it.
+    who : str
+        The picture, for messages.
+
+    Returns
+    -------
+    Source
+        With `waves` where every column is one.
+
+    Raises
+    ------
+    SpecError
+        If the encoding has no rows; the message says which pictures it has.
+    ArgumentError
+        If the length, the grid or the parameters are missing or do not fit.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.columns import source
+    >>> found = source(posenc.Sinusoidal(8))
+    >>> found.name(3), found.waves.wavelength.round(1)[[0, 7]].tolist()
+    ('cos of pair 1', [6.3, 6283.2])
+    """
+    spec = settled(spec, length)
+    if not isinstance(spec, TableSpec | RotarySpec):
+        refuse(who, spec, "a table or a rotation")
+    if spec.shapes and params is None:
+        todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
+        raise ArgumentError(explain(f"plot {who}: params", "what the spec learns", None, todo))
+    sides = sides_of(spec, grid, who)
+    found = Source(spec, 0, None, params, sides)
+    first = found.rows(np.zeros(1, dtype=np.int64))
+    waves = None if sides else _waves(spec, params)
+    return Source(spec, first.shape[1], waves, params, sides)
+
+
+def sides_of(spec: Any, grid: tuple[int, ...] | None, who: str) -> tuple[int, ...]:
+    """The sides of a grid, checked against the axes of a spec; none for one axis."""
+    axes = spec.axes
+    if len(axes) == 1:
+        if grid is not None:
+            todo = "Leave the grid out."
+            raise ArgumentError(explain(f"plot {who}: grid", "a spec of several axes", axes, todo))
+        return ()
+    if grid is None or len(grid) != len(axes) or min(grid) < 1:
+        todo = "Its cells, the last axis fastest, are then drawn one after another."
+        want = f"the number of cells along each of {', '.join(axes)}"
+        raise ArgumentError(explain(f"plot {who}: grid", want, grid, todo))
+    return tuple(int(side) for side in grid)
+
+
+def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
+    if isinstance(spec, RotarySpec):
+        cos, sin = cos_sin(spec, positions, dtype="float64", params=params)
+        both = np.stack([np.asarray(sin), np.asarray(cos)], axis=-1)
+        both = both[0] if both.ndim > 3 else both  # of heads that differ, the first
+        return both.reshape(len(positions), -1)
+    return np.asarray(table(spec, positions, params=params, dtype="float64"))
+
+
+def _waves(spec: Any, params: Params) -> Waves | None:
+    """The columns as waves, if that is what the rows are."""
+    made = _described(inner(spec))
+    if made is None:
+        return None
+    if params is not None and "scale" in params:
+        made = replace(made, amplitude=float(np.asarray(params["scale"])))
+    index = np.array(PROBES, dtype=np.int64)
+    try:
+        rows = _rows(spec, index, params)
+    except IndexError:  # a table that ends has no waves
+        return None
+    arrangement = getattr(inner(spec), "arrangement", None)
+    if arrangement is not None and arrangement.pad is not None:
+        kept = index != arrangement.pad - arrangement.start
+        index, rows = index[kept], rows[kept]
+    if rows.shape[1] != len(made.step):
+        return None
+    off = np.abs(made.at(index, None, np.arange(len(made.step))) - rows).max()
+    return made if off <= ALIKE * max(made.amplitude, 1e-300) else None
+
+
+@functools.lru_cache(maxsize=64)
+def _described(spec: Any) -> Waves | None:
+    """What the columns are by the fields of the spec, its learned scale left out."""
+    if isinstance(spec, TableSpec) and not sinusoids(spec):
+        return None
+    matrix = getattr(spec, "matrix", None)
+    if isinstance(matrix, PhaseMatrix) and matrix.phase == "exact":
+        phases = phases_of(spec)
+        step, start = phases.steps, phases.start
+    elif isinstance(matrix, DenseMatrix) and matrix.phase == "exact":
+        row = steps(matrix.frequencies()[0])
+        step, start = np.array([row, row]), 0
+    else:
+        return None
+    if isinstance(spec, RotarySpec):
+        pairs = step.shape[1]
+        pair, function = np.repeat(np.arange(pairs), 2), np.tile([0, 1], pairs)
+        amplitude = float(spec.attention_factor)
+    else:
+        pair, function = columns_of(spec)
+        magnitude = getattr(spec, "magnitude", None)
+        amplitude = 1.0 if magnitude is None else magnitude.table(spec.dim)
+    own = np.where(pair < 0, 0, step[function, pair])
+    origin = own * np.int64(start) + function * np.int64(QUARTER)
+    return Waves(pair, function, own, origin, amplitude)

@@ -1,0 +1,1 @@
+"""Drawing with matplotlib, which is imported when something is drawn and not before."""

@@ -1,0 +1,120 @@
+"""Find: candidate positions on a number line, with how far off each may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posenc.plot.columns import Params
+from posenc.plot.draw.picture import Picture
+from posenc.plot.draw.sheet import Sheet, decades
+from posenc.plot.views import find as _find
+
+__all__ = ["find"]
+
+MOST_LINES = 8
+
+
+def find(
+    spec: Any,
+    values: Any,
+    ax: Any = None,
+    *,
+    within: tuple[float, float] | None = None,
+    conventions: str = "siblings",
+    params: Params = None,
+    width: int | None = None,
+    scale: float = 1.0,
+    theme: str = "light",
+) -> Picture:
+    """Draw the positions that values may come from, a line for each convention.
+
+    Parameters
+    ----------
+    spec : Spec
+        A sinusoidal or learned table.
+    values : mapping of int to str, or array
+        Values by dimension, as printed; or a row.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    within : (number, number), optional
+        The range of positions.
+    conventions : {"siblings", "stated"}
+        Whether siblings of the stated convention are tried.
+    params : mapping, optional
+        What a learned table has learned.
+    width : int, optional
+        Pixels of the line.
+    scale, theme
+        As for `table`.
+
+    Returns
+    -------
+    Picture
+        The figure, what it shows, and its files.
+
+    Examples
+    --------
+    >>> import posenc, posenc.plot
+    >>> made = posenc.plot.find(posenc.Sinusoidal(16, base=100), {3: "0.85"})
+    >>> made.data.candidates[0].positions[0]
+    1
+    """
+    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    data = _find.data(spec, values, within=within, conventions=conventions, params=params)
+    lines = data.candidates[:MOST_LINES]
+    wide, left, row = width or 560, 20, 44
+    sheet = Sheet(
+        left + wide + 20,
+        max(1, len(lines)) * row + 56,
+        ax=ax,
+        theme=theme,
+        scale=scale,
+        question=f"Which position gave {data.asked}?",
+        title=data.title,
+        caption=data.caption,
+        lines="apart",
+    )
+    axes = sheet.panel(left, 8, wide, max(1, len(lines)) * row)
+    _paint(sheet, axes, lines)
+    return sheet.picture("find", data, given)
+
+
+def _paint(sheet: Sheet, axes: Any, lines: tuple[Any, ...]) -> None:
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_ylim(max(1, len(lines)) - 0.35, -0.75)
+    axes.set_xlabel("position")
+    if not lines:
+        axes.text(0.5, 0.5, "no position fits", transform=axes.transAxes, ha="center")
+        axes.set_xlim(0, 1)
+        return
+    far = max(abs(p) for line in lines for p in line.positions)
+    if far > 1000:
+        axes.set_xscale("symlog", linthresh=10)
+        decades(axes.xaxis)
+    for place, line in enumerate(lines):
+        style = sheet.style(0 if line.stated else 1)
+        axes.axhline(place, color=sheet.theme.rule, linewidth=0.8, zorder=0)
+        axes.errorbar(
+            np.array(line.positions, dtype=float),
+            np.full(len(line.positions), float(place)),
+            xerr=line.errors.T,
+            linestyle="none",
+            marker="o" if line.stated else "D",
+            markersize=5 if place == 0 else 3.5,
+            capsize=3,
+            linewidth=1,
+            color=style["color"],
+        )
+        axes.annotate(
+            _find.words_of(line),
+            (0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 7),
+            textcoords="offset points",
+            fontsize=9,
+            color=sheet.theme.ink,
+        )
+    axes.margins(x=0.05)

@@ -1,0 +1,88 @@
+"""Matrices of signed numbers as colours, with a scale of colours beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from posenc.plot import palette
+from posenc.plot.draw.sheet import Sheet, fill, hatched, spread, steps
+from posenc.plot.words import number, whole
+
+__all__ = ["BAR", "bar", "heat", "place_ticks"]
+
+BAR = 74  # pixels that a scale of colours takes beside a panel
+
+
+def heat(
+    sheet: Sheet,
+    axes: Any,
+    values: np.ndarray,
+    *,
+    limit: float,
+    x: tuple[float, float],
+    y: tuple[float, float],
+    absent: np.ndarray | None = None,
+) -> None:
+    """Paint a matrix, row 0 above; x and y are what its edges stand for.
+
+    Parameters
+    ----------
+    sheet : Sheet
+        The sheet.
+    axes : matplotlib.axes.Axes
+        Its box is filled.
+    values : numpy.ndarray
+        (rows, columns); what is not finite has no colour.
+    limit : float
+        Value at the ends of the colour scale.
+    x, y : (float, float)
+        The left and right, the upper and lower edge.
+    absent : numpy.ndarray, optional
+        Further cells without a number.
+    """
+    lut = palette.diverging(sheet.theme.name)
+    indices = palette.indices(values, limit)
+    if absent is not None:
+        indices = np.where(absent, 0, indices).astype(np.uint8)
+
+    def paint(rows: int, columns: int) -> np.ndarray:
+        shown = spread(indices, rows, columns)
+        return hatched(lut[shown], shown == 0, sheet.theme)
+
+    fill(axes, paint)
+    axes.set_xlim(*x)
+    axes.set_ylim(y[1], y[0])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def place_ticks(
+    axis: Any, start: int, stop: int, most: int = 6, labels: Sequence[str] | None = None
+) -> None:
+    """Ticks at the middles of cells `start` to `stop` - 1."""
+    found = [int(t) for t in steps(start, stop - 1, most)] or [start]
+    axis.set_ticks([t + 0.5 for t in found])
+    texts = [whole(t) for t in found] if labels is None else [labels[t - start] for t in found]
+    axis.set_ticklabels(texts)
+
+
+def bar(sheet: Sheet, left: float, top: float, limit: float, *, height: float = 120) -> None:
+    """A scale of colours: the limit above, zero, and minus the limit below."""
+    axes = sheet.panel(left, top, 12, height)
+    lut = palette.diverging(sheet.theme.name)
+
+    def paint(rows: int, columns: int) -> np.ndarray:
+        entries = 255 - np.arange(rows) * 255 // rows
+        return np.broadcast_to(lut[entries][:, None], (rows, columns, 3))
+
+    fill(axes, paint)
+    axes.set_xticks([])
+    axes.set_ylim(-1, 1)
+    axes.yaxis.tick_right()
+    axes.set_yticks([-1, 0, 1])
+    axes.set_yticklabels([number(-limit), "0", number(limit)])
+    for spine in axes.spines.values():
+        spine.set_visible(False)

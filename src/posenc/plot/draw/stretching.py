@@ -1,0 +1,120 @@
+"""Stretch: wavelengths and stretch of each pair under rules that extend a context."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posenc.plot.draw.curves import label_ends, mark_line
+from posenc.plot.draw.picture import Picture
+from posenc.plot.draw.sheet import Sheet, decades, thousands
+from posenc.plot.views import stretch as _stretch
+from posenc.plot.words import counted, whole
+
+__all__ = ["paint_stretch", "stretch"]
+
+GREY = 7  # the curve of no rule steps back
+
+
+def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
+    """Wavelengths above, stretch below, on one axis of pairs."""
+    pairs = np.arange(len(data.rules[0].wavelengths))
+    names: tuple[list[Any], list[Any]] = ([], [])
+    for place, rule in enumerate(data.rules):
+        style = sheet.style(place - 1 if rule.name != "none" else GREY)
+        for axes, values, said in (
+            (above, rule.wavelengths, names[0]),
+            (below, rule.stretch, names[1]),
+        ):
+            known = np.isfinite(values)
+            axes.plot(pairs[known], values[known], **style)
+            if known.any():
+                said.append((float(values[known][-1]), rule.label, style["color"]))
+    for axes in (above, below):
+        axes.set_yscale("log")
+        axes.set_xlim(-0.5, len(pairs) - 0.5)
+        if data.slow:
+            axes.axvspan(
+                data.first_slow - 0.5, len(pairs), color=sheet.theme.rule, alpha=0.35, lw=0
+            )
+            axes.axvline(
+                data.first_slow - 0.5, color=sheet.theme.ink, linewidth=0.9, linestyle=(0, (2, 2))
+            )
+    decades(above.yaxis)
+    top = max(2.0, data.factor)
+    marks = [2.0**k for k in range(int(np.floor(np.log2(top))) + 1)][:12]
+    below.set_ylim(0.94, 1.1 * max(top, *(float(np.nanmax(r.stretch)) for r in data.rules)))
+    below.set_yticks(marks)
+    decades(below.yaxis)
+    below.minorticks_off()
+    above.set_xticklabels([])
+    thousands(below.xaxis)
+    above.set_ylabel("wavelength")
+    below.set_ylabel("stretch ×")
+    mark_line(sheet, above, data.original_length, f"trained length {whole(data.original_length)}")
+    mark_line(sheet, above, data.length, f"new length {whole(data.length)}")
+    below.set_xlabel(f"pair, fast to slow; shaded: {counted(data.slow, 'slow pair')}")
+    label_ends(above, names[0])
+    label_ends(below, names[1])
+
+
+def stretch(
+    spec: Any,
+    ax: Any = None,
+    *,
+    original_length: int | None = None,
+    factor: float | None = None,
+    rules: tuple[str, ...] | None = None,
+    width: int | None = None,
+    scale: float = 1.0,
+    theme: str = "light",
+) -> Picture:
+    """Draw what rules that extend a context do to each pair.
+
+    Parameters
+    ----------
+    spec : RoPE
+        The rotation; its own scaling, if it has one, is shown too.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    original_length : int, optional
+        The trained length; that of the spec's scaling by default, else 4096.
+    factor : float, optional
+        By which it grows; that of the spec's scaling by default, else 8.
+    rules : tuple of str, optional
+        Keys of `posenc.plot.views.stretch.RULES`; all by default.
+    width : int, optional
+        Pixels of a panel.
+    scale, theme
+        As for `table`.
+
+    Returns
+    -------
+    Picture
+        The figure, what it shows, and its files.
+
+    Examples
+    --------
+    >>> import posenc, posenc.plot
+    >>> posenc.plot.stretch(posenc.RoPE(128, pairing="half")).data.slow
+    18
+    """
+    given = {k: v for k, v in locals().items() if k != "ax"}
+    data = _stretch.data(spec, original_length=original_length, factor=factor, rules=rules)
+    wide, left = width or 520, 70
+    sheet = Sheet(
+        left + wide + 130,
+        240 + 24 + 150 + 44,
+        ax=ax,
+        theme=theme,
+        scale=scale,
+        question="What changes when the context gets longer?",
+        title=data.title,
+        caption=data.caption,
+        lines="apart",
+    )
+    above = sheet.panel(left, 0, wide, 240)
+    below = sheet.panel(left, 264, wide, 150)
+    paint_stretch(sheet, above, below, data)
+    return sheet.picture("stretch", data, given)

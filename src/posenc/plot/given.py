@@ -1,0 +1,107 @@
+"""Encodings that somebody else made: a table of numbers in a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, DataError, explain
+from posenc.detect._store import MOST_ENTRIES, Array, open_store
+from posenc.encodings.table.learned import Learned
+
+__all__ = ["Given", "read_table"]
+
+MOST_NUMBERS = 1 << 28
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+
+
+class Given(NamedTuple):
+    """A table from a file, as a learned encoding."""
+
+    spec: Learned
+    params: dict[str, np.ndarray]
+    origin: str
+
+
+def read_table(path: str | Path, name: str | None = None) -> Given:
+    """The table of a file as a learned encoding with its parameters.
+
+    Parameters
+    ----------
+    path : str or path
+        A `.npy`, `.npz`, `.safetensors`, its index or folder, a `.gguf`, or a `.bin` or `.pt` of
+        torch.save, whose pickle is read without running it.
+    name : str, optional
+        Which array; the only one of two axes by default. Leading axes of length 1 are dropped.
+
+    Returns
+    -------
+    Given
+        The spec, its parameters and where they come from.
+
+    Raises
+    ------
+    DataError
+        If the array is no table of finite floating numbers.
+    ArgumentError
+        If there are several, or none of that name.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> from posenc.plot.given import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "table.npy")
+    ...     np.save(path, np.zeros((6, 4), "float32"))
+    ...     spec = read_table(path).spec
+    >>> spec.dim, spec.length
+    (4, 6)
+    """
+    with open_store(path) as store:
+        array = store.pick(name) if name is not None else _only(store.arrays, str(path))
+        who = f"{path}: {array.name[:80]!r}"
+        shape = tuple(array.shape)
+        while len(shape) > 2 and shape[0] == 1:
+            shape = shape[1:]
+        if len(shape) != 2 or min(shape) < 1:
+            got = f"shape {tuple(array.shape)}"
+            raise DataError(explain(who, "a table of shape (positions, dim)", got))
+        if array.dtype not in FLOATS:
+            raise DataError(explain(who, f"numbers of {', '.join(FLOATS)}", array.dtype))
+        if math.prod(shape) > MOST_NUMBERS:
+            got = f"shape {shape}"
+            raise DataError(explain(who, f"at most {MOST_NUMBERS} numbers", got))
+        values = _read(array).reshape(shape)
+    if not np.isfinite(values).all():
+        row, column = (int(n) for n in np.argwhere(~np.isfinite(values))[0])
+        raise DataError(explain(who, "finite numbers", f"{values[row, column]} at {[row, column]}"))
+    spec = Learned(shape[1], length=shape[0])
+    return Given(spec, {"weight": values}, f"{array.name} of {Path(path).name}")
+
+
+def _only(arrays: Mapping[str, Array], path: str) -> Array:
+    tables = [a for a in arrays.values() if a.dtype in FLOATS and _sides(a.shape) == 2]
+    if len(tables) == 1:
+        return tables[0]
+    names = sorted(a.name for a in tables)
+    listed = ", ".join(names[:10]) + (f", … ({len(names)} in all)" if len(names) > 10 else "")
+    got = f"several: {listed}" if names else "none"
+    raise ArgumentError(explain(path, "one table of (positions, dim)", got, "Name one."))
+
+
+def _sides(shape: tuple[int, ...]) -> int:
+    while len(shape) > 2 and shape[0] == 1:
+        shape = shape[1:]
+    return len(shape)
+
+
+def _read(array: Array) -> np.ndarray:
+    parts = [
+        np.asarray(array.read(begin, begin + MOST_ENTRIES), dtype=np.float32)
+        for begin in range(0, array.size, MOST_ENTRIES)
+    ]
+    return np.concatenate(parts)

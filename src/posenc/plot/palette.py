@@ -1,0 +1,331 @@
+"""Colours of the plots and the explorer, from OKLCH (Ottosson 2020), so that steps look even.
+
+The diverging map runs from blue through the page's neutral to vermilion. Lightness is linear in the
+size of a value and the same for both signs, so a print in grey still shows sizes. Entry 128 is
+zero, entries 1 and 255 are the ends, and entry 0 stands for "no value".
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain, suggest
+
+__all__ = [
+    "THEMES",
+    "Series",
+    "Theme",
+    "colour",
+    "cyclic",
+    "diverging",
+    "indices",
+    "sequential",
+    "series",
+    "theme",
+    "to_oklab",
+]
+
+ThemeName = Literal["light", "dark", "print"]
+THEMES: tuple[str, ...] = get_args(ThemeName)
+
+ZERO = 128  # the entry of 0 in a diverging map
+NEUTRAL = {"light": 0.97, "dark": 0.19, "print": 1.0}  # lightness of the page
+# Lightness, chroma and hue of the ends: of negative values, of positive ones.
+ENDS = {
+    "light": ((0.48, 0.170, 258.0), (0.48, 0.155, 38.0)),
+    "dark": ((0.72, 0.148, 252.0), (0.72, 0.155, 44.0)),
+    "print": ((0.48, 0.170, 258.0), (0.48, 0.155, 38.0)),
+}
+SINGLE = {
+    "light": (0.42, 0.130, 258.0),
+    "dark": (0.82, 0.090, 250.0),
+    "print": (0.36, 0.120, 258.0),
+}
+# Lightness and its swing, and chroma, of the circle of angles.
+CIRCLE = {
+    "light": (0.66, 0.12, 0.100),
+    "dark": (0.70, 0.12, 0.100),
+    "print": (0.62, 0.14, 0.095),
+}
+CIRCLE_HUE = 250.0
+
+_LAB_TO_LMS = np.array(
+    [
+        [1.0, 0.3963377774, 0.2158037573],
+        [1.0, -0.1055613458, -0.0638541728],
+        [1.0, -0.0894841775, -1.2914855480],
+    ]
+)
+_LMS_TO_RGB = np.array(
+    [
+        [4.0767416621, -3.3077115913, 0.2309699292],
+        [-1.2684380046, 2.6097574011, -0.3413193965],
+        [-0.0041960863, -0.7034186147, 1.7076147010],
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of everything that is no data, as `#rrggbb`.
+
+    Parameters
+    ----------
+    name : {"light", "dark", "print"}
+        Which.
+    page, neutral : str
+        Behind everything; behind data, which is the colour of zero.
+    ink, muted, rule : str
+        Text; text that steps back; lines of axes and grids.
+    """
+
+    name: ThemeName
+    page: str
+    neutral: str
+    ink: str
+    muted: str
+    rule: str
+
+
+class Series(NamedTuple):
+    """How one of several curves is drawn: never by its colour alone."""
+
+    colour: str
+    dash: tuple[float, ...]  # on, off, … in widths of the line; empty for a solid one
+
+
+# Lightness, chroma and hue of curves; of dark pages the lightness is another.
+_CURVES = (
+    (0.50, 0.170, 258.0, ()),
+    (0.58, 0.165, 42.0, (5.0, 2.0)),
+    (0.55, 0.120, 155.0, (1.2, 1.6)),
+    (0.55, 0.180, 335.0, (6.0, 1.6, 1.2, 1.6)),
+    (0.60, 0.105, 85.0, (9.0, 2.5)),
+    (0.48, 0.140, 300.0, (2.5, 1.5)),
+    (0.55, 0.095, 205.0, (6.0, 1.5, 1.2, 1.5, 1.2, 1.5)),
+    (0.45, 0.020, 258.0, (3.5, 3.5)),
+)
+_CURVE_LIGHTNESS = {"light": 0.0, "dark": 0.22, "print": -0.06}
+
+
+def check_theme(name: str) -> ThemeName:
+    """The name of a theme, or an error that suggests one."""
+    for known in get_args(ThemeName):
+        if name == known:
+            return known
+    raise ArgumentError(explain("theme", "one of the themes", repr(name), suggest(name, THEMES)))
+
+
+@functools.lru_cache(maxsize=8)
+def theme(name: str = "light") -> Theme:
+    """The colours around the data.
+
+    Parameters
+    ----------
+    name : {"light", "dark", "print"}
+        The theme.
+
+    Returns
+    -------
+    Theme
+        Colours as `#rrggbb`; `neutral` is the entry 128 of `diverging`.
+
+    Examples
+    --------
+    >>> from posenc.plot import palette
+    >>> palette.theme("print").neutral
+    '#ffffff'
+    """
+    known = check_theme(name)
+    neutral = colour(diverging(known)[ZERO])
+    if known == "dark":
+        return Theme(known, "#101113", neutral, "#eceef1", "#a3a9b2", "#3a3f47")
+    if known == "print":
+        return Theme(known, "#ffffff", neutral, "#000000", "#444444", "#bbbbbb")
+    return Theme(known, "#fcfcfc", neutral, "#16181b", "#5b5f66", "#d3d6db")
+
+
+@functools.lru_cache(maxsize=8)
+def diverging(name: str = "light") -> np.ndarray:
+    """The map of signed values.
+
+    Parameters
+    ----------
+    name : {"light", "dark", "print"}
+        The theme.
+
+    Returns
+    -------
+    numpy.ndarray
+        (256, 3) uint8, sRGB. Entry 128 is zero, 1 and 255 are the ends, 0 is no value.
+
+    Examples
+    --------
+    >>> from posenc.plot import palette
+    >>> palette.diverging("light")[[1, 128, 255]].tolist()
+    [[11, 88, 187], [245, 245, 245], [162, 50, 3]]
+    """
+    known = check_theme(name)
+    t = (np.arange(256) - ZERO) / 127.0
+    t[0] = 0.0  # no value
+    size, neutral = np.abs(t), NEUTRAL[known]
+    (light, *low), (_, *high) = ENDS[known]
+    chroma, hue = np.where(t < 0, low[0], high[0]), np.where(t < 0, low[1], high[1])
+    return _fixed(_bytes(neutral + (light - neutral) * size, chroma * size, hue))
+
+
+@functools.lru_cache(maxsize=8)
+def sequential(name: str = "light") -> np.ndarray:
+    """The map of values without a sign: one hue, from the page's neutral.
+
+    Parameters
+    ----------
+    name : {"light", "dark", "print"}
+        The theme.
+
+    Returns
+    -------
+    numpy.ndarray
+        (256, 3) uint8, sRGB; entry 0 is the least value.
+
+    Examples
+    --------
+    >>> from posenc.plot import palette
+    >>> palette.sequential("print")[[0, 255]].tolist()
+    [[255, 255, 255], [11, 58, 122]]
+    """
+    known = check_theme(name)
+    t, neutral = np.linspace(0.0, 1.0, 256), NEUTRAL[known]
+    light, chroma, hue = SINGLE[known]
+    return _fixed(_bytes(neutral + (light - neutral) * t, chroma * t, np.full(256, hue)))
+
+
+@functools.lru_cache(maxsize=8)
+def cyclic(name: str = "light") -> np.ndarray:
+    """The map of angles: entry k is k/256 of a turn, and the last meets the first.
+
+    Parameters
+    ----------
+    name : {"light", "dark", "print"}
+        The theme.
+
+    Returns
+    -------
+    numpy.ndarray
+        (256, 3) uint8, sRGB.
+
+    Examples
+    --------
+    >>> from posenc.plot import palette
+    >>> palette.cyclic("light").shape
+    (256, 3)
+    """
+    known = check_theme(name)
+    light, swing, chroma = CIRCLE[known]
+    turn = np.linspace(0.0, 2 * np.pi, 4097)
+
+    def path(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        hue = CIRCLE_HUE + np.rad2deg(angle)
+        return light - swing * np.cos(angle), np.full_like(angle, chroma), hue
+
+    # Points at even distances along the closed curve, so that equal angles look equally far apart.
+    points = _lab(*path(turn))
+    along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
+    even = np.interp(np.arange(256) / 256 * along[-1], along, turn)
+    return _fixed(_bytes(*path(even)))
+
+
+def series(name: str = "light") -> tuple[Series, ...]:
+    """How the curves of a chart are drawn, in order: a colour and a pattern of dashes each.
+
+    Parameters
+    ----------
+    name : {"light", "dark", "print"}
+        The theme.
+
+    Returns
+    -------
+    tuple of Series
+        Eight; the first is solid.
+
+    Examples
+    --------
+    >>> from posenc.plot import palette
+    >>> palette.series("light")[1]
+    Series(colour='#c75015', dash=(5.0, 2.0))
+    """
+    more = _CURVE_LIGHTNESS[check_theme(name)]
+    return tuple(
+        Series(colour(_bytes(np.array([l + more]), np.array([c]), np.array([h]))[0]), dash)
+        for l, c, h, dash in _CURVES
+    )
+
+
+def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
+    """The entries of a diverging map for values from -limit to limit.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        Numbers; what lies beyond the limit takes the end, NaN and -infinity take "no value".
+    limit : float
+        The size of value that takes the ends; positive.
+
+    Returns
+    -------
+    numpy.ndarray
+        uint8, of the same shape: 0 for no value, else 1 to 255 with 128 for zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from posenc.plot import palette
+    >>> palette.indices(np.array([-2.0, -1, 0, 0.5, 1, np.nan])).tolist()
+    [1, 1, 128, 192, 255, 0]
+    """
+    values = np.asarray(values)
+    known = np.isfinite(values)
+    scaled = np.where(known, values, 0) * (127.0 / limit)
+    # Half away from zero, so that both signs are treated alike.
+    steps = np.copysign(np.floor(np.abs(np.clip(scaled, -127, 127)) + 0.5), scaled)
+    return np.where(known, steps + ZERO, 0).astype(np.uint8)
+
+
+def colour(rgb: np.ndarray) -> str:
+    """The colour `#rrggbb` of three bytes."""
+    return "#" + "".join(f"{int(c):02x}" for c in rgb)
+
+
+def to_oklab(rgb: np.ndarray) -> np.ndarray:
+    """Bytes of sRGB (..., 3) as OKLab, in which distances are those that people see."""
+    encoded = np.asarray(rgb, dtype=np.float64) / 255
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    lms = np.cbrt(linear @ np.linalg.inv(_LMS_TO_RGB).T)
+    found: np.ndarray = lms @ np.linalg.inv(_LAB_TO_LMS).T
+    return found
+
+
+def _lab(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
+    angle = np.deg2rad(hue)
+    return np.stack([light, chroma * np.cos(angle), chroma * np.sin(angle)], axis=-1)
+
+
+def _linear(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
+    """OKLCH as linear sRGB, which leaves 0 to 1 where no screen has the colour."""
+    found: np.ndarray = (_lab(light, chroma, hue) @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T
+    return found
+
+
+def _bytes(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
+    linear = np.clip(_linear(light, chroma, hue), 0.0, 1.0)
+    encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return np.rint(encoded * 255).astype(np.uint8)
+
+
+def _fixed(lut: np.ndarray) -> np.ndarray:
+    lut.setflags(write=False)
+    return lut

@@ -1,0 +1,396 @@
+"""A table as pixels that show what is there; NumPy only.
+
+However long the table, only the pixels are computed:
+
+- where there are pixels enough, each number has its own;
+- waves that are longer than pixels are multiplied by `response.gain` and taken at the middle of
+  each pixel;
+- rows of other tables are filtered with the same response;
+- columns that are narrower than a pixel are drawn sines first, then cosines, and each half is
+  filtered over its pairs: sine and cosine never mix.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc.plot.columns import ORDERS, Params, Source, source
+from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
+from posenc.plot.words import counted, number, whole
+
+__all__ = ["MOST_PIXELS", "Tile", "arranged", "limit_of", "span", "tile", "tile_of"]
+
+MOST_PIXELS = 1 << 22  # of one picture
+MOST_NUMBERS = 1 << 28  # of real rows that are computed and filtered for one picture
+BLOCK = 1 << 20  # numbers at a time
+MOST_BOUNDARIES = 16
+
+Method = Literal["exact", "gain", "filter", "sample"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A table drawn in pixels.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        (rows, columns) float64.
+    positions : tuple of int
+        From, to (excluded).
+    dims : tuple of int
+        From, to (excluded), in the order drawn.
+    edges : numpy.ndarray
+        (rows + 1,) where pixels begin and end; position p covers p to p + 1.
+    places : numpy.ndarray
+        (rows,) int64, the position nearest to the middle of each row of pixels.
+    columns : numpy.ndarray
+        (columns,) int64, the dimension of the table nearest to the middle of each column.
+    order : str
+        `stored`, `interleaved`, `sin_cos`, `cos_sin`: how columns stand in the picture.
+    gain : numpy.ndarray
+        (columns,) the share of each column that is shown.
+    blank : int
+        Columns of the table that are blank, below 2 pixels per wave.
+    per_pixel : tuple of float
+        Positions, dimensions to a pixel.
+    boundaries : tuple of float
+        Where 2 pixels per wave are crossed, in columns of the picture: between k - 1 and k.
+    method : {"exact", "gain", "filter", "sample"}
+        Each number a pixel; one gain per wave; a filter over rows; some of the rows, an illusion.
+    limit : float
+        Value at the ends of the colour scale.
+    caption : tuple of str
+        What a reader has to know, in sentences.
+    """
+
+    values: np.ndarray
+    positions: tuple[int, int]
+    dims: tuple[int, int]
+    edges: np.ndarray
+    places: np.ndarray
+    columns: np.ndarray
+    order: str
+    gain: np.ndarray
+    blank: int
+    per_pixel: tuple[float, float]
+    boundaries: tuple[float, ...]
+    method: Method
+    limit: float
+    caption: tuple[str, ...]
+
+
+def tile(
+    spec: Any,
+    positions: int | tuple[int, int] = 128,
+    *,
+    rows: int = 512,
+    columns: int = 512,
+    dims: tuple[int, int] | None = None,
+    order: str | None = None,
+    sample: bool = False,
+    params: Params = None,
+    length: int | None = None,
+    grid: tuple[int, ...] | None = None,
+) -> Tile:
+    """A table drawn in at most `rows` x `columns` pixels.
+
+    Parameters
+    ----------
+    spec : Spec
+        A table, or a rotation, of which the sines and cosines are drawn.
+    positions : int or (int, int)
+        A number of positions from 0, or from and to (excluded).
+    rows, columns : int
+        Pixels at hand; a table that needs fewer gets one pixel to a number.
+    dims : (int, int), optional
+        From, to (excluded): dimensions in the order drawn; all by default.
+    order : {"stored", "interleaved", "sin_cos", "cos_sin"}, optional
+        How the columns stand. By default as stored, but sines first where columns are narrower
+        than a pixel.
+    sample : bool
+        Whether to draw the row at which each pixel begins and no other: patterns that are not in
+        the table then appear, as in many published figures.
+    params, length, grid
+        See `posenc.plot.columns.source`.
+
+    Returns
+    -------
+    Tile
+        The pixels with everything that a caption needs.
+
+    Raises
+    ------
+    ArgumentError
+        If a range is empty or the sizes are beyond what is drawn.
+    SpecError
+        If the encoding has no rows.
+
+    Examples
+    --------
+    Of 50 dimensions the first 18 turn too fast for 45,000 positions in 670 pixels:
+
+    >>> import posenc
+    >>> from posenc.plot.raster import tile
+    >>> found = tile(posenc.Sinusoidal(50), 45_000, rows=670)
+    >>> found.values.shape, found.blank
+    ((670, 50), 18)
+    """
+    held = source(spec, params=params, length=length, grid=grid)
+    return tile_of(
+        held, positions, rows=rows, columns=columns, dims=dims, order=order, sample=sample
+    )
+
+
+def tile_of(
+    held: Source,
+    positions: int | tuple[int, int] = 128,
+    *,
+    rows: int = 512,
+    columns: int = 512,
+    dims: tuple[int, int] | None = None,
+    order: str | None = None,
+    sample: bool = False,
+) -> Tile:
+    """As `tile`, of a source that is at hand."""
+    start, stop = span(positions, "positions")
+    first, last = (0, held.width) if dims is None else span(dims, "dims")
+    if last > held.width or first < 0:
+        got = f"{first} to {last - 1}"
+        raise ArgumentError(explain("plot: dims", f"dimensions 0 to {held.width - 1}", got))
+    if rows < 1 or columns < 1 or rows * columns > MOST_PIXELS:
+        want = f"at least 1 and at most {MOST_PIXELS} pixels"
+        raise ArgumentError(explain("plot: size", want, f"{rows} x {columns}"))
+    wide = last - first > columns
+    order = _order(held, order, wide)
+    shown = arranged(held, order)[first:last]
+    rows, columns = min(rows, stop - start), min(columns, len(shown))
+    halves = _halves(held, shown) if wide else (shown,)
+    if wide and columns < len(halves):
+        raise ArgumentError(explain("plot: columns", f"at least {len(halves)} pixels", columns))
+    view = _View(held, start, stop, rows, sample)
+    pieces = [_half(view, half, size) for half, size in _shares(halves, columns)]
+    method = view.method
+    values = np.concatenate([piece[0] for piece in pieces], axis=1)
+    picked = np.concatenate([piece[1] for piece in pieces])
+    per_wave = view.pixels_per_wave(shown)
+    shares = np.ones(len(picked)) if method != "gain" else gain(view.pixels_per_wave(picked))
+    hidden = per_wave < FADE
+    made = Tile(
+        values=values,
+        positions=(start, stop),
+        dims=(first, last),
+        edges=edges(start, stop, rows),
+        places=start + np.floor((np.arange(rows) + 0.5) * ((stop - start) / rows)).astype(np.int64),
+        columns=picked,
+        order=order,
+        gain=shares,
+        blank=0 if method == "exact" else int(hidden.sum()),
+        per_pixel=((stop - start) / rows, len(shown) / len(picked)),
+        boundaries=_boundaries(view.pixels_per_wave(picked) < FADE) if rows < stop - start else (),
+        method=method,
+        limit=limit_of(held, values),
+        caption=(),
+    )
+    return replace(made, caption=_caption(made, held))
+
+
+def span(given: int | tuple[int, int], what: str) -> tuple[int, int]:
+    """From, to: of a number of things from 0, or of a range; raises where it is empty."""
+    start, stop = (0, given) if isinstance(given, (int, np.integer)) else given
+    if isinstance(given, bool) or stop <= start:
+        want = "a number of at least 1, or a range (from, to)"
+        raise ArgumentError(explain(f"plot: {what}", want, repr(given)))
+    if max(abs(int(start)), abs(int(stop))) > 2**62:
+        raise ArgumentError(explain(f"plot: {what}", "numbers up to 2**62", repr(given)))
+    if stop - start > 2**40:
+        raise ArgumentError(explain(f"plot: {what}", "at most 2**40 of them", stop - start))
+    return int(start), int(stop)
+
+
+def limit_of(held: Source, values: np.ndarray) -> float:
+    """Value at the ends of the colour scale: the amplitude of waves, else the largest number."""
+    if held.waves is not None:
+        return abs(held.waves.amplitude) or 1.0
+    known = np.abs(values[np.isfinite(values)])
+    return float(known.max()) if known.size and known.max() > 0 else 1.0
+
+
+def _order(held: Source, order: str | None, wide: bool) -> str:
+    order = order or ("sin_cos" if wide and held.waves is not None else "stored")
+    if order not in ORDERS:
+        todo = suggest(order, ORDERS)
+        raise ArgumentError(explain("plot: order", "an order of columns", repr(order), todo))
+    if order != "stored" and held.waves is None:
+        todo = "Its columns are no pairs of sine and cosine: leave the order out."
+        name = type(held.spec).__name__
+        raise ArgumentError(explain(f"plot({name}): order", "stored", repr(order), todo))
+    if wide and held.waves is not None and order not in ("sin_cos", "cos_sin"):
+        todo = "Use order='sin_cos', fewer dims, or a wider picture."
+        want = "sines and cosines apart where columns are narrower than a pixel"
+        raise ArgumentError(explain("plot: order", want, repr(order), todo))
+    return order
+
+
+def arranged(held: Source, order: str) -> np.ndarray:
+    """The dimensions of the table in an order of columns."""
+    natural = np.arange(held.width)
+    waves = held.waves
+    if order == "stored" or waves is None:
+        return natural
+    none = waves.pair < 0
+    if order == "interleaved":
+        return np.lexsort((natural, waves.function, waves.pair, none))
+    function = waves.function if order == "sin_cos" else 1 - waves.function
+    return np.lexsort((natural, waves.pair, function, none))
+
+
+def _halves(held: Source, shown: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Runs of columns over which a filter may go: of sines, of cosines, of zeros."""
+    if held.waves is None:
+        return (shown,)
+    kind = np.where(held.waves.pair[shown] < 0, 2, held.waves.function[shown])
+    cuts = np.flatnonzero(np.diff(kind)) + 1
+    return tuple(np.split(shown, cuts))
+
+
+def _shares(halves: tuple[np.ndarray, ...], columns: int) -> list[tuple[np.ndarray, int]]:
+    """Pixels for each run, in proportion, at least one each."""
+    total = sum(len(half) for half in halves)
+    ends = np.rint(np.cumsum([len(half) for half in halves]) * (columns / total)).astype(int)
+    sizes = np.maximum(np.diff(ends, prepend=0), 1)
+    while sizes.sum() > columns:
+        sizes[sizes.argmax()] -= 1
+    return list(zip(halves, sizes.tolist(), strict=True))
+
+
+def _half(view: _View, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values (rows, pixels) of a run of columns, and the dimension nearest to each pixel."""
+    if pixels >= len(dims):
+        return view.values(dims), dims
+    nearest = dims[((np.arange(pixels) + 0.5) * (len(dims) / pixels)).astype(np.int64)]
+    if view.sample:
+        return view.values(nearest), nearest
+
+    def fetch(begin: int, end: int) -> np.ndarray:
+        return view.values(dims[begin:end]).T
+
+    return reduced(fetch, len(dims), pixels, view.rows).T, nearest
+
+
+class _View:
+    """The rows of pixels over a range of positions, of any columns."""
+
+    def __init__(self, held: Source, start: int, stop: int, rows: int, sample: bool) -> None:
+        self.held, self.start, self.stop, self.rows = held, start, stop, rows
+        self.sample = sample and rows < stop - start
+        self.per_pixel = (stop - start) / rows
+        self.method: Method = "exact"
+        if self.sample:
+            self.method = "sample"
+        elif rows < stop - start:
+            self.method = "filter" if held.waves is None else "gain"
+        numbers = (stop - start) * held.width
+        if held.waves is None and not self.sample and numbers > MOST_NUMBERS:
+            todo = "Draw fewer positions, or some of the rows: sample."
+            want = f"at most {whole(MOST_NUMBERS)} numbers of a table without known waves"
+            raise ArgumentError(explain("plot", want, whole(numbers), todo))
+
+    def pixels_per_wave(self, dims: np.ndarray) -> np.ndarray:
+        """Of each column; infinite where it is no wave."""
+        waves = self.held.waves
+        if waves is None:
+            return np.full(len(dims), np.inf)
+        found: np.ndarray = waves.wavelength[dims] / self.per_pixel
+        return found
+
+    def values(self, dims: np.ndarray) -> np.ndarray:
+        """(rows, len(dims))."""
+        if self.method == "gain":
+            return self._waves(dims)
+        if self.method == "filter":
+            return self._filtered[:, dims]
+        index = np.floor(np.arange(self.rows) * self.per_pixel + 1e-9).astype(np.int64)
+        return self._blocks(self.start + index, dims)
+
+    def _blocks(self, index: np.ndarray, dims: np.ndarray) -> np.ndarray:
+        width = len(dims) if self.held.waves is not None else self.held.width
+        step = max(1, BLOCK // max(width, 1))
+        parts = [
+            self.held.values(index[begin : begin + step], dims)
+            for begin in range(0, len(index), step)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _waves(self, dims: np.ndarray) -> np.ndarray:
+        waves = self.held.waves
+        assert waves is not None, "`method` says so"  # noqa: S101 - for the type checker
+        share = gain(self.pixels_per_wave(dims))
+        shown = np.flatnonzero(share)
+        whole_part, part = centres(self.start, self.stop, self.rows)
+        found = np.zeros((self.rows, len(dims)))
+        step = max(1, BLOCK // max(len(shown), 1))
+        for begin in range(0, self.rows, step):
+            rows = slice(begin, begin + step)
+            found[rows, shown] = share[shown] * waves.at(whole_part[rows], part[rows], dims[shown])
+        return found
+
+    @functools.cached_property
+    def _filtered(self) -> np.ndarray:
+        def fetch(begin: int, end: int) -> np.ndarray:
+            return self.held.rows(np.arange(self.start + begin, self.start + end))
+
+        # Rows beside the range serve the pixels at its ends, where it is known that there are some.
+        end = self.held.end
+        around = (max(self.start, 0), 0 if end is None else max(end - self.stop, 0))
+        return reduced(fetch, self.stop - self.start, self.rows, self.held.width, around)
+
+
+def _boundaries(hidden: np.ndarray) -> tuple[float, ...]:
+    found = np.flatnonzero(np.diff(hidden.astype(np.int8))) + 1
+    return tuple(float(k) for k in found) if len(found) <= MOST_BOUNDARIES else ()
+
+
+def _caption(made: Tile, held: Source) -> tuple[str, ...]:
+    start, stop = made.positions
+    rows, columns = made.values.shape
+    said = []
+    if made.per_pixel[0] == 1:
+        several = f"Each of the {whole(stop - start)} positions has a row of its own."
+        said.append(several if stop - start > 1 else f"One position, {whole(start)}.")
+    else:
+        said.append(f"A pixel covers {number(made.per_pixel[0])} positions.")
+    total = made.dims[1] - made.dims[0]
+    blank = f"{whole(made.blank)} of {counted(total, 'column')}"
+    if made.method == "sample":
+        skipped = 1 - rows / (stop - start)
+        said.append(
+            f"Sampled on purpose: {number(100 * skipped, 3)} % of the rows are skipped, and "
+            f"{blank} show a pattern that is not in the table."
+        )
+    elif made.method == "gain":
+        said.append(
+            f"{blank} are blank: below {FADE:g} pixels per "
+            f"wave; waves are shown in full from {FULL:g}."
+        )
+    elif made.method == "filter":
+        said.append(f"Rows are filtered: waves below {FADE:g} pixels are blank, {FULL:g} are full.")
+    if made.per_pixel[1] > 1:
+        what = "pairs, sines and cosines apart" if held.waves is not None else "dimensions"
+        said.append(f"A pixel covers {number(total / columns)} {what}.")
+    if held.sides:
+        axes = held.spec.axes  # type: ignore[attr-defined]
+        cells = " by ".join(f"{n} ({name})" for n, name in zip(held.sides, axes, strict=True))
+        said.append(f"Positions are the cells of a grid of {cells}, the last fastest.")
+    if held.turns:
+        said.append("Columns are the sines and cosines that turn the pairs.")
+    if held.heads > 1:
+        said.append(f"Head 0 of {held.heads}, which differ.")
+    if made.limit != 1:
+        said.append(f"Colours end at ±{number(made.limit)}.")
+    return tuple(said)

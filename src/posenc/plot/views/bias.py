@@ -1,0 +1,291 @@
+"""Bias: what is added to the scores of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc.encodings.bias.base import BiasSpec
+from posenc.functional import bias
+from posenc.plot.able import refuse
+from posenc.plot.columns import Params, settled, sides_of
+from posenc.plot.raster import span
+from posenc.plot.response import reduced
+from posenc.plot.words import brief, counted, number, whole
+
+__all__ = ["MASKS", "Bias", "data"]
+
+MASKS: tuple[str, ...] = ("none", "causal")
+SOFTMAX: tuple[str, ...] = ("none", "rows")
+MOST_HEADS = 64
+SHOWN = 16  # heads drawn unasked
+MOST_NUMBERS = 1 << 28
+BLOCK = 1 << 20
+NEVER = 2**31 - 1  # fills up lists of thresholds
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Biases of some heads.
+
+    Parameters
+    ----------
+    heads : tuple of int
+        Which heads.
+    values : numpy.ndarray
+        (heads, rows, columns); NaN where no number is: masked, or minus infinity.
+    masked : numpy.ndarray
+        (rows, columns) of bool: masked by the caller's choice.
+    positions : tuple of int
+        From, to (excluded), of queries and keys.
+    per_pixel : float
+        Positions to a pixel.
+    offsets : numpy.ndarray
+        Key - query.
+    curves : numpy.ndarray
+        (heads, offsets): NaN where no number is.
+    by_offset : bool
+        Whether a bias depends on the offset alone, in these positions.
+    edges : numpy.ndarray
+        Offsets at which a bucket begins, where the encoding has buckets.
+    slopes : numpy.ndarray or None
+        Of the heads, where the encoding has them.
+    softmax : {"none", "rows"}
+        Whether values are the attention that the bias alone would give.
+    limit : float
+        Value at the ends of the colour scale, the same for all heads.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    heads: tuple[int, ...]
+    values: np.ndarray
+    masked: np.ndarray
+    positions: tuple[int, int]
+    per_pixel: float
+    offsets: np.ndarray
+    curves: np.ndarray
+    by_offset: bool
+    edges: np.ndarray
+    slopes: np.ndarray | None
+    softmax: str
+    limit: float
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    spec: Any,
+    positions: int | tuple[int, int] = 64,
+    *,
+    heads: Sequence[int] | None = None,
+    mask: str = "none",
+    softmax: str = "none",
+    pixels: int = 256,
+    params: Params = None,
+    grid: tuple[int, ...] | None = None,
+) -> Bias:
+    """The bias of each head as a matrix and against the offset.
+
+    Parameters
+    ----------
+    spec : BiasSpec
+        A bias.
+    positions : int or (int, int)
+        Of queries and keys.
+    heads : sequence of int, optional
+        Which; the first 16 by default.
+    mask : {"none", "causal"}
+        `causal`: keys after the query are masked.
+    softmax : {"none", "rows"}
+        `rows`: the attention that the bias alone gives each query.
+    pixels : int
+        Along each side of a matrix.
+    params : mapping, optional
+        What a learned bias has learned.
+    grid : tuple of int, optional
+        Sides of a grid, whose cells row by row are the positions, for biases of several axes.
+
+    Returns
+    -------
+    Bias
+        Matrices, curves and edges of buckets.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import bias
+    >>> found = bias.data(posenc.ALiBi(heads=8), 101, heads=[0])
+    >>> float(found.curves[0, found.offsets == -100][0]), found.by_offset
+    (-50.0, True)
+    """
+    spec = settled(spec)
+    if not isinstance(spec, BiasSpec):
+        refuse("bias", spec, "a bias on attention scores")
+    for name, value, known in (("mask", mask, MASKS), ("softmax", softmax, SOFTMAX)):
+        if value not in known:
+            todo = suggest(value, known)
+            raise ArgumentError(explain(f"plot bias: {name}", "one of them", repr(value), todo))
+    if spec.shapes and params is None:
+        todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
+        raise ArgumentError(explain("plot bias: params", "what the spec learns", None, todo))
+    chosen = _heads(spec, heads)
+    view = _View(spec, positions, params, grid, mask=mask, softmax=softmax)
+    values = np.stack([view.matrix(head, pixels) for head in chosen])
+    offsets, curves, by_offset = view.curves(chosen)
+    known = np.abs(values[np.isfinite(values)])
+    limit = float(known.max()) if known.size and known.max() > 0 else 1.0
+    slopes = spec.arrays.get("slopes")
+    made = Bias(
+        heads=chosen,
+        values=values,
+        masked=view.masked(pixels),
+        positions=(view.start, view.stop),
+        per_pixel=view.count / values.shape[1],
+        offsets=offsets,
+        curves=curves,
+        by_offset=by_offset,
+        edges=_edges(spec, view.count),
+        slopes=None if slopes is None else np.asarray(slopes)[list(chosen)],
+        softmax=softmax,
+        limit=limit,
+        title=brief(spec),
+        caption=(),
+    )
+    object.__setattr__(made, "caption", _caption(made, spec, mask))
+    return made
+
+
+def _heads(spec: Any, heads: Sequence[int] | None) -> tuple[int, ...]:
+    chosen = tuple(range(min(spec.heads, SHOWN))) if heads is None else tuple(map(int, heads))
+    if not 1 <= len(chosen) <= MOST_HEADS or not all(0 <= h < spec.heads for h in chosen):
+        want = f"1 to {MOST_HEADS} heads from 0 to {spec.heads - 1}"
+        raise ArgumentError(explain("plot bias: heads", want, chosen))
+    return chosen
+
+
+class _View:
+    """Entries of one encoding over a range of positions, head by head."""
+
+    def __init__(
+        self, spec: Any, positions: Any, params: Params, grid: Any, *, mask: str, softmax: str
+    ) -> None:
+        self.spec, self.params, self.mask, self.softmax = spec, params, mask, softmax
+        self.sides = sides_of(spec, grid, "bias")
+        self.start, self.stop = span(positions, "positions")
+        if self.sides:
+            self.start, self.stop = 0, int(np.prod(self.sides))
+        self.count = self.stop - self.start
+        if self.count**2 > MOST_NUMBERS:
+            todo = "Draw fewer positions; curves against the offset show long distances."
+            got = f"{whole(self.count)} positions"
+            want = f"at most {whole(MOST_NUMBERS**0.5)} positions"
+            raise ArgumentError(explain("plot bias: positions", want, got, todo))
+
+    def _places(self, index: np.ndarray) -> np.ndarray:
+        if not self.sides:
+            return index + self.start
+        return np.stack(np.unravel_index(index, self.sides), axis=-1)
+
+    def rows(self, head: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Entries of some queries and keys, counted from the first position; NaN for no number."""
+        found = np.array(
+            bias(
+                self.spec,
+                self._places(queries),
+                self._places(keys),
+                params=self.params,
+                heads=(head, head + 1),
+                dtype="float64",
+            )
+        )[0]
+        if self.mask == "causal":
+            found[keys[None, :] > queries[:, None]] = -np.inf
+        if self.softmax == "rows":
+            top = found.max(axis=1, keepdims=True)
+            share = np.exp(found - np.where(np.isfinite(top), top, 0))
+            found = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+            if self.mask == "causal":
+                found[keys[None, :] > queries[:, None]] = np.nan
+        found[~np.isfinite(found)] = np.nan
+        return found
+
+    def matrix(self, head: int, pixels: int) -> np.ndarray:
+        """The matrix in at most so many pixels, filtered along both sides; NaN spreads nowhere."""
+        keys = np.arange(self.count)
+        if self.count <= pixels:
+            return self.rows(head, keys, keys)
+
+        def fetch(begin: int, end: int) -> np.ndarray:
+            parts = []
+            step = max(1, BLOCK // self.count)
+            for first in range(begin, end, step):
+                block = self.rows(head, np.arange(first, min(first + step, end)), keys)
+                known = np.where(np.isnan(block), 0.0, block).T
+
+                def across(b: int, e: int, known: np.ndarray = known) -> np.ndarray:
+                    return known[b:e]
+
+                parts.append(reduced(across, self.count, pixels, known.shape[1]).T)
+            return np.concatenate(parts)
+
+        found = reduced(fetch, self.count, pixels, pixels)
+        return np.where(self.masked(pixels), np.nan, found)
+
+    def masked(self, pixels: int) -> np.ndarray:
+        """Pixels of which every entry is masked."""
+        side = min(pixels, self.count)
+        if self.mask == "none":
+            return np.zeros((side, side), dtype=bool)
+        edge = np.arange(side + 1) * (self.count / side)
+        return edge[None, :-1] >= edge[1:, None]
+
+    def curves(self, heads: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Against the offset: of the last query to its past, of the first to its future."""
+        n = self.count
+        if self.sides:
+            return np.zeros(0, dtype=np.int64), np.zeros((len(heads), 0)), False
+        keys = np.arange(n)
+        ends = np.array([n - 1, 0])
+        both = np.stack([self.rows(head, ends, keys) for head in heads])
+        offsets = np.concatenate([keys - (n - 1), keys[1:]])
+        curves = np.concatenate([both[:, 0], both[:, 1, 1:]], axis=1)
+        middle = np.array([n // 2])
+        again = np.stack([self.rows(head, middle, keys) for head in heads])[:, 0]
+        there = curves[:, keys - n // 2 + n - 1]
+        same = np.isnan(again) == np.isnan(there)
+        close = np.abs(np.nan_to_num(again) - np.nan_to_num(there)) <= 1e-9 * (
+            1 + np.abs(np.nan_to_num(there))
+        )
+        return offsets, curves, bool((same & close).all()) and self.softmax == "none"
+
+
+def _edges(spec: Any, count: int) -> np.ndarray:
+    thresholds = spec.arrays.get("thresholds")
+    if thresholds is None:
+        return np.zeros(0, dtype=np.int64)
+    found = np.unique(np.asarray(thresholds, dtype=np.int64))
+    kept: np.ndarray = found[(found < NEVER) & (found < count)]
+    return kept
+
+
+def _caption(made: Bias, spec: Any, mask: str) -> tuple[str, ...]:
+    said = []
+    if len(made.heads) < spec.heads:
+        said.append(f"{len(made.heads)} of {counted(spec.heads, 'head')}.")
+    what = "attention that the bias alone gives" if made.softmax == "rows" else "bias"
+    said.append(f"One scale for all heads: the {what}, up to ±{number(made.limit)}.")
+    if made.per_pixel > 1:
+        said.append(f"A pixel covers {number(made.per_pixel)} positions of each side.")
+    if np.isnan(made.values).any():
+        why = "masked" if mask == "causal" else "minus infinity"
+        said.append(f"Hatched: {why}.")
+    if len(made.edges):
+        said.append(f"{counted(len(made.edges) + 1, 'bucket')} per direction within this range.")
+    if len(made.offsets) and not made.by_offset and made.softmax == "none":
+        said.append("It depends on more than the offset: curves are of the first and last query.")
+    return tuple(said)

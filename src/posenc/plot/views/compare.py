@@ -1,0 +1,150 @@
+"""Compare: any picture of two encodings, and their difference."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc.plot.words import brief, number
+
+__all__ = ["VIEWS", "Compare", "data"]
+
+# Pictures of one encoding, and the array of each of which A - B is taken; None where there is none.
+VIEWS: dict[str, str | None] = {
+    "table": "values",
+    "waves": None,
+    "wavelengths": None,
+    "offset": "mean",
+    "similarity": "values",
+    "counter": None,
+    "sum": "total",
+    "rotation": "terms",
+    "bias": "values",
+    "stretch": None,
+}
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A picture of two encodings.
+
+    Parameters
+    ----------
+    view : str
+        A key of `VIEWS`.
+    a, b : object
+        What `data` of that view gives for each.
+    difference : numpy.ndarray or None
+        A - B, where both have the same shape.
+    why : str
+        Why there is no difference.
+    limit : float
+        Value at the ends of the colour scale of all three.
+    largest : float
+        The largest size of the difference; NaN without one.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    view: str
+    a: Any
+    b: Any
+    difference: np.ndarray | None
+    why: str
+    limit: float
+    largest: float
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    view: str,
+    a: Any,
+    b: Any,
+    *arguments: Any,
+    a_options: Mapping[str, Any] | None = None,
+    b_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Compare:
+    """One view of two encodings with one scale, and A - B.
+
+    Parameters
+    ----------
+    view : str
+        A key of `VIEWS`.
+    a, b : Spec
+        The encodings.
+    *arguments, **options
+        For `data` of the view, the same for both.
+    a_options, b_options : mapping, optional
+        What holds for one of them alone, such as its `params`.
+
+    Returns
+    -------
+    Compare
+        Both, and their difference.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import compare
+    >>> found = compare.data("table", posenc.Sinusoidal(8), posenc.Sinusoidal(8, base=100), 16)
+    >>> found.difference.shape, round(found.largest, 3)
+    ((16, 8), 1.997)
+    """
+    if view not in VIEWS:
+        raise ArgumentError(explain("plot compare", "a picture", repr(view), suggest(view, VIEWS)))
+    made = importlib.import_module(f"posenc.plot.views.{view}").data
+    first = made(a, *arguments, **{**options, **(a_options or {})})
+    second = made(b, *arguments, **{**options, **(b_options or {})})
+    limit = max(limit_of(first), limit_of(second))
+    difference, why = _difference(view, first, second)
+    if difference is not None and difference.size:
+        known = np.abs(difference[np.isfinite(difference)])
+        largest = float(known.max()) if known.size else 0.0
+    else:
+        largest = float("nan")
+    said = [f"A: {brief(a)}. B: {brief(b)}."]
+    if difference is None:
+        said.append(f"No difference is drawn: {why}.")
+    else:
+        said.append(f"Largest difference {number(largest)}; one scale, up to ±{number(limit)}.")
+    said += [f"A: {text}" for text in first.caption]
+    said += [f"B: {text}" for text in second.caption if text not in first.caption]
+    return Compare(
+        view, first, second, difference, why, limit, largest, f"{view}: A and B", tuple(said)
+    )
+
+
+def values_of(view: str, found: Any) -> np.ndarray | None:
+    """The array of a view that is compared."""
+    name = VIEWS[view]
+    if name is None:
+        return None
+    held = found.tile if view == "table" else found
+    array: np.ndarray = getattr(held, name)
+    return array
+
+
+def limit_of(found: Any) -> float:
+    """Value at the ends of a view's scale."""
+    held = getattr(found, "tile", found)
+    if any(field.name == "limit" for field in fields(held)):
+        return float(held.limit)
+    mean = getattr(found, "mean", None)
+    return float(np.nanmax(np.abs(mean))) if mean is not None else 1.0
+
+
+def _difference(view: str, a: Any, b: Any) -> tuple[np.ndarray | None, str]:
+    first, second = values_of(view, a), values_of(view, b)
+    if first is None or second is None:
+        return None, "these are curves, which are laid over each other"
+    if first.shape != second.shape:
+        one, two = ("×".join(map(str, x.shape)) for x in (first, second))
+        return None, f"A has {one} numbers, B {two}"
+    return first - second, ""

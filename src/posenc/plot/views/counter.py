@@ -1,0 +1,208 @@
+"""Counter: the bits of a position, above the waves that turn as fast."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
+from posenc.plot.able import refuse
+from posenc.plot.columns import Params, source
+from posenc.plot.raster import span
+from posenc.plot.words import brief, number
+
+__all__ = ["Counter", "Partner", "data"]
+
+MOST_POSITIONS = 4096
+NEAR = 0.5  # octaves between the period of a bit and the wavelength of its partner
+FINE = 8  # points of a wave to a position
+
+
+@dataclass(frozen=True)
+class Partner:
+    """The wave that goes with a bit.
+
+    Parameters
+    ----------
+    bit : int
+        Counted from 0, the fastest.
+    period : int
+        Positions after which the bit repeats.
+    pair : int or None
+        The pair whose wavelength is nearest, None where none is within half an octave.
+    wavelength : float
+        Of the nearest pair.
+    why : str
+        Where there is no partner, the reason.
+    """
+
+    bit: int
+    period: int
+    pair: int | None
+    wavelength: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Counter:
+    """The bits of positions and the waves that go with them.
+
+    Parameters
+    ----------
+    bits : numpy.ndarray
+        (bits, positions) of 0 and 1, the slowest bit first.
+    partners : tuple of Partner
+        One for each row of `bits`.
+    places, waves : numpy.ndarray
+        (points,) positions and fractions; (bits, points) sines of the partners, NaN without one.
+    positions : tuple of int
+        From, to (excluded).
+    at : int or None
+        One position to look at.
+    digits : str
+        Its binary digits.
+    row : numpy.ndarray or None
+        Its row of the table.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    bits: np.ndarray
+    partners: tuple[Partner, ...]
+    places: np.ndarray
+    waves: np.ndarray
+    positions: tuple[int, int]
+    at: int | None
+    digits: str
+    row: np.ndarray | None
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    spec: Any,
+    positions: int | tuple[int, int] | None = None,
+    *,
+    at: int | None = None,
+    bits: int | None = None,
+    params: Params = None,
+    length: int | None = None,
+) -> Counter:
+    """The bits of positions above the waves with the nearest wavelengths.
+
+    Periods 2 and 4 have no partner: the shortest wavelength of the usual ladder is 2 pi.
+
+    Parameters
+    ----------
+    spec : Spec
+        A table of waves, or a rotation.
+    positions : int or (int, int), optional
+        Of at least 0; 32 by default, or what it takes to show `at`.
+    at : int, optional
+        A position whose digits and row are shown.
+    bits : int, optional
+        How many bits; as many as the last position has by default.
+    params, length
+        See `posenc.plot.columns.source`.
+
+    Returns
+    -------
+    Counter
+        Bits, partners and waves.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import counter
+    >>> found = counter.data(posenc.Sinusoidal(8), at=150)
+    >>> found.digits, found.row.round(3)[:2].tolist()
+    ('10010110', [-0.715, 0.699])
+    """
+    held = source(spec, params=params, length=length, who="counter")
+    if held.waves is None:
+        refuse("counter", held.spec, "a table of sines and cosines, or a rotation")
+    if at is not None and not 0 <= at < 2**62:
+        raise ArgumentError(explain("plot counter: at", "a position of at least 0", at))
+    start, stop = _range(positions, at)
+    most = max(stop - 1, at or 0)
+    count = max(1, most.bit_length()) if bits is None else bits
+    if not 1 <= count <= 62:
+        raise ArgumentError(explain("plot counter: bits", "1 to 62", bits))
+    index = np.arange(start, stop, dtype=np.int64)
+    order = np.arange(count - 1, -1, -1)
+    partners = tuple(_partner(held.waves.wavelength, held.waves.pair, int(b)) for b in order)
+    places = start + np.arange((stop - start - 1) * FINE + 1) / FINE
+    whole = np.floor(places - start).astype(np.int64) + start
+    waves = np.full((count, len(places)), np.nan)
+    for line, partner in enumerate(partners):
+        if partner.pair is not None:
+            waves[line] = _sine(held, partner.pair, whole, places - whole)
+    digits = "" if at is None else f"{at:0{count}b}"
+    row = None if at is None else held.rows(np.array([at]))[0]
+    caption = _caption(partners, at, digits)
+    title = brief(held.spec)
+    return Counter(
+        (index >> order[:, None]) & 1,
+        partners,
+        places,
+        waves,
+        (start, stop),
+        at,
+        digits,
+        row,
+        title,
+        caption,
+    )
+
+
+def _range(positions: int | tuple[int, int] | None, at: int | None) -> tuple[int, int]:
+    if positions is None:
+        middle = at or 0
+        positions = (0, 32) if middle < 32 else (middle - 16, middle + 16)
+    start, stop = span(positions, "positions")
+    if start < 0 or stop - start > MOST_POSITIONS:
+        want = f"at most {MOST_POSITIONS} positions, from 0 on"
+        raise ArgumentError(explain("plot counter: positions", want, f"{start} to {stop}"))
+    return start, stop
+
+
+def _sine(held: Any, pair: int, whole: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """The sine of a pair, or its cosine where it has no sine."""
+    columns = np.flatnonzero(held.waves.pair == pair)
+    best = columns[np.argsort(held.waves.function[columns], kind="stable")][:1]
+    found: np.ndarray = held.waves.at(whole, part, best)[:, 0] / (held.waves.amplitude or 1.0)
+    return found
+
+
+def _partner(wavelength: np.ndarray, pair: np.ndarray, bit: int) -> Partner:
+    period = 2 ** (bit + 1)
+    turning = np.flatnonzero(np.isfinite(wavelength) & (pair >= 0))
+    if not len(turning):
+        return Partner(bit, period, None, math.inf, "no pair turns")
+    octaves = np.abs(np.log2(wavelength[turning] / period))
+    best = turning[int(octaves.argmin())]
+    nearest = float(wavelength[best])
+    if octaves.min() <= NEAR:
+        return Partner(bit, period, int(pair[best]), nearest, "")
+    shortest, longest = float(wavelength[turning].min()), float(wavelength[turning].max())
+    why = f"the nearest wavelength is {number(nearest)}"
+    if period < shortest:
+        why = f"the shortest wavelength is {number(shortest)}"
+    elif period > longest:
+        why = f"the longest wavelength is {number(longest)}"
+    return Partner(bit, period, None, nearest, why)
+
+
+def _caption(partners: tuple[Partner, ...], at: int | None, digits: str) -> tuple[str, ...]:
+    without = [str(p.period) for p in partners[::-1] if p.pair is None]
+    said = []
+    if at is not None:
+        said.append(f"{at} is {digits} in binary.")
+    if without:
+        word = "Period" if len(without) == 1 else "Periods"
+        said.append(f"{word} {', '.join(without)}: no wave within half an octave.")
+    said.append("A bit jumps and a wave glides: neighbours differ in a wave by little.")
+    return tuple(said)

@@ -1,0 +1,209 @@
+"""Find: which positions have given values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
+from posenc.detect._columns import columns_of, inner, phases_of, sinusoids
+from posenc.detect._digits import Interval, read_value
+from posenc.detect.locate import locate
+from posenc.detect.location import Fit, Location
+from posenc.plot.able import pictures_of, refuse
+from posenc.plot.columns import Params, source
+from posenc.plot.words import brief, whole
+
+__all__ = ["Candidates", "Find", "data"]
+
+MOST_SHOWN = 40  # positions of a convention
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The positions of one convention.
+
+    Parameters
+    ----------
+    label : str
+        The convention in words.
+    positions : tuple of int
+        Nearest to 0 first.
+    errors : numpy.ndarray
+        (positions, 2): how far the place may lie below and above, by the digits given.
+    residual : float
+        The difference between the numbers and the encoding.
+    expected : float
+        Hits by chance in the range.
+    bits : float
+        How unlikely the first hit is by chance.
+    stated : bool
+        Whether this is the convention as stated.
+    complete : bool
+        Whether these are all that fit.
+    """
+
+    label: str
+    positions: tuple[int, ...]
+    errors: np.ndarray
+    residual: float
+    expected: float
+    bits: float
+    stated: bool
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Find:
+    """Where values come from, convention by convention.
+
+    Parameters
+    ----------
+    asked : str
+        The question in words.
+    candidates : tuple of Candidates
+        The least accidental first.
+    location : Location
+        What `posenc.locate` said.
+    within : tuple of float
+        The range.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    asked: str
+    candidates: tuple[Candidates, ...]
+    location: Location
+    within: tuple[float, float]
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    spec: Any,
+    values: Mapping[int, Any] | Any,
+    *,
+    within: tuple[float, float] | None = None,
+    conventions: str = "siblings",
+    params: Params = None,
+) -> Find:
+    """The positions that values with their digits, or a whole row, may come from.
+
+    Parameters
+    ----------
+    spec : Spec
+        A sinusoidal or learned table.
+    values : mapping of int to str, or array
+        Values by dimension, as printed; or a row.
+    within : (number, number), optional
+        The range of positions.
+    conventions : {"siblings", "stated"}
+        Whether siblings of the stated convention are tried.
+    params : mapping, optional
+        What a learned table has learned.
+
+    Returns
+    -------
+    Find
+        Positions with how far off they may be.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import find
+    >>> found = find.data(posenc.Sinusoidal(5120), {1088: "0.488814"})
+    >>> found.candidates[0].positions[:2], found.candidates[0].label
+    ((7, 60676), 'the exponent is i/d, the digits are cut, not rounded')
+    """
+    if "find" not in pictures_of(spec):
+        refuse("find", spec, "a table whose rows can be inverted")
+    located = locate(
+        spec,
+        values,
+        params=params,
+        within=within,
+        conventions=conventions,  # type: ignore[arg-type]
+    )
+    single = isinstance(values, Mapping)
+    read = {int(k): read_value(v, "plot find") for k, v in values.items()} if single else {}
+    made = tuple(_candidates(fit, read) for fit in located.fits)
+    count = 0 if single else np.asarray(values).size
+    asked = ", ".join(f"{interval.text} at dimension {dim}" for dim, interval in read.items())
+    return Find(
+        asked or f"a row of {count} numbers",
+        made,
+        located,
+        located.within,
+        brief(spec),
+        located.story,
+    )
+
+
+def _candidates(fit: Fit, read: Mapping[int, Interval]) -> Candidates:
+    positions = fit.positions[:MOST_SHOWN]
+    if any(not isinstance(p, (int, float, np.integer)) for p in positions):
+        todo = "Give all but one of the coordinates a value of their own."
+        got = f"positions of several axes, such as {positions[0]}"
+        raise ArgumentError(explain("plot find", "positions on one line", got, todo))
+    errors = np.array([_errors(fit, int(p), read) for p in positions]).reshape(-1, 2)
+    label = ", ".join(fit.convention) or "as stated"
+    return Candidates(
+        label,
+        tuple(int(p) for p in positions),
+        errors,
+        fit.residual,
+        fit.expected,
+        fit.bits,
+        not fit.convention,
+        fit.listed == "all" and len(positions) == len(fit.positions),
+    )
+
+
+def _errors(fit: Fit, position: int, read: Mapping[int, Interval]) -> tuple[float, float]:
+    """How far a real place may lie from a position while every value keeps its digits.
+
+    The wave near the position is inverted: arcsine of the ends of the interval over the frequency.
+    """
+    spec = inner(fit.spec)
+    if not read or not sinusoids(spec):
+        return 0.0, 0.0
+    columns, phases = columns_of(spec), phases_of(spec)
+    held = source(spec)
+    if held.waves is None:
+        return 0.0, 0.0
+    below, above = math.inf, math.inf
+    scale = spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
+    cut = any("cut" in words for words in fit.convention)
+    frequencies = phases.frequencies()
+    for dim, interval in read.items():
+        if dim >= len(columns.pair) or columns.pair[dim] < 0 or not scale:
+            continue
+        function = int(columns.function[dim])
+        frequency = abs(float(frequencies[function, columns.pair[dim]]))
+        if frequency == 0:
+            continue
+        known = interval.cut if cut and interval.cut else (interval.low, interval.high)
+        low, high = sorted(math.asin(_unit(float(end) / scale)) for end in known)
+        here = held.waves.at(np.array([position]), None, np.array([dim]))[0, 0] / scale
+        slope = held.waves.at(np.array([position]), np.array([1e-3]), np.array([dim]))[0, 0] / scale
+        at = min(max(math.asin(_unit(here)), low), high)
+        down, up = (at - low) / frequency, (high - at) / frequency
+        if slope < here:
+            down, up = up, down
+        below, above = min(below, down), min(above, up)
+    return (below if math.isfinite(below) else 0.0, above if math.isfinite(above) else 0.0)
+
+
+def _unit(x: float) -> float:
+    return max(-1.0, min(1.0, x))
+
+
+def words_of(found: Candidates) -> str:
+    """A convention and its positions, in one line."""
+    shown = ", ".join(whole(p) for p in found.positions[:4])
+    more = " …" if len(found.positions) > 4 or not found.complete else ""
+    return f"{found.label}: {shown}{more}"

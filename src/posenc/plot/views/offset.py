@@ -1,0 +1,292 @@
+"""Offset: what two rows have in common, by their distance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc.plot.columns import QUARTER, TURN, Params, Source, Waves, source
+from posenc.plot.raster import span
+from posenc.plot.words import brief, counted, number, whole
+
+__all__ = ["KINDS", "Offset", "data", "defect", "sized", "whole_pairs"]
+
+Kind = Literal["dot", "cosine"]
+KINDS: tuple[str, ...] = ("dot", "cosine")
+SCALES = ("linear", "log")
+ANCHORS = 64  # positions from which offsets of a table without waves are measured
+PROBED = 256  # rows whose products tell how far a table is from knowing offsets alone
+LOOKED_AT = 16  # offsets under a pixel, where there are more
+MOST_PRODUCTS = 1 << 27
+BLOCK = 1 << 21
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Products of two rows by their distance.
+
+    Parameters
+    ----------
+    offsets : numpy.ndarray
+        (n,) distances, int64.
+    mean, low, high : numpy.ndarray
+        (n,) the product; alike where it depends on the distance alone and each distance is shown.
+    kind : {"dot", "cosine"}
+        The product of the rows, or of rows of length 1.
+    scale : {"linear", "log"}
+        How the distances are spaced.
+    band : {"none", "positions", "offsets"}
+        What lies between low and high: nothing, other positions, other offsets under a pixel.
+    defect : float
+        The share of the products that the distance does not explain, 0 to 1; see `defect`.
+    rises : float or None
+        The share of steps to the next offset that go up; None unless every offset is shown.
+    first_rise : int or None
+        The first offset after which the product grows.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    offsets: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    kind: str
+    scale: str
+    band: Literal["none", "positions", "offsets"]
+    defect: float
+    rises: float | None
+    first_rise: int | None
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    spec: Any,
+    offsets: int | tuple[int, int] = 512,
+    *,
+    kind: str = "dot",
+    scale: str = "linear",
+    pixels: int = 1024,
+    params: Params = None,
+    length: int | None = None,
+    grid: tuple[int, ...] | None = None,
+) -> Offset:
+    """The dot product or cosine of two rows against their distance.
+
+    Parameters
+    ----------
+    spec : Spec
+        A table, or a rotation, of which rows of sines and cosines are taken.
+    offsets : int or (int, int)
+        A number of distances from 0, or from and to (excluded).
+    kind : {"dot", "cosine"}
+        The product.
+    scale : {"linear", "log"}
+        Every distance, or as many as there are pixels, evenly apart in their logarithms from 1 on.
+    pixels : int
+        Points of the curve.
+    params, length, grid
+        See `posenc.plot.columns.source`.
+
+    Returns
+    -------
+    Offset
+        Exact where every sine has its cosine, else over 64 positions.
+
+    Examples
+    --------
+    The product does not fall all the way:
+
+    >>> import posenc
+    >>> from posenc.plot.views import offset
+    >>> found = offset.data(posenc.Sinusoidal(512), 513)
+    >>> found.first_rise, round(found.rises, 2), found.defect
+    (43, 0.39, 0.0)
+    """
+    for name, value, known in (("kind", kind, KINDS), ("scale", scale, SCALES)):
+        if value not in known:
+            todo = suggest(value, known)
+            raise ArgumentError(explain(f"plot offset: {name}", "one of them", repr(value), todo))
+    held = source(spec, params=params, length=length, grid=grid, who="offset")
+    start, stop = span(offsets, "offsets")
+    if start < 0:
+        raise ArgumentError(explain("plot offset: offsets", "distances of at least 0", start))
+    end = held.end
+    if end is not None:
+        stop = min(stop, end)
+        if stop <= start:
+            got = f"{start} in a table of {counted(end, 'position')}"
+            raise ArgumentError(explain("plot offset: offsets", f"less than {end}", got))
+    pairs = whole_pairs(held.waves)
+    shown = _shown(start, stop, scale, pixels)
+    if pairs is not None and held.waves is not None:
+        factor = 1 / len(pairs) if kind == "cosine" else held.waves.amplitude**2
+        low, high, mean, band = _of_pairs(pairs, shown, factor, stop)
+        share = 0.0
+    else:
+        low, high, mean = _of_rows(held, shown, kind)
+        band, share = "positions", defect(held, kind)
+    consecutive = scale == "linear" and len(shown) == stop - start
+    steps = np.diff(mean)
+    up = steps > 1e-12 * max(float(np.abs(mean).max()), 1e-300)
+    found = Offset(
+        offsets=shown,
+        mean=mean,
+        low=low,
+        high=high,
+        kind=kind,
+        scale=scale,
+        band=band,  # type: ignore[arg-type]
+        defect=share,
+        rises=float(up.mean()) if consecutive and len(up) else None,
+        first_rise=int(shown[:-1][up][0]) if consecutive and up.any() else None,
+        title=brief(held.spec),
+        caption=(),
+    )
+    object.__setattr__(found, "caption", _caption(found, held))
+    return found
+
+
+def whole_pairs(waves: Waves | None) -> np.ndarray | None:
+    """The steps of the pairs, None where a sine has no cosine of its frequency.
+
+    Where each has one, products of rows depend on the distance alone.
+    """
+    if waves is None or (waves.pair < 0).all():
+        return None
+    sines = np.flatnonzero((waves.function == 0) & (waves.pair >= 0))
+    cosines = np.flatnonzero((waves.function == 1) & (waves.pair >= 0))
+    sines = sines[np.argsort(waves.pair[sines], kind="stable")]
+    cosines = cosines[np.argsort(waves.pair[cosines], kind="stable")]
+    if len(sines) != len(cosines) or (waves.pair[sines] != waves.pair[cosines]).any():
+        return None
+    same = (waves.step[sines] == waves.step[cosines]).all()
+    apart = (waves.origin[cosines] - waves.origin[sines] == QUARTER).all()
+    return waves.step[sines] if same and apart else None
+
+
+def products(steps: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The sum over pairs of cos(frequency * offset), from exact phases: (n,) float64."""
+    found = np.empty(len(offsets))
+    size = max(1, BLOCK // max(len(steps), 1))
+    for begin in range(0, len(offsets), size):
+        part = offsets[begin : begin + size, None]
+        found[begin : begin + size] = np.cos((part * steps) * TURN).sum(axis=1)
+    return found
+
+
+def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
+    if scale == "log":
+        low = max(start, 1)
+        if stop - 1 <= low:
+            raise ArgumentError(explain("plot offset: offsets", "more than 2 for log", stop))
+        ends = np.log(low), np.log(stop - 1)
+        spread = np.exp(np.linspace(*ends, pixels))
+        found: np.ndarray = np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))
+        return found
+    if stop - start <= 4 * pixels:
+        return np.arange(start, stop, dtype=np.int64)
+    return start + np.floor((np.arange(pixels) + 0.5) * ((stop - start) / pixels)).astype(np.int64)
+
+
+def _of_pairs(
+    steps: np.ndarray, shown: np.ndarray, factor: float, stop: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
+    """Exact products; where a pixel stands for many offsets, some evenly spread ones of them."""
+    edge = np.concatenate([shown, [stop]])
+    gaps = np.diff(edge)
+    if gaps.max() == 1:
+        mean = products(steps, shown) * factor
+        return mean, mean, mean, "none"
+    several = LOOKED_AT if len(shown) * LOOKED_AT * len(steps) <= MOST_PRODUCTS else 2
+    parts = np.floor(np.arange(several)[:, None] / several * gaps).astype(np.int64) + shown
+    values = products(steps, parts.reshape(-1)).reshape(parts.shape) * factor
+    return values.min(axis=0), values.max(axis=0), values.mean(axis=0), "offsets"
+
+
+def _of_rows(
+    held: Source, shown: np.ndarray, kind: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Over positions evenly apart that have a partner at each distance."""
+    low, high, mean = (np.full(len(shown), np.nan) for _ in range(3))
+    end = held.end if held.end is not None else int(shown.max()) + 4 * ANCHORS
+    size = max(1, BLOCK // max(held.width * ANCHORS, 1))
+    for begin in range(0, len(shown), size):
+        for place in range(begin, min(begin + size, len(shown))):
+            offset = int(shown[place])
+            room = end - offset
+            anchors = np.unique(np.linspace(0, room - 1, min(ANCHORS, room)).astype(np.int64))
+            a, b = sized(held.rows(anchors), kind), sized(held.rows(anchors + offset), kind)
+            values = np.einsum("ij,ij->i", a, b)
+            low[place], high[place], mean[place] = values.min(), values.max(), values.mean()
+    return low, high, mean
+
+
+def sized(rows: np.ndarray, kind: str) -> np.ndarray:
+    """Rows as they are multiplied: of length 1 for the cosine."""
+    if kind == "dot":
+        return rows
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms == 0, 1, norms)
+
+
+def defect(held: Source, kind: str = "dot") -> float:
+    """How far products of rows are from depending on the distance alone, as one number.
+
+        defect = sqrt(sum over p, q of (s[p, q] - mean of s at that distance)**2
+                      / sum over p, q of (s[p, q] - mean of s)**2)
+
+    0 for a table of whole pairs, whose products know the distance alone; 1 where the distance
+    explains nothing. Taken over the first 256 positions.
+
+    Parameters
+    ----------
+    held : Source
+        What `posenc.plot.columns.source` gives.
+    kind : {"dot", "cosine"}
+        The product.
+
+    Returns
+    -------
+    float
+        0 to 1.
+    """
+    if whole_pairs(held.waves) is not None:
+        return 0.0
+    count = min(held.end or PROBED, PROBED)
+    if count < 2:
+        return 0.0
+    rows = sized(held.rows(np.arange(count)), kind)
+    s = rows @ rows.T
+    left = 0.0
+    for k in range(-count + 1, count):
+        diagonal = np.diagonal(s, k)
+        left += float(((diagonal - diagonal.mean()) ** 2).sum())
+    total = float(((s - s.mean()) ** 2).sum())
+    return float(np.sqrt(left / total)) if total > 0 else 0.0
+
+
+def _caption(found: Offset, held: Source) -> tuple[str, ...]:
+    said = []
+    if found.defect == 0 and found.band != "positions":
+        said.append("The product depends on the distance alone, at every position.")
+    else:
+        said.append(
+            f"Shift-invariance defect {number(found.defect, 2)}: the distance explains "
+            f"{number(100 * (1 - found.defect**2), 3)} % of the variance of products."
+        )
+        said.append(f"Band: the least to the largest over {ANCHORS} positions; line: their mean.")
+    if found.band == "offsets" and found.scale == "linear":
+        said.append(f"Of the offsets under a pixel, {LOOKED_AT} are looked at.")
+    if found.first_rise is not None and found.rises is not None:
+        said.append(
+            f"It first rises at offset {whole(found.first_rise)}; "
+            f"{number(100 * found.rises, 2)} % of the steps go up."
+        )
+    if held.turns:
+        said.append("Rows are the sines and cosines that turn the pairs.")
+    return tuple(said)

@@ -1,0 +1,324 @@
+"""Rotation: what a rotary embedding does to queries and keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
+from posenc._core.matrix import PhaseMatrix
+from posenc._core.random_vectors import random_vectors
+from posenc.encodings.rotary.base import Role, RotarySpec
+from posenc.encodings.rotary.pairing import Pairing
+from posenc.functional import cos_sin, rotate
+from posenc.plot.able import refuse
+from posenc.plot.columns import Params, settled
+from posenc.plot.words import brief, number, whole
+
+__all__ = ["Dial", "Rotation", "Scores", "data"]
+
+MOST_DIALS = 12
+USUAL = 6
+MOST_OFFSETS = 1 << 16
+TRAIL = 64  # points of a trail
+SHIFT = 1000  # by which both positions are moved to show that nothing changes
+
+
+@dataclass(frozen=True)
+class Dial:
+    """One pair at two positions, as points of the plane: (cosine, sine).
+
+    Parameters
+    ----------
+    pair : int
+        Which.
+    wavelength : float
+        Positions per turn; NaN where it is not known.
+    query, key : tuple of float
+        The points of the query's position and of the key's.
+    between : float
+        The angle from key to query within a turn, in radians.
+    trail : numpy.ndarray
+        (points, 2): the way from position 0 to the larger of both, sampled.
+    term : float
+        What this pair adds to the score.
+    """
+
+    pair: int
+    wavelength: float
+    query: tuple[float, float]
+    key: tuple[float, float]
+    between: float
+    trail: np.ndarray
+    term: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one query and key against their distance.
+
+    Parameters
+    ----------
+    label : str
+        Which layout of pairs.
+    base : int
+        Position of the key.
+    values : numpy.ndarray
+        (offsets,).
+    """
+
+    label: str
+    base: int
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """A query and a key turned.
+
+    Parameters
+    ----------
+    positions : tuple of int
+        Of the query and of the key.
+    dials : tuple of Dial
+        Some of the pairs.
+    terms : numpy.ndarray
+        (pairs,): what each pair adds to the score.
+    score, moved : float
+        The sum of the terms; the same with both positions moved by `shift`.
+    shift : int
+        By how much.
+    offsets : numpy.ndarray
+        Query - key.
+    scores : tuple of Scores
+        Of this layout, of the other one, and of a query in one with a key in the other.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    positions: tuple[int, int]
+    dials: tuple[Dial, ...]
+    terms: np.ndarray
+    score: float
+    moved: float
+    shift: int
+    offsets: np.ndarray
+    scores: tuple[Scores, ...]
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    spec: Any,
+    positions: tuple[int, int] = (7, 3),
+    *,
+    pairs: Sequence[int] | None = None,
+    offsets: int | tuple[int, int] = 64,
+    seed: int = 0,
+    query: np.ndarray | None = None,
+    key: np.ndarray | None = None,
+    params: Params = None,
+    length: int | None = None,
+) -> Rotation:
+    """Dials of some pairs, the score as a sum over pairs, and the score against the distance.
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        A rotation of one axis.
+    positions : (int, int)
+        Of the query and the key.
+    pairs : sequence of int, optional
+        Whose dials are shown; six from the fastest to the slowest by default.
+    offsets : int or (int, int)
+        Distances of the curve: a number from 0, or from and to (excluded).
+    seed : int
+        Of the random query and key.
+    query, key : numpy.ndarray, optional
+        (dim,); random by default.
+    params, length
+        See `posenc.plot.columns.source`.
+
+    Returns
+    -------
+    Rotation
+        Numbers of the library's own `rotate`, in float64.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import rotation
+    >>> found = rotation.data(posenc.RoPE(16, pairing="half"), (7, 3))
+    >>> abs(found.score - found.moved) < 1e-12, len(found.terms)
+    (True, 8)
+    """
+    spec = settled(spec, length)
+    _check(spec, params)
+    first, last = (0, offsets) if isinstance(offsets, int) else offsets
+    if not 1 <= last - first <= MOST_OFFSETS:
+        raise ArgumentError(explain("plot rotation: offsets", f"1 to {MOST_OFFSETS}", last - first))
+    q, k = _vectors(spec, seed, query, key)
+    m, n = int(positions[0]), int(positions[1])
+    terms = _terms(spec, _turn(spec, q, m, "query", params), _turn(spec, k, n, "key", params))
+    moved = float(
+        _turn(spec, q, m + SHIFT, "query", params) @ _turn(spec, k, n + SHIFT, "key", params)
+    )
+    chosen = _usual(len(terms)) if pairs is None else [int(p) for p in pairs]
+    if not 1 <= len(chosen) <= MOST_DIALS or not all(0 <= p < len(terms) for p in chosen):
+        want = f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}"
+        raise ArgumentError(explain("plot rotation: pairs", want, chosen))
+    distance = np.arange(first, last)
+    made = Rotation(
+        (m, n),
+        _dials(spec, (m, n), chosen, terms, params),
+        terms,
+        float(terms.sum()),
+        moved,
+        SHIFT,
+        distance,
+        _scores(spec, q, k, distance, params),
+        brief(spec),
+        (),
+    )
+    object.__setattr__(made, "caption", _caption(made))
+    return made
+
+
+def _check(spec: Any, params: Params) -> None:
+    if not isinstance(spec, RotarySpec) or len(spec.axes) != 1:
+        refuse("rotation", spec, "a rotation of one axis")
+    if spec.shapes and params is None:
+        todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
+        raise ArgumentError(explain("plot rotation: params", "what the spec learns", None, todo))
+
+
+def _vectors(
+    spec: Any, seed: int, query: np.ndarray | None, key: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    drawn = random_vectors(["query", "key"], spec.dim, seed).astype(np.float64)
+    found = []
+    for name, given, random in (("query", query, drawn[0]), ("key", key, drawn[1])):
+        x = random if given is None else np.asarray(given, dtype=np.float64)
+        if x.shape != (spec.dim,):
+            got = f"shape {x.shape}"
+            raise ArgumentError(explain(f"plot rotation: {name}", f"shape ({spec.dim},)", got))
+        found.append(x)
+    return found[0], found[1]
+
+
+def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.ndarray:
+    """A vector turned to one position, or to several: (dim,) or (n, dim)."""
+    where = np.atleast_1d(np.asarray(at))
+    heads = spec.per_head or 1
+    several = np.broadcast_to(x, (heads, len(where), len(x)))
+    turned = np.asarray(rotate(spec, several, positions=where, role=role, params=params))[0]
+    return turned if np.ndim(at) else turned[0]
+
+
+def _terms(spec: Any, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """The product pair by pair, in the order of the pairs."""
+    products = q * k
+    pairing = spec.channels
+    if pairing.output == "half":
+        pairing = pairing.replace(order="half")
+    # Where each channel became a pair, the pairs stand in the output in the same order.
+    channels = np.array(pairing.channels(spec.output_dim))
+    found: np.ndarray = products[channels].sum(axis=1)
+    return found
+
+
+def _usual(count: int) -> list[int]:
+    return np.unique(np.rint(np.linspace(0, count - 1, USUAL)).astype(int)).tolist()
+
+
+def _dials(
+    spec: Any, positions: tuple[int, int], chosen: list[int], terms: np.ndarray, params: Params
+) -> tuple[Dial, ...]:
+    m, n = positions
+    far = m if abs(m) >= abs(n) else n
+    way = np.unique(np.rint(np.linspace(0, far, min(abs(far) + 1, TRAIL))).astype(np.int64))
+    points = {}
+    for name, where in (("query", [m]), ("key", [n]), ("trail", way)):
+        role: Role = "key" if name == "key" else "query"
+        cos, sin = cos_sin(spec, np.asarray(where), role=role, dtype="float64", params=params)
+        both = np.stack([np.asarray(cos), np.asarray(sin)], axis=-1)
+        points[name] = both[0] if both.ndim > 3 else both
+    wavelength = np.full(points["query"].shape[1], math.nan)
+    if isinstance(getattr(spec, "matrix", None), PhaseMatrix):
+        f = np.abs(np.array(spec.matrix.frequencies(), dtype=object).astype(np.float64))
+        with np.errstate(divide="ignore"):
+            wavelength = 2 * math.pi / f
+    dials = []
+    for pair in chosen:
+        q, k = points["query"][0, pair], points["key"][0, pair]
+        between = math.atan2(q[1] * k[0] - q[0] * k[1], q[0] * k[0] + q[1] * k[1])
+        dials.append(
+            Dial(
+                pair,
+                float(wavelength[pair]),
+                (float(q[0]), float(q[1])),
+                (float(k[0]), float(k[1])),
+                between,
+                points["trail"][:, pair],
+                float(terms[pair]),
+            )
+        )
+    return tuple(dials)
+
+
+def _scores(
+    spec: Any, q: np.ndarray, k: np.ndarray, distance: np.ndarray, params: Params
+) -> tuple[Scores, ...]:
+    def score(for_q: Any, for_k: Any, base: int) -> np.ndarray:
+        turned = _turn(for_q, q, base + distance, "query", params)
+        fixed = _turn(for_k, k, base, "key", params)
+        # Beyond what both hold, as of layouts of two widths, there is nothing to compare.
+        found: np.ndarray = turned @ fixed
+        return found
+
+    pairing = spec.channels
+    made = [Scores(f"pairs {pairing.order}", 0, score(spec, spec, 0))]
+    other = _other(spec, pairing)
+    if other is None:
+        return tuple(made)
+    name = other.channels.order
+    made.append(Scores(f"pairs {name}", 0, score(other, other, 0)))
+    mixed = f"query {pairing.order}, key {name}"
+    made.append(Scores(mixed, 0, score(spec, other, 0)))
+    made.append(Scores(f"{mixed}, both {whole(SHIFT)} later", SHIFT, score(spec, other, SHIFT)))
+    return tuple(made)
+
+
+def _other(spec: Any, pairing: Pairing) -> Any:
+    """The same rotation with its pairs laid out the other way, where that can be said."""
+    if not isinstance(getattr(spec, "pairing", None), Pairing) or pairing.output != "same":
+        return None
+    order = "interleaved" if pairing.order == "half" else "half"
+    return spec.replace(pairing=pairing.replace(order=order))
+
+
+def _caption(made: Rotation) -> tuple[str, ...]:
+    m, n = made.positions
+    said = [
+        (
+            f"Query at {whole(m)}, key at {whole(n)}: the score {number(made.score)} is a sum "
+            f"over {len(made.terms)} pairs."
+        )
+    ]
+    apart = abs(made.score - made.moved)
+    size = max(float(np.abs(made.terms).sum()), 1e-300)
+    if apart <= 1e-9 * size:
+        said.append(f"Both moved by {whole(made.shift)}: the same score.")
+    else:
+        said.append(f"Both moved by {whole(made.shift)}: {number(made.moved)}.")
+    if len(made.scores) == 4:
+        far = float(np.abs(made.scores[2].values - made.scores[3].values).max())
+        said.append(
+            "Layouts mixed: the score depends on the position too, by up to "
+            f"{number(far, 3)} at one distance."
+        )
+    return tuple(said)

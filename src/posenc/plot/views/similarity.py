@@ -1,0 +1,146 @@
+"""Similarity: which positions are alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc.plot.columns import Params, Source, source
+from posenc.plot.raster import MOST_NUMBERS, span, tile_of
+from posenc.plot.response import reduced
+from posenc.plot.views.offset import KINDS, defect, sized
+from posenc.plot.words import brief, number
+
+__all__ = ["Similarity", "data"]
+
+MOST_COLUMNS = 1 << 22
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Products of rows, position by position.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        (pixels, pixels).
+    positions : tuple of int
+        From, to (excluded), of both sides.
+    per_pixel : float
+        Positions to a pixel.
+    kind : {"dot", "cosine"}
+        The product.
+    defect : float
+        See `posenc.plot.views.offset.defect`.
+    limit : float
+        Value at the ends of the colour scale.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    values: np.ndarray
+    positions: tuple[int, int]
+    per_pixel: float
+    kind: str
+    defect: float
+    limit: float
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    spec: Any,
+    positions: int | tuple[int, int] = 128,
+    *,
+    kind: str = "dot",
+    pixels: int = 512,
+    params: Params = None,
+    length: int | None = None,
+    grid: tuple[int, ...] | None = None,
+) -> Similarity:
+    """The products of all rows with all rows.
+
+    Where a pixel covers several positions, the rows are filtered first (`posenc.plot.raster`): a
+    filter over both sides of the matrix is the product of filtered rows.
+
+    Parameters
+    ----------
+    spec : Spec
+        A table, or a rotation.
+    positions : int or (int, int)
+        A number of positions from 0, or from and to (excluded).
+    kind : {"dot", "cosine"}
+        The product of rows, or of rows of length 1.
+    pixels : int
+        Along each side.
+    params, length, grid
+        See `posenc.plot.columns.source`.
+
+    Returns
+    -------
+    Similarity
+        The matrix and the shift-invariance defect.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import similarity
+    >>> found = similarity.data(posenc.Sinusoidal(64), 100)
+    >>> found.values.shape, float(found.values[3, 13].round(3)), found.defect
+    ((100, 100), 21.052, 0.0)
+    """
+    if kind not in KINDS:
+        raise ArgumentError(explain("plot similarity: kind", "one", kind, suggest(kind, KINDS)))
+    held = source(spec, params=params, length=length, grid=grid, who="similarity")
+    start, stop = span(positions, "positions")
+    rows = min(pixels, stop - start)
+    if rows * held.width > MOST_COLUMNS:
+        rows = max(2, MOST_COLUMNS // held.width)
+    shown = _rows(held, start, stop, rows, kind)
+    per_pixel = (stop - start) / rows
+    values = shown @ shown.T
+    limit = float(np.abs(values).max()) or 1.0
+    share = defect(held, kind)
+    said = [
+        f"Shift-invariance defect {number(share, 2)}: "
+        + ("each diagonal is one number." if share == 0 else "0 where the distance explains all.")
+    ]
+    if per_pixel > 1:
+        said.append(
+            f"A pixel covers {number(per_pixel)} positions of each side; waves below "
+            "2 pixels are left out of the products."
+        )
+    said.append(f"Colours end at ±{number(limit)}.")
+    return Similarity(
+        values,
+        (start, stop),
+        per_pixel,
+        kind,
+        share,
+        limit,
+        brief(held.spec),
+        tuple(said),
+    )
+
+
+def _rows(held: Source, start: int, stop: int, rows: int, kind: str) -> np.ndarray:
+    """What is multiplied: rows, or filtered rows where a pixel covers several."""
+    count = stop - start
+    if kind == "cosine" and held.waves is None and rows < count:
+        if count * held.width > MOST_NUMBERS:
+            want = f"at most {MOST_NUMBERS} numbers of a table without known waves"
+            raise ArgumentError(explain("plot similarity", want, count * held.width))
+
+        def fetch(begin: int, end: int) -> np.ndarray:
+            return sized(held.rows(np.arange(start + begin, start + end)), kind)
+
+        return reduced(fetch, count, rows, held.width)
+    made = tile_of(held, (start, stop), rows=rows, columns=held.width, order="stored")
+    if kind == "dot":
+        return made.values
+    if rows == count:
+        return sized(made.values, kind)
+    return made.values / float(np.linalg.norm(held.rows(made.places), axis=1).mean())

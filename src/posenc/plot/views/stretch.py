@@ -1,0 +1,246 @@
+"""Stretch: what changes when the context gets longer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc import scaling
+from posenc._core.errors import ArgumentError, PosencError, explain, suggest
+from posenc.encodings.rotary.rope import RoPE
+from posenc.functional import wavelengths
+from posenc.plot.able import refuse
+from posenc.plot.words import brief, counted, number, whole
+
+__all__ = ["RULES", "Rule", "Stretch", "data"]
+
+FAST = 32.0  # turns within the trained length from which a pair counts as fast
+LOST = 1.01  # stretch from which a fast pair has lost its step
+
+# The rules that are compared, by name; `given` is the scaling of the spec itself.
+RULES: dict[str, str] = {
+    "none": "unchanged",
+    "linear": "linear",
+    "ntk": "NTK base",
+    "dynamic": "dynamic NTK",
+    "yarn": "YaRN, code",
+    "yarn_paper": "YaRN, paper",
+    "llama3": "Llama 3",
+    "given": "as given",
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one rule does to the pairs.
+
+    Parameters
+    ----------
+    name, label : str
+        A key of `RULES`, and what it is called.
+    wavelengths, stretch : numpy.ndarray
+        (pairs,) in positions, and over those without a rule.
+    unseen : int
+        Slow pairs that meet angles which training did not show.
+    lost : int
+        Fast pairs whose step changes by more than 1 %.
+    attention_factor : float
+        The factor on cosines and sines that the rule asks for.
+    """
+
+    name: str
+    label: str
+    wavelengths: np.ndarray
+    stretch: np.ndarray
+    unseen: int
+    lost: int
+    attention_factor: float
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rules that extend a context, side by side.
+
+    Parameters
+    ----------
+    rules : tuple of Rule
+        In order.
+    original_length, length : int
+        Trained, and new.
+    factor : float
+        The new over the trained.
+    slow, fast : int
+        Pairs that finish no turn in training; pairs that finish 32 or more.
+    first_slow : int
+        The first slow pair; the number of pairs where there is none.
+    left_out : mapping of str to str
+        Rules that cannot be, and why.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    rules: tuple[Rule, ...]
+    original_length: int
+    length: int
+    factor: float
+    slow: int
+    fast: int
+    first_slow: int
+    left_out: Mapping[str, str]
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    spec: Any,
+    *,
+    original_length: int | None = None,
+    factor: float | None = None,
+    rules: tuple[str, ...] | None = None,
+) -> Stretch:
+    """Wavelengths and stretch of each pair under the rules that extend a context.
+
+    Parameters
+    ----------
+    spec : RoPE
+        The rotation; its own scaling, if it has one, is shown as `given`.
+    original_length : int, optional
+        The trained length; that of the spec's scaling by default, else 4096.
+    factor : float, optional
+        By which it grows; that of the spec's scaling by default, else 8.
+    rules : tuple of str, optional
+        Keys of `RULES`; all by default.
+
+    Returns
+    -------
+    Stretch
+        The rules with their counts.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import stretch
+    >>> found = stretch.data(posenc.RoPE(128, pairing="half"), original_length=4096, factor=8)
+    >>> found.slow, found.fast, {r.name: (r.unseen, r.lost) for r in found.rules}["ntk"]
+    (18, 21, (17, 20))
+    """
+    if not isinstance(spec, RoPE):
+        refuse("stretch", spec, "a RoPE")
+    given = spec.scalings
+    own = next((s for s in given if s.stretches), None)
+    trained = original_length or getattr(own, "original_length", None) or 4096
+    grown = factor if factor is not None else _factor(own)
+    if trained < 1 or not 1 <= grown <= 2**20:
+        got = f"{trained} and {grown}"
+        raise ArgumentError(explain("plot stretch", "a length and a factor of at least 1", got))
+    names = tuple(RULES) if rules is None else rules
+    for name in names:
+        if name not in RULES:
+            todo = suggest(name, RULES)
+            raise ArgumentError(explain("plot stretch: rules", "rules", repr(name), todo))
+    plain = spec.replace(scaling=())
+    before = wavelengths(plain)
+    slow, fast = before > trained, before < trained / FAST
+    made, left_out = [], {}
+    for name in names:
+        if name == "given" and not given:
+            continue
+        try:
+            scaled = (
+                spec if name == "given" else plain.replace(scaling=_scaling(name, grown, trained))
+            )
+            made.append(_rule(name, scaled, before, (slow, fast), factor=grown, trained=trained))
+        except PosencError as error:
+            left_out[name] = str(error)
+    found = Stretch(
+        tuple(made),
+        trained,
+        round(trained * grown),
+        grown,
+        int(slow.sum()),
+        int(fast.sum()),
+        int(slow.argmax()) if slow.any() else len(slow),
+        left_out,
+        brief(plain),
+        (),
+    )
+    object.__setattr__(found, "caption", _caption(found))
+    return found
+
+
+def _factor(own: Any) -> float:
+    found = getattr(own, "factor", None)
+    return float(found) if isinstance(found, float) and found > 1 else 8.0
+
+
+def _scaling(name: str, factor: float, trained: int) -> Any:
+    if name == "linear":
+        return scaling.Linear(factor)
+    if name == "ntk":
+        return scaling.NTK(factor)
+    if name == "dynamic":
+        grown = max(trained, round(trained * factor))
+        return scaling.DynamicNTK(1.0, original_length=trained, length=grown)
+    if name == "yarn":
+        return scaling.YaRN(factor, original_length=trained)
+    if name == "yarn_paper":
+        return scaling.YaRN(factor, original_length=trained, ramp="turns")
+    if name == "llama3":
+        return scaling.Llama3(factor, original_length=trained)
+    return ()
+
+
+def _rule(
+    name: str,
+    spec: RoPE,
+    before: np.ndarray,
+    chosen: tuple[np.ndarray, np.ndarray],
+    *,
+    factor: float,
+    trained: int,
+) -> Rule:
+    slow, fast = chosen
+    settled = spec.at(max(1, round(trained * factor)))
+    after = wavelengths(settled)
+    with np.errstate(invalid="ignore"):
+        stretch = np.where(np.isinf(before), 1.0, after / before)
+    # The furthest angle that training showed is reached again at `factor` times the stretch.
+    unseen = slow & np.isfinite(before) & (stretch < factor * (1 - 1e-9))
+    label = RULES[name]
+    if name == "given":
+        label = " and ".join(type(s).__name__ for s in spec.scalings) + ", as given"
+    return Rule(
+        name,
+        label,
+        after,
+        stretch,
+        int(unseen.sum()),
+        int((fast & (stretch > LOST)).sum()),
+        float(settled.attention_factor),
+    )
+
+
+def _caption(found: Stretch) -> tuple[str, ...]:
+    said = [
+        (
+            f"Trained on {whole(found.original_length)} positions, stretched "
+            f"×{number(found.factor)} to {whole(found.length)}. {counted(found.slow, 'pair')} "
+            f"finish no turn in training; {found.fast} finish {FAST:g} or more."
+        )
+    ]
+    said += [
+        (
+            f"{rule.label}: {rule.unseen} of {found.slow} slow pairs meet unseen angles, "
+            f"{rule.lost} of {found.fast} fast pairs lose their step."
+        )
+        for rule in found.rules
+    ]
+    factors = [r for r in found.rules if r.attention_factor != 1]
+    if factors:
+        listed = ", ".join(f"{r.label} {number(r.attention_factor)}" for r in factors)
+        said.append(f"Attention factor: {listed}.")
+    said += [f"{RULES[name]} is left out: {why}" for name, why in found.left_out.items()]
+    return tuple(said)

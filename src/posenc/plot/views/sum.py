@@ -1,0 +1,136 @@
+"""Sum: what reaches the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
+from posenc._core.random_vectors import random_vectors
+from posenc.encodings.table.base import TableSpec
+from posenc.functional import add, table
+from posenc.plot.able import refuse
+from posenc.plot.columns import Params
+from posenc.plot.words import brief, number
+
+__all__ = ["Sum", "data"]
+
+MOST_TOKENS = 256
+MOST_NUMBERS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Embeddings, encodings, and what is added of them.
+
+    Parameters
+    ----------
+    tokens : tuple of str
+        The words.
+    embedding, scaled, encoding, total : numpy.ndarray
+        (tokens, dim) float64: as given; times the embedding scale; the table; the sum. Of a table
+        that is appended, `total` is wider.
+    scale : float
+        Factor on the embeddings.
+    origin : str
+        Where the embeddings come from.
+    limit : float
+        Value at the ends of the colour scale of all strips.
+    ratio : float
+        Length of the encodings over that of the scaled embeddings, both as root mean squares.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    tokens: tuple[str, ...]
+    embedding: np.ndarray
+    scaled: np.ndarray
+    encoding: np.ndarray
+    total: np.ndarray
+    scale: float
+    origin: str
+    limit: float
+    ratio: float
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    spec: Any,
+    tokens: str | Sequence[str] = "the cat saw the dog",
+    *,
+    embeddings: np.ndarray | None = None,
+    seed: int = 0,
+    offset: int = 0,
+    params: Params = None,
+) -> Sum:
+    """Embedding + encoding = input, token by token.
+
+    Parameters
+    ----------
+    spec : TableSpec
+        A table of one axis.
+    tokens : str or sequence of str
+        A sentence, split at spaces, or the tokens.
+    embeddings : numpy.ndarray, optional
+        (tokens, dim); random vectors from a hash of each token by default, and said to be so.
+    seed : int
+        Of the random vectors.
+    offset : int
+        Position of the first token.
+    params : mapping, optional
+        What a learned table has learned.
+
+    Returns
+    -------
+    Sum
+        The strips.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import sum as total
+    >>> found = total.data(posenc.Sinusoidal(8), "the book the")
+    >>> bool((found.embedding[0] == found.embedding[2]).all())
+    True
+    >>> bool((found.total[0] == found.total[2]).any())
+    False
+    """
+    if not isinstance(spec, TableSpec) or len(spec.axes) != 1:
+        refuse("sum", spec, "a table of one axis, which is added")
+    if spec.shapes and params is None:
+        todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
+        raise ArgumentError(explain("plot sum: params", "what the spec learns", None, todo))
+    words = tokens.split() if isinstance(tokens, str) else [str(t) for t in tokens]
+    if not 1 <= len(words) <= MOST_TOKENS or len(words) * spec.width > MOST_NUMBERS:
+        want = f"1 to {MOST_TOKENS} tokens, at most {MOST_NUMBERS} numbers"
+        raise ArgumentError(explain("plot sum: tokens", want, f"{len(words)} of {spec.width}"))
+    origin = f"random vectors from a hash of each token, seed {seed}; not from a model"
+    if embeddings is None:
+        x = random_vectors(words, spec.dim, seed).astype(np.float64)
+    else:
+        x, origin = np.asarray(embeddings, dtype=np.float64), "given"
+        if x.shape != (len(words), spec.dim):
+            want = f"shape {(len(words), spec.dim)}"
+            raise ArgumentError(explain("plot sum: embeddings", want, f"shape {x.shape}"))
+    index = np.arange(offset, offset + len(words))
+    encoding = np.asarray(table(spec, index, params=params, dtype="float64"))
+    total = np.asarray(add(spec, x, positions=index, params=params))
+    scale = spec.embedding_scale
+    scaled = x * scale
+    limit = max(float(np.abs(part).max()) for part in (x, scaled, encoding, total)) or 1.0
+    size = float(np.sqrt(np.mean(scaled**2)))
+    ratio = float(np.sqrt(np.mean(encoding**2))) / size if size else float("inf")
+    said = [f"Embeddings: {origin}."]
+    if scale != 1:
+        said.append(f"Embeddings are multiplied by {number(scale)}.")
+    said.append(f"The encodings are {number(ratio, 3)} times as long as what they are added to.")
+    if spec.width != spec.dim:
+        said[-1] = f"The table is appended: the input is {spec.width} wide."
+    title = brief(spec)
+    return Sum(
+        tuple(words), x, scaled, encoding, total, scale, origin, limit, ratio, title, tuple(said)
+    )

@@ -1,0 +1,246 @@
+"""Table: what each position looks like."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
+from posenc._core.ladder import Arrangement, Ladder
+from posenc.detect._arcs import Arc, arcs_of
+from posenc.detect._columns import inner
+from posenc.plot.columns import TURN, Params, Source, source
+from posenc.plot.raster import Tile, span, tile_of
+from posenc.plot.words import brief, counted, number
+
+__all__ = ["Cell", "Table", "cell", "data"]
+
+CYCLE = 1 << 64
+MOST_COUNTED = 1 << 24  # numbers of a table without waves that are looked through
+NEAR = 0.005  # values that agree to two digits
+LATER = 0.005  # the same for a pair: the distance of two points of the unit circle
+
+
+@dataclass(frozen=True)
+class Table:
+    """The picture of a table.
+
+    Parameters
+    ----------
+    tile : Tile
+        The pixels.
+    source : Source
+        What they come from.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    tile: Tile
+    source: Source
+    title: str
+    caption: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table and where it comes from.
+
+    Parameters
+    ----------
+    position, dim : int
+        Which.
+    value : float
+        The number.
+    pair : int or None
+        Its pair, None where the column is no wave.
+    function : {"sin", "cos"} or None
+        Of the angle.
+    frequency, wavelength : float or None
+        Radians per position; positions per wave.
+    angle, turns : float or None
+        The whole angle in radians; the same in turns.
+    turned : float or None
+        The angle within its turn, -pi to pi, from exact phases.
+    formula : str
+        How the number is made, as plain text.
+    same, same_pair : int or None
+        Positions of the range with the same value to two digits; with the same point on the circle.
+    among : int
+        Positions in that range.
+    """
+
+    position: int
+    dim: int
+    value: float
+    pair: int | None
+    function: str | None
+    frequency: float | None
+    wavelength: float | None
+    angle: float | None
+    turns: float | None
+    turned: float | None
+    formula: str
+    same: int | None
+    same_pair: int | None
+    among: int
+
+
+def data(
+    spec: Any,
+    positions: int | tuple[int, int] = 128,
+    *,
+    rows: int = 512,
+    columns: int = 512,
+    dims: tuple[int, int] | None = None,
+    order: str | None = None,
+    sample: bool = False,
+    params: Params = None,
+    length: int | None = None,
+    grid: tuple[int, ...] | None = None,
+) -> Table:
+    """The table in at most `rows` x `columns` pixels; see `posenc.plot.raster.tile`."""
+    held = source(spec, params=params, length=length, grid=grid)
+    made = tile_of(
+        held, positions, rows=rows, columns=columns, dims=dims, order=order, sample=sample
+    )
+    return Table(made, held, brief(held.spec), made.caption)
+
+
+def cell(held: Source, position: int, dim: int, positions: int | tuple[int, int] = 128) -> Cell:
+    """One number with its formula, and how often it comes again.
+
+    Parameters
+    ----------
+    held : Source
+        What `posenc.plot.columns.source` gives.
+    position, dim : int
+        Which number.
+    positions : int or (int, int)
+        The range in which equal ones are counted.
+
+    Returns
+    -------
+    Cell
+        Everything that there is to say about it.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.columns import source
+    >>> from posenc.plot.views import table
+    >>> found = table.cell(source(posenc.Sinusoidal(128)), 40, 21)
+    >>> found.formula, round(found.value, 6), round(found.wavelength, 2)
+    ('cos(40 / 10000^(20/128))', -0.998157, 26.5)
+    >>> found.same, found.same_pair, found.among
+    (5, 2, 128)
+    """
+    if not 0 <= dim < held.width:
+        raise ArgumentError(explain("plot: dim", f"0 to {held.width - 1}", dim))
+    start, stop = span(positions, "positions")
+    value = float(held.values(np.array([position]), np.array([dim]))[0, 0])
+    waves = held.waves
+    if waves is None or waves.pair[dim] < 0:
+        same = _counted(held, dim, value, start, stop)
+        text = "0" if waves is not None else f"entry {dim} of row {position}"
+        return Cell(position, dim, value, *(None,) * 7, text, same, None, stop - start)
+    function = ("sin", "cos")[int(waves.function[dim])]
+    frequency = float(waves.frequency[dim])
+    moved = position + _start(held)
+    size = abs(waves.amplitude)
+    around = value / waves.amplitude
+    low, high = Decimal(around) - Decimal(NEAR / size), Decimal(around) + Decimal(NEAR / size)
+    step = int(waves.step[dim])
+    first = step * _start(held)
+    wide = round(2 * math.asin(min(LATER / size / 2, 1.0)) / TURN)
+    here = step * moved
+    return Cell(
+        position=position,
+        dim=dim,
+        value=value,
+        pair=int(waves.pair[dim]),
+        function=function,
+        frequency=frequency,
+        wavelength=float(waves.wavelength[dim]),
+        angle=moved * frequency,
+        turns=moved * frequency / (2 * math.pi),
+        turned=((here + CYCLE // 2) % CYCLE - CYCLE // 2) * TURN,
+        formula=_formula(held, dim, function, moved),
+        same=_hits(step, first, arcs_of(function, low, high, stop), start, stop),
+        same_pair=_hits(step, first, ((here - wide, 2 * wide),), start, stop),
+        among=stop - start,
+    )
+
+
+def _start(held: Source) -> int:
+    matrix = getattr(held.spec, "matrix", None) or getattr(inner(held.spec), "matrix", None)
+    arrangement = getattr(matrix, "arrangement", None)
+    return 0 if arrangement is None else int(arrangement.start)
+
+
+def _formula(held: Source, dim: int, function: str, moved: int) -> str:
+    """As printed in papers where the ladder is that of the papers, else with the frequency."""
+    spec, waves = inner(held.spec), held.waves
+    assert waves is not None, "asked of waves alone"  # noqa: S101 - for the type checker
+    pair = int(waves.pair[dim])
+    front = "" if waves.amplitude == 1 else f"{number(waves.amplitude)} × "
+    if _as_printed(spec):
+        return f"{front}{function}({moved} / {spec.base:g}^({2 * pair}/{spec.dim}))"
+    return f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
+
+
+def _as_printed(spec: Any) -> bool:
+    """Whether frequencies are base ** (-2i/d) and nothing else acts on them."""
+    simple = getattr(spec, "ladder", None) == Ladder() and isinstance(spec.base, float)
+    arrangement = getattr(spec, "arrangement", Arrangement())
+    return simple and not getattr(spec, "scalings", ()) and arrangement.rule == "single"
+
+
+def _counted(held: Source, dim: int, value: float, start: int, stop: int) -> int | None:
+    if (stop - start) * held.width > MOST_COUNTED:
+        return None
+    found = held.values(np.arange(start, stop), np.array([dim]))[:, 0]
+    return int((np.abs(found - value) <= NEAR).sum())
+
+
+def _hits(step: int, first: int, arcs: tuple[Arc, ...], start: int, stop: int) -> int:
+    """How many positions of a range have a phase in one of some arcs, in closed form."""
+    count = 0
+    for begin, length in arcs:
+        if length >= CYCLE - 1:
+            return stop - start
+        # floor((x - a) / M) - floor((x - b - 1) / M) is 1 where x lies from a to b modulo M.
+        shift = step * start + first - begin
+        count += _floors(stop - start, step, shift) - _floors(
+            stop - start, step, shift - length - 1
+        )
+    return count
+
+
+def _floors(n: int, a: int, b: int, m: int = CYCLE) -> int:
+    """The sum of floor((a i + b) / m) for i = 0 to n - 1, by Euclid's algorithm."""
+    total = 0
+    while True:
+        total += (n - 1) * n // 2 * (a // m) + n * (b // m)
+        a, b = a % m, b % m
+        top = a * n + b
+        if top < m:
+            return total
+        n, b, m, a = top // m, top % m, a, m
+
+
+def words_of(found: Cell) -> tuple[str, ...]:
+    """The cell in sentences."""
+    said = [
+        f"Position {found.position}, dimension {found.dim}: {found.formula} = {found.value:.6f}."
+    ]
+    if found.wavelength is not None and math.isfinite(found.wavelength):
+        said.append(f"Its wavelength is {number(found.wavelength)} positions.")
+    if found.same is not None:
+        said.append(
+            f"The same value to two digits at {found.same} of {counted(found.among, 'position')}."
+        )
+    return tuple(said)

@@ -1,0 +1,161 @@
+"""Wavelengths: how fast each pair turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
+from posenc._core.spec import Spec
+from posenc.detect._columns import inner
+from posenc.functional import wavelengths
+from posenc.plot.able import refuse
+from posenc.plot.columns import settled
+from posenc.plot.words import brief, counted, number, whole
+
+__all__ = ["Ladder", "Wavelengths", "data"]
+
+MOST_SPECS = 8
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The wavelengths of one encoding.
+
+    Parameters
+    ----------
+    label : str
+        The encoding in words.
+    wavelengths : numpy.ndarray
+        (pairs,) in positions; infinite for pairs that do not turn.
+    share : numpy.ndarray
+        (pairs,) how far along the encoding a pair stands, 0 to 1: to compare widths.
+    last : float
+        The longest that is finite.
+    often_said : float or None
+        2 pi times the base, which the longest does not reach; None where there is no such rule.
+    finished : int or None
+        Pairs that finish a turn within the length; None without a length.
+    """
+
+    label: str
+    wavelengths: np.ndarray
+    share: np.ndarray
+    last: float
+    often_said: float | None
+    finished: int | None
+
+
+@dataclass(frozen=True)
+class Wavelengths:
+    """The wavelengths of some encodings.
+
+    Parameters
+    ----------
+    ladders : tuple of Ladder
+        One for each encoding.
+    length : int or None
+        A length that is marked.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    ladders: tuple[Ladder, ...]
+    length: int | None
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    specs: Any, *, length: int | None = None, labels: Sequence[str] | None = None
+) -> Wavelengths:
+    """The wavelength of each pair of one or several encodings.
+
+    Parameters
+    ----------
+    specs : Spec or sequence of Spec
+        Encodings with sinusoidal phases.
+    length : int, optional
+        A length of sequences to mark; it also settles scalings that depend on it.
+    labels : sequence of str, optional
+        What the encodings are called.
+
+    Returns
+    -------
+    Wavelengths
+        A ladder for each.
+
+    Raises
+    ------
+    SpecError
+        If an encoding has no frequencies.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import wavelengths
+    >>> found = wavelengths.data(posenc.Sinusoidal(512), length=1000)
+    >>> round(found.ladders[0].last), round(found.ladders[0].often_said)
+    (60611, 62832)
+    """
+    given = [specs] if isinstance(specs, Spec) else list(specs)
+    if not 1 <= len(given) <= MOST_SPECS:
+        raise ArgumentError(explain("plot wavelengths", f"1 to {MOST_SPECS} specs", len(given)))
+    if length is not None and length < 1:
+        raise ArgumentError(explain("plot wavelengths: length", "at least 1 position", length))
+    names = [brief(spec) for spec in given] if labels is None else list(labels)
+    if len(names) != len(given):
+        got = f"{len(names)} for {len(given)} specs"
+        raise ArgumentError(explain("plot wavelengths: labels", "one for each spec", got))
+    ladders = tuple(
+        _ladder(settled(spec, length), name, length)
+        for spec, name in zip(given, names, strict=True)
+    )
+    title = ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs"
+    return Wavelengths(ladders, length, title, _caption(ladders, length))
+
+
+def _ladder(spec: Any, label: str, length: int | None) -> Ladder:
+    plain = inner(spec)
+    if not hasattr(plain, "matrix"):
+        refuse("wavelengths", spec, "an encoding with sinusoidal phases")
+    found = wavelengths(plain)
+    known = found[np.isfinite(found)]
+    return Ladder(
+        label,
+        found,
+        (np.arange(len(found)) + 0.5) / len(found),
+        float(known.max()) if len(known) else math.inf,
+        _often_said(plain),
+        None if length is None else int((found <= length).sum()),
+    )
+
+
+def _often_said(spec: Any) -> float | None:
+    ladder, base = getattr(spec, "ladder", None), getattr(spec, "base", None)
+    if getattr(ladder, "spacing", None) != "geometric" or not isinstance(base, float):
+        return None
+    return 2 * math.pi * base if ladder.first == 1 else None  # type: ignore[union-attr]
+
+
+def _caption(ladders: tuple[Ladder, ...], length: int | None) -> tuple[str, ...]:
+    said = []
+    for ladder in ladders:
+        front = "" if len(ladders) == 1 else f"{ladder.label}: "
+        text = f"{front}the longest wavelength is {whole(ladder.last)} positions"
+        if math.isinf(ladder.last):
+            text = f"{front}no pair turns"
+        elif ladder.last < 100:
+            text = f"{front}the longest wavelength is {number(ladder.last)} positions"
+        said_of = ladder.often_said
+        if len(ladders) == 1 and said_of is not None and ladder.last < said_of * (1 - 1e-9):
+            text += f", not 2π times the base, {whole(said_of)}"
+        if ladder.finished is not None and length is not None:
+            pairs = counted(len(ladder.wavelengths), "pair")
+            text += f"; {ladder.finished} of {pairs} finish a turn within {whole(length)}"
+        said.append(text[0].upper() + text[1:] + "." if not front else text + ".")
+    return tuple(said)

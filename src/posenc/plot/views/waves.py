@@ -1,0 +1,122 @@
+"""Waves: how one dimension changes over positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
+from posenc.plot.columns import Params, Source, source
+from posenc.plot.curves import Curve, curve_of
+from posenc.plot.raster import span
+from posenc.plot.words import brief, counted, number
+
+__all__ = ["Waves", "data"]
+
+MOST_CURVES = 16
+USUAL = 5  # curves where none are named
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Some columns over positions.
+
+    Parameters
+    ----------
+    curves : tuple of Curve
+        One for each dimension.
+    positions : tuple of int
+        From, to (excluded).
+    limit : float
+        The largest size of a value.
+    title, caption : str, tuple of str
+        The words.
+    """
+
+    curves: tuple[Curve, ...]
+    positions: tuple[int, int]
+    limit: float
+    title: str
+    caption: tuple[str, ...]
+
+
+def data(
+    spec: Any,
+    dims: Sequence[int] | None = None,
+    positions: int | tuple[int, int] = 128,
+    *,
+    pixels: int = 512,
+    params: Params = None,
+    length: int | None = None,
+    grid: tuple[int, ...] | None = None,
+) -> Waves:
+    """Curves of some dimensions; a band where a wave has less than 2 pixels.
+
+    Parameters
+    ----------
+    spec : Spec
+        A table, or a rotation.
+    dims : sequence of int, optional
+        Dimensions; by default five, from the fastest pair to the slowest.
+    positions : int or (int, int)
+        A number of positions from 0, or from and to (excluded).
+    pixels : int
+        Points of a curve.
+    params, length, grid
+        See `posenc.plot.columns.source`.
+
+    Returns
+    -------
+    Waves
+        The curves.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views import waves
+    >>> found = waves.data(posenc.Sinusoidal(64), [0, 20], 1000, pixels=200)
+    >>> [(c.label, c.shape) for c in found.curves]
+    [('sin of pair 0', 'band'), ('sin of pair 10', 'line')]
+    """
+    held = source(spec, params=params, length=length, grid=grid, who="waves")
+    chosen = _usual(held) if dims is None else [int(d) for d in dims]
+    if not 1 <= len(chosen) <= MOST_CURVES:
+        raise ArgumentError(explain("plot waves: dims", f"1 to {MOST_CURVES}", len(chosen)))
+    start, stop = span(positions, "positions")
+    curves = tuple(curve_of(held, dim, (start, stop), pixels=pixels) for dim in chosen)
+    limit = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)
+    if held.waves is not None:
+        limit = abs(held.waves.amplitude)
+    return Waves(curves, (start, stop), limit or 1.0, brief(held.spec), _caption(curves))
+
+
+def _usual(held: Source) -> list[int]:
+    """Sines from the fastest pair to the slowest, or columns evenly apart."""
+    waves = held.waves
+    usable = np.arange(held.width)
+    if waves is not None:
+        usable = np.flatnonzero((waves.function == 0) & (waves.pair >= 0))
+        usable = usable[np.argsort(waves.wavelength[usable], kind="stable")]
+    picked = np.unique(np.rint(np.linspace(0, len(usable) - 1, USUAL)).astype(int))
+    return [int(d) for d in usable[picked]]
+
+
+def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
+    said = []
+    if curves[0].per_pixel > 1:
+        said.append(f"A pixel covers {number(curves[0].per_pixel)} positions.")
+    bands = sum(c.shape == "band" for c in curves)
+    if bands:
+        what = counted(bands, "curve")
+        said.append(
+            f"{what} of {len(curves)} cannot be drawn as lines: a band from the least to the "
+            "largest value under each pixel, and the mean."
+        )
+    known = [c for c in curves if np.isfinite(c.wavelength)]
+    if known:
+        ends = number(known[0].wavelength), number(known[-1].wavelength)
+        said.append(f"Wavelengths from {ends[0]} to {ends[1]} positions.")
+    return tuple(said)

@@ -1,0 +1,124 @@
+"""One browser and one server for each worker; every page is watched for errors and for strangers."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.browser.serving import ROOT, browser_path, command
+
+HERE = Path(__file__).parent
+NEEDED = ("playwright", "starlette", "uvicorn")
+
+
+def _reason() -> str:
+    """Why these tests cannot run here; empty if they can."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        return f"the page is tested with {' and '.join(missing)}, which is not installed"
+    if browser_path() is None:
+        return (
+            "no browser: `make test-browser` installs Chromium where it may, or name one in CHROME"
+        )
+    return ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = _reason()
+    for item in items:
+        if reason and HERE in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """Debian's browser, headless. As root it has no sandbox of its own to stand in."""
+    import os
+
+    from playwright.sync_api import sync_playwright
+
+    arguments = ["--disable-background-networking", "--disable-component-update"]
+    if os.geteuid() == 0:
+        arguments.append("--no-sandbox")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=browser_path(), args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The address of `posenc explore`."""
+    with command() as (_, address):
+        yield address
+
+
+class Site:
+    """A page of the explorer, with what it asked for and what went wrong in it."""
+
+    def __init__(self, page: Any, address: str) -> None:
+        self.page, self.address = page, address
+        self.asked: list[str] = []
+        self.wrong: list[str] = []
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("console", self._console)
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.wrong.append(message.text)
+
+    def open(self, state: str = "v=table") -> None:
+        """Go to a state and wait for its picture."""
+        self.page.goto(f"{self.address}#{state}")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until a picture has been drawn and nothing more is asked for."""
+        self.page.locator("body[data-frames]:not(.asking)").wait_for(timeout=15_000)
+
+    def value(self, key: str) -> str:
+        """What the field of a control shows."""
+        return str(self.page.locator(f"#control-{key}").input_value())
+
+    def strangers(self) -> list[str]:
+        """Requests that left for anywhere but this machine."""
+        return [url for url in self.asked if urlsplit(url).hostname not in ("127.0.0.1", None)]
+
+
+@pytest.fixture
+def open_site(chromium: Any) -> Iterator[Callable[..., Site]]:
+    """Make pages, and see at the end that none had an error or asked anybody else."""
+    made: list[tuple[Site, Any]] = []
+
+    def make(address: str, **settings: Any) -> Site:
+        settings = {"viewport": {"width": 1280, "height": 800}, **settings}
+        context = chromium.new_context(**settings)
+        site = Site(context.new_page(), address)
+        made.append((site, context))
+        return site
+
+    yield make
+    for site, context in made:
+        context.close()
+        assert not site.wrong, site.wrong
+        assert not site.strangers()
+
+
+@pytest.fixture
+def site(open_site: Callable[..., Site], server: str) -> Site:
+    """A page in a window of usual size."""
+    return open_site(server)
+
+
+@pytest.fixture(scope="session")
+def pictures() -> Path:
+    """Where screenshots are kept for people to look at."""
+    folder = ROOT / "out" / "browser"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

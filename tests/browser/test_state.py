@@ -1,0 +1,206 @@
+"""The address holds the state; views, Compare, Find, the tour and the dialogs change it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Site
+from tests.browser.test_views import findings, screen
+
+
+def test_an_address_is_a_picture(open_site: Callable[..., Site], server: str) -> None:
+    first = open_site(server)
+    first.open("v=table&d=48&L=96&p=30&j=7&n=500")
+    expect(first.page).to_have_url(re.compile(r"#k=1&v=table&L=96&d=48&j=7&n=500&p=30$"))
+    again = open_site(server)
+    again.page.goto(first.page.url)
+    again.settle()
+    assert (screen(first.page) == screen(again.page)).all()
+    assert [again.value(key) for key in ("d", "L", "p", "j", "n")] == ["48", "96", "30", "7", "500"]
+
+
+def test_defaults_are_left_out_and_strangers_are_noted(site: Site) -> None:
+    site.open("k=1&v=table&d=128&colour=red")
+    expect(site.page).to_have_url(re.compile(r"v=table(&colour=red)?$"))
+    assert "colour" in site.page.locator("#notes").inner_text()
+
+
+def test_back_returns_to_the_view_before(site: Site) -> None:
+    site.open("v=table&d=64")
+    page = site.page
+    page.keyboard.press("]")
+    site.settle()
+    expect(page.locator("#tab-waves")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowDown")
+    site.settle()
+    page.wait_for_timeout(250)
+    page.go_back()
+    site.settle()
+    expect(page.locator("#tab-table")).to_have_attribute("aria-selected", "true")
+    assert site.value("d") == "64"
+    page.go_forward()
+    site.settle()
+    expect(page.locator("#tab-waves")).to_have_attribute("aria-selected", "true")
+
+
+def test_tabs_follow_the_arrow_keys(site: Site) -> None:
+    site.open("v=table")
+    page = site.page
+    page.locator("#tab-table").focus()
+    for key, view in (("ArrowRight", "waves"), ("End", "stretch"), ("ArrowRight", "table")):
+        page.keyboard.press(key)
+        site.settle()
+        expect(page.locator(f"#tab-{view}")).to_be_focused()
+        expect(page.locator(f"#tab-{view}")).to_have_attribute("aria-selected", "true")
+
+
+def test_a_mistake_keeps_the_picture_and_is_told_at_its_field(site: Site) -> None:
+    site.open("v=table&d=64&L=50")
+    page = site.page
+    before = screen(page, ".stage")
+    field = page.locator("#control-d")
+    field.fill("0")
+    field.press("Enter")
+    site.settle()
+    problem = page.locator("#problem-d")
+    expect(problem).to_be_visible()
+    assert "at least" in problem.inner_text()
+    assert "problem-d" in (field.get_attribute("aria-describedby") or "")
+    assert field.get_attribute("aria-invalid") == "true"
+    assert field.input_value() == "0"
+    assert (screen(page, ".stage") == before).all()
+    expect(page).to_have_url(re.compile("d=64"))
+    assert findings(page) == []
+    field.fill("32")
+    field.press("Enter")
+    site.settle()
+    expect(problem).to_be_hidden()
+    assert field.get_attribute("aria-invalid") is None
+    assert (screen(page, ".stage").shape != before.shape) or (
+        screen(page, ".stage") != before
+    ).any()
+
+
+def test_compare_pins_and_ends(site: Site) -> None:
+    site.open("v=table&d=32&L=64")
+    page = site.page
+    page.keyboard.press("c")
+    site.settle()
+    expect(page.locator("#versus")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"b\.enc=sinusoidal"))
+    page.locator("#control-n").fill("100")
+    page.keyboard.press("Enter")
+    site.settle()
+    assert page.locator("canvas.tile:visible").count() == 3, "A, B and A - B"
+    assert findings(page) == []
+    page.locator("#compare").click()
+    site.settle()
+    expect(page.locator("#versus")).to_be_hidden()
+    assert "b." not in page.url
+
+
+def test_find_tells_places_and_goes_there(site: Site, pictures: object) -> None:
+    site.open("v=table&d=32&L=512")
+    page = site.page
+    page.keyboard.press("f")
+    expect(page.locator("#control-find")).to_be_focused()
+    page.keyboard.type("0.841471 @ 0")
+    page.keyboard.press("Enter")
+    expect(page.locator("#found")).to_be_visible()
+    site.settle()
+    assert "1" in page.locator("#found").inner_text()
+    assert findings(page) == []
+    page.locator("#found .link").first.click()
+    site.settle()
+    assert "p=" in page.url
+    page.locator("#figure").focus()
+    page.keyboard.press("Escape")
+    site.settle()
+    expect(page.locator("#found")).to_be_hidden()
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(
+    open_site: Callable[..., Site], server: str
+) -> None:
+    site = open_site(server, color_scheme="dark")
+    site.open("v=table")
+    page = site.page
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-theme", "dark")
+    assert "theme=dark" in site.asked[-1]
+    page.emulate_media(color_scheme="light")
+    expect(root).to_have_attribute("data-theme", "light")
+    page.keyboard.press("t")
+    site.settle()
+    expect(root).to_have_attribute("data-theme", "dark")
+    assert "theme=dark" in site.asked[-1]
+    assert "theme" not in page.url
+    page.reload()
+    site.settle()
+    expect(root).to_have_attribute("data-theme", "dark")
+
+
+@pytest.mark.parametrize("view", ["table", "stretch"])
+def test_the_snippet_of_show_python_runs(site: Site, view: str) -> None:
+    site.open(f"v={view}")
+    page = site.page
+    page.locator("#show-python").click()
+    code = page.locator("#python-code").inner_text()
+    assert findings(page) == []
+    names: dict[str, object] = {}
+    exec(compile(code, "snippet", "exec"), names)
+    assert "posenc" in code
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+
+
+def test_help_table_link_and_files(open_site: Callable[..., Site], server: str) -> None:
+    site = open_site(server, permissions=["clipboard-read", "clipboard-write"])
+    site.open("v=table&d=24")
+    page = site.page
+    page.keyboard.press("?")
+    expect(page.locator("dialog h2")).to_have_text("Keys and pointer")
+    assert findings(page) == []
+    page.keyboard.press("Escape")
+    page.locator("#data-table").click()
+    table = page.locator("dialog table")
+    assert table.locator("tbody tr").count() == 20
+    assert table.locator("caption").inner_text()
+    page.keyboard.press("Escape")
+    page.locator("#copy-link").click()
+    expect(page.locator("#toast")).to_have_text("Link copied.")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.locator("#save").click()
+    with page.expect_download() as download:
+        page.locator(".menu a", has_text="CSV").click()
+    assert download.value.suggested_filename.endswith(".csv")
+    assert len(download.value.path().read_text().splitlines()) > 100
+
+
+def test_a_stop_of_the_tour_asks_before_it_tells(site: Site) -> None:
+    site.open("v=table")
+    page = site.page
+    page.locator("#tour-start").click()
+    bar = page.locator("#tour")
+    expect(bar).to_contain_text("1 of")
+    site.settle()
+    assert findings(page) == []
+    expect(bar.locator(".explanation")).to_have_count(0)
+    bar.locator(".answer").first.click()
+    expect(bar.locator(".explanation")).to_be_visible()
+    assert bar.locator(".answer.right").count() == 1
+    assert findings(page) == []
+    address = page.url
+    bar.get_by_role("button", name="Next stop").click()
+    expect(bar).to_contain_text("2 of")
+    page.go_back()
+    site.settle()
+    expect(bar).to_contain_text("1 of")
+    assert "tour=1" in address
+    bar.get_by_role("button", name="Leave the tour").click()
+    expect(bar).to_be_hidden()
+    assert "tour" not in page.url

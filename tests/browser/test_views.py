@@ -1,0 +1,141 @@
+"""Every view in both themes: it paints, it fits, and axe finds nothing against it."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
+import pytest
+
+from tests.browser.conftest import Site
+
+VIEWS = ("table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
+THEMES = ("light", "dark")
+
+
+def screen(page: Any, selector: str = "#panels") -> np.ndarray:
+    """What is on the screen in an element, as (rows, columns, 3)."""
+    from PIL import Image
+
+    picture = page.locator(selector).screenshot(animations="disabled")
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"))
+
+
+def findings(page: Any) -> list[str]:
+    """What axe-core has against a page."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    report = Axe().run(page).response
+    return [
+        f"{rule['id']} ({rule['impact']}): {node['target']} {node.get('failureSummary', '')}"
+        for rule in report["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_paints_and_can_be_read(
+    open_site: Callable[..., Site], server: str, pictures: Path, view: str, theme: str
+) -> None:
+    site = open_site(server, color_scheme=theme)
+    site.open(f"v={view}")
+    page = site.page
+    assert page.locator(f"#tab-{view}").get_attribute("aria-selected") == "true"
+    assert page.locator("#title").inner_text().endswith("?")
+    assert len(page.locator("#lead").inner_text()) > 20
+    page.screenshot(path=pictures / f"{view}-{theme}.png", full_page=True)
+    shown = screen(page).reshape(-1, 3)
+    colours, counts = np.unique(shown, axis=0, return_counts=True)
+    assert len(colours) > 20, "hardly anything is drawn"
+    assert counts.max() < 0.98 * len(shown), "nearly all of it is background"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not page.locator("#notes").is_visible(), page.locator("#notes").inner_text()
+    assert findings(page) == []
+
+
+# --- the pixels of the heatmap --------------------------------------------------------------------
+
+READ = """canvas => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let text = "";
+  for (let at = 0; at < data.length; at += 32768) {
+    text += String.fromCharCode(...data.subarray(at, at + 32768));
+  }
+  return [canvas.width, canvas.height, btoa(text)];
+}"""
+
+
+def expected(site: Site) -> np.ndarray:
+    """The colours that the last frame holds, cell by cell."""
+    from posenc.explore import frame, unpack
+
+    query = dict(parse_qsl(urlsplit(site.asked[-1]).query, keep_blank_values=True))
+    message = unpack(frame(query))
+    panel = message.header["panels"][0]
+    lut = message.arrays[message.header["palette"][panel["lut"]]]
+    return lut[message.arrays[panel["tile"]]]
+
+
+def edges(cells: int, pixels: int) -> np.ndarray:
+    return np.floor(np.arange(cells + 1) * pixels / cells + 0.5).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("state", "scale"), [("d=48&L=100", 1), ("d=64&L=40960&p=20000", 1), ("d=48&L=100", 2)]
+)
+def test_each_pixel_of_the_heatmap_is_that_of_the_frame(
+    open_site: Callable[..., Site], server: str, state: str, scale: int
+) -> None:
+    from PIL import Image
+
+    site = open_site(server, device_scale_factor=scale)
+    site.open(f"v=table&{state}")
+    page = site.page
+    cells = expected(site)
+    canvas = page.locator("canvas.tile").first
+    width, height, data = canvas.evaluate(READ)
+    drawn = np.frombuffer(base64.b64decode(data), "u1").reshape(height, width, 4)[..., :3]
+    down = np.repeat(np.arange(cells.shape[0]), np.diff(edges(cells.shape[0], height)))
+    across = np.repeat(np.arange(cells.shape[1]), np.diff(edges(cells.shape[1], width)))
+    np.testing.assert_array_equal(drawn, cells[np.ix_(down, across)])
+    # On the screen as well: nothing is resampled between the canvas and the glass.
+    page.evaluate("document.querySelector('.cursor-layer').remove()")
+    box = canvas.bounding_box()
+    left, top, right, bottom = (
+        round(value * scale, 3)
+        for value in (box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"])
+    )
+    assert {left % 1, top % 1, right % 1, bottom % 1} == {0}, "on the grid of device pixels"
+    glass = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    np.testing.assert_array_equal(glass[int(top) : int(bottom), int(left) : int(right)], drawn)
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("phone", (360, 740)), ("tablet", (820, 1180)), ("wall", (3840, 2160))]
+)
+def test_from_phones_to_walls(
+    open_site: Callable[..., Site], server: str, pictures: Path, name: str, size: tuple[int, int]
+) -> None:
+    site = open_site(server, viewport={"width": size[0], "height": size[1]})
+    page = site.page
+    for view in VIEWS:
+        site.open(f"v={view}")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+        assert page.locator("#panels").bounding_box()["width"] <= size[0]
+        if name != "wall" or view == "table":
+            page.screenshot(path=pictures / f"{view}-{name}.png", full_page=True)
+    if name == "phone":
+        assert not page.locator("#control-enc").is_visible()
+        page.locator("#settings-toggle").click()
+        assert page.locator("#control-enc").is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert findings(page) == []

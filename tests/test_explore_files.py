@@ -1,0 +1,349 @@
+"""Files of the command line, and pages that are one file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import posenc
+from posenc.explore import Session, frame, unpack
+from posenc.explore.files import load
+from posenc.explore.freeze import bundle, default_states, frozen, name_of, state_of
+from posenc.explore.views import SHAPES
+
+LLAMA = {
+    "model_type": "llama",
+    "head_dim": 64,
+    "rope_theta": 500000.0,
+    "max_position_embeddings": 8192,
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+}
+LONG = {
+    "model_type": "phi3",
+    "hidden_size": 128,
+    "num_attention_heads": 4,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 131072,
+    "original_max_position_embeddings": 4096,
+    "rope_scaling": {
+        "type": "longrope",
+        "short_factor": [1.0] * 16,
+        "long_factor": [1.0 + n for n in range(16)],
+    },
+}
+
+
+def written(path, data) -> str:
+    path.write_text(json.dumps(data))
+    return str(path)
+
+
+def drawn(session: Session, **state: str):
+    message = unpack(frame({"w": "2000", "h": "2000", **state}, session))
+    assert not message.header["problems"], message.header["problems"]
+    return message.header, message.arrays
+
+
+def test_the_config_of_a_model_can_be_chosen(tmp_path):
+    session = load([written(tmp_path / "config.json", LLAMA)])
+    (entry,) = session.entries
+    header, arrays = drawn(session, v="stretch", enc=entry.id, Lt="8192", f="8", rule="given")
+    assert header["state"]["enc"] == entry.id
+    series = {s["label"]: s for s in header["panels"][0]["series"]}
+    plan = posenc.from_hf(LLAMA)
+    expected = posenc.wavelengths(plan["attention"].spec)
+    np.testing.assert_allclose(arrays[series["Llama3, as given"]["y"]], expected, rtol=1e-6)
+
+
+def test_longrope_shows_what_its_file_says(tmp_path):
+    session = load([written(tmp_path / "config.json", LONG)])
+    header, _ = drawn(
+        session, v="stretch", enc=session.entries[0].id, Lt="4096", f="32", rule="given"
+    )
+    rows = {row[0]: row for row in next(p for p in header["panels"] if p["id"] == "counts")["rows"]}
+    assert "LongRoPE, as given" in rows
+    factor = posenc.from_hf(LONG)["attention"].spec.at(131072).attention_factor
+    assert float(rows["LongRoPE, as given"][3]) == pytest.approx(factor, rel=1e-4)
+
+
+def test_the_json_of_a_spec_can_be_chosen(tmp_path):
+    spec = posenc.Sinusoidal(24, base=77, order="cos_sin")
+    path = tmp_path / "spec.json"
+    path.write_text(posenc.to_json(spec))
+    session = load([str(path)])
+    header, arrays = drawn(session, v="table", enc=session.entries[0].id, L="9")
+    expected = posenc.table(spec, 9, dtype="float64")
+    from posenc.plot import palette
+
+    np.testing.assert_array_equal(arrays[header["panels"][0]["tile"]], palette.indices(expected))
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors"])
+def test_a_table_of_a_file_can_be_chosen(tmp_path, kind):
+    rows = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+    path = tmp_path / f"positions.{kind}"
+    if kind == "npy":
+        np.save(path, rows)
+    elif kind == "npz":
+        np.savez(path, weight=rows, steps=np.arange(3))
+    else:
+        from safetensors.numpy import save_file
+
+        save_file({"weight": rows, "count": np.arange(3)}, path)
+    session = load([], [str(path)])
+    (entry,) = session.entries
+    header, arrays = drawn(session, v="table", enc=entry.id)
+    from posenc.plot import palette
+
+    limit = float(np.abs(rows).max())
+    expected = palette.indices(rows.astype(np.float64), limit)
+    np.testing.assert_array_equal(arrays[header["panels"][0]["tile"]], expected)
+    assert header["state"]["L"] == "20"
+    assert not any("random" in note for note in header["notes"])
+    for view in ("distance", "sentence"):
+        drawn(session, v=view, enc=entry.id)
+    text = " ".join(f"{x:.5f}" for x in rows[13])
+    header, _ = drawn(session, v="table", enc=entry.id, find=text)
+    assert header["find"]["hits"][0]["text"].startswith("position 13")
+
+
+def test_a_table_ends_where_its_file_ends(tmp_path):
+    np.save(tmp_path / "t.npy", np.eye(12, 5, dtype=np.float32))
+    session = load([], [str(tmp_path / "t.npy")])
+    header = unpack(frame({"enc": session.entries[0].id, "L": "50", "p": "49"}, session)).header
+    assert header["state"]["L"] == "12"
+    assert header["state"]["p"] == "11"
+    assert header["problems"][0]["field"] == "L"
+    assert "12 positions" in header["problems"][0]["message"]
+
+
+def test_files_of_one_name_are_told_apart(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "t.npy", np.eye(4, dtype=np.float32))
+    session = load([], [str(tmp_path / folder / "t.npy") for folder in ("a", "b")])
+    assert len({entry.id for entry in session.entries}) == 2
+
+
+def test_embeddings_of_a_file_stand_for_the_words(tmp_path):
+    rows = np.arange(24, dtype=np.float32).reshape(3, 8) / 24
+    np.save(tmp_path / "words.npy", rows)
+    session = load(embeddings=str(tmp_path / "words.npy"))
+    header, _ = drawn(session, v="sentence", d="8", text="one two one", scale="0", t="2", j="3")
+    assert "words.npy" in header["lead"]
+    embedding = next(b["value"] for b in header["readout"] if b.get("label") == "Embedding")
+    assert float(embedding) == pytest.approx(rows[0, 3], abs=1e-6)
+    header, _ = drawn(session, v="sentence", d="16")
+    assert "8 wide, not 16" in header["lead"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.json", b"{}", "no encoding could be read"),
+        ("a.json", b"[1, 2]", "JSON object"),
+        ("a.json", b"{", "not JSON"),
+        ("a.npy", b"nonsense", "a.npy"),
+        ("a.npz", b"nonsense", "a .npz file"),
+        ("a.safetensors", b"nonsense", "a.safetensors"),
+    ],
+)
+def test_a_file_that_is_not_what_it_claims_is_named(tmp_path, name, data, words):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(posenc.DataError, match=re.escape(words)):
+        load([str(tmp_path / name)])
+
+
+def test_arrays_that_are_no_tables_are_named(tmp_path):
+    path = tmp_path / "t.npy"
+    for array, words in (
+        (np.zeros(3, "f4"), "two axes"),
+        (np.zeros((3, 3), "i8"), "two axes"),
+        (np.full((3, 3), np.nan, "f4"), "finite"),
+    ):
+        np.save(path, array)
+        with pytest.raises(posenc.DataError, match=words):
+            load([], [str(path)])
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    np.savez(tmp_path / "t.npz", a=np.array([{"x": 1}], dtype=object))
+    with pytest.raises(posenc.DataError):
+        load([], [str(tmp_path / "t.npz")])
+
+
+# --- frozen pages ---------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """The loads, the scripts and the styles of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.blocks: dict[str, list[tuple[dict, str]]] = {"script": [], "style": []}
+        self.policy = ""
+        self.open: tuple[str, dict] | None = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.loads += [
+            v for k, v in given.items() if k in ("src", "srcset", "data", "poster") and v
+        ]
+        if tag == "link":
+            self.loads.append(given["href"])
+        if given.get("http-equiv", "").lower() == "content-security-policy":
+            self.policy = html.unescape(given["content"])
+        assert "style" not in given
+        if tag in self.blocks:
+            self.open = (tag, given)
+            self.blocks[tag].append((given, ""))
+
+    def handle_data(self, data):
+        if self.open is not None:
+            tag, given = self.open
+            self.blocks[tag][-1] = (given, self.blocks[tag][-1][1] + data)
+
+    def handle_endtag(self, tag):
+        if self.open is not None and tag == self.open[0]:
+            self.open = None
+
+
+STATES = [{"v": "table", "d": "16", "L": "16"}, {"v": "stretch", "d": "16"}]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return frozen(STATES).decode()
+
+
+def test_a_frozen_page_loads_nothing(page):
+    found = Page(page)
+    assert all(load.startswith("data:") for load in found.loads)
+    assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", page)
+    assert not re.search(r"url\(\s*[\"']?(?:https?:)?//", page)
+    assert "@import" not in page
+
+
+def test_a_frozen_page_admits_its_own_script_and_style_alone(page):
+    found = Page(page)
+    assert found.policy.startswith("default-src 'none'")
+    assert "unsafe" not in found.policy
+
+    def digest(text: str) -> str:
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    scripts = [text for given, text in found.blocks["script"] if given["type"] == "module"]
+    assert [f"'sha256-{digest(text)}'" in found.policy for text in scripts] == [True]
+    styles = [text for _, text in found.blocks["style"]]
+    assert [f"'sha256-{digest(text)}'" in found.policy for text in styles] == [True]
+
+
+def test_a_frozen_page_holds_the_frames_of_its_states(page):
+    found = Page(page)
+    (data,) = [text for given, text in found.blocks["script"] if given.get("id") == "frames"]
+    held = json.loads(data)
+    assert len(held["frames"]) == 2 * len(STATES)
+    for state in STATES:
+        for theme in ("light", "dark"):
+            expected = frame({**state, "w": "640", "h": "400", "theme": theme})
+            header = unpack(expected).header
+            name = name_of(header["state"], header["defaults"], theme)
+            assert base64.b64decode(held["frames"][name]) == expected
+    assert state_of(held["first"]) == {"v": "table", "d": "16", "L": "16"}
+
+
+def test_a_frozen_page_is_the_same_each_time(page):
+    assert frozen(STATES).decode() == page
+
+
+def test_the_states_that_are_kept_unasked_show_every_view():
+    states = default_states({"v": "bias", "heads": "3"})
+    assert states[0] == {"v": "bias", "heads": "3"}
+    assert {state["v"] for state in states} == set(SHAPES)
+    assert len({state.get("d") for state in states if state["v"] == "table"}) > 4
+
+
+def test_modules_become_one_script_with_scopes_of_their_own():
+    modules = {
+        "b.js": "export const one = 1;\nconst hidden = 2;\n"
+        "export function two() { return hidden; }\n",
+        "app.js": 'import { one, two as second } from "./b.js";\nconst hidden = one + second();\n'
+        "globalThis.answer = hidden;\n",
+    }
+    script = bundle(modules)
+    assert not re.search(r"^(import|export)\b", script, re.MULTILINE)
+    assert script.index('$modules["b.js"]') < script.index('$modules["app.js"]')
+    assert 'const { one, two: second } = $modules["b.js"];' in script
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        {"app.js": 'import { a } from "./b.js";', "b.js": 'import { c } from "./app.js";'},
+        {"app.js": 'import { a } from "./missing.js";'},
+        {"app.js": 'import * as a from "./b.js";', "b.js": ""},
+        {"app.js": "export default 3;"},
+    ],
+)
+def test_modules_that_cannot_be_one_script_are_refused(modules):
+    with pytest.raises(posenc.DataError, match="freeze"):
+        bundle(modules)
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("http://127.0.0.1:8000/#k=1&v=waves&d=64", {"v": "waves", "d": "64"}),
+        ("v=table&find=0.5%20%40%203", {"v": "table", "find": "0.5 @ 3"}),
+        ("#v=bias", {"v": "bias"}),
+        ("?v=bias&b.enc=t5", {"v": "bias", "b.enc": "t5"}),
+    ],
+)
+def test_addresses_are_states(text, state):
+    assert state_of(text) == state
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "posenc.cli", "explore", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_freezes_and_replaces_nothing_unasked(tmp_path):
+    out, listed = tmp_path / "page.html", tmp_path / "states.txt"
+    listed.write_text("// comments are left out\nv=table&d=8&L=8\n\nhttp://x/#v=waves&d=8\n")
+    done = run("--freeze", str(out), "--states", str(listed))
+    assert done.returncode == 0, done.stderr
+    assert "2 states in two themes" in done.stdout
+    first = out.read_bytes()
+    again = run("--freeze", str(out), "--states", "v=table&d=8&L=8")
+    assert again.returncode == 2
+    assert "--force replaces it" in again.stderr
+    assert out.read_bytes() == first
+    forced = run("--freeze", str(out), "--states", "v=table&d=8&L=8", "--force")
+    assert forced.returncode == 0, forced.stderr
+    assert out.read_bytes() != first
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "states.txt"]
+
+
+def test_the_command_freezes_html_only(tmp_path):
+    done = run("--freeze", str(tmp_path / "page.png"))
+    assert done.returncode == 2
+    assert ".html" in done.stderr

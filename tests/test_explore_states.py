@@ -1,0 +1,247 @@
+"""No state, however wrong, raises: it gives a frame that decodes, and says what was wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from urllib.parse import quote, urlencode
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from posenc.explore import Session, app, catalogue, frame, unpack
+from posenc.explore.views import SHAPES
+
+KEYS = sorted(
+    {"k", "v", "enc", "w", "h", "theme", "find", "tour", "reveal", "p", "j", "p0", "p1", "j0", "j1"}
+    | {f.key for shape in SHAPES.values() for f in shape.fields}
+    | {f.key for entry in catalogue.entries() for f in entry.fields}
+)
+KEYS += [f"b.{key}" for key in ("enc", "d", "n", "order", "heads", "pairing", "L", "s")]
+NASTY = [
+    "",
+    " ",
+    "0",
+    "-1",
+    "1",
+    "2",
+    "3",
+    "1e999",
+    "-1e999",
+    "nan",
+    "NaN",
+    "inf",
+    "9" * 30,
+    "9" * 5000,
+    "1e-320",
+    "0.5",
+    "１２",
+    "٣",
+    "\ud800",
+    "\x00",
+    "12\n",
+    "<script>alert(1)</script>",
+    "⁵",
+    "1_000",
+    "0x10",
+    "−3",
+    "0.488814 @ 1088",
+    "0.5 @ 3; 0.1 @ 4",
+    "1 2 3",
+    "@",
+    "1e400 @ 2",
+]
+SMALL = st.sampled_from(["1", "2", "3", "8", "33", "64"])
+CHOICES = [
+    o.value
+    for e in ("sinusoidal", "rope", "alibi")
+    for f in catalogue.by_id()[e].fields
+    for o in f.options
+] + list(SHAPES)
+CHOICES += [entry.id for entry in catalogue.entries()]
+TEXTS = st.one_of(st.text(max_size=30), st.sampled_from(NASTY), st.sampled_from(CHOICES), SMALL)
+STATES = st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text(max_size=8)), TEXTS, max_size=12)
+FEW = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def checked(data: bytes) -> dict:
+    """The header of a frame whose every array is there, whole and named once."""
+    message = unpack(data)
+    named = set()
+
+    def look(value) -> None:
+        if isinstance(value, dict):
+            for inner in value.values():
+                look(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                look(inner)
+        elif isinstance(value, str) and value.startswith("@") and value[1:].isdigit():
+            named.add(value)
+
+    look({k: v for k, v in message.header.items() if k not in ("arrays", "state", "find")})
+    assert named <= set(message.arrays)
+    assert len(message.arrays) >= 3
+    for panel in message.header["panels"]:
+        assert panel["kind"] in ("heatmap", "chart", "strips", "dials", "matrix", "table", "words")
+        for array in ("tile",):
+            if array in panel:
+                assert message.arrays[panel[array]].dtype == np.uint8
+        for axis in (panel.get("x"), panel.get("y")):
+            assert axis is None or (
+                None not in axis["domain"] and axis["domain"][0] < axis["domain"][1]
+            )
+            assert axis is None or all(
+                tick["at"] is not None and tick["text"] for tick in axis["ticks"]
+            )
+        for mark in panel.get("marks", []) + panel.get("lines", []):
+            assert mark["at"] is not None
+    for problem in message.header["problems"]:
+        assert problem["message"]
+        assert isinstance(problem["field"], str)
+    json.dumps(message.header, allow_nan=False)
+    return message.header
+
+
+@given(STATES)
+@FEW
+def test_any_state_gives_a_frame(state):
+    header = checked(frame(state))
+    assert header["view"] in SHAPES
+
+
+@given(st.sampled_from(sorted(SHAPES)), st.sampled_from(KEYS), st.sampled_from(NASTY))
+@FEW
+def test_any_key_of_any_view_may_be_wrong(view, key, text):
+    checked(frame({"v": view, key: text}))
+
+
+@given(STATES)
+@FEW
+def test_what_a_frame_says_of_its_state_gives_the_same_frame(state):
+    """The address that a frame asks for leads back to it."""
+    first = unpack(frame(state)).header
+    kept = {k: v for k, v in first["state"].items() if first["defaults"].get(k) != v}
+    kept |= {k: v for k, v in state.items() if k in ("w", "h", "theme") and isinstance(v, str)}
+    if first["tour"] is not None:
+        return
+    again = unpack(frame({"v": first["view"], **kept})).header
+    assert again["state"] == first["state"]
+    assert again["title"] == first["title"]
+    assert again["lead"] == first["lead"]
+    assert again["say"] == first["say"]
+
+
+@pytest.mark.parametrize(
+    ("state", "field", "words"),
+    [
+        ({"d": "0"}, "d", "at least 1; 0 came"),
+        ({"d": "70000"}, "d", "at most 65\u202f536"),
+        ({"d": "twelve"}, "d", "expected a whole number, got ‘twelve’"),
+        ({"d": "１２"}, "d", "expected a whole number"),
+        ({"d": "1.5"}, "d", "expected a whole number"),
+        ({"n": "nan"}, "n", "expected a number"),
+        ({"n": "1e999"}, "n", "at most"),
+        ({"L": "-3"}, "L", "at least 1; −3 came"),
+        ({"order": "sideways"}, "order", "not offered"),
+        ({"v": "tabel"}, "v", "Did you mean 'table'?"),
+        ({"enc": "sinusoid"}, "enc", "not offered"),
+        ({"v": "rotate", "d": "15"}, "d", "even"),
+        ({"find": "0.5"}, "find", "needs its dimension"),
+        ({"find": "2 @ 500"}, "find", "0 to 127"),
+        ({"v": "sentence", "text": "  "}, "text", "at least one word"),
+    ],
+)
+def test_a_wrong_value_is_named_at_its_field(state, field, words):
+    problems = unpack(frame(state)).header["problems"]
+    assert [p["field"] for p in problems] == [field]
+    assert words in problems[0]["message"]
+
+
+def test_unknown_keys_are_named_and_keys_of_other_views_are_kept():
+    header = unpack(frame({"v": "table", "color": "red", "Lt": "512"})).header
+    assert any("‘color’" in note for note in header["notes"])
+    assert header["state"]["Lt"] == "512"
+    assert "color" not in header["state"]
+
+
+def test_an_encoding_that_a_view_cannot_show_says_which_can():
+    header = unpack(frame({"v": "bias", "enc": "sinusoidal"})).header
+    assert header["state"]["enc"] == "alibi"
+    assert any("Table" in note and "sinusoidal is a table" in note for note in header["notes"])
+
+
+def test_more_keys_than_a_page_ever_sends_are_left_out():
+    header = unpack(frame({f"x{n}": "1" for n in range(500)})).header
+    assert any("first 80 keys" in note for note in header["notes"])
+
+
+@pytest.mark.parametrize("view", SHAPES)
+def test_every_encoding_that_a_view_offers_is_drawn_without_complaint(view):
+    for entry in catalogue.offered(view):
+        width = "64" if entry.kind != "table" else entry.fields[0].default
+        header = checked(frame({"v": view, "enc": entry.id, "d": width, "w": "100", "h": "80"}))
+        assert header["state"]["enc"] == entry.id, entry.id
+        assert not header["problems"], (entry.id, header["problems"])
+
+
+@pytest.mark.parametrize("view", SHAPES)
+def test_every_view_compares_what_it_offers(view):
+    for entry in catalogue.offered(view)[:12]:
+        header = checked(frame({"v": view, "b.enc": entry.id, "w": "100", "h": "80"}))
+        assert header["compare"] is not None
+        assert header["state"]["b.enc"] == entry.id
+
+
+# --- over HTTP ------------------------------------------------------------------------------------
+
+
+def asked(queries: list[str], path: str = "/api/frame") -> list[httpx.Response]:
+    """Answers of the application itself, without a socket."""
+
+    async def run() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=app(Session(), port=8000))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as it:
+            return [await it.get(f"{path}?{query}") for query in queries]
+
+    return asyncio.run(run())
+
+
+@given(st.lists(STATES, max_size=4), st.sampled_from(["/api/frame", "/api/save"]))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_state_is_an_error_of_the_server(states, path):
+    queries = []
+    for state in states:
+        fit = {k.encode("utf-8", "replace"): v.encode("utf-8", "replace") for k, v in state.items()}
+        queries.append(urlencode({**fit, b"format": b"npz"}))
+    for answer in asked(queries, path):
+        assert answer.status_code < 500
+        if path == "/api/frame":
+            checked(answer.content)
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_address_is_an_error_of_the_server(text):
+    query = quote(text.encode("utf-8", "replace"), safe="&=%+;?/:@!$'()*,")
+    (answer,) = asked([query])
+    assert answer.status_code < 500
+
+
+@pytest.mark.parametrize(
+    "query", ["%", "%ff%fe=%00", "d=%zz", "&&&&", "=", "d", "d=1;d=2", "d=8&d=9", "%u1234=1"]
+)
+def test_a_malformed_address_is_drawn_or_answered_in_words(query):
+    (answer,) = asked([query])
+    assert answer.status_code == 200
+    checked(answer.content)
+
+
+def test_too_long_an_address_and_too_many_keys_get_a_sentence():
+    long, many = asked(["find=" + "1" * 62_000, "&".join(f"a{n}=1" for n in range(200))])
+    assert (long.status_code, many.status_code) == (414, 400)
+    assert "too long" in long.text
+    assert "at most 80 keys" in many.text

@@ -1,0 +1,300 @@
+"""Files of pictures: each pixel as computed, text as text, the same bytes each time."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="pictures are drawn by matplotlib")
+from matplotlib.figure import Figure
+from PIL import Image
+
+import posenc
+import posenc.plot
+from posenc._core.errors import ArgumentError
+from posenc.plot import export, palette
+from posenc.plot.draw.sheet import MARGIN, cells
+from posenc.plot.draw.tables import LEFT
+from posenc.plot.raster import tile
+
+SVG = "{http://www.w3.org/2000/svg}"
+ROPE = posenc.RoPE(16, pairing="half")
+T5 = posenc.T5(heads=2)
+
+# One small picture of each kind.
+PICTURES: dict[str, Any] = {
+    "table": lambda **k: posenc.plot.table(posenc.Sinusoidal(8), positions=16, **k),
+    "waves": lambda **k: posenc.plot.waves(posenc.Sinusoidal(8), positions=3000, **k),
+    "wavelengths": lambda **k: posenc.plot.wavelengths(
+        [posenc.Sinusoidal(8), posenc.Sinusoidal(16)], length=100, **k
+    ),
+    "offset": lambda **k: posenc.plot.offset(posenc.Sinusoidal(8), offsets=40, **k),
+    "similarity": lambda **k: posenc.plot.similarity(posenc.Sinusoidal(8), positions=20, **k),
+    "counter": lambda **k: posenc.plot.counter(posenc.Sinusoidal(8), at=6, **k),
+    "sum": lambda **k: posenc.plot.sum(posenc.Sinusoidal(8), tokens="classify the book", **k),
+    "rotation": lambda **k: posenc.plot.rotation(ROPE, pairs=[0, 7], **k),
+    "bias": lambda **k: posenc.plot.bias(T5, params=posenc.init(T5), mask="causal", **k),
+    "stretch": lambda **k: posenc.plot.stretch(ROPE, **k),
+    "find": lambda **k: posenc.plot.find(posenc.Sinusoidal(16), {3: "0.85"}, **k),
+    "compare": lambda **k: posenc.plot.compare(
+        "table", posenc.Sinusoidal(8), posenc.Sinusoidal(8, base=100), positions=16, **k
+    ),
+}
+
+
+def pixels(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+def rasters(svg: bytes) -> list[np.ndarray]:
+    """The images that an SVG embeds, upright."""
+    found = []
+    for image in ET.fromstring(svg).iter(f"{SVG}image"):
+        href = image.attrib["{http://www.w3.org/1999/xlink}href"]
+        inner = np.asarray(Image.open(io.BytesIO(base64.b64decode(href.partition(",")[2]))))
+        assert "scale(1 -1)" in image.attrib["transform"]
+        found.append(inner[::-1, :, :3])
+    return found
+
+
+def colours(spec: Any, positions: Any, theme: str = "light", **asked: Any) -> np.ndarray:
+    made = tile(spec, positions, **asked)
+    return palette.diverging(theme)[palette.indices(made.values, made.limit)]
+
+
+# --- pixels ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("positions", "height", "scale", "theme"),
+    [(45_000, 670, 1.0, "light"), (45_000, 333, 2.0, "dark"), (701, 257, 1.5, "print")],
+)
+def test_every_pixel_of_a_png_is_as_computed(
+    positions: int, height: int, scale: float, theme: str
+) -> None:
+    spec = posenc.Sinusoidal(50)
+    made = posenc.plot.table(
+        spec, positions=positions, height=height, width=100, scale=scale, theme=theme
+    )
+    found = pixels(made.to_bytes("png"))
+    rows, columns = round(height * scale), round(100 * scale)
+    expected = colours(spec, positions, theme, rows=rows, columns=columns)
+    expected = expected[:, np.arange(columns) * expected.shape[1] // columns]
+    left, top = round((MARGIN + LEFT) * scale), round((MARGIN + 44 + 16) * scale)
+    # Half a pixel of a figure may fall to either side.
+    tries = [found[top + d : top + d + rows, left : left + columns] for d in (0, 1, -1)]
+    drawn = max(((part == expected).all(axis=2) for part in tries), key=np.mean)
+    dashes = np.zeros(columns, dtype=bool)
+    for place in made.data.tile.boundaries:
+        at = round(place * columns / 50)
+        dashes[max(0, at - 3) : at + 3] = True
+    assert drawn[:, ~dashes].all()
+    assert drawn.mean() > 0.96
+
+
+def test_cells_of_a_small_table_are_squares_of_pixels() -> None:
+    spec = posenc.Sinusoidal(16)
+    found = pixels(posenc.plot.table(spec, positions=64).to_bytes())
+    high, wide = cells(64, 560), cells(16, 720)
+    expected = np.repeat(np.repeat(colours(spec, 64), high // 64, 0), wide // 16, 1)
+    part = found[MARGIN + 60 : MARGIN + 60 + high, MARGIN + LEFT : MARGIN + LEFT + wide]
+    np.testing.assert_array_equal(part, expected)
+
+
+def test_an_svg_embeds_the_raster_at_its_exact_size() -> None:
+    spec = posenc.Sinusoidal(50)
+    made = posenc.plot.table(spec, positions=45_000, height=670, width=50)
+    svg = made.to_bytes("svg")
+    image = next(ET.fromstring(svg).iter(f"{SVG}image"))
+    assert (image.attrib["width"], image.attrib["height"]) == ("50", "670")
+    assert "pixelated" in image.attrib["style"]
+    root = ET.fromstring(svg)
+    assert root.attrib["width"] == root.attrib["viewBox"].split()[2]  # a unit is a pixel
+    np.testing.assert_array_equal(rasters(svg)[0], colours(spec, 45_000, rows=670))
+    fine = posenc.plot.table(spec, positions=45_000, height=670, width=50, scale=2.0)
+    np.testing.assert_array_equal(
+        rasters(fine.to_bytes("svg"))[0][:, ::2], colours(spec, 45_000, rows=1340)
+    )
+
+
+def test_unresolved_columns_are_the_neutral_of_the_page() -> None:
+    made = posenc.plot.table(posenc.Sinusoidal(50), positions=45_000, height=670, width=50)
+    image = rasters(made.to_bytes("svg"))[0]
+    assert palette.colour(image[0, 0]) == palette.theme("light").neutral
+    assert (image[:, :18] == image[0, 0]).all()
+
+
+def test_masked_entries_are_hatched_and_have_no_colour() -> None:
+    made = posenc.plot.bias(posenc.ALiBi(heads=1), positions=40, mask="causal", width=40)
+    image = rasters(made.to_bytes("svg"))[0]
+    upper = image[np.triu_indices(40, 1)]
+    kinds = {tuple(c) for c in upper.tolist()}
+    theme = palette.theme("light")
+    assert {palette.colour(np.array(c)) for c in kinds} == {theme.neutral, theme.muted}
+    assert palette.colour(image[39, 0]) == palette.colour(palette.diverging("light")[1])
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_text_is_text_with_title_and_description(name: str) -> None:
+    made = PICTURES[name]()
+    svg = made.to_bytes("svg")
+    assert not re.search(rb"\d{4}-\d\d-\d\d", svg)  # no dates
+    root = ET.fromstring(svg)
+    assert root.attrib["role"] == "img"
+    assert root.find(f"{SVG}title").text == made.title
+    assert root.find(f"{SVG}desc").text == made.description
+    assert made.data.title in made.title or name in ("compare", "find", "similarity")
+    texts = [text.text or "" for text in root.iter(f"{SVG}text")]
+    assert any(texts[0] in line for line in (made.title, *texts))
+    for sentence in made.data.caption:
+        assert sentence.strip().split()[0] in " ".join(texts)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_png_carries_what_was_asked_for(name: str) -> None:
+    made = PICTURES[name](theme="dark")
+    info = Image.open(io.BytesIO(made.to_bytes("png"))).info
+    about = json.loads(info["posenc"])
+    assert about["plot"] == name
+    assert about["theme"] == "dark"
+    assert info["Title"] == made.title
+    assert "Software" not in info
+    if name in ("table", "waves", "offset", "similarity", "counter", "sum"):
+        assert posenc.from_json(json.dumps(about["spec"])) == posenc.Sinusoidal(8)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_drawn_again_the_bytes_are_the_same(name: str) -> None:
+    for format_ in ("png", "svg"):
+        assert PICTURES[name]().to_bytes(format_) == PICTURES[name]().to_bytes(format_)
+
+
+def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
+    script = (
+        "import posenc, posenc.plot, sys\n"
+        "made = posenc.plot.compare('offset', posenc.Sinusoidal(8), posenc.Sinusoidal(16))\n"
+        "for suffix in ('png', 'svg'): made.save(f'{sys.argv[1]}.{suffix}')\n"
+    )
+    for seed in ("1", "2"):
+        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
+        subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path / seed)], check=True, env=environment
+        )
+    for suffix in ("png", "svg"):
+        one, two = ((tmp_path / f"{seed}.{suffix}").read_bytes() for seed in ("1", "2"))
+        assert one == two
+
+
+def test_a_file_is_never_replaced_unasked(tmp_path: Path) -> None:
+    made = PICTURES["table"]()
+    path = made.save(tmp_path / "x.png")
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError):
+        PICTURES["waves"]().save(path)
+    assert path.read_bytes() == before
+    PICTURES["waves"]().save(path, existing="replace")
+    assert path.read_bytes() != before
+    with pytest.raises(ArgumentError, match=r"\.png or \.svg"):
+        made.save(tmp_path / "x.pdf")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.png"]
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_numbers_are_written_as_they_are_drawn(name: str) -> None:
+    made = PICTURES[name]()
+    data = export.to_npz(made.data)
+    assert data == export.to_npz(PICTURES[name]().data)
+    with np.load(io.BytesIO(data)) as held:
+        found = {key: held[key] for key in held.files}
+    expected = export.arrays(made.data)
+    assert found.keys() == expected.keys()
+    assert found
+    for key, value in expected.items():
+        np.testing.assert_array_equal(found[key], value)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert {entry.date_time[0] for entry in archive.infolist()} == {1980}
+    lines = export.to_csv(name, made.data).decode().splitlines()
+    assert len(lines) > 1
+    if name == "table":
+        numbers = np.array([[float(x) for x in line.split(",")] for line in lines[1:]])
+        np.testing.assert_array_equal(numbers[:, 1:], made.data.tile.values)
+        assert lines[0] == "position," + ",".join(f"c{c}" for c in range(8))
+
+
+# --- axes of others -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_go_into_axes_that_are_given(name: str) -> None:
+    figure = Figure(figsize=(8, 6), dpi=72)
+    ax = figure.add_axes((0.1, 0.1, 0.8, 0.8))
+    made = PICTURES[name](ax=ax)
+    assert made.figure is figure
+    figure.savefig(io.BytesIO(), format="png")
+    assert made.to_bytes("png")[:4] == b"\x89PNG"
+
+
+def test_a_table_in_given_axes_has_the_pixels_of_those_axes() -> None:
+    figure = Figure(figsize=(6, 10), dpi=72)
+    ax = figure.add_axes((60 / 432, 50 / 720, 150 / 432, 600 / 720))
+    spec = posenc.Sinusoidal(50)
+    posenc.plot.table(spec, ax, positions=45_000)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=72)
+    found = pixels(buffer.getvalue())[70:670, 60:210]
+    expected = np.repeat(colours(spec, 45_000, rows=600, columns=150), 3, axis=1)
+    same = (found == expected).all(axis=2)
+    assert same[:, :45].all()
+    assert same[:, 70:].all()
+
+
+def test_no_figure_is_left_behind() -> None:
+    import matplotlib.pyplot as plt
+
+    PICTURES["table"]()
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("theme", palette.THEMES)
+def test_themes_colour_the_page(theme: str) -> None:
+    found = pixels(PICTURES["table"](theme=theme).to_bytes())
+    assert palette.colour(found[0, 0]) == palette.theme(theme).page
+
+
+# --- without matplotlib ---------------------------------------------------------------------------
+
+
+def test_matplotlib_is_loaded_by_drawing_alone() -> None:
+    script = (
+        "import sys, posenc, posenc.plot\n"
+        "import posenc.plot.views.table, posenc.plot.views.compare, posenc.cli.plot\n"
+        "posenc.plot.views.table.data(posenc.Sinusoidal(8), 8)\n"
+        "assert 'matplotlib' not in sys.modules and 'torch' not in sys.modules\n"
+        "sys.modules['matplotlib'] = None\n"
+        "try: posenc.plot.table(posenc.Sinusoidal(8))\n"
+        "except posenc.DependencyError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    assert "pip install 'posenc[plot]'" in done.stdout
+
+
+def test_unknown_pictures_are_suggested() -> None:
+    with pytest.raises(AttributeError, match="Did you mean 'table'"):
+        _ = posenc.plot.tabel
+    assert "wavelengths" in dir(posenc.plot)
