@@ -21,7 +21,7 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ class Cluster:
             raise DependencyError(explain("a cluster", "Dask", error, todo)) from error
         where = {"scheduler_file": str(self.file)} if self.file else {"address": self.address}
         try:
-            return Client(**where, timeout=20, set_as_default=True)
+            return Client(**where, timeout=20, set_as_default=True)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, KeyError) as error:
             what = f"nothing there ({str(error)[:120]})"
             place = str(self.file or self.address)
@@ -172,8 +172,9 @@ def run_cells(
             batch = [pending[suspects[0]]] if suspects else list(pending.values())
             out: list[str] = []
             try:
-                for record in _dispatched(batch, train, workers, out):
-                    keep(record)
+                with contextlib.closing(_dispatched(batch, train, workers, out)) as records:
+                    for record in records:
+                        keep(record)
             except _deadly_errors() as error:
                 died += 1
                 for key in [key for key in out if key in pending]:
@@ -185,7 +186,7 @@ def run_cells(
 
 def _dispatched(
     cells: Iterable[Cell], train: Train, workers: int, out: list[str]
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     """Records as they are finished; `out` names the cells that were handed over."""
     from joblib import Parallel, delayed
 
@@ -203,7 +204,8 @@ def _dispatched(
     )
     found = parallel(handed_over())
     try:
-        yield from found
+        for record in found:  # noqa: UP028 - `yield from` would close it outside of the `finally`
+            yield record
     finally:
         with warnings.catch_warnings():
             # It says that unfinished cells are lost, which is what leaving early means.
