@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from posenc._core.errors import ArgumentError
+from posenc.study import engine
 from posenc.study.engine import Cluster, Local, Summary, run_cells
 from posenc.study.results import Record
 from posenc.study.store import Store, read_store
@@ -136,10 +137,14 @@ def test_a_cluster_does_the_same_and_outlives_a_worker(tmp_path: Path) -> None:
         assert value == fakes.accuracy(fakes.cell(seed), "L")
 
 
-def test_no_cluster_is_told_in_a_line(tmp_path: Path) -> None:
+def test_no_cluster_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")
+    monkeypatch.setattr(engine, "PATIENCE", 1)
     with pytest.raises(ArgumentError, match="tcp://127.0.0.1:1: expected a Dask scheduler"):
         run(tmp_path / "s.sqlite", [fakes.cell()], where=Cluster("tcp://127.0.0.1:1"))
-    missing = tmp_path / "scheduler.json"
-    with pytest.raises(ArgumentError, match="expected a Dask scheduler"):
-        run(tmp_path / "s.sqlite", [fakes.cell()], where=Cluster(file=missing))
+    file = tmp_path / "scheduler.json"
+    for text in (None, "{", "{}", "[]"):
+        if text is not None:
+            file.write_text(text)
+        with pytest.raises(ArgumentError, match="expected the file of a Dask scheduler"):
+            run(tmp_path / "s.sqlite", [fakes.cell()], where=Cluster(file=file))

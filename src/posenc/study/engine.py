@@ -16,6 +16,7 @@ and the rest go on together.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import signal
@@ -32,6 +33,8 @@ from posenc.study.results import Record, Row
 from posenc.study.store import Store
 
 __all__ = ["Cluster", "Local", "Summary", "run_cells"]
+
+PATIENCE = 10  # seconds until a scheduler answers
 
 Train = Callable[[Cell], Any]
 
@@ -92,13 +95,23 @@ class Cluster:
         except ImportError as error:
             todo = "Install it: pip install 'posenc[cluster]'"
             raise DependencyError(explain("a cluster", "Dask", error, todo)) from error
-        where = {"scheduler_file": str(self.file)} if self.file else {"address": self.address}
+        address = self.address if self.file is None else _address(self.file)
         try:
-            return Client(**where, timeout=20, set_as_default=True)  # type: ignore[no-untyped-call]
-        except (OSError, ValueError, KeyError) as error:
+            return Client(address, timeout=PATIENCE, set_as_default=True)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError) as error:
             what = f"nothing there ({str(error)[:120]})"
-            place = str(self.file or self.address)
-            raise ArgumentError(explain(place, "a Dask scheduler", what)) from error
+            raise ArgumentError(explain(address, "a Dask scheduler", what)) from error
+
+
+def _address(file: Path) -> str:
+    """What a scheduler wrote of itself; Dask would wait for ever for a file that is not there."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return str(found["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        todo = "It is made by: dask scheduler --scheduler-file FILE"
+        want = "the file of a Dask scheduler"
+        raise ArgumentError(explain(str(file), want, error, todo)) from None
 
 
 @dataclass(frozen=True)
