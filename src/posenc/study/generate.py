@@ -94,7 +94,8 @@ def greedy(
     >>> len(greedy(model, torch.tensor([[2, 18, 3]]), steps=4)[0].tokens)
     4
     """
-    return [found[0] for found in _search(model, start, steps, end, source, seed, width=1)]
+    found = _search(model, start, steps=steps, end=end, source=source, seed=seed, width=1)
+    return [several[0] for several in found]
 
 
 @torch.no_grad()
@@ -140,7 +141,7 @@ def beam(
     ArgumentError
         If nothing is there to start with, the width is below 1, or the model has no decoder.
     """
-    found = _search(model, start, steps, end, source, seed, width=width)
+    found = _search(model, start, steps=steps, end=end, source=source, seed=seed, width=width)
     if width == 1:
         return found
     plain = greedy(model, start, steps=steps, end=end, source=source, seed=seed)
@@ -152,11 +153,11 @@ def beam(
 def _search(
     model: Transformer,
     start: Tensor,
+    *,
     steps: int,
     end: int | None,
     source: Tokens | None,
     seed: int,
-    *,
     width: int,
 ) -> list[list[Spoken]]:
     """Beam search with one cache for all beams: row b * width + i is beam i of sequence b."""
@@ -338,7 +339,7 @@ def load(folder: str | Path, *, data: Path | None = None) -> Run:
 def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     try:
         with _safetensors(whole=True).safe_open(path, framework="numpy") as file:
-            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}
+            return file.metadata() or {}, {n: file.get_tensor(n) for n in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise DataError(explain("generate", "a folder with a model", f"no {path}")) from None
     except Exception as error:

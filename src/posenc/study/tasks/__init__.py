@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc.study.tasks.base import Batch, Task, Test
+from posenc.study.tasks.files import digest
+from posenc.study.tasks.lists import Copy, Reverse, Sort
 from posenc.study.tasks.order import Order, OrderCausal
+from posenc.study.tasks.seq2seq import Seq2Seq
+from posenc.study.tasks.text_lm import TextLM
 
-__all__ = ["TASKS", "Batch", "Task", "Test", "task"]
+__all__ = ["TASKS", "Batch", "Task", "Test", "digest", "task"]
 
-TASKS: dict[str, type[Task]] = {cls.name: cls for cls in (Order, OrderCausal)}
+_CLASSES: tuple[type[Task], ...] = (Order, OrderCausal, TextLM, Copy, Reverse, Seq2Seq, Sort)
+TASKS: dict[str, type[Task]] = {cls.name: cls for cls in _CLASSES}
 
 
 def task(name: str) -> type[Task]:
