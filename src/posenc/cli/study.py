@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, explain, suggest
 from posenc.cli._options import as_json
 from posenc.cli._show import clean, print_json
 from posenc.cli._study import bar, duration, narrowed, narrowing_options, need, store_option
@@ -245,3 +245,59 @@ def export(*, store: Path, out: Path, json_: bool) -> None:
         print_json({"written": written})
     else:
         click.echo("\n".join(written))
+
+
+# --- report ---------------------------------------------------------------------------------------
+
+
+@command.command()
+@store_option
+@click.option(
+    "--from",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder that `export` wrote, in place of a store.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out/study"),
+    show_default=True,
+    help="A folder; files of the same names in it are replaced.",
+)
+@click.option("--format", "formats", default="md,html,png", show_default=True, metavar="LIST")
+@click.option(
+    "--claims",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Claims of your own, in place of the registered ones.",
+)
+@as_json
+def report(
+    *, store: Path, folder: Path | None, out: Path, formats: str, file: Path | None, json_: bool
+) -> None:
+    """Write the report: claims and verdicts, tables with 95 % intervals, curves.
+
+    Verdicts are printed; Markdown, HTML and PNG go to the folder.
+    """
+    kinds = tuple(kind.strip() for kind in formats.split(","))
+    for kind in kinds:
+        if kind not in ("md", "html", "png"):
+            raise click.UsageError(f"--format {kind!r}: {suggest(kind, ('md', 'html', 'png'))}")
+    need("scipy", *(["matplotlib"] if "png" in kinds else []))
+    from posenc.study.claims import claims, read_claims
+    from posenc.study.report import write_report
+    from posenc.study.verdicts import judge
+
+    registered = claims() if file is None else read_claims(file)
+    results = _results(store, folder)
+    verdicts = judge(results, registered)
+    written = [str(path) for path in write_report(results, registered, out, formats=kinds)]
+    if json_:
+        told = [{"claim": v.claim.id, "verdict": v.word, "p": v.p} for v in verdicts]
+        print_json({"verdicts": told, "written": written})
+        return
+    for verdict in verdicts:
+        click.echo(f"{verdict.word:<13} {verdict.claim.id:<26} {verdict.claim.text}")
+    click.echo("\n".join(written))

@@ -56,7 +56,7 @@ Block = Heading | Words | Code | Picture | Table
 
 
 def as_markdown(blocks: Sequence[Block]) -> str:
-    """The blocks as Markdown.
+    r"""The blocks as Markdown.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def as_markdown(blocks: Sequence[Block]) -> str:
     >>> print(as_markdown([Table(("name", "value"), (("a|b", "1"),))]), end="")
     | name | value |
     |---|--:|
-    | a\\|b | 1 |
+    | a\|b | 1 |
     """
     return "\n\n".join(map(_markdown, blocks)) + "\n"
 
@@ -87,13 +87,16 @@ def _markdown(block: Block) -> str:
         case Table(head, rows, left):
             rule = "|".join("---" if i < left else "--:" for i in range(len(head)))
             lines = [head, *rows]
-            cells = ["| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines]
+            cells = [
+                "| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines
+            ]
             return "\n".join([cells[0], f"|{rule}|", *cells[1:]])
 
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; }
-body { font: 16px/1.55 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.55 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }
+body { padding: 0 1rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; margin: 1rem 0; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; }

@@ -48,9 +48,7 @@ class Curve:
     scores: tuple[Interval, ...]
 
 
-def draw(
-    curves: Sequence[Curve], path: Path, *, title: str, x: str, y: str, trained: int
-) -> None:
+def draw(curves: Sequence[Curve], path: Path, *, title: str, x: str, y: str, trained: int) -> None:
     """Write a picture of curves as PNG; equal curves give equal bytes.
 
     Parameters
@@ -99,7 +97,13 @@ def _line(axes: Any, curve: Curve, number: int) -> None:
     colour, dashes = _style(curve.encoding, number)
     means = [score.mean for score in curve.scores]
     axes.plot(
-        curve.lengths, means, color=colour, linestyle=dashes, linewidth=1.8, marker="o", markersize=3
+        curve.lengths,
+        means,
+        color=colour,
+        linestyle=dashes,
+        linewidth=1.8,
+        marker="o",
+        markersize=3,
     )
     low = [score.low if score.count > 1 else score.mean for score in curve.scores]
     high = [score.high if score.count > 1 else score.mean for score in curve.scores]

@@ -62,23 +62,21 @@ class Block:
     settings: tuple[tuple[str, Scalar], ...] = ()
 
 
-LM = (("factors", "1 2 4 8"),)
-
 ORDER = (
     Block("order", TWELVE, EVERY),
     Block("order-causal", ("none", "sinusoidal", "rope", "alibi"), EVERY),
 )
-QUICK = (*ORDER, Block("text-lm", SIX, 6, LM))
+QUICK = (*ORDER, Block("text-lm", SIX, 6))
 STANDARD = (
     *ORDER,
-    Block("text-lm", SIX, EVERY, LM),
+    Block("text-lm", SIX, EVERY),
     Block("copy", SIX, EVERY),
     Block("seq2seq", ("none", "sinusoidal", "learned"), EVERY),
 )
 FULL = (
     *STANDARD,
-    Block("text-lm", ("kerple", "fire", "xpos", "rope-linear", "rope-ntk", "rope-yarn"), 6, LM),
-    Block("text-lm", ("partial-rope", "randomised-rope"), 6, LM),
+    Block("text-lm", ("kerple", "fire", "xpos", "rope-linear", "rope-ntk", "rope-yarn"), 6),
+    Block("text-lm", ("partial-rope", "randomised-rope"), 6),
     Block("reverse", ("none", "sinusoidal", "learned", "rope"), 6),
     Block("sort", SIX, 6),
 )
