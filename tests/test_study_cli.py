@@ -196,3 +196,59 @@ def test_seeds_and_lengths_as_people_write_them() -> None:
 
 def test_durations() -> None:
     assert [_study.duration(s) for s in (4, 600, 7500)] == ["4 s", "10 min", "2 h 5 min"]
+
+
+# --- one model ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "more"),
+    [
+        ("order", "john likes Jane?", ()),
+        ("order-causal", "um John well likes er Jane", ()),
+        ("text-lm", "The value", ("--beams", "2", "--length", "5")),
+        ("copy", "3 1 4", ("--length", "6")),
+        ("reverse", "3 1 4", ("--beams", "3", "--length", "6")),
+    ],
+)
+def test_a_trained_model_is_asked(tmp_path: Path, task: str, text: str, more: tuple) -> None:
+    model = str(tmp_path / "model")
+    tiny = [*SET, "--set", "factors=1 2", "--set", "warmup=1"]
+    trained = invoke("train", task, "rope", "-o", model, "--seed", "4", *tiny, "--json")
+    assert trained.exit_code == 0, trained.output
+    assert json.loads(json.loads(trained.output)["cell"])["seed"] == 4
+    found = invoke("generate", model, text, *more, "--json")
+    assert found.exit_code == 0, found.output + repr(found.exception)
+    said = json.loads(found.output)
+    assert all(0 <= one["probability"] <= 1 for one in said)
+    assert [one["probability"] for one in said] == sorted(
+        (one["probability"] for one in said), reverse=True
+    )
+    if task.startswith("order"):
+        assert {one["text"] for one in said} == {"John", "Jane"}
+    if task == "text-lm":
+        assert [len(one["text"]) for one in said] == [5, 5]
+
+
+def test_a_model_without_positions_answers_both_sentences_alike(tmp_path: Path) -> None:
+    model = str(tmp_path / "model")
+    assert invoke("train", "order", "none", "-o", model, *SET).exit_code == 0
+    answers = [
+        json.loads(invoke("generate", model, text, "--json").output)
+        for text in ("John likes Jane", "Jane likes John")
+    ]
+    for a, b in zip(*answers, strict=True):
+        assert a["text"] == b["text"]
+        assert a["probability"] == pytest.approx(b["probability"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("John liks Jane", "Did you mean 'likes'"), (" ", "a text"), ("John likes John", "two of")],
+)
+def test_words_that_a_model_does_not_know(tmp_path: Path, text: str, message: str) -> None:
+    model = str(tmp_path / "model")
+    assert invoke("train", "order", "rope", "-o", model, *SET).exit_code == 0
+    found = invoke("generate", model, text)
+    assert found.exit_code != 0
+    assert message in str(found.exception)

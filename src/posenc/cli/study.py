@@ -28,6 +28,8 @@ Examples:
   posenc study run quick --tasks order --encodings none,rope --seeds 8
   posenc study status quick
   posenc study report -o out/study
+  posenc study train order rope -o model
+  posenc study generate model "John likes Jane"
 """
 
 
@@ -301,3 +303,76 @@ def report(
     for verdict in verdicts:
         click.echo(f"{verdict.word:<13} {verdict.claim.id:<26} {verdict.claim.text}")
     click.echo("\n".join(written))
+
+
+# --- one model ------------------------------------------------------------------------------------
+
+
+@command.command()
+@click.argument("task")
+@click.argument("encoding")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="A folder for the model; its files are replaced.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="As of `run`.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file for a task that reads one, in place of its own.",
+)
+@as_json
+def train(
+    *,
+    task: str,
+    encoding: str,
+    out: Path,
+    seed: int,
+    settings: tuple[str, ...],
+    data: Path | None,
+    json_: bool,
+) -> None:
+    """Train one model and keep it, for `generate` and `posenc identify`."""
+    need("torch", "safetensors")
+    narrowing = narrowed(task, encoding, f"{seed},", None, settings)
+    (cell,) = _cells("smoke", narrowing, data)
+    from posenc.study.train import train as trained
+
+    outcome = trained(cell, save=out, data=data)
+    if json_:
+        print_json({"cell": cell.to_json(), "out": str(out), "rows": outcome.rows})
+        return
+    for row in outcome.rows:
+        click.echo(f"{row['metric']:<10} {row['bucket']:>5} {row['value']:.3f}")
+    click.echo(f"{outcome.parameters} parameters, {outcome.seconds:.0f} s; the model is in {out}.")
+
+
+@command.command()
+@click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("text")
+@click.option("--beams", type=click.IntRange(1, 64), default=1, show_default=True)
+@click.option("--length", type=click.IntRange(1, 4096), default=64, show_default=True)
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The file that the model was trained on, if it was not the task's own.",
+)
+@as_json
+def generate(
+    *, model: Path, text: str, beams: int, length: int, data: Path | None, json_: bool
+) -> None:
+    """Ask a trained model: who likes whom, what is the translation, how does the text go on."""
+    need("torch", "safetensors")
+    from posenc.study.generate import load
+    from posenc.study.say import say
+
+    found = say(load(model, data=data), text, beams=beams, steps=length)
+    if json_:
+        print_json([dataclasses.asdict(said) for said in found])
+        return
+    for said in found:
+        click.echo(f"{said.probability:.3f}  {clean(said.text)}")

@@ -208,7 +208,7 @@ def _check_names(narrowing: Narrowing) -> None:
 
 
 def seeds_of(text: str) -> tuple[int, ...]:
-    """Seeds as people write them: `8` for the first eight, `0,3,5` or `4:8` for some.
+    """Seeds as people write them: `8` for the first eight, `0,3,5`, `7,` or `4:8` for some.
 
     Parameters
     ----------
@@ -223,8 +223,8 @@ def seeds_of(text: str) -> tuple[int, ...]:
     found: list[int] = []
     if re.fullmatch(r"\d{1,4}", text):
         found = list(range(int(text)))
-    elif re.fullmatch(r"\d{1,6}(:\d{1,6})?(,\d{1,6}(:\d{1,6})?)*", text):
-        for piece in text.split(","):
+    elif re.fullmatch(r"\d{1,6}(:\d{1,6})?(,\d{1,6}(:\d{1,6})?)*,?", text):
+        for piece in text.rstrip(",").split(","):
             first, _, last = piece.partition(":")
             found += range(int(first), int(last or int(first) + 1))
     if not found:
