@@ -19,6 +19,7 @@ Nothing else is chosen for one encoding: all have the same model, batches, steps
 from __future__ import annotations
 
 import importlib
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -222,6 +223,18 @@ def _pairing(sizes: Sizes) -> str:
     return "half"
 
 
+def _length(sizes: Sizes) -> int:
+    return sizes.length
+
+
+def _width(sizes: Sizes) -> int:
+    return sizes.width
+
+
+def _head_dim(sizes: Sizes) -> int:
+    return sizes.head_dim
+
+
 def _x(sizes: Sizes) -> tuple[str]:
     del sizes
     return ("x",)
@@ -251,13 +264,11 @@ ENCODINGS: dict[str, Encoding] = {
         "rotations that fade with distance",
         _of("XPos", pairing=_pairing, base=_base, scale=lambda sizes: 8.0 * sizes.length),
     ),
-    "sandwich": Encoding(
-        "products of sinusoids, as a bias", _of("Sandwich", dim=lambda sizes: sizes.width)
-    ),
+    "sandwich": Encoding("products of sinusoids, as a bias", _of("Sandwich", dim=_width)),
     "shaw": Encoding("learned vectors of clipped distances", _of("Shaw", clip=_half)),
     "transformer-xl": Encoding(
         "sinusoids of distances, met by queries",
-        _of("TransformerXL", count=_heads, width=lambda sizes: sizes.width),
+        _of("TransformerXL", count=_heads, width=_width),
     ),
     "cope": Encoding("positions counted by gates", _of("CoPE", length=lambda s: s.length)),
     "concatenated": Encoding(
@@ -301,8 +312,14 @@ ENCODINGS: dict[str, Encoding] = {
 }
 
 
-# Encodings of the registry that have no place in a sequence of tokens, and why.
-UNSUITED: dict[str, str] = {}
+# --- all others of the registry -------------------------------------------------------------------
+
+SPELLED = {
+    "RoPE": "rope", "XPos": "xpos", "ALiBi": "alibi", "CoPE": "cope", "PoPE": "pope",
+    "FoPE": "fope", "MixedRoPE": "mixed-rope", "GoldenGateRoPE": "golden-gate-rope",
+    "LogCPB": "log-cpb", "Time2Vec": "time2vec", "ALiBi2D": "alibi-2d", "IRPEBias": "irpe-bias",
+    "Sphere2Vec": "sphere2vec",
+}  # fmt: skip
 
 
 def kebab(name: str) -> str:
@@ -316,7 +333,81 @@ def kebab(name: str) -> str:
     return SPELLED.get(name) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
 
 
-SPELLED = {"RoPE": "rope", "XPos": "xpos", "ALiBi": "alibi", "CoPE": "cope"}
+def _waves(sizes: Sizes) -> posenc.Ladder:
+    # From half a wave over all positions to half a wave between two of them.
+    return posenc.Ladder(spacing="linear", first=math.pi, last=math.pi * sizes.longest)
+
+
+_OTHERS: dict[str, dict[str, Callable[[Sizes], Any]]] = {
+    "Fourier": {"ladder": _waves},
+    "Timestep": {},
+    "Time2Vec": {},
+    "SoftPosition": {"space": _x},
+    "LearnedFourier": {"features": _width, "hidden": _width, "space": _x},
+    "HashGrid": {
+        "levels": _just(4),
+        "log2_size": _just(10),
+        "coarsest": _just(4),
+        "finest": _longest,
+        "space": _x,
+    },
+    "GoldenGateRoPE": {
+        "heads": _heads,
+        "pairing": _pairing,
+        "lowest": lambda sizes: 1 / sizes.length,
+        "highest": _just(1.0),
+        "space": _x,
+    },
+    "MixedRoPE": {"heads": _heads, "pairing": _pairing, "space": _x, "init": _just("normal")},
+    "STRING": {"heads": _heads, "pairing": _pairing, "space": _x},
+    "LRPE": {"heads": _heads, "pairing": _pairing, "base": _base},
+    "PoPE": {"heads": _heads, "pairing": _pairing, "base": _base},
+    "FoPE": {"heads": _heads, "pairing": _pairing, "length": _length, "base": _base},
+    "WindowTable": {"window": _line},
+    "LogCPB": {
+        "window": _line,
+        "trained_window": lambda sizes: (sizes.length,),
+        "hidden": _width,
+    },
+    "TUPE": {"dim": _head_dim, "length": _longest},
+    "Decay": {},
+    "TISA": {},
+    "OffsetTable": {"size": _line},
+    "ClippedTable": {"clip": _half},
+    "AdaptiveSpan": {"length": _length, "ramp": _half, "start": _just(0.5)},
+    "RotaryBias": {"dim": _head_dim, "base": _base},
+    "DynamicBias": {"window": _line, "width": _head_dim},
+    "MusicTransformer": {"count": _heads, "length": _longest},
+    "Disentangled": {"count": _heads, "max_distance": _half},
+    "Decomposed": {"size": _line},
+    "GatedBuckets": {"count": _heads, "buckets": _length, "max_distance": _length},
+    "PositionSensitive": {"length": _longest},
+    "NEZHA": {"clip": _half},
+    "TENER": {"count": _heads},
+    "DAPE": {"count": _heads},
+    "ForgetGates": {"count": _heads},
+}
+ENCODINGS |= {kebab(name): Encoding(name, _of(name, **f)) for name, f in _OTHERS.items()}
+
+_GRID = "its positions are cells of a grid, not places in a sequence"
+_SPHERE = "its positions are places on a sphere"
+
+# Encodings of the registry that have no place in a sequence of tokens, and why.
+UNSUITED: dict[str, str] = {
+    "integrated-fourier": "Its positions are regions of space, with a variance.",
+    "grid-cells": f"Unsuited: {_GRID}.",
+    "spherical-harmonics": f"Unsuited: {_SPHERE}.",
+    "sphere2vec": f"Unsuited: {_SPHERE}.",
+    "tree-positions": "Its positions are paths in a tree.",
+    "summed": "It sums tables of several axes, and a sequence has one.",
+    "alibi-2d": f"Unsuited: {_GRID}.",
+    "quadratic": f"Unsuited: {_GRID}.",
+    "irpe-bias": f"Unsuited: {_GRID}.",
+    "irpe": f"Unsuited: {_GRID}.",
+    "spatial-buckets": "Its positions are boxes on a page.",
+    "complex-offsets": "Its positions are residues and tokens of molecules.",
+    "relative-segments": "Its positions are numbers of segments.",
+}
 
 
 def encoding(name: str) -> Encoding:
