@@ -81,7 +81,7 @@ def _markdown(block: Block) -> str:
         case Words(text):
             return text
         case Code(text):
-            return f"```sh\n{text}\n```"
+            return f"```text\n{text}\n```"
         case Picture(path, words):
             return f"![{words}]({path})"
         case Table(head, rows, left):
