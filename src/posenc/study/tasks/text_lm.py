@@ -78,13 +78,25 @@ class TextLM(Task):
     def draw(self, rng: np.random.Generator, count: int, length: int | None) -> Batch:
         """Windows: anywhere in training, spread evenly and never overlapping in tests."""
         if length is None:
-            starts = rng.integers(0, len(self.train) - self.length, count)
-            return _windows(self.train, starts, self.length)
+            return self.draw_longer(rng, count, self.length)
         fitting = (len(self.held) - 1) // length
         # As many characters at every length.
         wanted = max(1, min(fitting, count * self.length // length))
         starts = np.linspace(0, fitting - 1, wanted).round().astype(np.int64) * length
         return _windows(self.held, starts, length)
+
+    def draw_longer(self, rng: np.random.Generator, count: int, length: int) -> Batch:
+        """Windows of the text for training, of another length than the one that is trained.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Where chance comes from.
+        count, length : int
+            Number of windows, and of characters in each.
+        """
+        starts = rng.integers(0, len(self.train) - length, count)
+        return _windows(self.train, starts, length)
 
     def score(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """Nats per character, those of the last 32 places, and accuracy."""
