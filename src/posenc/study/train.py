@@ -87,7 +87,7 @@ class Run:
     >>> from posenc.study.train import Run
     >>> run = Run(Cell.of("order", "alibi", seed=0, settings={"width": 16, "hidden": 32}))
     >>> sum(p.numel() for p in run.model.parameters())
-    4800
+    4960
     """
 
     cell: Cell
