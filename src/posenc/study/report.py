@@ -130,7 +130,7 @@ def _lead(results: Results) -> str:
         return "Nothing has been measured yet."
     return (
         f"{len(done)} small Transformers ({min(sizes):,} to {max(sizes):,} parameters) were "
-        f"trained from {len(seeds)} seeds, in {hours:.1f} hours of one core. They are small enough "
+        f"trained from {len(seeds)} seed{'' if len(seeds) == 1 else 's'}, in {hours:.1f} hours of one core. They are small enough "
         "for two cores and a coffee, and far too small to choose an encoding by: what is asked "
         "here is which published statements can be seen at this size, and which cannot."
     )
@@ -252,9 +252,15 @@ def _settings(results: Results, task: str) -> str:
     common = set(cells[0].settings).intersection(*(cell.settings for cell in cells))
     names = ("length", "layers", "width", "heads", "steps", "batch", "rate")
     told = [f"{name} {value}" for name, value in sorted(common) if name in names]
-    seeds = sorted({cell.seed for cell in cells})
-    count = f"{len(seeds)} seed{'' if len(seeds) == 1 else 's'}"
-    return f"{len(cells)} models of {count}; {', '.join(told)}. L is the longest trained length."
+    models = f"{len(cells)} model{'' if len(cells) == 1 else 's'}"
+    return (
+        f"{models} of {_seeds(results, task)}; {', '.join(told)}. L is the longest trained length."
+    )
+
+
+def _seeds(results: Results, task: str) -> str:
+    count = len({record.cell.seed for record in results.finished(task)})
+    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def _scores(results: Results, task: str, metric: str) -> Table:
@@ -347,13 +353,11 @@ def _pictures(results: Results, folder: Path) -> list[Path]:
 
 
 def _picture(results: Results, task: str, found: list[Curve], path: Path) -> Path:
-    cells = [record.cell for record in results.finished(task)]
-    seeds = len({cell.seed for cell in cells})
     trained = min(n for curve in found for n in curve.lengths)
     draw(
         found,
         path,
-        title=f"{task}: trained to length {trained}, mean and 95 % interval of {seeds} seeds",
+        title=f"{task}: trained to length {trained}, mean and 95 % interval of {_seeds(results, task)}",
         x="length of the test",
         y=AXES.get(main_metric(task), main_metric(task)),
         trained=trained,
