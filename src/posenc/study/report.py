@@ -128,11 +128,12 @@ def _lead(results: Results) -> str:
     sizes = [record.parameters for record in done]
     if not done:
         return "Nothing has been measured yet."
+    count = f"{len(seeds)} seed{'' if len(seeds) == 1 else 's'}"
     return (
         f"{len(done)} small Transformers ({min(sizes):,} to {max(sizes):,} parameters) were "
-        f"trained from {len(seeds)} seed{'' if len(seeds) == 1 else 's'}, in {hours:.1f} hours of one core. They are small enough "
-        "for two cores and a coffee, and far too small to choose an encoding by: what is asked "
-        "here is which published statements can be seen at this size, and which cannot."
+        f"trained from {count}, in {hours:.1f} hours of a worker. They are small enough for two "
+        "cores and a coffee, and far too small to choose an encoding by: what is asked here is "
+        "which published statements can be seen at this size, and which cannot."
     )
 
 
@@ -354,10 +355,11 @@ def _pictures(results: Results, folder: Path) -> list[Path]:
 
 def _picture(results: Results, task: str, found: list[Curve], path: Path) -> Path:
     trained = min(n for curve in found for n in curve.lengths)
+    over = f"mean and 95 % interval of {_seeds(results, task)}"
     draw(
         found,
         path,
-        title=f"{task}: trained to length {trained}, mean and 95 % interval of {_seeds(results, task)}",
+        title=f"{task}: trained to length {trained}, {over}",
         x="length of the test",
         y=AXES.get(main_metric(task), main_metric(task)),
         trained=trained,
