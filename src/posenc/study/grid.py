@@ -78,10 +78,13 @@ STANDARD = (
 )
 FULL = (
     *STANDARD,
-    Block("text-lm", ("kerple", "fire", "xpos", "rope-linear", "rope-ntk", "rope-yarn"), 6, LM),
-    Block("text-lm", ("partial-rope", "randomised-rope"), 6, LM),
+    Block("text-lm", ("kerple", "fire", "xpos", "partial-rope", "randomised-rope"), 6, LM),
+    Block("rope-scaling", ("rope", "rope-linear", "rope-ntk", "rope-yarn"), 6),
     Block("reverse", ("none", "sinusoidal", "learned", "rope"), 6),
     Block("sort", SIX, 6),
+    Block("addition", SIX, 6),
+    Block("flip-flop", (*SIX, "cope"), 6),
+    Block("markov", SIX, 6),
 )
 
 TIERS: dict[str, tuple[Block, ...]] = {

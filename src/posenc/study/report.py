@@ -37,6 +37,8 @@ METRICS: dict[str, tuple[str, ...]] = {
     "order": ("accuracy", "apart"),
     "order-causal": ("accuracy", "apart"),
     "text-lm": ("nats", "nats-last"),
+    "rope-scaling": ("nats", "nats-tuned"),
+    "markov": ("excess", "nats"),
 }
 USUAL = ("accuracy", "exact")
 
@@ -46,8 +48,13 @@ UNITS = {
     "apart": "apart: the part of the pairs of mirrored sentences that get different answers",
     "nats": "nats per character, over whole windows; less is better",
     "nats-last": "nats per character over the last 32 characters of each window; less is better",
+    "nats-tuned": "nats per character after a short training at that length; less is better",
+    "excess": "excess: nats per symbol above those of the best possible guess; less is better",
 }
-AXES = {"nats": "nats per character (less is better)", "accuracy": "accuracy"}
+AXES = {
+    "nats": "nats per character (less is better)",
+    "excess": "nats above the best possible (less is better)",
+}
 
 HOW = (
     "The unit is the seed: it settles initial weights and batches for every encoding alike, so "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -192,6 +192,8 @@ def train(cell: Cell, *, save: Path | None = None, data: Path | None = None) -> 
         final = math.fsum(recent) / len(recent) if all(map(math.isfinite, recent)) else math.nan
         good = math.isfinite(final) and final < EXPLODED
         rows = _tested(run) if good else []
+        if good and "tuning" in run.task.settings:
+            rows += _tuned(run)
         if save is not None:
             from posenc.study.generate import save as write
 
@@ -204,16 +206,24 @@ def train(cell: Cell, *, save: Path | None = None, data: Path | None = None) -> 
 
 def _trained(run: Run) -> list[float]:
     """The loss of each step; the last is not finite where training diverged."""
-    settings, model = run.task.settings, run.model
-    steps, warmup = int(settings["steps"]), int(settings["warmup"])
-    peak = float(settings["rate"])
+    settings = run.task.settings
+    steps, peak = int(settings["steps"]), float(settings["rate"])
+    return _descend(run, run.model, lambda step: run.task.batch(run.cell.seed, step), (steps, peak))
+
+
+def _descend(
+    run: Run, model: Transformer, batches: Callable[[int], Batch], course: tuple[int, float]
+) -> list[float]:
+    """Make some steps with a peak rate: the course."""
+    settings, (steps, peak) = run.task.settings, course
+    warmup = int(settings["warmup"])
     optimiser = torch.optim.AdamW(
         _groups(model, float(settings["decay"])), lr=peak, betas=(0.9, 0.98)
     )
     clip, losses = float(settings["clip"]), []
     model.train()
     for step in range(steps):
-        batch = run.placed(run.task.batch(run.cell.seed, step), step)
+        batch = run.placed(batches(step), step)
         loss = _loss(model, batch)
         losses.append(loss.item())
         if not math.isfinite(losses[-1]):
@@ -270,6 +280,26 @@ def _tested(run: Run) -> list[dict[str, Any]]:
             )
     run.model.float()
     return rows
+
+
+def _tuned(run: Run) -> list[dict[str, Any]]:
+    """The last bucket again, after some steps at its length."""
+    settings, last = run.task.settings, max(run.task.factors)
+    longer = round(last * run.task.length)
+    steps = int(settings["tuning"])
+    model = run.model_at(run.task.span(longer))
+    first = int(settings["steps"])
+    count = max(1, int(settings["batch"]) * run.task.length // longer)
+
+    def batches(step: int) -> Batch:
+        rng = run.task.rng(run.cell.seed, first + step)
+        return run.task.draw_longer(rng, count, longer)
+
+    _descend(run, model, batches, (steps, float(settings["tuning_rate"])))
+    trained, run.model = run.model, model
+    rows = [row for row in _tested(run) if row["length"] == longer]
+    run.model = trained
+    return [{**row, "metric": f"{row['metric']}-tuned"} for row in rows]
 
 
 @contextmanager

@@ -135,6 +135,10 @@ class Task(ABC):
     def draw(self, rng: np.random.Generator, count: int, length: int | None) -> Batch:
         """Some examples, of one length or, in training, of any that is trained."""
 
+    def draw_longer(self, rng: np.random.Generator, count: int, length: int) -> Batch:
+        """Examples for a further training at a length that was not trained."""
+        return self.draw(rng, count, length)
+
     @abstractmethod
     def span(self, length: int) -> int:
         """Tokens of the longest sequence in an example of some length."""
@@ -192,14 +196,14 @@ class Task(ABC):
 
     def batch(self, seed: int, step: int) -> Batch:
         """What is trained on in a step."""
-        return self.draw(self._rng(seed, step), self._whole("batch"), None)
+        return self.draw(self.rng(seed, step), self._whole("batch"), None)
 
     def tests(self) -> Iterator[Test]:
         """The examples of each bucket."""
         for factor in self.factors:
             lengths = self.lengths(factor)
             count = max(1, self._whole("examples") // len(lengths))
-            batches = tuple(self.draw(self._rng(TESTS, n), count, n) for n in lengths)
+            batches = tuple(self.draw(self.rng(TESTS, n), count, n) for n in lengths)
             yield Test(f"{factor:g}L", round(factor * self.length), batches)
 
     def score(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
@@ -219,7 +223,8 @@ class Task(ABC):
             "nats": nats[asked].double(),
         }
 
-    def _rng(self, seed: int, step: int) -> np.random.Generator:
+    def rng(self, seed: int, step: int) -> np.random.Generator:
+        """Where the chance of a step comes from, the same on every machine."""
         digest = hashlib.sha256(f"{self.name}/{seed}/{step}".encode()).digest()
         return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
 

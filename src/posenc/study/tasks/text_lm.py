@@ -82,14 +82,26 @@ class TextLM(Task):
         that the lengths differ in what a model sees before a character and not in the characters.
         """
         if length is None:
-            starts = rng.integers(0, len(self.train) - self.length, count)
-            return _windows(self.train, starts, self.length)
+            return self.draw_longer(rng, count, self.length)
         block = max(n for factor in self.factors for n in self.lengths(factor))
         fitting = (len(self.held) - 1) // block
         blocks = max(1, min(fitting, self._whole("examples") * self.length // block))
         places = np.linspace(0, len(self.held) - 1 - block, blocks).round().astype(np.int64)
         starts = places[:, None] + length * np.arange(block // length)
         return _windows(self.held, starts.ravel(), length)
+
+    def draw_longer(self, rng: np.random.Generator, count: int, length: int) -> Batch:
+        """Windows of the text for training, of another length than the one that is trained.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Where chance comes from.
+        count, length : int
+            Number of windows, and of characters in each.
+        """
+        starts = rng.integers(0, len(self.train) - length, count)
+        return _windows(self.train, starts, length)
 
     def score(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """Nats per character, those of the last 32 places, and accuracy."""
