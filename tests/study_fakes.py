@@ -61,7 +61,10 @@ def wrong(cell: Cell) -> FakeOutcome:
 
 
 def deadly(cell: Cell) -> FakeOutcome:
-    """Seed 1 kills its worker each time; seed 2 once, and leaves a mark where it did."""
+    """Seed 1 kills its worker each time; seed 2 once, and leaves a mark where it did.
+
+    The others take a while, so that they are out when a worker dies.
+    """
     if cell.seed == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     if cell.seed == 2:
@@ -69,4 +72,4 @@ def deadly(cell: Cell) -> FakeOutcome:
         if not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-    return quick(cell)
+    return slow(cell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from posenc.study.document import Heading, Table, Words, as_html, as_markdown
 from posenc.study.figures import apart
 from posenc.study.grid import TIERS
 from posenc.study.report import UNITS, curves, document, probability, write_report
-from posenc.study.results import Record, Results, Row
+from posenc.study.results import Record, Results, Row, read_csv
 from posenc.study.statistics import holm
 from posenc.study.verdicts import ALPHA, differences, finding, judge
 
@@ -348,3 +349,14 @@ def test_probabilities_are_never_zero() -> None:
     assert [probability(p) for p in (0.0, 0.00123, 0.04, 1.0)] == [
         "< 0.0001", "0.0012", "0.04", "1.00"
     ]  # fmt: skip
+
+
+def test_the_page_is_that_of_the_committed_rows() -> None:
+    """`posenc study report --from docs/data -o docs --format md,png` writes it again."""
+    docs = Path(__file__).resolve().parents[1] / "docs"
+    if not (docs / "data" / "study_cells.csv").exists():
+        pytest.skip("no rows are committed")
+    text = as_markdown(document(read_csv(docs / "data"), claims()))
+    assert (docs / "study.md").read_text(encoding="utf-8") == text
+    for picture in re.findall(r"\]\((img/[^)]+)\)", text):
+        assert (docs / picture).exists(), picture

@@ -140,6 +140,14 @@ def scribbled(path: Path) -> None:
     path.write_bytes(data)
 
 
+def leaf(path: Path) -> None:
+    """The last page alone, which opening the file does not touch."""
+    made(path, [record(seed) for seed in range(200)])
+    data = bytearray(path.read_bytes())
+    data[-4096:-3000] = b"\xa5" * 1096
+    path.write_bytes(data)
+
+
 def other_tables(path: Path) -> None:
     made(path, [record()])
     with sqlite3.connect(path) as database:
@@ -155,6 +163,7 @@ HOSTILE = {
     "older": (older, "a store of version 1, got 7"),
     "torn": (torn, "a store that is whole"),
     "scribbled": (scribbled, "a store that is whole"),
+    "a page": (leaf, "a store that is whole"),
     "other tables": (other_tables, "the tables cells, metrics and provenance"),
 }
 

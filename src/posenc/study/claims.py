@@ -27,7 +27,10 @@ __all__ = ["BETTER", "Claim", "Part", "Score", "Side", "claims", "read_claims"]
 Kind = Literal["better", "equal", "condition"]
 
 # Metric -> 1 where more is better, -1 where less is.
-BETTER: dict[str, int] = {"accuracy": 1, "exact": 1, "apart": 1, "nats": -1, "nats-last": -1}
+BETTER: dict[str, int] = {
+    **dict.fromkeys(("accuracy", "exact", "apart"), 1),
+    **dict.fromkeys(("nats", "nats-last", "nats-tuned", "excess"), -1),
+}
 
 PART_FIELDS = ("kind", "left", "right", "margin", "task", "metric", "each")
 CLAIM_FIELDS = ("id", "text", "source", "task", "metric", "unexpected", "part")

@@ -62,23 +62,29 @@ class Block:
     settings: tuple[tuple[str, Scalar], ...] = ()
 
 
+# Between 1 and 8 the lengths of a text are told apart well enough by doubling.
+LM = (("factors", "1 2 4 8"),)
+
 ORDER = (
     Block("order", TWELVE, EVERY),
     Block("order-causal", ("none", "sinusoidal", "rope", "alibi"), EVERY),
 )
-QUICK = (*ORDER, Block("text-lm", SIX, 6))
+QUICK = (*ORDER, Block("text-lm", SIX, 6, LM))
 STANDARD = (
     *ORDER,
-    Block("text-lm", SIX, EVERY),
+    Block("text-lm", SIX, EVERY, LM),
     Block("copy", SIX, EVERY),
     Block("seq2seq", ("none", "sinusoidal", "learned"), EVERY),
 )
 FULL = (
     *STANDARD,
-    Block("text-lm", ("kerple", "fire", "xpos", "rope-linear", "rope-ntk", "rope-yarn"), 6),
-    Block("text-lm", ("partial-rope", "randomised-rope"), 6),
+    Block("text-lm", ("kerple", "fire", "xpos", "partial-rope", "randomised-rope"), 6, LM),
+    Block("rope-scaling", ("rope", "rope-linear", "rope-ntk", "rope-yarn"), 6),
     Block("reverse", ("none", "sinusoidal", "learned", "rope"), 6),
     Block("sort", SIX, 6),
+    Block("addition", SIX, 6),
+    Block("flip-flop", (*SIX, "cope"), 6),
+    Block("markov", SIX, 6),
 )
 
 TIERS: dict[str, tuple[Block, ...]] = {

@@ -37,6 +37,8 @@ METRICS: dict[str, tuple[str, ...]] = {
     "order": ("accuracy", "apart"),
     "order-causal": ("accuracy", "apart"),
     "text-lm": ("nats", "nats-last"),
+    "rope-scaling": ("nats", "nats-tuned"),
+    "markov": ("excess", "nats"),
 }
 USUAL = ("accuracy", "exact")
 
@@ -46,8 +48,13 @@ UNITS = {
     "apart": "apart: the part of the pairs of mirrored sentences that get different answers",
     "nats": "nats per character, over whole windows; less is better",
     "nats-last": "nats per character over the last 32 characters of each window; less is better",
+    "nats-tuned": "nats per character after a short training at that length; less is better",
+    "excess": "excess: nats per symbol above those of the best possible guess; less is better",
 }
-AXES = {"nats": "nats per character (less is better)", "accuracy": "accuracy"}
+AXES = {
+    "nats": "nats per character (less is better)",
+    "excess": "nats above the best possible (less is better)",
+}
 
 HOW = (
     "The unit is the seed: it settles initial weights and batches for every encoding alike, so "
@@ -128,11 +135,12 @@ def _lead(results: Results) -> str:
     sizes = [record.parameters for record in done]
     if not done:
         return "Nothing has been measured yet."
+    count = f"{len(seeds)} seed{'' if len(seeds) == 1 else 's'}"
     return (
         f"{len(done)} small Transformers ({min(sizes):,} to {max(sizes):,} parameters) were "
-        f"trained from {len(seeds)} seeds, in {hours:.1f} hours of one core. They are small enough "
-        "for two cores and a coffee, and far too small to choose an encoding by: what is asked "
-        "here is which published statements can be seen at this size, and which cannot."
+        f"trained from {count}, in {hours:.1f} hours of a worker. They are small enough for two "
+        "cores and a coffee, and far too small to choose an encoding by: what is asked here is "
+        "which published statements can be seen at this size, and which cannot."
     )
 
 
@@ -252,9 +260,15 @@ def _settings(results: Results, task: str) -> str:
     common = set(cells[0].settings).intersection(*(cell.settings for cell in cells))
     names = ("length", "layers", "width", "heads", "steps", "batch", "rate")
     told = [f"{name} {value}" for name, value in sorted(common) if name in names]
-    seeds = sorted({cell.seed for cell in cells})
-    count = f"{len(seeds)} seed{'' if len(seeds) == 1 else 's'}"
-    return f"{len(cells)} models of {count}; {', '.join(told)}. L is the longest trained length."
+    models = f"{len(cells)} model{'' if len(cells) == 1 else 's'}"
+    return (
+        f"{models} of {_seeds(results, task)}; {', '.join(told)}. L is the longest trained length."
+    )
+
+
+def _seeds(results: Results, task: str) -> str:
+    count = len({record.cell.seed for record in results.finished(task)})
+    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def _scores(results: Results, task: str, metric: str) -> Table:
@@ -347,13 +361,12 @@ def _pictures(results: Results, folder: Path) -> list[Path]:
 
 
 def _picture(results: Results, task: str, found: list[Curve], path: Path) -> Path:
-    cells = [record.cell for record in results.finished(task)]
-    seeds = len({cell.seed for cell in cells})
     trained = min(n for curve in found for n in curve.lengths)
+    over = f"mean and 95 % interval of {_seeds(results, task)}"
     draw(
         found,
         path,
-        title=f"{task}: trained to length {trained}, mean and 95 % interval of {seeds} seeds",
+        title=f"{task}: trained to length {trained}, {over}",
         x="length of the test",
         y=AXES.get(main_metric(task), main_metric(task)),
         trained=trained,

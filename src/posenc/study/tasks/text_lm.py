@@ -76,14 +76,19 @@ class TextLM(Task):
         return length
 
     def draw(self, rng: np.random.Generator, count: int, length: int | None) -> Batch:
-        """Windows: anywhere in training, spread evenly and never overlapping in tests."""
+        """Windows: anywhere in training; in tests, never overlapping, of the same text.
+
+        Blocks of the longest tested length, spread evenly, are cut into windows of each length, so
+        that the lengths differ in what a model sees before a character and not in the characters.
+        """
         if length is None:
             return self.draw_longer(rng, count, self.length)
-        fitting = (len(self.held) - 1) // length
-        # As many characters at every length.
-        wanted = max(1, min(fitting, count * self.length // length))
-        starts = np.linspace(0, fitting - 1, wanted).round().astype(np.int64) * length
-        return _windows(self.held, starts, length)
+        block = max(n for factor in self.factors for n in self.lengths(factor))
+        fitting = (len(self.held) - 1) // block
+        blocks = max(1, min(fitting, self._whole("examples") * self.length // block))
+        places = np.linspace(0, len(self.held) - 1 - block, blocks).round().astype(np.int64)
+        starts = places[:, None] + length * np.arange(block // length)
+        return _windows(self.held, starts.ravel(), length)
 
     def draw_longer(self, rng: np.random.Generator, count: int, length: int) -> Batch:
         """Windows of the text for training, of another length than the one that is trained.
