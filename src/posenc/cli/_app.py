@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
     "check": ("posenc.cli.check", "Hold an implementation of positions to the laws of its kind."),
+    "study": ("posenc.cli.study", "Train small Transformers and test the published claims."),
     "list": ("posenc.cli.listing", "List the encodings, presets and plans of models."),
     "identify": (
         "posenc.cli.identify",

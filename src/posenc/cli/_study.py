@@ -1,0 +1,170 @@
+"""What the commands of the study share: their options, the bar, and packages that are absent."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from posenc._core.errors import DependencyError, PosencError, explain, suggest
+
+if TYPE_CHECKING:
+    from posenc.study.cell import Cell
+    from posenc.study.grid import Narrowing
+    from posenc.study.results import Record
+
+__all__ = ["bar", "duration", "narrowed", "narrowing_options", "need", "store_option"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXTRAS = {"torch": "study", "joblib": "study", "scipy": "study", "matplotlib": "study"}
+EVERY = 20.0  # seconds between lines, where there is no screen for a bar
+
+
+def need(*packages: str) -> None:
+    """Raise, and say what to install, unless some packages are there."""
+    absent = [name for name in packages if importlib.util.find_spec(name) is None]
+    if absent:
+        todo = f"Install them: pip install 'posenc[{EXTRAS.get(absent[0], 'study')}]'"
+        raise DependencyError(explain("posenc study", ", ".join(packages), "none of it", todo))
+
+
+def store_option(command: F) -> F:
+    """Add `--store`."""
+    option = click.option(
+        "--store",
+        type=click.Path(dir_okay=False, path_type=Path),
+        default=Path("study.sqlite"),
+        show_default=True,
+        help="The SQLite file of the results.",
+    )
+    return option(command)
+
+
+def narrowing_options(command: F) -> F:
+    """Add `--tasks --encodings --seeds --lengths --set`."""
+    for option in reversed(
+        (
+            click.option("--tasks", metavar="NAMES", help="Some tasks: order,copy."),
+            click.option("--encodings", metavar="NAMES", help="Some encodings: none,rope."),
+            click.option("--seeds", metavar="N|LIST", help="The first N, or a list: 0,3,5 or 4:8."),
+            click.option(
+                "--lengths", metavar="LIST", help="Tested lengths, in trained ones: 1,1.5,2."
+            ),
+            click.option(
+                "--set",
+                "settings",
+                metavar="NAME=VALUE",
+                multiple=True,
+                help="A hyper-parameter of the tasks: steps=100. May be given again.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def narrowed(
+    tasks: str | None,
+    encodings: str | None,
+    seeds: str | None,
+    lengths: str | None,
+    settings: Sequence[str],
+) -> Narrowing:
+    """The options as a `Narrowing`; what is wrong with one is told with its name."""
+    from posenc.study.grid import Narrowing, factors_of, seeds_of
+
+    with _named("--seeds"):
+        found_seeds = seeds_of(seeds) if seeds is not None else ()
+    with _named("--lengths"):
+        factors = factors_of(lengths) if lengths is not None else ()
+    pairs = dict(_setting(text) for text in settings)
+    return Narrowing(_names(tasks), _names(encodings), found_seeds, factors, pairs)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    from posenc.study.tasks.base import COMMON
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"--set {text!r}: write NAME=VALUE, such as steps=100.")
+    if name == "data":
+        raise click.UsageError("--set data: name the file itself with --data.")
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return name, kind(value)
+    if name in COMMON and not isinstance(COMMON[name], str):
+        raise click.UsageError(f"--set {text!r}: {value!r} is no number. {suggest(name, COMMON)}")
+    return name, value
+
+
+@contextlib.contextmanager
+def _named(option: str) -> Iterator[None]:
+    try:
+        yield
+    except PosencError as error:
+        raise click.UsageError(f"{option}: {error}") from error
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def bar(cells: Sequence[Cell], cost: Callable[[Cell], float]) -> Iterator[Callable[..., None]]:
+    """A bar with the time that is left, on standard error; lines, where that is no screen.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Those that will be run.
+    cost : callable
+        What each weighs.
+
+    Yields
+    ------
+    callable
+        To be called with each record.
+    """
+    total = sum(map(cost, cells))
+    if sys.stderr.isatty():
+        label = f"{len(cells)} cells"
+        with click.progressbar(
+            length=max(1, round(total * 10)), label=label, file=sys.stderr, item_show_func=_shown
+        ) as shown:
+            yield lambda record: shown.update(max(1, round(cost(record.cell) * 10)), record)
+        return
+    begun = told = time.monotonic()
+    done, count = 0.0, 0
+
+    def line(record: Record) -> None:
+        nonlocal told, done, count
+        done, count, now = done + cost(record.cell), count + 1, time.monotonic()
+        if now - told < EVERY and count < len(cells):
+            return
+        told = now
+        left = duration((now - begun) * (total - done) / done)
+        click.echo(f"{count} of {len(cells)} cells, about {left} left", err=True)
+
+    yield line
+
+
+def _shown(record: Record | None) -> str:
+    return "" if record is None else str(record.cell)
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min`, `2 h 5 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,378 @@
+"""`posenc study`: train small Transformers with each encoding, and test the published claims."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc._core.errors import DataError, explain, suggest
+from posenc.cli._options import as_json
+from posenc.cli._show import clean, print_json
+from posenc.cli._study import bar, duration, narrowed, narrowing_options, need, store_option
+
+if TYPE_CHECKING:
+    from posenc.study.cell import Cell
+    from posenc.study.engine import Cluster, Local, Summary
+    from posenc.study.results import Results
+
+__all__ = ["command"]
+
+EXAMPLES = """\b
+Examples:
+  posenc study run smoke
+  posenc study run standard --workers 2
+  posenc study run quick --tasks order --encodings none,rope --seeds 8
+  posenc study status quick
+  posenc study report -o out/study
+  posenc study train order rope -o model
+  posenc study generate model "John likes Jane"
+"""
+
+
+@click.group(epilog=EXAMPLES)
+def command() -> None:
+    """Train small Transformers with each encoding, and test the published claims.
+
+    Results go to an SQLite file as they come, so a run that ends early, however it ends, is gone on
+    with by the same command.
+    """
+
+
+# --- run ------------------------------------------------------------------------------------------
+
+
+@command.command()
+@click.argument("tier", metavar="smoke|quick|standard|full")
+@store_option
+@narrowing_options
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file for the tasks that read one, in place of theirs.",
+)
+@click.option("--workers", type=click.IntRange(1), help="Processes. [default: one for each core]")
+@click.option("--cluster", metavar="tcp://HOST:PORT", help="The scheduler of a Dask cluster.")
+@click.option(
+    "--scheduler-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file that a Dask scheduler wrote.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(1, 100),
+    default=2,
+    show_default=True,
+    help="How often a cell is run again whose worker died.",
+)
+@as_json
+def run(
+    *,
+    tier: str,
+    store: Path,
+    tasks: str | None,
+    encodings: str | None,
+    seeds: str | None,
+    lengths: str | None,
+    settings: tuple[str, ...],
+    data: Path | None,
+    workers: int | None,
+    cluster: str | None,
+    scheduler_file: Path | None,
+    retries: int,
+    json_: bool,
+) -> None:
+    """Run the cells of a tier that the store does not have.
+
+    On two idle cores smoke takes about 20 s, quick 9 min, standard 25 min and full an hour. The
+    exit code is 1 if a cell failed.
+    """
+    need("torch", "joblib", "scipy")
+    where = _where(workers, cluster, scheduler_file)
+    wanted = _cells(tier, narrowed(tasks, encodings, seeds, lengths, settings), data)
+    done = _run(wanted, store, where, retries, data)
+    if json_:
+        print_json({"store": str(store), **dataclasses.asdict(done)})
+    else:
+        _told(done, store)
+    if done.failed:
+        raise click.exceptions.Exit(1)
+
+
+def _where(workers: int | None, cluster: str | None, file: Path | None) -> Local | Cluster:
+    from posenc.study.engine import Cluster, Local, cpus
+
+    if sum(option is not None for option in (workers, cluster, file)) > 1:
+        raise click.UsageError("--workers, --cluster or --scheduler-file: one of them.")
+    if cluster is not None or file is not None:
+        need("distributed")
+        return Cluster(cluster or "", file)
+    return Local(workers or cpus())
+
+
+def _cells(tier: str, narrowing: Any, data: Path | None) -> list[Cell]:
+    from posenc.study.grid import cells
+
+    if data is None:
+        return cells(tier, narrowing)
+    from posenc.study.tasks import TASKS, digest
+
+    reading = [name for name, task in TASKS.items() if task.reads]
+    if not narrowing.tasks or set(narrowing.tasks) - set(reading):
+        raise click.UsageError(f"--data: name the task that reads it, --tasks {reading[0]}.")
+    settings = {**narrowing.settings, "data": digest(data)}
+    return cells(tier, dataclasses.replace(narrowing, settings=settings))
+
+
+def _run(
+    wanted: list[Cell], path: Path, where: Local | Cluster, retries: int, data: Path | None
+) -> Summary:
+    from posenc.study.engine import run_cells
+    from posenc.study.grid import cost
+    from posenc.study.provenance import provenance
+    from posenc.study.store import Store
+    from posenc.study.train import train
+
+    finished = 0
+    with Store(path, provenance()) as store:
+        have = store.finished()
+        pending = [cell for cell in wanted if cell.key not in have]
+        try:
+            with bar(pending, cost) as seen:
+                return run_cells(
+                    wanted,
+                    store,
+                    where=where,
+                    train=train if data is None else partial(train, data=data.resolve()),
+                    retries=retries,
+                    seen=seen,
+                )
+        except BaseException:
+            finished = len(store.finished() & {cell.key for cell in wanted})
+            hint = f"{finished} of {len(wanted)} cells are in {path}; the same command goes on."
+            click.echo(f"\n{hint}", err=True)
+            raise
+
+
+def _told(done: Summary, path: Path) -> None:
+    parts = [f"{done.finished} cells finished"]
+    parts += [f"{done.skipped} were there already"] if done.skipped else []
+    parts += [f"{done.failed} failed"] if done.failed else []
+    parts += [f"workers died {done.deaths} times"] if done.deaths else []
+    click.echo(f"{', '.join(parts)}; all are in {path}.")
+    if done.failed:
+        click.echo(f"Why: posenc study status --store {path}")
+
+
+# --- status ---------------------------------------------------------------------------------------
+
+
+@command.command()
+@click.argument("tier", metavar="[smoke|quick|standard|full]", required=False)
+@store_option
+@as_json
+def status(*, tier: str | None, store: Path, json_: bool) -> None:
+    """Say what is in a store, also while a run writes to it, and what of a tier is left."""
+    results = _results(store)
+    found = _status(results, tier)
+    if json_:
+        print_json({"store": str(store), **found})
+        return
+    for task, counts in found["tasks"].items():
+        click.echo(f"{task:<14} " + ", ".join(f"{n} {word}" for word, n in counts.items() if n))
+    if tier is not None and found["left"]:
+        click.echo(f"left of {tier}: {found['left']} cells, {duration(found['seconds'])} of work")
+    for failure in found["failures"]:
+        click.echo(clean(f"failed: {failure['cell']}: {failure['reason']}"))
+
+
+def _status(results: Results, tier: str | None) -> dict[str, Any]:
+    tasks: dict[str, dict[str, int]] = {}
+    for record in results.records:
+        counts = tasks.setdefault(record.cell.task, {"finished": 0, "failed": 0})
+        counts["failed" if record.failed else "finished"] += 1
+    failures = [
+        {"cell": str(record.cell), "reason": record.reason}
+        for record in results.records
+        if record.failed
+    ]
+    left, seconds = 0, 0.0
+    if tier is not None:
+        need("torch")
+        from posenc.study.grid import cells, cost
+
+        have = {record.cell.key for record in results.records if not record.failed}
+        missing = [cell for cell in cells(tier) if cell.key not in have]
+        left, seconds = len(missing), sum(map(cost, missing))
+    return {"tasks": tasks, "failures": failures, "left": left, "seconds": round(seconds)}
+
+
+def _results(store: Path, folder: Path | None = None) -> Results:
+    from posenc.study.results import read_csv
+    from posenc.study.store import read_store
+
+    if folder is not None:
+        return read_csv(folder)
+    if not store.exists():
+        todo = "Make one: posenc study run smoke, or name one with --store."
+        raise click.UsageError(f"no store at {store}. {todo}")
+    return read_store(store)
+
+
+# --- export ---------------------------------------------------------------------------------------
+
+
+@command.command()
+@store_option
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="A folder; files of the same names in it are replaced.",
+)
+@as_json
+def export(*, store: Path, out: Path, json_: bool) -> None:
+    """Write the results as CSV: cells, metrics and provenance."""
+    from posenc.study.results import write_csv
+
+    results = _results(store)
+    if not results.records:
+        raise DataError(explain(str(store), "results", "none yet", "Run some cells first."))
+    written = [str(path) for path in write_csv(results, out)]
+    if json_:
+        print_json({"written": written})
+    else:
+        click.echo("\n".join(written))
+
+
+# --- report ---------------------------------------------------------------------------------------
+
+
+@command.command()
+@store_option
+@click.option(
+    "--from",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder that `export` wrote, in place of a store.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out/study"),
+    show_default=True,
+    help="A folder; files of the same names in it are replaced.",
+)
+@click.option("--format", "formats", default="md,html,png", show_default=True, metavar="LIST")
+@click.option(
+    "--claims",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Claims of your own, in place of the registered ones.",
+)
+@as_json
+def report(
+    *, store: Path, folder: Path | None, out: Path, formats: str, file: Path | None, json_: bool
+) -> None:
+    """Write the report: claims and verdicts, tables with 95 % intervals, curves.
+
+    Verdicts are printed; Markdown, HTML and PNG go to the folder.
+    """
+    kinds = tuple(kind.strip() for kind in formats.split(","))
+    for kind in kinds:
+        if kind not in ("md", "html", "png"):
+            raise click.UsageError(f"--format {kind!r}: {suggest(kind, ('md', 'html', 'png'))}")
+    need("scipy", *(["matplotlib"] if "png" in kinds else []))
+    from posenc.study.claims import claims, read_claims
+    from posenc.study.report import write_report
+    from posenc.study.verdicts import judge
+
+    registered = claims() if file is None else read_claims(file)
+    results = _results(store, folder)
+    verdicts = judge(results, registered)
+    written = [str(path) for path in write_report(results, registered, out, formats=kinds)]
+    if json_:
+        told = [{"claim": v.claim.id, "verdict": v.word, "p": v.p} for v in verdicts]
+        print_json({"verdicts": told, "written": written})
+        return
+    for verdict in verdicts:
+        click.echo(f"{verdict.word:<13} {verdict.claim.id:<26} {verdict.claim.text}")
+    click.echo("\n".join(written))
+
+
+# --- one model ------------------------------------------------------------------------------------
+
+
+@command.command()
+@click.argument("task")
+@click.argument("encoding")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="A folder for the model; its files are replaced.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="As of `run`.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file for a task that reads one, in place of its own.",
+)
+@as_json
+def train(
+    *,
+    task: str,
+    encoding: str,
+    out: Path,
+    seed: int,
+    settings: tuple[str, ...],
+    data: Path | None,
+    json_: bool,
+) -> None:
+    """Train one model and keep it, for `generate` and `posenc identify`."""
+    need("torch", "safetensors")
+    narrowing = narrowed(task, encoding, f"{seed},", None, settings)
+    (cell,) = _cells("smoke", narrowing, data)
+    from posenc.study.train import train as trained
+
+    outcome = trained(cell, save=out, data=data)
+    if json_:
+        print_json({"cell": cell.to_json(), "out": str(out), "rows": outcome.rows})
+        return
+    for row in outcome.rows:
+        click.echo(f"{row['metric']:<10} {row['bucket']:>5} {row['value']:.3f}")
+    click.echo(f"{outcome.parameters} parameters, {outcome.seconds:.0f} s; the model is in {out}.")
+
+
+@command.command()
+@click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("text")
+@click.option("--beams", type=click.IntRange(1, 64), default=1, show_default=True)
+@click.option("--length", type=click.IntRange(1, 4096), default=64, show_default=True)
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The file that the model was trained on, if it was not the task's own.",
+)
+@as_json
+def generate(
+    *, model: Path, text: str, beams: int, length: int, data: Path | None, json_: bool
+) -> None:
+    """Ask a trained model: who likes whom, what is the translation, how does the text go on."""
+    need("torch", "safetensors")
+    from posenc.study.generate import load
+    from posenc.study.say import say
+
+    found = say(load(model, data=data), text, beams=beams, steps=length)
+    if json_:
+        print_json([dataclasses.asdict(said) for said in found])
+        return
+    for said in found:
+        click.echo(f"{said.probability:.3f}  {clean(said.text)}")

@@ -1,0 +1,236 @@
+"""The published statements that the study tests: data, registered before a run.
+
+`claims.toml` holds them. A claim has parts, all of which must hold. A part compares two sides, each
+a number, a score such as `rope@2L`, or a difference of two scores such as `rope@2L - rope@1L`:
+
+    better      left is better than right, by more than the margin: more accuracy, fewer nats
+    equal       left and right differ by less than the margin
+    condition   as better, but where it fails the claim is not tested, rather than contradicted
+
+`each` writes a part once for every name of a list, in the place of `{each}`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from posenc._core.errors import DataError, explain, suggest
+
+__all__ = ["BETTER", "Claim", "Part", "Score", "Side", "claims", "read_claims"]
+
+Kind = Literal["better", "equal", "condition"]
+
+# Metric -> 1 where more is better, -1 where less is.
+BETTER: dict[str, int] = {
+    **dict.fromkeys(("accuracy", "exact", "apart"), 1),
+    **dict.fromkeys(("nats", "nats-last", "nats-tuned", "excess"), -1),
+}
+
+PART_FIELDS = ("kind", "left", "right", "margin", "task", "metric", "each")
+CLAIM_FIELDS = ("id", "text", "source", "task", "metric", "unexpected", "part")
+
+SCORE = re.compile(r"(?P<encoding>[a-z0-9-]*[a-z0-9])@(?P<bucket>[0-9.]+L)")
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of an encoding in a bucket of lengths.
+
+    Parameters
+    ----------
+    encoding, bucket : str
+        Their names.
+    """
+
+    encoding: str
+    bucket: str
+
+    def __str__(self) -> str:
+        return f"{self.encoding}@{self.bucket}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: number + score - other score.
+
+    Parameters
+    ----------
+    number : float
+        0 where there are scores.
+    plus, minus : Score, optional
+        What is added, what is subtracted.
+    """
+
+    number: float = 0.0
+    plus: Score | None = None
+    minus: Score | None = None
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """The scores in it."""
+        return tuple(score for score in (self.plus, self.minus) if score is not None)
+
+    def __str__(self) -> str:
+        if self.plus is None:
+            return f"{self.number:g}"
+        return f"{self.plus} - {self.minus}" if self.minus is not None else str(self.plus)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One comparison.
+
+    Parameters
+    ----------
+    kind : {"better", "equal", "condition"}
+        What must hold.
+    left, right : Side
+        What is compared.
+    margin : float
+        In the unit of the metric.
+    task, metric : str
+        Where the scores come from.
+    """
+
+    kind: Kind
+    left: Side
+    right: Side
+    margin: float
+    task: str
+    metric: str
+
+    def __str__(self) -> str:
+        by = f" by {self.margin:g}" if self.margin else ""
+        relation = f"= (± {self.margin:g})" if self.kind == "equal" else f"better than{by}"
+        return f"{self.left} {relation} {self.right}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement.
+
+    Parameters
+    ----------
+    id : str
+        A short name.
+    text : str
+        The statement.
+    source : str
+        Who published it.
+    parts : tuple of Part
+        What must hold for it to be reproduced.
+    unexpected : str
+        Why it is not expected at this size; empty where it is.
+    """
+
+    id: str
+    text: str
+    source: str
+    parts: tuple[Part, ...]
+    unexpected: str = ""
+
+
+def claims() -> tuple[Claim, ...]:
+    """The claims that are registered.
+
+    Returns
+    -------
+    tuple of Claim
+        In the order of the file.
+
+    Examples
+    --------
+    >>> from posenc.study.claims import claims
+    >>> [claim.id for claim in claims()][0]
+    'order-needs-positions'
+    """
+    file = resources.files("posenc.study").joinpath("claims.toml")
+    return _claims(file.read_text(encoding="utf-8"), "claims.toml")
+
+
+def read_claims(path: Path) -> tuple[Claim, ...]:
+    """The claims in a file of one's own.
+
+    Parameters
+    ----------
+    path : Path
+        TOML as `claims.toml`.
+
+    Raises
+    ------
+    DataError
+        For a file that holds no claims.
+    """
+    try:
+        return _claims(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise DataError(explain(str(path), "TOML", error)) from None
+
+
+def _claims(text: str, who: str) -> tuple[Claim, ...]:
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(explain(who, "TOML", error)) from None
+    rows = found.get("claim")
+    if not isinstance(rows, list) or not rows:
+        raise DataError(explain(who, "tables [[claim]]", list(found) or "nothing"))
+    made = tuple(_claim(row, f"{who}, claim {number}") for number, row in enumerate(rows, 1))
+    names = [claim.id for claim in made]
+    if len(set(names)) < len(names):
+        raise DataError(explain(who, "a different id for each claim", names))
+    return made
+
+
+def _claim(row: Any, who: str) -> Claim:
+    _check_fields(row, CLAIM_FIELDS, who)
+    parts = tuple(part for table in row.get("part", ()) for part in _parts(table, row, who))
+    if not parts:
+        raise DataError(explain(who, "tables [[claim.part]]", "none"))
+    try:
+        words = (row["id"], row["text"], row["source"])
+    except KeyError as error:
+        raise DataError(explain(who, "id, text and source", f"no {error}")) from None
+    return Claim(*words, parts, row.get("unexpected", ""))
+
+
+def _parts(table: Any, row: Mapping[str, Any], who: str) -> Iterator[Part]:
+    _check_fields(table, PART_FIELDS, who)
+    kind, metric = table.get("kind"), table.get("metric", row.get("metric"))
+    if kind not in get_args(Kind):
+        raise DataError(explain(f"{who}: kind", " or ".join(get_args(Kind)), kind))
+    if metric not in BETTER:
+        raise DataError(explain(f"{who}: metric", f"one of {', '.join(BETTER)}", metric))
+    margin = float(table.get("margin", 0.0))
+    if margin < 0 or (kind == "equal" and not margin):
+        raise DataError(explain(f"{who}: margin", "more than 0 for `equal`", margin))
+    for name in table.get("each", [""]):
+        left, right = (_side(table.get(side), name, who) for side in ("left", "right"))
+        if not left.scores + right.scores:
+            raise DataError(explain(who, "a score in each part", f"{left} and {right}"))
+        yield Part(kind, left, right, margin, str(table.get("task", row.get("task"))), metric)
+
+
+def _side(value: Any, each: str, who: str) -> Side:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Side(float(value))
+    terms = [SCORE.fullmatch(t.replace("{each}", each)) for t in str(value).split(" - ")]
+    if None in terms or len(terms) > 2:
+        want = "a number, `rope@2L` or `rope@2L - rope@1L`"
+        raise DataError(explain(f"{who}: left and right", want, repr(value)))
+    scores = [Score(**term.groupdict()) for term in terms if term is not None]
+    return Side(plus=scores[0], minus=scores[1] if len(scores) > 1 else None)
+
+
+def _check_fields(table: Any, known: tuple[str, ...], who: str) -> None:
+    if not isinstance(table, dict):
+        raise DataError(explain(who, "a table", repr(table)))
+    for name in table:
+        if name not in known:
+            raise DataError(explain(who, f"the fields {known}", name, suggest(name, known)))

@@ -1,0 +1,298 @@
+"""Run cells on workers, keep what is finished, and outlive workers that die.
+
+One line does it on two cores and on a cluster:
+
+    Parallel(n_jobs, batch_size=1, pre_dispatch=n_jobs, return_as="generator_unordered")
+
+with joblib's backend `loky` (processes) or `dask`. Little is dispatched ahead, since workers finish
+what they were given after a driver died.
+
+An exception of a cell is its result: it would come again. A worker that dies (killed, out of
+memory) is another matter. loky then aborts the whole run and names no culprit, so every cell that
+was out is run again by itself; one that kills its worker again and again is recorded as failed,
+and the rest go on together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posenc._core.errors import ArgumentError, DependencyError, explain
+from posenc.study.cell import Cell
+from posenc.study.results import Record, Row
+from posenc.study.store import Store
+
+__all__ = ["Cluster", "Local", "Summary", "run_cells"]
+
+PATIENCE = 10  # seconds until a scheduler answers
+
+Train = Callable[[Cell], Any]
+
+
+@dataclass(frozen=True)
+class Local:
+    """Processes on this machine.
+
+    Parameters
+    ----------
+    workers : int
+        How many, each with one thread.
+    """
+
+    workers: int
+
+    @contextlib.contextmanager
+    def workers_at_work(self) -> Iterator[int]:
+        """Make joblib use them."""
+        from joblib import parallel_config  # type: ignore[import-untyped]
+
+        with parallel_config(backend="loky", inner_max_num_threads=1):
+            yield self.workers
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Dask cluster that is running: its workers should have one thread each.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler, `tcp://host:8786`; or empty.
+    file : Path, optional
+        What the scheduler wrote with `--scheduler-file`, in place of the address.
+    """
+
+    address: str = ""
+    file: Path | None = None
+
+    @contextlib.contextmanager
+    def workers_at_work(self) -> Iterator[int]:
+        """Connect, and make joblib use the cluster."""
+        from joblib import parallel_config
+
+        client = self._client()
+        with contextlib.closing(client):
+            threads = sum(client.nthreads().values())
+            if not threads:
+                todo = f"Start some: dask worker {self.address or '--scheduler-file FILE'}"
+                raise ArgumentError(explain("the cluster", "workers", "none", todo))
+            with parallel_config(backend="dask"):
+                yield threads
+
+    def _client(self) -> Any:
+        try:
+            from distributed import Client
+        except ImportError as error:
+            todo = "Install it: pip install 'posenc[cluster]'"
+            raise DependencyError(explain("a cluster", "Dask", error, todo)) from error
+        address = self.address if self.file is None else _address(self.file)
+        try:
+            return Client(address, timeout=PATIENCE, set_as_default=True)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError) as error:
+            what = f"nothing there ({str(error)[:120]})"
+            raise ArgumentError(explain(address, "a Dask scheduler", what)) from error
+
+
+def _address(file: Path) -> str:
+    """What a scheduler wrote of itself; Dask would wait for ever for a file that is not there."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return str(found["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        todo = "It is made by: dask scheduler --scheduler-file FILE"
+        want = "the file of a Dask scheduler"
+        raise ArgumentError(explain(str(file), want, error, todo)) from None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did.
+
+    Parameters
+    ----------
+    finished, failed : int
+        Cells of this run.
+    skipped : int
+        Cells that the store had.
+    deaths : int
+        Times that a worker died.
+    """
+
+    finished: int = 0
+    failed: int = 0
+    skipped: int = 0
+    deaths: int = 0
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    store: Store,
+    *,
+    where: Local | Cluster,
+    train: Train,
+    retries: int = 2,
+    seen: Callable[[Record], object] = lambda _: None,
+) -> Summary:
+    """Run the cells that a store does not have yet.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        In the order in which they are begun.
+    store : Store
+        Open; each cell is in it as soon as it is finished.
+    where : Local or Cluster
+        The workers.
+    train : callable
+        Cell -> Outcome; it travels to the workers.
+    retries : int
+        How often a cell whose worker died is run again.
+    seen : callable
+        Called with each record once it is stored.
+
+    Returns
+    -------
+    Summary
+        Counts.
+    """
+    have = store.finished()
+    pending = {cell.key: cell for cell in cells if cell.key not in have}
+    skipped = len(cells) - len(pending)
+    counts = {True: 0, False: 0}
+    deaths: dict[str, int] = {}
+    died = 0
+
+    def keep(record: Record) -> None:
+        store.add(record)
+        del pending[record.cell.key]
+        counts[record.failed] += 1
+        seen(record)
+
+    with where.workers_at_work() as workers:
+        while pending:
+            # Cells that were out when a worker died: one by one, so that the next death has a name.
+            suspects = [key for key in pending if deaths.get(key)]
+            batch = [pending[suspects[0]]] if suspects else list(pending.values())
+            out: list[str] = []
+            try:
+                with contextlib.closing(_dispatched(batch, train, workers, out)) as records:
+                    for record in records:
+                        keep(record)
+            except _deadly_errors() as error:
+                died += 1
+                for key in [key for key in out if key in pending]:
+                    deaths[key] = deaths.get(key, 0) + 1
+                    if deaths[key] > retries and suspects:
+                        keep(Record(pending[key], reason=_death(error, deaths[key])))
+    return Summary(counts[False], counts[True], skipped, died)
+
+
+def _dispatched(
+    cells: Iterable[Cell], train: Train, workers: int, out: list[str]
+) -> Generator[Record, None, None]:
+    """Records as they are finished; `out` names the cells that were handed over."""
+    from joblib import Parallel, delayed
+
+    def handed_over() -> Iterator[Any]:
+        for cell in cells:
+            out.append(cell.key)
+            yield delayed(work)(cell, train)
+
+    # With one worker joblib would run the cells in this process, which then dies with them.
+    parallel = Parallel(
+        n_jobs=max(2, workers),
+        batch_size=1,
+        pre_dispatch=max(1, workers),
+        return_as="generator_unordered",
+    )
+    found = parallel(handed_over())
+    try:
+        for record in found:  # noqa: UP028 - `yield from` would close it outside of the `finally`
+            yield record
+    finally:
+        with warnings.catch_warnings():
+            # It says that unfinished cells are lost, which is what leaving early means.
+            warnings.simplefilter("ignore")
+            found.close()
+
+
+def work(cell: Cell, train: Train) -> Record:
+    """Run one cell, in a worker.
+
+    Parameters
+    ----------
+    cell : Cell
+        What to run.
+    train : callable
+        Cell -> Outcome.
+
+    Returns
+    -------
+    Record
+        With the reason where it failed, so that an error in one cell ends no other.
+    """
+    _prepare_worker()
+    try:
+        outcome = train(cell)
+    except Exception as error:  # noqa: BLE001 - whatever a cell raises is its result
+        return Record(cell, reason=f"{type(error).__name__}: {error}"[:500])
+    rows = tuple(Row(**dict(row)) for row in outcome.rows)
+    record = Record(
+        cell,
+        rows,
+        seconds=float(outcome.seconds),
+        steps=int(outcome.steps),
+        parameters=int(outcome.parameters),
+        final_loss=float(outcome.final_loss),
+    )
+    lost = [row for row in rows if not math.isfinite(row.value)]
+    if lost or not rows:
+        what = f"{lost[0].metric} at {lost[0].bucket} is {lost[0].value}" if lost else "no rows"
+        return Record(cell, seconds=record.seconds, steps=record.steps, reason=what)
+    return record
+
+
+def _prepare_worker() -> None:
+    """One thread, and deaf to the Ctrl-C that the terminal sends to every process."""
+    import torch
+
+    torch.set_num_threads(1)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _deadly_errors() -> tuple[type[BaseException], ...]:
+    """What says that a worker died."""
+    from joblib.externals.loky.process_executor import (  # type: ignore[import-untyped]
+        BrokenProcessPool,
+        TerminatedWorkerError,
+    )
+
+    found: tuple[type[BaseException], ...] = (TerminatedWorkerError, BrokenProcessPool)
+    with contextlib.suppress(ImportError):
+        from distributed.scheduler import KilledWorker
+
+        found += (KilledWorker,)
+    return found
+
+
+def _death(error: BaseException, times: int) -> str:
+    words = str(error).strip().splitlines() or [""]
+    return f"its worker died {times} times: {type(error).__name__}: {words[0]}"[:500]
+
+
+def cpus() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,159 @@
+"""Curves of quality against length, with 95 % intervals; colour, dashes and labels say which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posenc._core.errors import DependencyError, explain
+from posenc.study.statistics import Interval
+
+__all__ = ["Curve", "draw"]
+
+# Distinguishable for colour-blind readers, and each with its own dashes.
+STYLES: dict[str, tuple[str, Any]] = {
+    "none": ("#6b6b6b", (0, (1, 1.5))),
+    "sinusoidal": ("#d55e00", "solid"),
+    "learned": ("#b8860b", (0, (5, 2))),
+    "rope": ("#0072b2", "solid"),
+    "alibi": ("#009e73", (0, (7, 2, 1, 2))),
+    "t5": ("#a0508a", (0, (3, 1.5))),
+}
+OTHERS = ("#0072b2", "#d55e00", "#009e73", "#a0508a", "#6b6b6b", "#b8860b")
+DASHES: tuple[Any, ...] = ((0, (2, 1)), (0, (4, 1, 1, 1)), (0, (6, 2)))
+
+NAMES = {"rope": "RoPE", "alibi": "ALiBi", "t5": "T5", "none": "no positions", "fire": "FIRE"}
+NAMES |= {"kerple": "KERPLE", "xpos": "xPos", "randomised-rope": "randomised RoPE"}
+GAP = 0.052  # of the height, between labels
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The scores of an encoding along the tested lengths.
+
+    Parameters
+    ----------
+    encoding : str
+        Its name.
+    lengths : tuple of int
+        Where it was tested.
+    scores : tuple of Interval
+        One for each length.
+    """
+
+    encoding: str
+    lengths: tuple[int, ...]
+    scores: tuple[Interval, ...]
+
+
+def draw(curves: Sequence[Curve], path: Path, *, title: str, x: str, y: str, trained: int) -> None:
+    """Write a picture of curves as PNG; equal curves give equal bytes.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        At least one.
+    path : Path
+        What is written, or replaced.
+    title, x, y : str
+        What stands above, below and beside.
+    trained : int
+        The length that was trained on, which is marked.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        todo = "Install it: pip install 'posenc[plot]'"
+        raise DependencyError(explain("posenc study", "matplotlib", error, todo)) from error
+    figure = Figure(figsize=(8, 4.4), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for number, curve in enumerate(curves):
+        _line(axes, curve, number)
+    lengths = sorted({n for curve in curves for n in curve.lengths})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(lengths, [str(n) for n in lengths])
+    axes.minorticks_off()
+    axes.axvline(trained, color="#888888", linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+    axes.set_title(title, fontsize=11, loc="left")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.spines[["top", "right"]].set_visible(False)
+    _label(axes, curves)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The version of matplotlib would change the bytes of an equal picture.
+    figure.savefig(path, metadata={"Software": None}, facecolor="white")
+
+
+def _style(encoding: str, number: int) -> tuple[str, Any]:
+    other = OTHERS[number % len(OTHERS)], DASHES[number // len(OTHERS) % len(DASHES)]
+    return STYLES.get(encoding, other)
+
+
+def _line(axes: Any, curve: Curve, number: int) -> None:
+    colour, dashes = _style(curve.encoding, number)
+    means = [score.mean for score in curve.scores]
+    axes.plot(
+        curve.lengths,
+        means,
+        color=colour,
+        linestyle=dashes,
+        linewidth=1.8,
+        marker="o",
+        markersize=3,
+    )
+    low = [score.low if score.count > 1 else score.mean for score in curve.scores]
+    high = [score.high if score.count > 1 else score.mean for score in curve.scores]
+    axes.fill_between(curve.lengths, low, high, color=colour, alpha=0.13, linewidth=0)
+
+
+def _label(axes: Any, curves: Sequence[Curve]) -> None:
+    """Names at the ends of the lines, moved apart where the ends are close."""
+    bottom, top = axes.get_ylim()
+    ends = sorted((c.scores[-1].mean, i) for i, c in enumerate(curves))
+    gap = GAP * (top - bottom)
+    places = apart([value for value, _ in ends], gap)
+    last = max(n for curve in curves for n in curve.lengths)
+    for (value, i), place in zip(ends, places, strict=True):
+        curve, (colour, _) = curves[i], _style(curves[i].encoding, i)
+        axes.annotate(
+            NAMES.get(curve.encoding, curve.encoding),
+            xy=(curve.lengths[-1], value),
+            xytext=(last * 1.09, place),
+            textcoords="data",
+            color=colour,
+            fontsize=9,
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkB": 3},
+        )
+
+
+def apart(values: Sequence[float], gap: float) -> list[float]:
+    """Places near sorted values that are at least a gap apart.
+
+    Parameters
+    ----------
+    values : sequence of float
+        From small to large.
+    gap : float
+        Between neighbours.
+    """
+    groups: list[list[float]] = []
+    for value in values:
+        groups.append([value])
+        while len(groups) > 1 and _low(groups[-1], gap) < _high(groups[-2], gap) + gap:
+            last = groups.pop()
+            groups[-1] += last
+    return [_low(group, gap) + i * gap for group in groups for i in range(len(group))]
+
+
+def _low(group: Sequence[float], gap: float) -> float:
+    return sum(group) / len(group) - gap * (len(group) - 1) / 2
+
+
+def _high(group: Sequence[float], gap: float) -> float:
+    return _low(group, gap) + gap * (len(group) - 1)

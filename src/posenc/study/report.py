@@ -1,0 +1,409 @@
+"""The report: claims and verdicts, tables with 95 % intervals, curves, and where the rows are from.
+
+Everything in it is computed from the results; equal results give an equal report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from posenc.study.claims import Claim
+from posenc.study.document import (
+    Block,
+    Code,
+    Heading,
+    Picture,
+    Table,
+    Words,
+    as_html,
+    as_markdown,
+)
+from posenc.study.figures import Curve, draw
+from posenc.study.grid import TIERS
+from posenc.study.results import Results
+from posenc.study.statistics import Interval, interval
+from posenc.study.verdicts import Finding, Verdict, judge
+
+__all__ = ["curves", "document", "main_metric", "write_report"]
+
+TITLE = "The study: encodings in trained Transformers"
+MARKS = {"reproduced": "✓", "contradicted": "✗", "undecided": "?", "not run": "–"}
+PICTURE = "study.png"  # the one that stands for all: quality against length
+SIX = ("none", "sinusoidal", "learned", "rope", "alibi", "t5")
+
+# Metrics of a task that the report shows, the main one first.
+METRICS: dict[str, tuple[str, ...]] = {
+    "order": ("accuracy", "apart"),
+    "order-causal": ("accuracy", "apart"),
+    "text-lm": ("nats", "nats-last"),
+    "rope-scaling": ("nats", "nats-tuned"),
+    "markov": ("excess", "nats"),
+}
+USUAL = ("accuracy", "exact")
+
+UNITS = {
+    "accuracy": "accuracy: the part of the tokens asked for that are right",
+    "exact": "exact: the part of the sequences that are right throughout",
+    "apart": "apart: the part of the pairs of mirrored sentences that get different answers",
+    "nats": "nats per character, over whole windows; less is better",
+    "nats-last": "nats per character over the last 32 characters of each window; less is better",
+    "nats-tuned": "nats per character after a short training at that length; less is better",
+    "excess": "excess: nats per symbol above those of the best possible guess; less is better",
+}
+AXES = {
+    "nats": "nats per character (less is better)",
+    "excess": "nats above the best possible (less is better)",
+}
+
+HOW = (
+    "The unit is the seed: it settles initial weights and batches for every encoding alike, so "
+    "differences are taken within seeds, and test examples are not counted as replicates. ± is "
+    "half of a 95 % t-interval over seeds. A claim is **reproduced** where all of its parts hold "
+    "with p < 0.05 after Holm's adjustment over all registered claims, whether or not they were "
+    "run, **contradicted** where the contrary of a part does, and **undecided** otherwise. The p "
+    "values are those of paired t tests, or of two one-sided tests for equality within a margin; a "
+    "part whose exact p of sign flips is above 0.05 counts as saying nothing. Claims and margins "
+    "were registered in `claims.toml` before the run."
+)
+
+
+def write_report(
+    results: Results,
+    claims: Sequence[Claim],
+    folder: Path,
+    *,
+    formats: Sequence[str] = ("md", "html", "png"),
+) -> list[Path]:
+    """Write `study.md`, `study.html` and the pictures in `img`.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+    claims : sequence of Claim
+        All that were registered.
+    folder : Path
+        Where; files of these names are replaced.
+    formats : sequence of {"md", "html", "png"}
+        What is written.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    blocks, written = document(results, claims), []
+    texts = {"md": as_markdown(blocks), "html": as_html(blocks, TITLE)}
+    for kind, text in texts.items():
+        if kind in formats:
+            path = folder / f"study.{kind}"
+            path.write_text(text, encoding="utf-8")
+            written.append(path)
+    if "png" in formats:
+        written += _pictures(results, folder / "img")
+    return written
+
+
+def document(results: Results, claims: Sequence[Claim]) -> list[Block]:
+    """The report as blocks.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+    claims : sequence of Claim
+        All that were registered.
+    """
+    verdicts = judge(results, claims)
+    return [
+        Heading(1, TITLE),
+        Words(_lead(results)),
+        *_claims(verdicts),
+        *(block for task in ordered(results.tasks(), _TASKS) for block in _task(results, task)),
+        *_findings(verdicts),
+        *_failures(results),
+        *_origin(results),
+    ]
+
+
+def _lead(results: Results) -> str:
+    done = [record for record in results.records if not record.failed]
+    hours = sum(record.seconds for record in done) / 3600
+    seeds = {record.cell.seed for record in done}
+    sizes = [record.parameters for record in done]
+    if not done:
+        return "Nothing has been measured yet."
+    count = f"{len(seeds)} seed{'' if len(seeds) == 1 else 's'}"
+    return (
+        f"{len(done)} small Transformers ({min(sizes):,} to {max(sizes):,} parameters) were "
+        f"trained from {count}, in {hours:.1f} hours of a worker. They are small enough for two "
+        "cores and a coffee, and far too small to choose an encoding by: what is asked here is "
+        "which published statements can be seen at this size, and which cannot."
+    )
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+def _claims(verdicts: Sequence[Verdict]) -> Iterator[Block]:
+    yield Heading(2, "What was claimed, and what came out")
+    head = ("claim", "source", "verdict", "p")
+    yield Table(head, tuple(_verdict(v) for v in verdicts if not v.claim.unexpected), left=3)
+    yield Heading(2, "Not expected at this size")
+    yield Words(
+        "These statements were made of models a thousand times larger. A verdict on one of them "
+        "says something about small models, and nothing about the paper."
+    )
+    rows = tuple(
+        (*_verdict(v)[:3], v.claim.unexpected, _p(v)) for v in verdicts if v.claim.unexpected
+    )
+    yield Table(("claim", "source", "verdict", "why it is not expected", "p"), rows, left=4)
+    yield Words(HOW)
+
+
+def _verdict(v: Verdict) -> tuple[str, str, str, str]:
+    return v.claim.text, v.claim.source, f"{MARKS[v.word]} **{v.word}**", _p(v)
+
+
+def _p(v: Verdict) -> str:
+    return "" if v.word == "not run" else probability(v.p)
+
+
+def probability(p: float) -> str:
+    """A p value as people read it.
+
+    Parameters
+    ----------
+    p : float
+        From 0 to 1.
+    """
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.2f}"
+
+
+def _findings(verdicts: Sequence[Verdict]) -> Iterator[Block]:
+    yield Heading(2, "The claims part by part")
+    yield Words(
+        "Left minus right in the unit of the metric, over seeds. p is that of the part alone, "
+        "before the adjustment for the number of claims; p of sign flips is exact."
+    )
+    rows = [
+        (v.claim.id if i == 0 else "", *_finding(f))
+        for v in verdicts
+        for i, f in enumerate(v.findings)
+        if f.difference is not None
+    ]
+    head = ("claim", "part", "task", "difference", "seeds", "p", "p of flips")
+    yield Table(head, tuple(rows), left=3)
+
+
+def _finding(f: Finding) -> tuple[str, ...]:
+    part, difference = f.part, f.difference
+    assert difference is not None  # noqa: S101 - parts without data are left out
+    p = min(f.holds, f.fails)
+    return (
+        f"`{part}`",
+        f"{part.task}, {part.metric}",
+        shown(difference, sign=True),
+        str(difference.count),
+        "" if p == 1.0 else probability(p),
+        probability(f.flips),
+    )
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+_TASKS = tuple(dict.fromkeys(block.task for block in TIERS["full"]))
+_ENCODINGS = tuple(dict.fromkeys(e for block in TIERS["full"] for e in block.encodings))
+
+
+def ordered(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The names in the order of the tiers, then those that no tier has.
+
+    Parameters
+    ----------
+    names, known : sequence of str
+        Some, and the order.
+    """
+    return [n for n in known if n in names] + sorted(set(names) - set(known))
+
+
+def main_metric(task: str) -> str:
+    """The metric that is looked at first.
+
+    Parameters
+    ----------
+    task : str
+        Its name.
+    """
+    return METRICS.get(task, USUAL)[0]
+
+
+def _task(results: Results, task: str) -> Iterator[Block]:
+    yield Heading(2, f"Task {task}")
+    records = results.finished(task)
+    measured = {row.metric for record in records for row in record.rows}
+    shown_metrics = [m for m in METRICS.get(task, USUAL) if m in measured]
+    yield Words(_settings(results, task))
+    if main_metric(task) in measured:
+        words = f"{task}: {AXES.get(main_metric(task), main_metric(task))} against length"
+        yield Picture(f"img/{picture_name(task)}", words)
+    for metric in shown_metrics:
+        yield Words(f"In {UNITS.get(metric, metric)}.")
+        yield _scores(results, task, metric)
+
+
+def _settings(results: Results, task: str) -> str:
+    """What the cells of the task have in common."""
+    cells = [record.cell for record in results.finished(task)]
+    common = set(cells[0].settings).intersection(*(cell.settings for cell in cells))
+    names = ("length", "layers", "width", "heads", "steps", "batch", "rate")
+    told = [f"{name} {value}" for name, value in sorted(common) if name in names]
+    models = f"{len(cells)} model{'' if len(cells) == 1 else 's'}"
+    return (
+        f"{models} of {_seeds(results, task)}; {', '.join(told)}. L is the longest trained length."
+    )
+
+
+def _seeds(results: Results, task: str) -> str:
+    count = len({record.cell.seed for record in results.finished(task)})
+    return f"{count} seed{'' if count == 1 else 's'}"
+
+
+def _scores(results: Results, task: str, metric: str) -> Table:
+    found = curves(results, task, metric)
+    lengths = {n for curve in found for n in curve.lengths}
+    buckets = {row.length: row.bucket for record in results.finished(task) for row in record.rows}
+    columns = sorted(lengths)
+    rows = []
+    for curve in found:
+        scores = dict(zip(curve.lengths, curve.scores, strict=True))
+        cells = [shown(scores[n]) if n in scores else "" for n in columns]
+        counts = {score.count for score in curve.scores}
+        rows.append((curve.encoding, *cells, "–".join(map(str, sorted(counts)))))
+    head = ("encoding", *(f"{buckets[n]} ({n})" for n in columns), "seeds")
+    return Table(head, tuple(rows))
+
+
+def shown(score: Interval, *, sign: bool = False) -> str:
+    """`0.998 ± 0.003`.
+
+    Parameters
+    ----------
+    score : Interval
+        What is shown.
+    sign : bool
+        Whether a plus is written.
+    """
+    mean = f"{score.mean:+.3f}" if sign else f"{score.mean:.3f}"
+    return mean if score.count == 1 else f"{mean} ± {score.half:.3f}"
+
+
+def curves(
+    results: Results, task: str, metric: str, encodings: Sequence[str] | None = None
+) -> list[Curve]:
+    """The scores of each encoding along the tested lengths.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+    task, metric : str
+        Their names.
+    encodings : sequence of str, optional
+        Some of them.
+
+    Returns
+    -------
+    list of Curve
+        Of the encodings that were measured, in the order of the tiers.
+    """
+    records = results.finished(task)
+    having = list(dict.fromkeys(record.cell.encoding for record in records))
+    found = []
+    for encoding in ordered(having, _ENCODINGS):
+        if encodings is not None and encoding not in encodings:
+            continue
+        buckets = sorted(
+            {
+                (row.length, row.bucket)
+                for record in records
+                if record.cell.encoding == encoding
+                for row in record.rows
+                if row.metric == metric
+            }
+        )
+        scores = [
+            interval(list(results.values(task, encoding, metric, bucket).values()))
+            for _, bucket in buckets
+        ]
+        if scores:
+            found.append(Curve(encoding, tuple(n for n, _ in buckets), tuple(scores)))
+    return found
+
+
+def picture_name(task: str) -> str:
+    """The file of the curves of a task."""
+    return f"study-{task}.png"
+
+
+def _pictures(results: Results, folder: Path) -> list[Path]:
+    written = []
+    for task in ordered(results.tasks(), _TASKS):
+        found = curves(results, task, main_metric(task))
+        if found:
+            written.append(_picture(results, task, found, folder / picture_name(task)))
+    six = curves(results, "text-lm", "nats", SIX)
+    if six:
+        written.append(_picture(results, "text-lm", six, folder / PICTURE))
+    return written
+
+
+def _picture(results: Results, task: str, found: list[Curve], path: Path) -> Path:
+    trained = min(n for curve in found for n in curve.lengths)
+    over = f"mean and 95 % interval of {_seeds(results, task)}"
+    draw(
+        found,
+        path,
+        title=f"{task}: trained to length {trained}, {over}",
+        x="length of the test",
+        y=AXES.get(main_metric(task), main_metric(task)),
+        trained=trained,
+    )
+    return path
+
+
+# --- what went wrong, and where it all is from ----------------------------------------------------
+
+
+def _failures(results: Results) -> Iterator[Block]:
+    failed = [record for record in results.records if record.failed]
+    if failed:
+        yield Heading(2, "Cells that failed")
+        rows = tuple((str(record.cell), record.reason) for record in failed)
+        yield Table(("cell", "reason"), rows, left=2)
+
+
+def _origin(results: Results) -> Iterator[Block]:
+    yield Heading(2, "Where these numbers are from")
+    counts = [0] * len(results.provenances)
+    for record in results.records:
+        counts[record.provenance] += 1
+    names = sorted({name for origin in results.provenances for name in origin})
+    head = ("", *(f"{count} cells" for count in counts))
+    rows = [(name, *(_shortened(name, o) for o in results.provenances)) for name in names]
+    yield Table(head, tuple(rows), left=len(head))
+    sources = {origin.get("sources") for origin in results.provenances}
+    if len(sources) > 1:
+        yield Words(
+            "**The rows come from different sources** of the models, tasks or training: their "
+            "differences may be those of the code."
+        )
+    yield Words("The run, and this report from its rows:")
+    yield Code("posenc study run standard\nposenc study report -o out/study")
+
+
+def _shortened(name: str, origin: Mapping[str, str]) -> str:
+    value = origin.get(name, "")
+    return f"`{value}`" if name in ("commit", "sources") and value else value

@@ -1,0 +1,128 @@
+"""Ask a trained model about a sentence in words.
+
+order      "John likes Jane"      -> who stands first, and how sure the model is
+text-lm    "The value of "        -> how the text goes on
+copy       "3 1 4"                -> the list that it says
+seq2seq    a sentence             -> its translation
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc.study.generate import beam, greedy
+from posenc.study.model import Tokens
+from posenc.study.tasks.base import IGNORED, Batch, Task
+from posenc.study.tasks.lists import BEGIN, END, THEN, Lists
+from posenc.study.tasks.order import ASK, NAME, Order
+from posenc.study.tasks.seq2seq import Seq2Seq
+from posenc.study.tasks.text_lm import TextLM
+from posenc.study.train import TESTED, Run
+
+__all__ = ["Said", "say"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer.
+
+    Parameters
+    ----------
+    text : str
+        In words, or characters.
+    probability : float
+        That the model gives it as a whole.
+    """
+
+    text: str
+    probability: float
+
+
+def say(run: Run, text: str, *, beams: int = 1, steps: int = 64) -> list[Said]:
+    """What a trained model says to a text, the likeliest first.
+
+    Parameters
+    ----------
+    run : Run
+        Of `posenc.study.generate.load`.
+    text : str
+        Words of the task, or characters.
+    beams : int
+        How many answers are searched for beside each other.
+    steps : int
+        Tokens to say at most.
+
+    Returns
+    -------
+    list of Said
+        At least one.
+
+    Raises
+    ------
+    ArgumentError
+        For words that the model does not know, or none.
+    """
+    if not text.strip():
+        raise ArgumentError(explain("generate", "a text", repr(text)))
+    task = run.task
+    if isinstance(task, Order):
+        return _names(run, task, text)
+    if isinstance(task, TextLM):
+        start, source, end, joint = [_characters(task, text)], None, None, ""
+    elif not isinstance(task, (Lists, Seq2Seq)):
+        want = "a model of order, text-lm, copy, sort, reverse or seq2seq"
+        raise ArgumentError(explain("generate", want, f"one of {task.name}"))
+    else:
+        codes, end, joint = _words(task, text.split()), END, " "
+        both = task.stacks == "encoder-decoder"
+        source = Tokens(_tensor([codes])) if both else None
+        start = [[BEGIN]] if both else [[BEGIN, *codes, THEN]]
+    search: dict[str, Any] = {"steps": steps, "end": end, "source": source, "seed": run.cell.seed}
+    if beams == 1:
+        found = greedy(run.model, _tensor(start), **search)
+    else:
+        (found,) = beam(run.model, _tensor(start), width=beams, **search)
+    return [Said(joint.join(task.tokens[t] for t in f.tokens), math.exp(f.score)) for f in found]
+
+
+@torch.no_grad()
+def _names(run: Run, task: Order, text: str) -> list[Said]:
+    """Each name in the sentence, by how likely it is the first."""
+    codes = _words(task, text.replace("?", " ").split())
+    ids = _tensor([[*codes, ASK]])
+    batch = run.placed(Batch(Tokens(ids), torch.full_like(ids, IGNORED)), TESTED)
+    run.model.eval()
+    found = run.model(batch.target, None)[0, -1].double().softmax(-1)
+    every = set(NAME.tolist())
+    names = sorted(every.intersection(codes), key=lambda c: -float(found[c]))
+    if len(names) != 2:
+        want = (
+            f"a sentence with two of the names {', '.join(task.tokens[c] for c in sorted(every))}"
+        )
+        raise ArgumentError(explain("generate", want, repr(text[:80])))
+    return [Said(task.tokens[c], float(found[c])) for c in names]
+
+
+def _words(task: Task, words: Sequence[str]) -> list[int]:
+    """Words as tokens, in whatever case they come."""
+    number = {word.lower(): i for i, word in enumerate(task.tokens)}
+    for word in words:
+        if word.lower() not in number:
+            todo = suggest(word, task.tokens)
+            raise ArgumentError(explain("generate", f"words of {task.name}", repr(word), todo))
+    return [number[word.lower()] for word in words]
+
+
+def _characters(task: TextLM, text: str) -> list[int]:
+    number = {character: i for i, character in enumerate(task.tokens)}
+    return [number.get(character, 1) for character in text]
+
+
+def _tensor(rows: list[list[int]]) -> torch.Tensor:
+    return torch.tensor(rows, dtype=torch.int64)

@@ -1,0 +1,255 @@
+r"""What a handful of seeds can say: intervals, paired tests, equivalence, many claims at once.
+
+The unit is the seed. The test examples of one model are no replicates: they share its weights, and
+counting them makes every difference significant. Cells of one seed share weights and batches, so
+differences are taken within seeds.
+
+    difference    t test of the mean difference, two-sided
+                  sign flips: of all 2^n signs of the n differences, the part whose sum is as large
+    equivalence   two one-sided t tests, against the margin on either side (TOST)
+    many claims   Holm's step-down adjustment
+
+n pairs give no p of sign flips below 2 / 2^n: 0.0625 for 5, 0.0078 for 8. No adjustment for twenty
+claims survives that, so the t test is adjusted, and the sign flips, unadjusted, may only veto it.
+
+Where every seed gives the same score, the t test divides by zero and believes anything. A score is
+a count of right answers, known to its rounding alone, so a standard deviation is taken to be at
+least `SPREAD`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
+
+__all__ = ["SPREAD", "Interval", "beyond", "equivalence", "holm", "interval", "sign_flip", "t_test"]
+
+SPREAD = 0.002  # about one answer of 512
+MOST_PAIRS = 22  # 2^22 sums are 32 MiB
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds, and the range that holds the mean of all seeds with 95 % confidence.
+
+    Parameters
+    ----------
+    mean : float
+        Of the seeds.
+    low, high : float
+        Ends of the interval; both NaN for a single seed, which says nothing about others.
+    count : int
+        Number of seeds.
+    """
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+    @property
+    def half(self) -> float:
+        """Half of the width, the number behind ±."""
+        return (self.high - self.low) / 2
+
+
+def interval(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
+    r"""The mean of some seeds with its t-interval.
+
+        mean ± t(confidence, n − 1) · s / √n
+
+    Parameters
+    ----------
+    values : sequence of float
+        One for each seed.
+    confidence : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    Interval
+        Of the values as they are: equal values have an interval of no width.
+
+    Raises
+    ------
+    ArgumentError
+        For no values, or for values that are not finite.
+
+    Examples
+    --------
+    >>> from posenc.study.statistics import interval
+    >>> found = interval([1.0, 2.0, 3.0])
+    >>> f"{found.mean:.2f} ± {found.half:.2f}"
+    '2.00 ± 2.48'
+    """
+    x = _checked("interval", values)
+    if len(x) == 1:
+        return Interval(float(x[0]), math.nan, math.nan, 1)
+    from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+    quantile = float(stdtrit(len(x) - 1, (1 + confidence) / 2))
+    half = quantile * float(x.std(ddof=1)) / math.sqrt(len(x))
+    mean = float(x.mean())
+    return Interval(mean, mean - half, mean + half, len(x))
+
+
+def t_test(differences: Sequence[float]) -> float:
+    """The two-sided p of the paired t test.
+
+    Parameters
+    ----------
+    differences : sequence of float
+        One for each seed.
+
+    Returns
+    -------
+    float
+        1 for a single seed.
+
+    Examples
+    --------
+    >>> from posenc.study.statistics import t_test
+    >>> f"{t_test([1.0, 2.0, 3.0]):.4f}"
+    '0.0742'
+    """
+    x = _checked("t_test", differences)
+    return 1.0 if len(x) == 1 else 2 * min(_above(x, 0.0), _above(-x, 0.0))
+
+
+def sign_flip(differences: Sequence[float]) -> float:
+    """The exact two-sided p of sign flips.
+
+    Were there no effect, each difference could as well have had the other sign. Of all 2^n choices
+    of signs, this is the part whose sum is at least as far from zero as the one that came.
+
+    Parameters
+    ----------
+    differences : sequence of float
+        One for each seed, at most 22.
+
+    Returns
+    -------
+    float
+        A multiple of 2^-n.
+
+    Raises
+    ------
+    ArgumentError
+        For more differences than can be flipped in all ways.
+
+    Examples
+    --------
+    >>> from posenc.study.statistics import sign_flip
+    >>> sign_flip([1.0, 2.0, 3.0])
+    0.25
+    """
+    x = _checked("sign_flip", differences)
+    if len(x) > MOST_PAIRS:
+        todo = "Give fewer seeds."
+        raise ArgumentError(explain("sign_flip", f"up to {MOST_PAIRS} pairs", len(x), todo))
+    sums = np.zeros(1)
+    for value in x:
+        sums = np.concatenate((sums + value, sums - value))
+    rounding = 1e-12 * float(np.abs(x).sum())
+    return float(np.mean(np.abs(sums) >= abs(float(x.sum())) - rounding))
+
+
+def equivalence(differences: Sequence[float], margin: float) -> float:
+    """The p of two one-sided tests: small where the mean lies within ± margin.
+
+    Parameters
+    ----------
+    differences : sequence of float
+        One for each seed.
+    margin : float
+        The largest difference that is taken for none, in the unit of the metric.
+
+    Returns
+    -------
+    float
+        The larger of both p.
+
+    Examples
+    --------
+    >>> from posenc.study.statistics import equivalence
+    >>> equivalence([0.001, -0.002, 0.0, 0.001], margin=0.02) < 0.001
+    True
+    """
+    x = _checked("equivalence", differences)
+    if not margin > 0:
+        raise ArgumentError(explain("equivalence", "a margin above 0", margin))
+    return 1.0 if len(x) == 1 else max(_above(x, -margin), _above(-x, -margin))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """The p of many claims, adjusted so that all of them together err with the stated chance.
+
+        sorted p(1) ≤ … ≤ p(m);  adjusted p(k) = max over j ≤ k of min(1, (m − j + 1) p(j))
+
+    Parameters
+    ----------
+    p : sequence of float
+        Of every claim that was registered; 1 for one without data.
+
+    Returns
+    -------
+    list of float
+        Adjusted, in the order they came.
+
+    Examples
+    --------
+    >>> from posenc.study.statistics import holm
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+
+    References
+    ----------
+    Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+    Statistics 6, 1979.
+    """
+    adjusted = [1.0] * len(p)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        largest = max(largest, min(1.0, (len(p) - rank) * p[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def beyond(differences: Sequence[float], margin: float) -> float:
+    """The p of a mean outside ± margin: what contradicts an equivalence.
+
+    Parameters
+    ----------
+    differences : sequence of float
+        One for each seed.
+    margin : float
+        As of `equivalence`.
+
+    Returns
+    -------
+    float
+        Two-sided.
+    """
+    x = _checked("beyond", differences)
+    return 1.0 if len(x) == 1 else min(1.0, 2 * min(_above(x, margin), _above(-x, margin)))
+
+
+def _above(x: np.ndarray, bound: float) -> float:
+    """The one-sided p of a mean above a bound."""
+    from scipy.special import stdtr
+
+    n = len(x)
+    spread = max(float(x.std(ddof=1)), SPREAD)
+    return float(stdtr(n - 1, (bound - float(x.mean())) * math.sqrt(n) / spread))
+
+
+def _checked(who: str, values: Sequence[float]) -> np.ndarray:
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
+        raise ArgumentError(explain(who, "finite numbers, one for each seed", list(values)))
+    return x

@@ -1,0 +1,291 @@
+"""The results of runs in one SQLite file, written by the driver alone.
+
+A cell is committed when it is finished, in one transaction with its rows, so a driver that is
+killed loses the cells that were running and nothing else. The journal is a write-ahead log: a
+report can read while a run writes. A second driver is refused by a lock on a file beside the store,
+which the system lifts with the process that held it, however it ended.
+
+What is not a store of this version is told so and left alone: the header is read as bytes before
+SQLite, which repairs what it opens, sees the file at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import secrets
+import sqlite3
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from posenc._core.errors import DataError, explain
+from posenc.study.cell import Cell
+from posenc.study.results import Record, Results, Row
+
+__all__ = ["Store", "read_store"]
+
+APPLICATION = 0x706F7365  # "pose", in the header of the file
+VERSION = 1
+
+MAGIC = b"SQLite format 3\0"
+AT_VERSION, AT_APPLICATION = 60, 68  # bytes of the header, big-endian
+
+SCHEMA = """
+CREATE TABLE provenance (number INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE);
+CREATE TABLE cells (
+  key TEXT PRIMARY KEY,
+  cell TEXT NOT NULL,
+  seconds REAL NOT NULL,
+  steps INTEGER NOT NULL,
+  parameters INTEGER NOT NULL,
+  final_loss REAL,
+  reason TEXT NOT NULL,
+  provenance INTEGER NOT NULL REFERENCES provenance (number)
+) WITHOUT ROWID;
+CREATE TABLE metrics (
+  key TEXT NOT NULL REFERENCES cells (key) ON DELETE CASCADE,
+  metric TEXT NOT NULL,
+  bucket TEXT NOT NULL,
+  length INTEGER NOT NULL,
+  value REAL NOT NULL,
+  PRIMARY KEY (key, metric, bucket, length)
+) WITHOUT ROWID;
+"""
+
+
+class Store:
+    """The store that a driver writes: a context, which holds the lock.
+
+    Parameters
+    ----------
+    path : Path
+        A store, or a file that is not there yet.
+    provenance : dict of str to str
+        What the rows written from here on come from.
+
+    Raises
+    ------
+    DataError
+        For a file that is no store of this version, is damaged, or is being written by another
+        driver.
+    """
+
+    def __init__(self, path: Path, provenance: dict[str, str]) -> None:
+        self.path = path
+        self._provenance = json.dumps(provenance, sort_keys=True)
+
+    def __enter__(self) -> Self:
+        self._lock = _locked(self.path)
+        try:
+            if not self.path.exists():
+                _create(self.path)
+            check_header(self.path)
+            with _as_data_errors(self.path):
+                self._open()
+        except BaseException:
+            self._lock.close()
+            raise
+        return self
+
+    def _open(self) -> None:
+        self._database = sqlite3.connect(self.path, isolation_level=None)
+        try:
+            self._prepare()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _prepare(self) -> None:
+        execute = self._database.execute
+        _check_contents(self.path, self._database)
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA foreign_keys = ON")
+        execute("INSERT OR IGNORE INTO provenance (json) VALUES (?)", (self._provenance,))
+        query = "SELECT number FROM provenance WHERE json = ?"
+        (self._number,) = execute(query, (self._provenance,)).fetchone()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(sqlite3.Error):  # what was committed stays in the log
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._database.close()
+        self._lock.close()
+
+    def finished(self) -> set[str]:
+        """The keys of the cells that have measurements; failed ones are tried again by a rerun."""
+        with _as_data_errors(self.path):
+            found = self._database.execute("SELECT key FROM cells WHERE reason = ''")
+            return {key for (key,) in found}
+
+    def add(self, record: Record) -> None:
+        """Write a record and its rows in one transaction, in place of an earlier failure.
+
+        Parameters
+        ----------
+        record : Record
+            Its provenance is the one of this store.
+        """
+        loss = record.final_loss if math.isfinite(record.final_loss) else None
+        cost = (record.seconds, record.steps, record.parameters, loss)
+        cell = (record.cell.key, record.cell.to_json(), *cost, record.reason, self._number)
+        rows = [(record.cell.key, r.metric, r.bucket, r.length, r.value) for r in record.rows]
+        with _as_data_errors(self.path), _transaction(self._database) as database:
+            database.execute("DELETE FROM cells WHERE key = ?", cell[:1])
+            database.execute("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?)", cell)
+            database.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def read_store(path: Path) -> Results:
+    """Everything in a store; a driver may be writing to it meanwhile.
+
+    Parameters
+    ----------
+    path : Path
+        A store.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    DataError
+        For a file that is no store of this version, or is damaged.
+    """
+    check_header(path)
+    with _as_data_errors(path):
+        database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        with contextlib.closing(database):
+            _check_contents(path, database)
+            return _all(database)
+
+
+def _all(database: sqlite3.Connection) -> Results:
+    database.execute("BEGIN")  # one state of the file, whatever is written meanwhile
+    rows: dict[str, list[Row]] = {}
+    query = "SELECT key, metric, bucket, length, value FROM metrics ORDER BY 1, 2, 4, 3"
+    for key, *row in database.execute(query):
+        rows.setdefault(key, []).append(Row(*row))
+    found = dict(database.execute("SELECT number, json FROM provenance ORDER BY number"))
+    numbers = list(found)
+    records = [
+        _record(line, tuple(rows.get(line[0], ())), numbers)
+        for line in database.execute("SELECT * FROM cells ORDER BY key")
+    ]
+    return Results.of(records, [json.loads(found[number]) for number in numbers])
+
+
+def _record(line: tuple, rows: tuple[Row, ...], numbers: list[int]) -> Record:
+    _, cell, seconds, steps, parameters, loss, reason, number = line
+    return Record(
+        Cell.from_json(cell),
+        rows,
+        seconds=seconds,
+        steps=steps,
+        parameters=parameters,
+        final_loss=math.nan if loss is None else loss,
+        reason=reason,
+        provenance=numbers.index(number),
+    )
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def check_header(path: Path) -> None:
+    """Raise unless the first bytes are those of a store of this version.
+
+    Parameters
+    ----------
+    path : Path
+        Any file.
+    """
+    with path.open("rb") as file:
+        head = file.read(100)
+    todo = "Name another file with --store; this one is left as it is."
+    if not head.startswith(MAGIC) or len(head) < 100:
+        what = "an empty file" if not head else "another file"
+        raise DataError(explain(str(path), "a store of the study", what, todo))
+    (application,) = struct.unpack_from(">I", head, AT_APPLICATION)
+    (version,) = struct.unpack_from(">I", head, AT_VERSION)
+    if application != APPLICATION:
+        what = "an SQLite database of another program"
+        raise DataError(explain(str(path), "a store of the study", what, todo))
+    if version != VERSION:
+        raise DataError(explain(str(path), f"a store of version {VERSION}", version, todo))
+
+
+def _check_contents(path: Path, database: sqlite3.Connection) -> None:
+    (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise sqlite3.DatabaseError(found)
+    columns = {
+        table: [name for _, name, *_ in database.execute(f"PRAGMA table_info({table})")]
+        for table in ("provenance", "cells", "metrics")
+    }
+    if [len(names) for names in columns.values()] != [2, 8, 5]:
+        want = "the tables cells, metrics and provenance"
+        raise DataError(explain(str(path), want, columns))
+
+
+def _create(path: Path) -> None:
+    """Make an empty store that appears under its name only when it is whole."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with contextlib.closing(sqlite3.connect(new)) as database:
+            database.executescript(SCHEMA)
+            database.execute(f"PRAGMA application_id = {APPLICATION}")
+            database.execute(f"PRAGMA user_version = {VERSION}")
+        os.link(new, path)  # unlike a renaming, it replaces nothing
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _locked(path: Path) -> IO[str]:
+    """The open file whose lock this process holds."""
+    import fcntl
+
+    beside = path.with_name(path.name + ".lock")
+    file = beside.open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        who = file.read(40).strip() or "unknown"
+        file.close()
+        todo = "Wait for it, or name another file with --store; `posenc study status` may look on."
+        what = f"one that process {who} is writing"
+        raise DataError(explain(str(path), "a store for this run alone", what, todo)) from None
+    file.seek(0)
+    file.truncate()
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
+
+
+@contextlib.contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield database
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+@contextlib.contextmanager
+def _as_data_errors(path: Path) -> Iterator[None]:
+    """What SQLite says of a damaged or full disk, in the words of this package."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        todo = "Copy it aside, with the files -wal and -shm beside it, before anything else."
+        raise DataError(explain(str(path), "a store that is whole", error, todo)) from error

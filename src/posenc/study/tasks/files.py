@@ -1,0 +1,92 @@
+"""Files that tasks read, and what is wrong with them."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from posenc._core.errors import DataError, explain
+
+__all__ = ["FOLDER", "checked", "digest", "text_of"]
+
+FOLDER = Path(__file__).resolve().parents[1] / "data"
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file, which stands for it in the settings of a cell.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read.
+    """
+    return hashlib.sha256(_bytes(path)).hexdigest()
+
+
+def text_of(path: Path) -> str:
+    """The text of a file in UTF-8, its line ends as newlines.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read, is empty, or is no UTF-8; the message says where.
+    """
+    raw = _bytes(path)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        todo = "Convert it, for example with iconv."
+        got = f"the byte 0x{raw[error.start]:02x} in line {line}"
+        raise DataError(explain(str(path), "a text in UTF-8", got, todo)) from None
+    if not text.strip():
+        raise DataError(explain(str(path), "a text", "an empty file"))
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def checked(path: Path, wanted: str, who: str, default: str) -> None:
+    """Raise unless a file is the one that the settings mean.
+
+    Parameters
+    ----------
+    path : Path
+        The file that will be read.
+    wanted : str
+        The digest in the settings.
+    who : str
+        The task, for messages.
+    default : str
+        The digest in the settings where nobody chose a file.
+
+    Raises
+    ------
+    DataError
+        If its digest is another.
+    """
+    found = digest(path)
+    if found == wanted:
+        return
+    if wanted == default:
+        todo = f"Set `data` to {found}."
+    else:
+        todo = "Give the file that the settings name by its digest."
+    got = f"{found[:12]}… of {path}"
+    raise DataError(explain(f"{who}: data", f"a file with the SHA-256 {wanted[:12]}…", got, todo))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        got = error.strerror or type(error).__name__
+        raise DataError(explain(str(path), "a file that can be read", got)) from None

@@ -1,0 +1,179 @@
+"""What the results say of each claim: reproduced, contradicted or undecided.
+
+Every part of a claim gives two p values: that it holds, and that its contrary does. A claim holds
+where all parts do, so its p is the largest of theirs. It is contradicted where one part is, so that
+p is the smallest, times their number. Both go through Holm's adjustment over *all* registered
+claims, those without data counting as p = 1: running fewer cells makes nothing easier.
+
+    reproduced     adjusted p that it holds is below 0.05
+    contradicted   adjusted p of the contrary is below 0.05
+    undecided      neither
+
+Sign flips veto: a part whose exact two-sided p of sign flips is above 0.05 says nothing, whatever
+its t test says. Fewer than six seeds can therefore settle nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from posenc.study.claims import BETTER, Claim, Part, Side
+from posenc.study.results import Results
+from posenc.study.statistics import (
+    Interval,
+    beyond,
+    equivalence,
+    holm,
+    interval,
+    sign_flip,
+    t_test,
+)
+
+__all__ = ["ALPHA", "Finding", "Verdict", "differences", "judge"]
+
+ALPHA = 0.05
+
+Word = Literal["reproduced", "contradicted", "undecided", "not run"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the results say of one part.
+
+    Parameters
+    ----------
+    part : Part
+        The comparison.
+    difference : Interval or None
+        Left minus right over the seeds, with 95 %; None without data.
+    holds, fails : float
+        p that the part holds, and that its contrary does.
+    flips : float
+        The exact p of sign flips of the test that these come from.
+    """
+
+    part: Part
+    difference: Interval | None
+    holds: float = 1.0
+    fails: float = 1.0
+    flips: float = 1.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the results say of a claim.
+
+    Parameters
+    ----------
+    claim : Claim
+        What was registered.
+    word : {"reproduced", "contradicted", "undecided", "not run"}
+        The verdict.
+    p : float
+        Adjusted, that the claim holds; that the contrary does, where it is contradicted.
+    findings : tuple of Finding
+        One for each part.
+    """
+
+    claim: Claim
+    word: Word
+    p: float
+    findings: tuple[Finding, ...]
+
+
+def judge(results: Results, claims: Sequence[Claim]) -> tuple[Verdict, ...]:
+    """The verdict of each claim.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+    claims : sequence of Claim
+        All that were registered, whether or not they were run.
+
+    Returns
+    -------
+    tuple of Verdict
+        In the order of the claims.
+    """
+    findings = [tuple(finding(results, part) for part in claim.parts) for claim in claims]
+    holds = holm([max(f.holds for f in found) for found in findings])
+    fails = holm([min(1.0, len(found) * min(f.fails for f in found)) for found in findings])
+    return tuple(
+        _verdict(claim, found, yes, no)
+        for claim, found, yes, no in zip(claims, findings, holds, fails, strict=True)
+    )
+
+
+def _verdict(claim: Claim, found: tuple[Finding, ...], holds: float, fails: float) -> Verdict:
+    if all(f.difference is None for f in found):
+        return Verdict(claim, "not run", 1.0, found)
+    if holds < ALPHA:
+        return Verdict(claim, "reproduced", holds, found)
+    if fails < ALPHA:
+        return Verdict(claim, "contradicted", fails, found)
+    return Verdict(claim, "undecided", holds, found)
+
+
+def finding(results: Results, part: Part) -> Finding:
+    """What the results say of a part.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+    part : Part
+        A comparison.
+    """
+    x = differences(results, part)
+    if not x:
+        return Finding(part, None)
+    found = interval(x)
+    if part.kind == "equal":
+        return _equality(part, x, found)
+    gained = [BETTER[part.metric] * value - part.margin for value in x]
+    p, flips = t_test(gained), sign_flip(gained)
+    up, silent = sum(gained) > 0, flips > ALPHA
+    holds = p if up and not silent else 1.0
+    fails = p if not up and not silent and part.kind != "condition" else 1.0
+    return Finding(part, found, holds, fails, flips)
+
+
+def _equality(part: Part, x: list[float], found: Interval) -> Finding:
+    below, above = [v + part.margin for v in x], [v - part.margin for v in x]
+    flips = max(sign_flip(below), sign_flip(above))
+    if flips > ALPHA:
+        return Finding(part, found, flips=flips)
+    if abs(found.mean) <= part.margin:
+        return Finding(part, found, equivalence(x, part.margin), 1.0, flips)
+    return Finding(part, found, 1.0, beyond(x, part.margin), flips)
+
+
+def differences(results: Results, part: Part) -> list[float]:
+    """Left minus right, for each seed that has every score in it.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+    part : Part
+        A comparison.
+
+    Returns
+    -------
+    list of float
+        In the order of the seeds; empty where a score is missing.
+    """
+    scores = {
+        score: results.values(part.task, score.encoding, part.metric, score.bucket)
+        for score in part.left.scores + part.right.scores
+    }
+    seeds = sorted(set.intersection(*(set(values) for values in scores.values())))
+
+    def value(side: Side, seed: int) -> float:
+        plus, minus = (0.0 if s is None else scores[s][seed] for s in (side.plus, side.minus))
+        return side.number + plus - minus
+
+    return [value(part.left, seed) - value(part.right, seed) for seed in seeds]

@@ -1,0 +1,286 @@
+"""The store, the files of its results, and files that are something else."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posenc._core.errors import DataError
+from posenc.study import store as module
+from posenc.study.provenance import provenance
+from posenc.study.results import Record, Results, Row, read_csv, write_csv
+from posenc.study.store import Store, read_store
+from tests.study_fakes import cell
+
+WHERE = {"posenc": "1", "date": "2020-01-01"}
+
+
+def record(seed: int = 0, encoding: str = "rope", value: float = 0.75) -> Record:
+    rows = (Row("accuracy", "1L", 8, value), Row("accuracy", "2L", 16, value / 3))
+    return Record(cell(seed, encoding), rows, 1.25, 3, 7, 0.1, provenance=0)
+
+
+def made(path: Path, records: list[Record], where: dict[str, str] = WHERE) -> Results:
+    with Store(path, where) as store:
+        for one in records:
+            store.add(one)
+    return read_store(path)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    records = [record(1), record(0), record(0, "alibi", 1 / 3)]
+    failed = Record(cell(5), reason="it did not want to")
+    found = made(tmp_path / "s.sqlite", [*records, failed])
+    assert found.records[:3] == (records[2], records[1], records[0])
+    assert found.records[3].failed
+    assert math.isnan(found.records[3].final_loss)
+    assert found.provenances == (WHERE,)
+    assert found.values("order", "rope", "accuracy", "1L") == {0: 0.75, 1: 0.75}
+    assert [r.cell.seed for r in found.finished("order")] == [0, 0, 1]
+
+
+def test_rows_know_the_run_that_made_them(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    made(path, [record(0)])
+    found = made(path, [record(1)], {"posenc": "2"})
+    assert [found.provenances[r.provenance]["posenc"] for r in found.records] == ["1", "2"]
+
+
+def test_a_failure_is_replaced_and_a_result_with_all_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    failed = Record(cell(0), reason="no")
+    with Store(path, WHERE) as store:
+        store.add(failed)
+        assert store.finished() == set()
+        store.add(record(0))
+        assert store.finished() == {cell(0).key}
+        store.add(dataclasses.replace(record(0), rows=record(0).rows[:1]))
+    assert read_store(path).records == (dataclasses.replace(record(0), rows=record(0).rows[:1]),)
+
+
+def test_a_record_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    twice = dataclasses.replace(record(0), rows=record(0).rows[:1] * 2)
+    with Store(path, WHERE) as store:
+        store.add(record(1))
+        with pytest.raises(DataError, match="UNIQUE"):
+            store.add(twice)
+        store.add(record(2))
+    assert [r.cell.seed for r in read_store(path).records] == [1, 2]
+
+
+def test_a_reader_looks_on_while_a_driver_writes(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    with Store(path, WHERE) as store:
+        store.add(record(0))
+        assert len(read_store(path).records) == 1
+        store.add(record(1))
+        assert len(read_store(path).records) == 2
+
+
+def test_a_second_driver_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    with Store(path, WHERE):
+        with (
+            pytest.raises(DataError, match=f"process {os.getpid()} is writing"),
+            Store(path, WHERE),
+        ):
+            pass
+        code = (
+            "import sys; from pathlib import Path; from posenc.study.store import Store\n"
+            "with Store(Path(sys.argv[1]), {}): pass"
+        )
+        done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+        assert f"process {os.getpid()} is writing" in done.stderr
+    with Store(path, WHERE) as store:
+        store.add(record())
+
+
+def test_cells_that_are_no_replicates_are_told_apart(tmp_path: Path) -> None:
+    other = dataclasses.replace(record(), cell=cell(0, steps=4))
+    found = made(tmp_path / "s.sqlite", [record(), other])
+    with pytest.raises(DataError, match="one cell for each seed"):
+        found.values("order", "rope", "accuracy", "1L")
+
+
+# --- files that are something else ----------------------------------------------------------------
+
+
+def foreign(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE cells (a)")
+    database.close()
+
+
+def older(path: Path) -> None:
+    made(path, [record()])
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 7")
+    database.close()
+
+
+def torn(path: Path) -> None:
+    """Of a store with many rows, the first pages."""
+    made(path, [record(seed) for seed in range(200)])
+    path.write_bytes(path.read_bytes()[:9000])
+
+
+def scribbled(path: Path) -> None:
+    made(path, [record(seed) for seed in range(200)])
+    data = bytearray(path.read_bytes())
+    data[4096:12000] = b"\xa5" * (12000 - 4096)
+    path.write_bytes(data)
+
+
+def leaf(path: Path) -> None:
+    """The last page alone, which opening the file does not touch."""
+    made(path, [record(seed) for seed in range(200)])
+    data = bytearray(path.read_bytes())
+    data[-4096:-3000] = b"\xa5" * 1096
+    path.write_bytes(data)
+
+
+def other_tables(path: Path) -> None:
+    made(path, [record()])
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE metrics")
+    database.close()
+
+
+HOSTILE = {
+    "text": (lambda path: path.write_text("cell,value\n" * 20), "a store of the study"),
+    "empty": (lambda path: path.touch(), "an empty file"),
+    "header alone": (lambda path: path.write_bytes(module.MAGIC), "a store of the study"),
+    "foreign": (foreign, "an SQLite database of another program"),
+    "older": (older, "a store of version 1, got 7"),
+    "torn": (torn, "a store that is whole"),
+    "scribbled": (scribbled, "a store that is whole"),
+    "a page": (leaf, "a store that is whole"),
+    "other tables": (other_tables, "the tables cells, metrics and provenance"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_another_file_is_told_and_left_alone(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "s.sqlite"
+    make, message = HOSTILE[name]
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=message):
+        read_store(path)
+    with pytest.raises(DataError, match=message), Store(path, WHERE):
+        pass
+    assert path.read_bytes() == before
+    # A refused file is not left locked.
+    with pytest.raises(DataError, match=message), Store(path, WHERE):
+        pass
+
+
+def test_no_store_and_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_store(tmp_path / "none.sqlite")
+    with pytest.raises(FileNotFoundError), Store(tmp_path / "no" / "s.sqlite", WHERE):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def results() -> Results:
+    failed = Record(cell(5), reason='a, "b"\nc')
+    return Results.of([record(1), record(0), record(2, value=1 / 3), failed], [WHERE])
+
+
+def same(a: Results, b: Results) -> bool:
+    """Equal, with NaN equal to itself."""
+    return repr(a) == repr(b)
+
+
+def test_csv_there_and_back(tmp_path: Path) -> None:
+    written = write_csv(results(), tmp_path / "a")
+    assert [path.name for path in written] == [
+        "study_cells.csv",
+        "study_metrics.csv",
+        "study_provenance.csv",
+    ]
+    back = read_csv(tmp_path / "a")
+    assert same(back, results())
+    write_csv(back, tmp_path / "b")
+    for path in written:
+        assert (tmp_path / "b" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_store_and_its_files_are_the_same_results(tmp_path: Path) -> None:
+    found = made(tmp_path / "s.sqlite", [record(3), record(1)])
+    write_csv(found, tmp_path)
+    assert same(read_csv(tmp_path), found)
+
+
+def edited(path: Path, column: str, value: str) -> None:
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    lines[1][column] = value
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "message"),
+    [
+        ("cells", "seed", "9", "cells.csv:3: .*expected the key"),
+        ("cells", "settings", '{"steps":4}', "expected the key"),
+        ("cells", "settings", "{", "cells.csv:3"),
+        ("cells", "settings", "[]", "cells.csv:3"),
+        ("cells", "steps", "many", "cells.csv:3"),
+        ("cells", "provenance", "4", "a row for every cell"),
+        ("metrics", "value", "nan", "metrics.csv:3: .*a finite number"),
+        ("metrics", "value", "high", "metrics.csv:3"),
+        ("metrics", "cell", "77", "rows of number 77"),
+        ("provenance", "number", "x", "provenance.csv:3"),
+    ],
+)
+def test_files_that_were_changed(
+    tmp_path: Path, name: str, column: str, value: str, message: str
+) -> None:
+    write_csv(results(), tmp_path)
+    edited(tmp_path / f"study_{name}.csv", column, value)
+    with pytest.raises(DataError, match=message):
+        read_csv(tmp_path)
+
+
+def test_files_of_another_shape(tmp_path: Path) -> None:
+    write_csv(results(), tmp_path)
+    path = tmp_path / "study_metrics.csv"
+    text = path.read_text()
+    for broken in ("", "a,b\n1,2\n", text + "1,2\n", text + "1,2,3,4,5,6\n", '"' + text):
+        path.write_text(broken)
+        with pytest.raises(DataError, match="study_metrics.csv"):
+            read_csv(tmp_path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="study_metrics.csv"):
+        read_csv(tmp_path)
+
+
+# --- provenance -----------------------------------------------------------------------------------
+
+
+def test_provenance_names_what_produced_a_row() -> None:
+    found = provenance()
+    assert {"posenc", "commit", "sources", "protocol", "torch", "numpy", "python", "cpu"} <= set(
+        found
+    )
+    assert all(isinstance(value, str) for value in found.values())
+    assert found["torch"]
+    assert found["numpy"]
+    assert len(found["sources"]) == 16
