@@ -15,7 +15,7 @@ import pytest
 
 from posenc._core.errors import DataError
 from posenc.study import store as module
-from posenc.study.provenance import provenance
+from posenc.study.provenance import PROTOCOL_FILES, provenance
 from posenc.study.results import Record, Results, Row, read_csv, write_csv
 from posenc.study.store import Store, read_store
 from tests.study_fakes import cell
@@ -284,3 +284,11 @@ def test_provenance_names_what_produced_a_row() -> None:
     assert found["torch"]
     assert found["numpy"]
     assert len(found["sources"]) == 16
+
+
+def test_every_file_of_the_study_is_of_one_kind() -> None:
+    """What decides numbers is hashed; a file that is renamed must not drop out of either list."""
+    folder = Path(module.__file__).parent
+    names = {path.stem for path in folder.glob("*.py")}
+    assert set(PROTOCOL_FILES) <= names
+    assert {"model", "encodings", "train"} <= names - set(PROTOCOL_FILES)
