@@ -72,7 +72,13 @@ demo: $(READY) $(KERNELS) ## the main job on real input: a sentence, then a file
 
 .PHONY: test
 test: $(READY) $(KERNELS) ## all tests but the slow sweeps
+	@tools/browser.sh
 	@$(PYTEST) -m 'not slow'
+
+.PHONY: test-browser
+test-browser: $(READY) $(KERNELS) ## the explorer's page in a real browser; pictures in out/browser
+	@tools/browser.sh
+	@$(PYTEST) tests/browser tests/test_explore_page.py
 
 .PHONY: test-slow
 test-slow: $(READY) $(KERNELS) ## the slow sweeps

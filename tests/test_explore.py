@@ -459,8 +459,39 @@ def test_the_python_of_a_table_gives_the_number_under_the_cursor():
 
 
 @pytest.mark.parametrize(
-    "view", ["table", "waves", "sentence", "distance", "rotate", "bias", "stretch"]
+    "state",
+    [{"v": view} for view in ALL]
+    + [
+        {"v": "table", "d": "24", "n": "77", "order": "cos_sin", "p0": "5", "p1": "40"},
+        {"v": "table", "ladder": "exponent i/d", "d": "16"},
+        {"v": "table", "enc": "preset:whisper", "d": "64"},
+        {"v": "table", "enc": "learned", "d": "16", "L": "32"},
+        {"v": "waves", "counter": "1"},
+        {"v": "bias", "enc": "t5", "softmax": "1"},
+        {"v": "rotate", "pairing": "interleaved"},
+        {"v": "sentence", "text": "it's $HOME; `x`"},
+    ],
+    ids=str,
 )
+def test_the_command_that_is_shown_draws(state, tmp_path):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    import shlex
+
+    from click.testing import CliRunner
+
+    from posenc.cli import app
+
+    line = unpack(frame(state)).header["command"]
+    first, *arguments = shlex.split(line)
+    assert first == "posenc"
+    name = arguments.pop()
+    assert name.endswith(".png")
+    done = CliRunner().invoke(app, [*arguments, str(tmp_path / name)])
+    assert done.exit_code == 0, (line, done.output)
+    assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("view", ALL)
 @pytest.mark.parametrize("wanted", ["csv", "npz"])
 def test_numbers_are_saved_as_they_are_drawn(view, wanted):
     from posenc.explore import Session

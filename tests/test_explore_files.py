@@ -181,10 +181,21 @@ def test_arrays_that_are_no_tables_are_named(tmp_path):
             load([], [str(path)])
 
 
+class Trap:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
 def test_a_pickle_is_never_opened(tmp_path):
-    np.savez(tmp_path / "t.npz", a=np.array([{"x": 1}], dtype=object))
+    np.savez(tmp_path / "t.npz", a=np.array([Trap(tmp_path / "caught")], dtype=object))
     with pytest.raises(posenc.DataError):
         load([], [str(tmp_path / "t.npz")])
+    assert not (tmp_path / "caught").exists()
 
 
 # --- frozen pages ---------------------------------------------------------------------------------

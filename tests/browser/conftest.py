@@ -1,4 +1,4 @@
-"""One browser and one server for each worker; every page is watched for errors and for strangers."""
+"""One browser and one server for each worker; each page is watched for errors and strangers."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -204,3 +205,25 @@ def test_a_stop_of_the_tour_asks_before_it_tells(site: Site) -> None:
     bar.get_by_role("button", name="Leave the tour").click()
     expect(bar).to_be_hidden()
     assert "tour" not in page.url
+
+
+def test_a_frozen_page_needs_no_server(open_site: Callable[..., Site], tmp_path: Path) -> None:
+    from posenc.explore.freeze import frozen
+
+    file = tmp_path / "frozen.html"
+    file.write_bytes(frozen([{"v": "table", "d": "32", "L": "48"}, {"v": "waves"}]))
+    site = open_site(file.as_uri())
+    page = site.page
+    page.goto(file.as_uri())
+    site.settle()
+    assert site.value("d") == "32"
+    assert page.locator("canvas.tile").first.is_visible()
+    assert findings(page) == []
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#toast")).to_contain_text("stored states only")
+    page.keyboard.press("t")
+    site.settle()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    site.open("v=waves")
+    expect(page.locator("#tab-waves")).to_have_attribute("aria-selected", "true")
+    assert set(site.asked) == {page.url.partition("#")[0]}, "one file and nothing else"

@@ -13,6 +13,7 @@ from posenc._core.errors import PosencError
 from posenc.explore import compare, find, tour
 from posenc.explore.compare import words
 from posenc.explore.fields import Field
+from posenc.explore.pictures import command_of
 from posenc.explore.protocol import pack
 from posenc.explore.save import formats
 from posenc.explore.scene import PIN, Page, Scene, plain, read
@@ -93,7 +94,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "cursor": {"x": None, "y": None, **page.cursor},
         "zoom": page.zoom,
         "python": page.python,
-        "command": page.command,
+        "command": command_of(scene),
         "find": found.header,
         "compare": None if scene.b is None else {"a": words(scene.a), "b": words(scene.b)},
         "tour": stop,

@@ -1,14 +1,19 @@
-"""Which picture of `posenc.plot` a view is, and with which arguments."""
+"""Which picture of `posenc.plot` a view is: its arguments, and the command that draws it."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from posenc._core.spec import Value
+from posenc.explore.catalogue import Chosen, samples
 from posenc.explore.scene import Scene
 from posenc.explore.views.sentence import embedded
 
-__all__ = ["Picture", "picture_of"]
+__all__ = ["LEARNED", "Picture", "command_of", "picture_of"]
 
 
 class Picture(NamedTuple):
@@ -92,3 +97,84 @@ PICTURES: dict[str, Callable[[Scene], Picture]] = {
 }
 # Pictures that take the parameters of a learned encoding, and a length for rules that need one.
 LEARNED = ("table", "counter", "sum", "offset", "rotation", "bias")
+
+
+# --- as a command ---------------------------------------------------------------------------------
+
+# Encodings that the command can say in options, and the option of each key of the state.
+IN_OPTIONS = ("sinusoidal", "rope", "xpos", "alibi", "kerple", "fire", "sandwich", "decay", "tisa")
+OPTIONS = {"d": "--dim", "n": "--base", "order": "--order", "pairing": "--pairing"}
+OPTIONS |= {"heads": "--heads"}
+FLAGS = {"original_length": "--original-length", "at": "--at"}
+ALWAYS = ("d", "heads", "pairing")  # said even where they have their defaults
+
+
+def command_of(scene: Scene) -> str:
+    """The line that draws the same in a file.
+
+    Parameters
+    ----------
+    scene : Scene
+        The state.
+
+    Returns
+    -------
+    str
+        For a shell.
+    """
+    name, options = picture_of(scene)
+    words = ["posenc", "plot", name]
+    if name == "sum":
+        words += [" ".join(options["tokens"]), "--seed", str(scene["seed"])]
+        options = {}
+    words += _encoding(scene.a)
+    for key, value in options.items():
+        words += _option(name, key, value)
+    return shlex.join([*words, "-o", f"{name}.png"])
+
+
+def _option(name: str, key: str, value: Any) -> list[str]:
+    if name == "rotation" and key == "positions":
+        return ["--at", f"{value[0]},{value[1]}"]
+    if isinstance(value, tuple):
+        first, last = value
+        return [f"--{key}", str(last) if first == 0 else f"{first}:{last}"]
+    written = f"{value:g}" if isinstance(value, float) else str(value)
+    return [FLAGS.get(key, f"--{key}"), written]
+
+
+def _encoding(chosen: Chosen) -> list[str]:
+    entry = chosen.entry
+    if entry.id.startswith("file:") and entry.params is not None:
+        file, _, tensor = entry.label.partition(": ")
+        return ["--table", file, *(["--tensor", tensor] if tensor else [])]
+    start = ["--init-seed", "0"] if chosen.random else []
+    if entry.id.startswith("preset:"):
+        preset = entry.id.removeprefix("preset:")
+        return ["--preset", preset, "--dim", str(chosen.values["d"]), *start]
+    usual = samples(entry)
+    plain = chosen.values.get("ladder", "exponent 2i/d") == "exponent 2i/d"
+    if entry.id not in IN_OPTIONS or not plain:
+        return ["--spec", json.dumps(_short(chosen.spec), separators=(",", ":")), *start]
+    words = [] if entry.id == "sinusoidal" else ["--encoding", type(chosen.spec).__name__]
+    for key, option in OPTIONS.items():
+        value = chosen.values.get(key)
+        if value is not None and (key in ALWAYS or value != usual[key]):
+            words += [option, f"{value:g}" if isinstance(value, float) else str(value)]
+    return [*words, *start]
+
+
+def _short(value: Value) -> dict[str, Any]:
+    """The JSON of a value without what has its default."""
+    made: dict[str, Any] = {"type": type(value).__name__}
+    for field in dataclasses.fields(value):  # type: ignore[arg-type]
+        found = getattr(value, field.name)
+        if found != field.default:
+            made[field.name] = _short_of(found)
+    return made
+
+
+def _short_of(found: Any) -> Any:
+    if isinstance(found, Value):
+        return _short(found)
+    return [_short_of(item) for item in found] if isinstance(found, tuple) else found

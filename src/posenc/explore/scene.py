@@ -105,7 +105,6 @@ class Page:
     cursor: Mapping[str, Any] = field(default_factory=dict)
     zoom: Mapping[str, Any] | None = None
     python: str = ""
-    command: str = ""
     table: Mapping[str, Any] | None = None
     title: str = ""
     problems: tuple[tuple[str, str], ...] = ()

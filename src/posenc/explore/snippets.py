@@ -1,8 +1,7 @@
-"""The Python and the command line that make the same picture."""
+"""The Python that makes the numbers of a picture."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from posenc.explore.scene import Scene
@@ -10,12 +9,10 @@ from posenc.explore.scene import Scene
 __all__ = [
     "bias",
     "distance",
-    "plot",
     "rotate",
     "sentence",
     "spec_lines",
     "stretch",
-    "stretch_command",
     "table",
     "waves",
 ]
@@ -127,19 +124,3 @@ def stretch(scene: Scene, rule: str, found: Any) -> str:
     else:
         lines.append(f"rope = rope.at({found.length})")
     return "\n".join([*lines, "posenc.wavelengths(rope)", "rope.attention_factor"])
-
-
-def stretch_command(scene: Scene) -> str:
-    """The command that draws the rules."""
-    spec = json.dumps(scene.a.spec.to_dict(), separators=(",", ":"))
-    return (
-        f"posenc plot stretch --spec '{spec}' --original-length {scene['Lt']} "
-        f"--factor {scene['f']:g} -o stretch.png"
-    )
-
-
-def plot(name: str, scene: Scene, rows: tuple[int, int]) -> str:
-    """The command that draws the same picture in a file."""
-    spec = json.dumps(scene.a.spec.to_dict(), separators=(",", ":"))
-    length = rows[1] - rows[0]
-    return f"posenc plot {name} --spec '{spec}' --length {length} -o {name}.png"

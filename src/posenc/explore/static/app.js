@@ -10,7 +10,7 @@ import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from ".
 import { Panels } from "./panels.js";
 import { showReadout } from "./readout.js";
 import { Address, canonicalQuery, formatHash, parseHash, settled, withChanges } from "./state.js";
-import { embedded, frozen, latest, NotStored, served } from "./transport.js";
+import { embedded, frozen, latest, NotStored, served, storedDefaults } from "./transport.js";
 import { showTour } from "./tour.js";
 
 const stored = embedded();
@@ -24,7 +24,8 @@ let touched = new Set();
 let preview = null;
 let screen = { w: Math.max(200, Math.min(innerWidth - 700, 2400)), h: Math.max(300, innerHeight - 350) };
 
-const defaults = () => frame?.header.defaults ?? {};
+const firstDefaults = storedDefaults(stored);
+const defaults = () => frame?.header.defaults ?? firstDefaults;
 
 // --- asking ---------------------------------------------------------------------------------------
 
@@ -145,18 +146,27 @@ function back() {
 
 function failed(error, asked) {
   if (error instanceof NotStored) {
-    if (!asked.preview) toast(`${error.message} Run posenc explore for all others.`);
-    if (frame) state = settled(parseHash(""), frame.header);
-    else request1();
+    if (asked.preview) return;
+    toast(`${error.message} Run posenc explore for all others.`);
+    if (frame) unmoved();
+    else startAgain();
     return;
   }
   toast(`This picture could not be made: ${error.message}`);
 }
 
+/** The state goes back to what the page shows. */
+function unmoved() {
+  state = settled({}, frame.header);
+  address.replace(formatHash(state, defaults()));
+  draw(true);
+}
+
 /** A frozen page whose address names a state that it lacks begins with its first one. */
-function request1() {
-  if (!stored) return;
-  state = parseHash(stored.first);
+function startAgain() {
+  const first = parseHash(stored.first);
+  if (JSON.stringify(first) === JSON.stringify(state)) return;
+  state = first;
   request();
 }
 
@@ -371,6 +381,6 @@ addEventListener("resize", () => {
 
 if (stored) {
   document.body.classList.add("frozen");
-  byId("notes").before(el("p", { class: "hint" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
+  byId("lead").after(el("p", { class: "hint" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
 }
 request();

@@ -16,6 +16,7 @@ import { labelWidth, scaleOf } from "./scale.js";
 const GAP = 22;
 const BELOW = 70;
 const BAR = 128;
+const SQUARE = 560;
 
 /** The margin at the left: room for labels, in steps of 8 so that it seldom moves. */
 function leftMargin(panel) {
@@ -115,7 +116,7 @@ export class Figure {
       width: Math.max(40, room.width - margins.left - margins.right),
       height: Math.max(80, room.height - margins.top - margins.bottom),
     };
-    if (isSquare(main)) free.width = free.height = Math.min(free.width, free.height);
+    if (isSquare(main)) free.width = free.height = Math.min(free.width, free.height, SQUARE);
     this.plot = { w: Math.floor(free.width * ratio), h: Math.floor(free.height * ratio) };
     const lut = frame.arrays[frame.header.palette[main.lut]];
     const mask = frame.arrays[main.mask]?.data ?? null;

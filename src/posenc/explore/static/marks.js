@@ -76,7 +76,10 @@ function markBand(mark, scales, box) {
   const shape = upright
     ? { x: one, width: two - one, y: box.top, height: box.height }
     : { x: box.left, width: box.width, y: one, height: two - one };
-  return { shape, text: [label(shape.x + shape.width / 2, shape.y + 14, mark.text, "over", "middle")] };
+  const half = textWidth(mark.text) / 2 + 4;
+  const middle = Math.min(shape.x + shape.width / 2, box.left + box.width - half);
+  const text = label(Math.max(box.left + half, middle), shape.y + 14, mark.text, "over", "middle");
+  return { shape, text: [text] };
 }
 
 function markPoint(mark, scales) {

@@ -33,13 +33,19 @@ class Words {
 
 class TextTable {
   constructor() {
-    this.root = el("div", { class: "table-panel", tabindex: 0, role: "region" });
+    this.scroll = el("div", { class: "scroll", tabindex: 0, role: "region" });
+    this.note = el("p", { class: "caption" });
+    this.root = el("div", { class: "figure" }, this.scroll, this.note);
   }
 
   draw({ main }) {
     whenChanged(this.root, main, () => {
-      this.root.setAttribute("aria-label", main.title || main.caption || "Table");
-      rebuild(this.root, [textTable(main)]);
+      this.scroll.setAttribute("aria-label", main.title || main.caption || "Table");
+      const { caption, ...table } = main;
+      const title = main.title ? [el("h2", { class: "figure-title" }, main.title)] : [];
+      rebuild(this.scroll, [...title, textTable(table)]);
+      this.note.textContent = caption;
+      this.note.hidden = !caption;
     });
   }
 }

@@ -10,6 +10,7 @@ const LOW = 18;
 const MANY = 8;
 const TOP = 24;
 const BAR = 128;
+const ROUND = [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 200, 500];
 
 export class Strips {
   constructor(deeds) {
@@ -79,10 +80,11 @@ export class Strips {
     layer.append(label(box.left - 8, middle, `${strip.sign} ${strip.label}`.trim(), "strong", "end"));
     if (first && panel.columns.length) {
       const places = panel.columns.map((_, index) => centre(index));
-      const step = stride(places, panel.columns.map(textWidth), 6);
-      panel.columns.forEach((text, index) => {
-        if (index % step === 0) layer.append(label(centre(index), box.top - 8, text, "", "middle"));
-      });
+      const step = ROUND.find((round) => round >= stride(places, panel.columns.map(textWidth), 6)) ?? 1000;
+      const start = (step - ((panel.first ?? 0) % step)) % step;
+      for (let index = start; index < panel.columns.length; index += step) {
+        layer.append(label(centre(index), box.top - 8, panel.columns[index], "", "middle"));
+      }
     }
     const widest = Math.max(0, ...strip.numbers.map(textWidth));
     if (strip.numbers.length === box.cells && widest + 4 <= cell) {

@@ -55,14 +55,20 @@ export function served() {
 export function frozen(stored) {
   const decoded = new Map();
   return async (request) => {
-    const key = request.canonical in stored.frames ? request.canonical : null;
-    if (key === null) throw new NotStored("This page holds stored states only.");
-    if (!decoded.has(key)) {
-      const bytes = Uint8Array.from(atob(stored.frames[key]), (letter) => letter.charCodeAt(0));
-      decoded.set(key, decode(bytes.buffer));
-    }
+    const key = request.canonical;
+    if (!Object.hasOwn(stored.frames, key)) throw new NotStored("This page holds stored states only.");
+    if (!decoded.has(key)) decoded.set(key, unfrozen(stored.frames[key]));
     return decoded.get(key);
   };
+}
+
+function unfrozen(text) {
+  return decode(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+}
+
+/** The defaults by which a frozen page names its states; a served one learns them from a frame. */
+export function storedDefaults(stored) {
+  return stored ? unfrozen(Object.values(stored.frames)[0]).header.defaults : {};
 }
 
 /** The frames embedded in the page, or null on a served one. */

@@ -110,7 +110,6 @@ def show(scene: Scene) -> Page:
             "y": {"key": "p", "value": p, "min": 0, "max": length - 1, "step": 1},
         },
         python=snippets.bias(scene, head, p, kp),
-        command=snippets.plot("bias", scene, (0, length)),
         table=_numbers(scene, head, p, kp),
         problems=problems,
     )

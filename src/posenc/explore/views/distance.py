@@ -83,7 +83,6 @@ def show(scene: Scene) -> Page:
             },
         },
         python=snippets.distance(scene, k),
-        command=snippets.plot("offset", scene, (0, length)),
         table=_numbers(curve, scene),
     )
 

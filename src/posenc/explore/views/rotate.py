@@ -110,7 +110,6 @@ def show(scene: Scene) -> Page:
             "y": {"key": "m", "value": m, "min": 0, "max": FARTHEST, "step": 1},
         },
         python=snippets.rotate(scene, m, n),
-        command=snippets.plot("rotation", scene, (0, max(m, n) + 1)),
         table=_numbers(found),
     )
 

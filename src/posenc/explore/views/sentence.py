@@ -90,7 +90,6 @@ def show(scene: Scene) -> Page:
             "y": {"key": "t", "value": place, "min": 0, "max": len(words) - 1, "step": 1},
         },
         python=snippets.sentence(scene, shown),
-        command=snippets.plot("sum", scene, (0, len(words))),
         table=_numbers(made),
         problems=problems,
     )

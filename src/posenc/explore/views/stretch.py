@@ -86,7 +86,6 @@ def show(scene: Scene) -> Page:
             "x": {"key": "j", "value": scene["j"], "min": 0, "max": table.width - 1, "step": 1}
         },
         python=snippets.stretch(scene, chosen.name, found),
-        command=snippets.stretch_command(scene),
         table=_numbers(found),
         problems=_left_out(found, scene["rule"]),
     )

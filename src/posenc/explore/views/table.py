@@ -74,7 +74,6 @@ def show(scene: Scene) -> Page:
         cursor=cursor(scene, table.width),
         zoom=zoom(scene, table.width),
         python=snippets.table(scene, rows, p, j),
-        command=snippets.plot("table", scene, rows),
         table=numbers(table, scene),
     )
 

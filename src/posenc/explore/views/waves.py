@@ -70,7 +70,6 @@ def show(scene: Scene) -> Page:
         say=say,
         cursor=table_view.cursor(scene, table.width),
         python=snippets.waves(scene),
-        command=snippets.plot("wavelengths", scene, rows),
         table=_numbers(ladder.wavelengths, scene),
     )
 
