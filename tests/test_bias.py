@@ -457,6 +457,7 @@ def learned_at(spec: Any, q: Any, k: Any) -> Any:
         (lambda: WindowTable(2, window=()), SpecError, "1 to 3"),
         (lambda: WindowTable(2, window=(0, 2)), SpecError, "at least 1"),
         (lambda: LogCPB(2, window=(2, 2), trained_window=(2,)), SpecError, "2 lengths"),
+        (lambda: LogCPB(2, window=(2, 2), trained_window=()), SpecError, "LogCPB: trained_window"),
         (lambda: TUPE(3, dim=8, length=4), SpecError, "divisible"),
     ],
 )

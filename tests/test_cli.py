@@ -566,6 +566,7 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "notes.txt"], "posenc encode - < notes.txt"),
         (["table", "--length", "-1"], "--length"),
         (["table", "--length", "3", "--positions", "1"], "not both"),
+        (["table", "--spec", ""], "--spec is empty"),
         (["table", "--dtype", "int8"], "'int8' is none of"),
         (["table", "-o", "x.txt"], ".csv"),
         (["table", "-o", "notes.txt/x.npy"], "Not a directory"),

@@ -185,6 +185,16 @@ def test_no_claim_about_what_is_no_table() -> None:
     assert all(outcomes["claimed"] == 0 for outcomes in counts.values()), counts
 
 
+@pytest.mark.parametrize(("off", "verdict"), [(0.0, "claimed"), (1e-3, "unclear")])
+def test_a_far_start_needs_more_than_three_phases_that_are_near(off: float, verdict: str) -> None:
+    frequency = 3495.0 ** (-np.arange(3) / 3)
+    phase = 2_899_389 * frequency + off * np.array([1, -1, 1])
+    angle = np.arange(169)[:, None] * frequency + phase
+    table = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(169, 6)
+    [finding] = posenc.identify(table.astype(np.float32))
+    assert finding.verdict == verdict
+
+
 @pytest.mark.slow
 def test_no_claim_about_a_thousand_that_are_no_tables() -> None:
     counts = detective.count_claims(np.random.default_rng(4), 1000)

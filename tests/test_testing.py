@@ -303,6 +303,8 @@ def test_command_on_specs_and_peers() -> None:
     [
         ((), 2, "TARGET"),
         (("rotate",), 2, "MODULE:NAME"),
+        (("rotate:", "--kind", "rotary"), 2, "MODULE:NAME"),
+        ((":rotate", "--kind", "rotary"), 2, "MODULE:NAME"),
         (("no_such_module_here:rotate", "--kind", "rotary"), 1, "No module named"),
         (("no/such/file.py:rotate", "--kind", "rotary"), 2, "not there"),
         (("posenc:RoPEE", "--kind", "rotary"), 1, "RoPE"),

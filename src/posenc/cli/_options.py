@@ -168,6 +168,8 @@ def spec_of(text: str, option: str) -> Any:
     """
     from posenc.registry import from_json
 
+    if not text:
+        raise click.UsageError(f"{option} is empty: give the JSON of a spec, or a file of it.")
     if not is_json(text):
         return from_json(Path(text).read_bytes())
     try:

@@ -112,7 +112,7 @@ def _subject(
 
             raise click.UsageError(f"{name!r} is no wrapped package. {suggest(name, PEERS)}")
         return peer(name)
-    if ":" not in target:
+    if not all(target.rpartition(":")):
         raise click.UsageError(
             f"{target[:200]!r} is no MODULE:NAME, such as mypackage.rope:rotate."
         )

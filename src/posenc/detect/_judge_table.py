@@ -23,6 +23,7 @@ GLANCE = 32  # rows that tell whether more are worth reading
 LIKENESSES = (0.003, 0.02, 0.08, 0.3)  # noise to look through for the nearest convention
 SAMPLE = 512  # rows and columns that the measures of learned tables look at
 APART = 10.0  # bits by which a start must be plainer than its rivals
+FAR = 12.0  # bits to write a start beyond those that people choose
 LEAST_ROWS = 4
 
 
@@ -127,6 +128,9 @@ def _judged(
     if best.margin < MARGIN:
         verdict = "unclear"
         remarks.append(f"fewer than {MARGIN:g} bits speak for it")
+    elif _by_chance(best):
+        verdict = "unclear"
+        remarks.append("among as many positions some would have its first row by chance")
     elif rival is not None and rival.description < best.description + APART:
         verdict = "unclear"
         remarks.append(f"another placement fits as well: {rival.placement.words()}")
@@ -155,6 +159,17 @@ def _judged(
         remarks=tuple(remarks),
         **about,
     )
+
+
+def _by_chance(fit: TableFit) -> bool:
+    """Whether a far start is all that explains the phases of a few pairs.
+
+    Rows tell frequencies, however many there are; of the start the phases alone tell.
+    """
+    spec: Any = fit.spec
+    written = 1 + math.log2(1 + max(map(abs, _first_of(fit))))
+    told = spec.pairs * math.log2(math.pi / max(fit.residual, EPS["float32"]))
+    return written > FAR and told < written + MARGIN
 
 
 def _elsewhere(fit: TableFit, best: TableFit) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
-from posenc.detect._vectors import CLAIM, Sample
+from posenc.detect._vector_search import CLAIM
+from posenc.detect._vectors import Sample
 from posenc.detect.location import Fit
 from posenc.functional import table
 

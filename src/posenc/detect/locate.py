@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.array import dtype_name, is_array, is_torch
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.spec import Spec
-from posenc.detect import _rows, _turned, _values, _vectors
+from posenc.detect import _rows, _turned, _values, _vector_search, _vectors
 from posenc.detect._columns import columns_of, inner, phases_of, sinusoids
 from posenc.detect._digits import read_value
 from posenc.detect._siblings import Sibling
@@ -264,9 +264,9 @@ def _of_vector(
     ranges = _ranges(table, within, who)
     if not np.any(sample.values):
         return _of_zeros(table, ranges)
-    if sample.narrow is not None and not _vectors.explains(table, sample, ranges):
+    if sample.narrow is not None and not _vector_search.explains(table, sample, ranges):
         sample = sample._replace(dtype=sample.narrow)
-    tried: tuple[Any, int] = _vectors.search(
+    tried: tuple[Any, int] = _vector_search.search(
         table, sample, ranges, params=params, conventions=conventions
     )
     found = Location(tried[0], table, ranges[0], tried[1])

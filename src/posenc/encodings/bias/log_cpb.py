@@ -79,7 +79,7 @@ class LogCPB(WindowSpec):
         """Raise `SpecError` when the windows do not fit each other."""
         super().check()
         if self.trained_window is not None:
-            check_window("LogCPB", self.trained_window)
+            check_window("LogCPB", self.trained_window, of="trained_window")
             if len(self.trained_window) != len(self.window):
                 want = f"{len(self.window)} lengths, as the window has"
                 raise SpecError(explain("LogCPB: trained_window", want, self.trained_window))
