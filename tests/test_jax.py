@@ -284,3 +284,10 @@ def test_with_64_bits() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_offset_of_no_tokens_is_held_to_the_same_range() -> None:
+    nothing = jnp.zeros((0, WIDTH))
+    assert posenc.add(PLAIN, nothing, offset=2**31 - 1).shape == (0, WIDTH)
+    with pytest.raises(posenc.PositionError, match="an offset from"):
+        posenc.add(PLAIN, nothing, offset=2**31)

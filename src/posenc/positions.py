@@ -127,7 +127,7 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
         low, high = limits(xp)
         # Comparing a symbolic length would put a bound on it into the graph. No array is longer
         # than 2**48, and where integers are short (JAX) lengths are always known.
-        room = length - 1 if high < 2**48 else 2**48
+        room = max(length, 1) - 1 if high < 2**48 else 2**48
         if offsets < low or offsets > high - room:
             want = f"an offset from {low} to {high - room}"
             raise PositionError(explain("positions", want, offsets))
