@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import doctest
 import math
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +46,9 @@ def templates(topic: str) -> list[tuple[str, str]]:
     data = load(topic)
     if topic == "index":
         return [(k, v) for k, v in {**data, **data["tour"]}.items() if isinstance(v, str)]
-    found = [] if topic == "tour" else [("title", data["title"]), ("lead", data["lead"])]
+    found = []
+    if topic != "tour":
+        found = [("title", data["title"]), ("lead", data["lead"]), ("see", data["see"]["text"])]
     for part in data.get("sections", []):
         found += [(part["title"], part[k]) for k in ("title", "text", "then") if k in part]
     for part in [*data.get("questions", []), *data.get("stops", [])]:
@@ -153,10 +158,13 @@ def test_there_are_claims() -> None:
     assert len(every_claim()) > 60
 
 
+HEAD = {"title": "T", "lead": "L", "see": {"text": "S", "state": {"v": "table"}, "plot": "table"}}
+
+
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"text": "{lsat}", "facts": {"last": "1"}}, "Did you mean 'last'"),
+        ({"text": "{lasr}", "facts": {"last": "1"}}, "Did you mean 'last'"),
         ({"text": "{last:d}", "facts": {"last": "1.5"}}, "formats that fit"),
         ({"code": "1 / 0"}, "ZeroDivisionError"),
         ({"code": "1 +"}, "expected Python"),
@@ -165,14 +173,14 @@ def test_there_are_claims() -> None:
     ],
 )
 def test_mistakes_of_authors(part: dict[str, Any], message: str) -> None:
-    data = {"title": "T", "lead": "L", "sections": [{"title": "S", **part}]}
+    data = {**HEAD, "sections": [{"title": "S", **part}]}
     with pytest.raises(posenc.DataError, match=re.escape(message)):
         lessons.compute("made up", data)
 
 
 def test_unknown_topics() -> None:
-    with pytest.raises(posenc.ArgumentError, match="Did you mean 'frequencies'"):
-        lesson("frequences")
+    with pytest.raises(posenc.ArgumentError, match="Did you mean 'formula'"):
+        lesson("formul")
 
 
 # --- pages ----------------------------------------------------------------------------------------
@@ -252,3 +260,30 @@ def test_draws_are_the_same_everywhere() -> None:
         counts[draw.below(6)] += 1
     assert min(counts) > 880
     assert max(counts) < 1120
+
+
+ALONE = """
+import sys
+from posenc.learn import lesson, question, question_ids, stops, topics
+for topic in topics():
+    lesson(topic)
+    for name in question_ids(topic):
+        question(topic, name)
+stops()
+heavy = {"torch", "jax", "matplotlib", "scipy", "starlette", "transformers"}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_learning_needs_numpy_alone() -> None:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ALONE],
+        capture_output=True,
+        text=True,
+        env={**inherited, "PYTHONPATH": str(ROOT / "src")},
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == "[]\n"
+    assert done.stderr == ""

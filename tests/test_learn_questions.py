@@ -16,7 +16,8 @@ from posenc.learn import Choice, Number, judge, question, question_ids, question
 from posenc.learn._prose import fields
 from posenc.learn.answers import LONGEST, letters
 from posenc.learn.lessons import load
-from tests.oracles import learn as oracle
+from tests.oracles import learn_formulas
+from tests.oracles import learn_questions as oracle
 
 ALL = [(topic, name) for topic in topics() for name in question_ids(topic)]
 SEEDS = range(12)
@@ -191,11 +192,11 @@ def test_ambiguous_inverse_questions_are_drawn_again() -> None:
     for seed in range(30):
         asked = questions.make("inverse", loose, seed)
         x = asked.drawn
-        found = oracle.matching({x["at"]: x["value"]}, x["d"], x["n"], x["limit"], 2)
+        found = learn_formulas.matching({x["at"]: x["value"]}, x["d"], x["n"], x["limit"], 2)
         several += len(found) != 1
         certain = questions.make("inverse", proven, seed).drawn
         value = {certain["at"]: certain["value"]}
-        found = oracle.matching(value, certain["d"], certain["n"], certain["limit"], 2)
+        found = learn_formulas.matching(value, certain["d"], certain["n"], certain["limit"], 2)
         assert found == [certain["p"]]
     assert several > 5
 

@@ -6,13 +6,17 @@ import copy
 import doctest
 import json
 import math
+import shlex
+import urllib.parse
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import posenc
+from posenc.cli import app
 from posenc.explore import frame, unpack
-from posenc.learn import stop, stops, tour
+from posenc.learn import lesson, stop, stops, topics, tour
 from posenc.learn._prose import fields
 from posenc.learn.lessons import load
 from tests.oracles import learn as oracle
@@ -48,6 +52,24 @@ def test_a_stop_opens(n: int) -> None:
         kept = {key: header["state"].get(key) for key in state}
         assert kept == state
         assert header["tour"] == stop(n, revealed=answered)
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_what_a_lesson_points_at_opens(topic: str) -> None:
+    see = lesson(topic).see
+    state = dict(urllib.parse.parse_qsl(see.address.removeprefix("#")))
+    assert state == see.state
+    header = opened(state)
+    assert header["problems"] == []
+    assert not [note for note in header["notes"] if "address" in note]
+    assert {key: header["state"].get(key) for key in state} == state
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_the_command_of_a_lesson_draws(topic: str) -> None:
+    result = CliRunner().invoke(app, ["plot", *shlex.split(lesson(topic).see.plot)])
+    assert result.exit_code == 0, result.output
+    assert len(result.output.splitlines()) >= 2  # what it is of, and what it shows
 
 
 @pytest.mark.parametrize("n", NUMBERS)

@@ -1,123 +1,34 @@
-"""What the lessons, the questions and the tour should say, worked out from the papers' formulas.
+"""What the lessons and the tour should say, worked out from the papers' formulas.
 
-Plain loops and NumPy; posenc is never imported. A number that is a fact about somebody's model was
-read in the configuration classes of transformers 5.23.0, those named beside it.
+posenc is never imported. A number that is a fact about somebody's model was read in the
+configuration classes of transformers 5.23.0, those named beside it.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-TAU = 2 * math.pi
-
-
-def frequency(i: int, d: int, n: float = 10_000.0) -> float:
-    return n ** (-2 * i / d)
-
-
-def wavelength(i: int, d: int, n: float = 10_000.0) -> float:
-    return TAU / frequency(i, d, n)
-
-
-def wavelengths(d: int, n: float = 10_000.0) -> list[float]:
-    return [wavelength(i, d, n) for i in range(d // 2)]
-
-
-def entry(p: int, j: int, d: int, n: float = 10_000.0) -> float:
-    angle = p * frequency(j // 2, d, n)
-    return math.cos(angle) if j % 2 else math.sin(angle)
-
-
-def row(p: int, d: int, n: float = 10_000.0) -> list[float]:
-    return [entry(p, j, d, n) for j in range(d)]
-
-
-def table(length: int, d: int, n: float = 10_000.0) -> np.ndarray:
-    return np.array([row(p, d, n) for p in range(length)])
-
-
-def similarity(k: int, d: int, n: float = 10_000.0) -> float:
-    return math.fsum(math.cos(k * frequency(i, d, n)) for i in range(d // 2))
-
-
-def attend(x: np.ndarray) -> np.ndarray:
-    mixed = []
-    for query in x:
-        weights = [math.exp(sum(query * key) / math.sqrt(len(query))) for key in x]
-        mixed.append(sum(w * key for w, key in zip(weights, x, strict=True)) / sum(weights))
-    return np.array(mixed)
-
-
-def slope(head: int, heads: int) -> float:
-    """Of head 1, 2, …; heads a power of two."""
-    return 2.0 ** (-8 * head / heads)
-
-
-def t5_bucket(distance: int, buckets: int, most: int) -> int:
-    """The bucket of a key so far back, of a decoder."""
-    exact = buckets // 2
-    if distance < exact:
-        return distance
-    part = math.log(distance / exact) / math.log(most / exact)
-    return min(buckets - 1, exact + int(part * (buckets - exact)))
-
-
-def yarn(d: int, n: float, factor: float, length: int, ramp: str) -> list[float]:
-    """By how much each pair is slowed."""
-    slowed = []
-
-    def index(turns: float) -> float:
-        return d * math.log(length / (turns * TAU)) / (2 * math.log(n))
-
-    low, high = max(math.floor(index(32)), 0), min(math.ceil(index(1)), d - 1)
-    for i in range(d // 2):
-        if ramp == "turns":
-            turns = length / wavelength(i, d, n)
-            share = 1 - min(max((turns - 1) / (32 - 1), 0), 1)
-        else:
-            share = min(max((i - low) / (high - low), 0), 1)
-        slowed.append(1 / (1 - share + share / factor))
-    return slowed
-
-
-def bfloat16(x: np.ndarray) -> np.ndarray:
-    bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-
-
-def collision(d: int, n: float, dtype: str, limit: int = 200_000) -> tuple[int, int]:
-    """The first row that repeats an earlier one once rounded, and which one it repeats."""
-    angles = np.arange(limit)[:, None] * np.array([frequency(i, d, n) for i in range(d // 2)])
-    rows = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    rounded = bfloat16(rows) if dtype == "bfloat16" else rows.astype(np.float16).view(np.uint16)
-    seen: dict[bytes, int] = {}
-    for p, key in enumerate(map(bytes, rounded)):
-        if key in seen:
-            return seen[key], p
-        seen[key] = p
-    raise AssertionError("every row is distinct")
-
-
-def matching(values: Mapping[int, str], d: int, n: float, limit: int, digits: int) -> list[int]:
-    """Positions from 0 to the limit whose entries print as these."""
-    return [
-        p
-        for p in range(limit + 1)
-        if all(f"{entry(p, j, d, n):.{digits}f}" == text for j, text in values.items())
-    ]
-
-
-def only(found: list[int]) -> int:
-    assert len(found) == 1, found
-    return found[0]
-
-
-# --- lessons --------------------------------------------------------------------------------------
+from tests.oracles.learn_formulas import (
+    TAU,
+    attend,
+    collision,
+    entry,
+    frequency,
+    matching,
+    similarity,
+    slope,
+    t5_bucket,
+    table,
+    wavelength,
+    wavelengths,
+    yarn,
+)
 
 
 def _moved() -> float:
@@ -143,6 +54,13 @@ def _drawn_and_true() -> tuple[float, float]:
     sines = np.sin(np.arange(45_000))
     means = [abs(sines[a : a + 67].mean()) for a in range(0, 45_000 - 67, 67)]
     return drawn, max(means)
+
+
+def _plans() -> dict[str, int]:
+    """How many plans the data hold, and how many of them have a rotation."""
+    folder = Path(__file__).resolve().parents[2] / "src" / "posenc" / "presets" / "layers"
+    rows = [row for file in folder.glob("*.json") for row in json.loads(file.read_text("utf-8"))]
+    return {"plans": len(rows), "rotary": sum('"RoPE"' in json.dumps(row) for row in rows)}
 
 
 def _falls() -> tuple[int, float]:
@@ -284,7 +202,7 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "encoder_global": -(-22 // 3),
                 "encoder_layers": 22,
             },
-            {"plans": 19, "rotary": 14},
+            _plans(),
         ],
         "stretching": [
             {
@@ -372,256 +290,6 @@ def facts() -> dict[str, list[dict[str, Any]]]:
             {},
         ],
     }
-
-
-# --- questions ------------------------------------------------------------------------------------
-
-Drawn = Mapping[str, Any]
-
-
-def _t5_alone(buckets: int, most: int) -> int:
-    found = [t5_bucket(d, buckets, most) for d in range(4 * most)]
-    return sum(found.count(b) == 1 for b in found)
-
-
-def _ramp(x: Drawn) -> str:
-    paper, code = (yarn(x["d"], 1e4, x["factor"], x["length"], r) for r in ("turns", "index"))
-    difference = paper[x["pair"]] - code[x["pair"]]
-    return "alike" if abs(difference) < 1e-6 else "paper" if difference > 0 else "code"
-
-
-def _partner(x: Drawn) -> int:
-    if x["layout"] == "interleaved":
-        return x["c"] ^ 1
-    return (x["c"] + x["d"] // 2) % x["d"]
-
-
-def _misprint(x: Drawn) -> int:
-    printed = [float(word) for word in x["shown"].split()]
-    off = [abs(v - entry(x["p"], j, x["d"], x["n"])) for j, v in enumerate(printed)]
-    return only([j for j, error in enumerate(off) if error > 0.00501])
-
-
-def _slip(x: Drawn) -> str:
-    pair = x["at"] // 2
-    exponents = {
-        "none": 2 * pair / x["d"],
-        "half": pair / x["d"],
-        "one-less": pair / (x["d"] // 2 - 1),
-    }
-    return only(
-        [k for k, e in exponents.items() if f"{math.sin(x['p'] / x['n'] ** e):.6f}" == x["value"]]
-    )
-
-
-# The distinctive words of titles, as the papers have them.
-TITLES = {
-    "RoFormer": "RoPE",
-    "Train Short, Test Long": "ALiBi",
-    "Unified Text-to-Text": "T5",
-    "Attention Is All You Need": "Sinusoidal",
-    "Kernelized Relative": "KERPLE",
-    "Functional Interpolation": "FIRE",
-    "Length-Extrapolatable": "XPos",
-}
-
-
-def _encoding_of(title: str) -> str:
-    return only([name for words, name in TITLES.items() if words in title])
-
-
-ANSWERS: dict[tuple[str, str], Callable[[Drawn], Any]] = {
-    ("why", "swap"): lambda x: "rows",
-    ("why", "swap-with-positions"): lambda x: "no",
-    ("why", "orders"): lambda x: math.factorial(x["words"]),
-    ("why", "mask"): lambda x: "can",
-    ("formula", "value"): lambda x: entry(x["p"], x["j"], x["d"], x["n"]),
-    ("formula", "exponent"): lambda x: "twice",
-    ("formula", "pair"): lambda x: x["j"] // 2,
-    ("formula", "odd-width"): lambda x: len(range(0, x["d"], 2)),
-    ("formula", "bounded"): lambda x: 1,
-    ("adding", "width-added"): lambda x: x["d"],
-    ("adding", "width-appended"): lambda x: x["d"] + x["k"],
-    ("adding", "length"): lambda x: math.sqrt(x["d"] / 2),
-    ("adding", "scale"): lambda x: math.sqrt(x["d"]),
-    ("adding", "more-weights"): lambda x: x["k"] * x["h"],
-    ("frequencies", "which-end"): lambda x: "first",
-    ("frequencies", "last-wavelength"): lambda x: TAU * x["n"] ** ((x["d"] - 2) / x["d"]),
-    ("frequencies", "wavelength-of-dimension"): lambda x: wavelength(x["j"] // 2, x["d"], x["n"]),
-    ("frequencies", "narrower"): lambda x: "longer",
-    ("frequencies", "turning"): lambda x: sum(
-        w <= x["length"] for w in wavelengths(x["d"], x["n"])
-    ),
-    ("frequencies", "ratio"): lambda x: x["n"] ** (2 / x["d"]),
-    ("binary", "period"): lambda x: 2 ** (x["bit"] + 1),
-    ("binary", "flips"): lambda x: sum(
-        a != b for a, b in zip(f"{x['p']:016b}", f"{x['p'] + 1:016b}", strict=True)
-    ),
-    ("binary", "doubling-base"): lambda x: round(2 ** (x["d"] / 2)),
-    ("binary", "neighbours"): lambda x: "same",
-    ("offsets", "elsewhere"): lambda x: "offset",
-    ("offsets", "itself"): lambda x: x["d"] // 2,
-    ("offsets", "decays"): lambda x: "trend",
-    ("offsets", "angle"): lambda x: x["k"] * frequency(x["i"], x["d"], x["n"]),
-    ("offsets", "back"): lambda x: "transposed",
-    ("extrapolation", "which-statement"): lambda x: "defined",
-    ("extrapolation", "unseen"): lambda x: sum(
-        w > x["length"] for w in wavelengths(x["d"], x["n"])
-    ),
-    ("extrapolation", "learned-end"): lambda x: x["length"] - 1,
-    ("extrapolation", "collision"): lambda x: collision(x["d"], x["n"], x["dtype"])[1],
-    ("learned", "parameters"): lambda x: x["d"] * x["length"],
-    ("learned", "fixed-parameters"): lambda x: 0,
-    ("learned", "beyond"): lambda x: "fixed",
-    ("learned", "untrained"): lambda x: "sinusoidal",
-    ("rope", "both-moved"): lambda x: "same",
-    ("rope", "angle"): lambda x: x["p"] * frequency(x["i"], x["d"], x["n"]),
-    ("rope", "partner"): _partner,
-    ("rope", "norm"): lambda x: x["length"],
-    ("rope", "layouts"): lambda x: "same" if x["p"] == 0 else "other",
-    ("biases", "alibi-distance"): lambda x: -x["far"] * slope(x["head"], x["heads"]),
-    ("biases", "farthest-head"): lambda x: "last",
-    ("biases", "slope"): lambda x: 2.0**-8,
-    ("biases", "t5-shared"): lambda x: _t5_alone(x["buckets"], x["most"]),
-    ("biases", "t5-bucket"): lambda x: (
-        "no"
-        if t5_bucket(x["near"], 32, 128) == t5_bucket(x["near"] + x["step"], 32, 128)
-        else "yes"
-    ),
-    ("models", "nope-layers"): lambda x: x["layers"] // 4,
-    ("models", "global-layers"): lambda x: (
-        x["layers"] // 6 if x["name"] == "gemma3" else -(-x["layers"] // 3)
-    ),
-    ("models", "which-base"): lambda x: "global",
-    ("models", "paper"): lambda x: "it" if _encoding_of(x["title"]) == x["encoding"] else None,
-    ("stretching", "slow-pairs"): lambda x: "whole",
-    ("stretching", "fast-pairs"): lambda x: "yarn",
-    ("stretching", "ntk-base"): lambda x: x["n"] * x["factor"] ** (x["d"] / (x["d"] - 2)),
-    ("stretching", "ramp"): _ramp,
-    ("stretching", "attention-factor"): lambda x: 0.1 * math.log(x["factor"]) + 1,
-    ("inverse", "from-a-value"): lambda x: only(
-        matching({x["at"]: x["value"]}, x["d"], x["n"], x["limit"], 4)
-    ),
-    ("inverse", "from-a-row"): lambda x: only(
-        matching(dict(enumerate(x["shown"].split())), x["d"], x["n"], x["limit"], 2)
-    ),
-    ("inverse", "convention"): _slip,
-    ("inverse", "sine-alone"): lambda x: len(
-        matching({x["at"]: x["value"]}, x["d"], x["n"], x["limit"], 2)
-    ),
-    ("mistakes", "true-statement"): lambda x: "grows",
-    ("mistakes", "misprint"): _misprint,
-    ("mistakes", "blank-columns"): lambda x: (
-        2 * sum(w < 2 * x["rows"] / x["pixels"] for w in wavelengths(x["d"]))
-    ),
-    ("mistakes", "which-word"): lambda x: ["first", "second", "third", "fourth"][
-        only(matching({x["at"]: x["value"]}, x["d"], x["n"], len(x["sentence"].split()) - 1, 2))
-    ],
-}
-
-
-def _print(p: int, j: int, x: Drawn, digits: int) -> str:
-    return f"{entry(p, j, x['d'], x['n']):.{digits}f}"
-
-
-def _decays(x: Drawn) -> dict[str, Any]:
-    falls = [similarity(k, x["d"]) for k in range(x["far"] + 1)]
-    rises = [later > earlier for earlier, later in itertools.pairwise(falls)]
-    return {"low": rises.index(True), "share": sum(rises) / len(rises)}
-
-
-def _shown_misprint(x: Drawn) -> dict[str, Any]:
-    row = [round(entry(x["p"], j, x["d"], x["n"]), 2) for j in range(x["d"])]
-    correct = f"{row[x['bad']]:.2f}"
-    row[x["bad"]] += x["off"]
-    shown = " ".join(f"{value:.2f}" for value in row)
-    return {"shown": shown, "correct": correct, "wrong": f"{row[x['bad']]:.2f}"}
-
-
-def _slipped(x: Drawn) -> dict[str, Any]:
-    pair = x["at"] // 2
-    slip = {"d": pair / x["d"], "n-1": pair / (x["d"] // 2 - 1)}[x["slip"]]
-    return {
-        "value": f"{math.sin(x['p'] / x['n'] ** slip):.6f}",
-        "stated": f"{math.sin(x['p'] / x['n'] ** (2 * pair / x['d'])):.6f}",
-    }
-
-
-def _words(x: Drawn) -> dict[str, Any]:
-    words = [*x["sentence"].split(), "none of these"]
-    names = ("first", "second", "third", "fourth")
-    return dict(zip(names, words, strict=False)) | {"value": _print(x["p"], x["at"], x, 2)}
-
-
-PATTERNS = {
-    "llama4": "rope rope rope nope",
-    "smollm3": "rope rope rope nope",
-    "gemma3": "local local local local local global",
-    "modernbert": "global local local",
-}
-
-# What the texts of a question name beside what was drawn, given its draw.
-SAID: dict[tuple[str, str], Callable[[Drawn], dict[str, Any]]] = {
-    ("formula", "value"): lambda x: {
-        "pair": x["j"] // 2,
-        "function": ("sine", "cosine")[x["j"] % 2],
-        "angle": x["p"] * frequency(x["j"] // 2, x["d"], x["n"]),
-    },
-    ("formula", "exponent"): lambda x: {
-        "slip": TAU * x["n"] ** ((x["d"] / 2 - 1) / x["d"]),
-        "last": wavelength(x["d"] // 2 - 1, x["d"], x["n"]),
-    },
-    ("frequencies", "which-end"): lambda x: {
-        "first": TAU,
-        "last": wavelength(x["d"] // 2 - 1, x["d"], x["n"]),
-    },
-    ("frequencies", "last-wavelength"): lambda x: {
-        "full": TAU * x["n"],
-        "short": f"{x['d'] - 2}/{x['d']}",
-    },
-    ("frequencies", "wavelength-of-dimension"): lambda x: {"pair": x["j"] // 2},
-    ("frequencies", "narrower"): lambda x: {
-        "half": x["d"] // 2,
-        "wide_text": f"{wavelength(x['i'], x['d'], x['n']):,.2f}",
-        "narrow_text": f"{wavelength(x['i'], x['d'] // 2, x['n']):,.2f}",
-    },
-    ("frequencies", "turning"): lambda x: {"pairs": x["d"] // 2},
-    ("binary", "flips"): lambda x: {"next": x["p"] + 1},
-    ("offsets", "elsewhere"): lambda x: {
-        "q": x["p"] + x["k"],
-        "end": x["far"] + x["k"],
-        "wrong": x["far"] + x["k"] + 1,
-        "double": 2 * x["p"],
-        "twice": 2 * (x["p"] + x["k"]),
-    },
-    ("offsets", "decays"): _decays,
-    ("extrapolation", "which-statement"): lambda x: {
-        "far": x["length"] * x["factor"],
-        "unseen": sum(w > x["length"] for w in wavelengths(x["d"])),
-    },
-    ("extrapolation", "unseen"): lambda x: {"pairs": x["d"] // 2},
-    ("extrapolation", "collision"): lambda x: {"first": collision(x["d"], x["n"], x["dtype"])[0]},
-    ("learned", "beyond"): lambda x: {"far": x["length"] + x["more"]},
-    ("biases", "alibi-distance"): lambda x: {"slope": slope(x["head"], x["heads"])},
-    ("biases", "t5-bucket"): lambda x: {
-        "far": x["near"] + x["step"],
-        "one": t5_bucket(x["near"], 32, 128),
-        "other": t5_bucket(x["near"] + x["step"], 32, 128),
-    },
-    ("models", "nope-layers"): lambda x: {"pattern": PATTERNS[x["name"]]},
-    ("models", "global-layers"): lambda x: {"pattern": PATTERNS[x["name"]]},
-    ("models", "paper"): lambda x: {"title": x["title"], "one": x["one"], "two": x["two"]},
-    ("stretching", "ntk-base"): lambda x: {"short": f"{x['d']}/{x['d'] - 2}"},
-    ("inverse", "from-a-value"): lambda x: {"value": _print(x["p"], x["at"], x, 4)},
-    ("inverse", "from-a-row"): lambda x: {
-        "shown": " ".join(_print(x["p"], j, x, 2) for j in range(4))
-    },
-    ("inverse", "convention"): _slipped,
-    ("inverse", "sine-alone"): lambda x: {"value": _print(x["p"], x["at"], x, 2)},
-    ("mistakes", "misprint"): _shown_misprint,
-    ("mistakes", "blank-columns"): lambda x: {"covers": x["rows"] / x["pixels"]},
-    ("mistakes", "which-word"): _words,
-}
 
 
 # --- the tour -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
+import urllib.parse
 from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript, evaluate, fresh, run
 
-__all__ = ["Lesson", "Section", "lesson", "load", "topics"]
+__all__ = ["Lesson", "Section", "See", "lesson", "load", "topics"]
 
 # In the order in which they are best read.
 TOPICS = (
@@ -67,6 +68,19 @@ class Section(NamedTuple):
     facts: Mapping[str, Any]
 
 
+class See(NamedTuple):
+    """A picture: what it shows, its state of the explorer, and the command that draws it."""
+
+    text: str
+    state: Mapping[str, str]
+    plot: str
+
+    @property
+    def address(self) -> str:
+        """The state as it stands in the address."""
+        return "#" + urllib.parse.urlencode(self.state, quote_via=urllib.parse.quote)
+
+
 class Lesson(NamedTuple):
     """What there is to know about a topic.
 
@@ -78,6 +92,8 @@ class Lesson(NamedTuple):
         The heading, and the answer in a sentence.
     sections : tuple of Section
         In their order.
+    see : See
+        What of it the explorer shows.
 
     Examples
     --------
@@ -90,6 +106,7 @@ class Lesson(NamedTuple):
     title: str
     lead: str
     sections: tuple[Section, ...]
+    see: See
 
 
 def topics() -> tuple[str, ...]:
@@ -164,7 +181,7 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
         made.append(Section(part["title"], before, formula, transcript, after, facts))
     everything = quoted | {k: v for section in made for k, v in section.facts.items()}
     lead = fill(data["lead"], everything, f"learn: {topic}")
-    return Lesson(topic, data["title"], lead, tuple(made))
+    return Lesson(topic, data["title"], lead, tuple(made), See(**data["see"]))
 
 
 def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], who: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript
-from posenc.learn.lessons import Lesson, lesson, load, topics
+from posenc.learn.lessons import Lesson, See, lesson, load, topics
 from posenc.learn.questions import Choice, Number, Question, question, question_ids
 from posenc.learn.tour import stops
 
@@ -85,11 +85,20 @@ def _lesson(made: Lesson) -> list[str]:
         block = f"{FENCE}python\n{shown}\n{FENCE}" if shown else ""
         formula = f"{FENCE}text\n{section.formula}\n{FENCE}" if section.formula else ""
         parts += [part for part in (section.before, formula, block, section.after) if part]
+    parts += ["## See it", _pictures(made.see)]
     sources = load(made.topic).get("quoted", {})
     if sources:
         listed = [f"- {entry['text']}: {entry['source']}" for entry in sources.values()]
         parts += ["## Quoted, not computed", "\n".join(listed)]
     return parts
+
+
+def _pictures(see: See) -> str:
+    """Where there is a picture of a lesson."""
+    return (
+        f"{see.text[0].upper()}{see.text[1:]}: `posenc explore` at `{see.address}`, or as a file:\n"
+        f"`posenc plot {see.plot} -o picture.png`."
+    )
 
 
 def _questions(topic: str) -> list[str]:
