@@ -5,7 +5,7 @@
 
 import { Controls } from "./controls.js";
 import { copy, menu, saveItems, showHelp, showPython, showTable, toast } from "./dialogs.js";
-import { byId, el, takesText } from "./dom.js";
+import { byId, el, takesArrows, takesLetters } from "./dom.js";
 import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from "./page.js";
 import { Panels } from "./panels.js";
 import { showReadout } from "./readout.js";
@@ -343,8 +343,8 @@ addEventListener("keydown", (event) => {
     escape();
     return;
   }
-  if (takesText(event.target)) return;
   const step = MOVES[event.key];
+  if (step ? takesArrows(event.target) : takesLetters(event.target)) return;
   if (step) {
     event.preventDefault();
     move(step[0], step[1] * (event.shiftKey ? 10 : 1));
