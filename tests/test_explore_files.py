@@ -70,6 +70,17 @@ def test_the_config_of_a_model_can_be_chosen(tmp_path):
     np.testing.assert_allclose(arrays[series["Llama3, as given"]["y"]], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("config", [LLAMA, LONG], ids=["llama3", "longrope"])
+def test_the_python_of_an_encoding_of_a_file_runs(tmp_path, config):
+    session = load([written(tmp_path / "config.json", config)])
+    state = {"v": "stretch", "enc": session.entries[0].id, "rule": "given", "Lt": "4096"}
+    scope: dict = {}
+    exec(unpack(frame(state, session)).header["python"], scope)
+    assert scope["rope"].replace(scaling=()) == posenc.from_hf(config)["attention"].spec.replace(
+        scaling=()
+    )
+
+
 def test_longrope_shows_what_its_file_says(tmp_path):
     session = load([written(tmp_path / "config.json", LONG)])
     header, _ = drawn(
@@ -181,10 +192,21 @@ def test_arrays_that_are_no_tables_are_named(tmp_path):
             load([], [str(path)])
 
 
+class Trap:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
 def test_a_pickle_is_never_opened(tmp_path):
-    np.savez(tmp_path / "t.npz", a=np.array([{"x": 1}], dtype=object))
+    np.savez(tmp_path / "t.npz", a=np.array([Trap(tmp_path / "caught")], dtype=object))
     with pytest.raises(posenc.DataError):
         load([], [str(tmp_path / "t.npz")])
+    assert not (tmp_path / "caught").exists()
 
 
 # --- frozen pages ---------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def checked(data: bytes) -> dict:
     for problem in message.header["problems"]:
         assert problem["message"]
         assert isinstance(problem["field"], str)
-    json.dumps(message.header, allow_nan=False)
+    json.dumps(message.header, allow_nan=False, ensure_ascii=False).encode()
     return message.header
 
 
@@ -161,6 +161,45 @@ def test_a_wrong_value_is_named_at_its_field(state, field, words):
     assert words in problems[0]["message"]
 
 
+def test_half_a_surrogate_pair_is_replaced_before_it_goes_anywhere():
+    header = checked(frame({"v": "sentence", "text": "a \ud800 b", "find": "\udfff"}))
+    assert header["state"]["text"] == "a ? b"
+
+
+def test_a_stop_of_the_tour_keeps_its_answer_until_it_is_asked_for():
+    asked = checked(frame({"tour": "1"}))["tour"]
+    assert asked["question"]
+    assert (asked["right"], asked["explanation"]) == (None, None)
+    told = checked(frame({"tour": "1", "reveal": "1"}))["tour"]
+    assert told["right"] in [choice["id"] for choice in told["choices"]]
+    assert told["explanation"]
+
+
+def test_every_stop_of_the_tour_is_a_state_without_complaint():
+    from posenc.learn import stops
+
+    for number, here in enumerate(stops(), 1):
+        for state in (here.state, {**here.state, **here.reveal}):
+            header = checked(frame({**state, "tour": str(number)}))
+            assert not header["problems"]
+            assert not any("Ignored" in note for note in header["notes"])
+            assert {k: header["state"][k] for k in state if k not in ("reveal", "tour")} == {
+                k: v for k, v in state.items() if k not in ("reveal", "tour")
+            }
+
+
+def test_a_stop_that_is_not_there_is_named():
+    header = checked(frame({"tour": "99"}))
+    assert header["tour"] is None
+    assert header["problems"][0]["field"] == "tour"
+
+
+def test_a_bias_that_is_costly_is_drawn_smaller_and_says_so():
+    header = checked(frame({"v": "bias", "enc": "fire", "L": "2000", "heads": "1"}))
+    assert [p["field"] for p in header["problems"]] == ["L"]
+    assert "512 positions" in header["problems"][0]["message"]
+
+
 def test_unknown_keys_are_named_and_keys_of_other_views_are_kept():
     header = unpack(frame({"v": "table", "color": "red", "Lt": "512"})).header
     assert any("‘color’" in note for note in header["notes"])
@@ -174,6 +213,18 @@ def test_an_encoding_that_a_view_cannot_show_says_which_can():
     assert any("Table" in note and "sinusoidal is a table" in note for note in header["notes"])
 
 
+def test_every_encoding_of_the_registry_is_shown_or_says_why_not():
+    from posenc.registry import SPECS
+
+    offered = {entry.id for view in SHAPES for entry in catalogue.offered(view)}
+    for name in SPECS:
+        if name.lower() in offered:
+            continue
+        header = checked(frame({"v": "table", "enc": name, "d": "8", "L": "8"}))
+        assert name in header["notes"][0], name
+        assert header["problems"] == []
+
+
 def test_more_keys_than_a_page_ever_sends_are_left_out():
     header = unpack(frame({f"x{n}": "1" for n in range(500)})).header
     assert any("first 80 keys" in note for note in header["notes"])
@@ -182,8 +233,7 @@ def test_more_keys_than_a_page_ever_sends_are_left_out():
 @pytest.mark.parametrize("view", SHAPES)
 def test_every_encoding_that_a_view_offers_is_drawn_without_complaint(view):
     for entry in catalogue.offered(view):
-        width = "64" if entry.kind != "table" else entry.fields[0].default
-        header = checked(frame({"v": view, "enc": entry.id, "d": width, "w": "100", "h": "80"}))
+        header = checked(frame({"v": view, "enc": entry.id, "w": "100", "h": "80"}))
         assert header["state"]["enc"] == entry.id, entry.id
         assert not header["problems"], (entry.id, header["problems"])
 

@@ -338,6 +338,10 @@ def test_mistakes_are_named(call, match: str) -> None:
 
 def test_a_table_that_ends_says_where() -> None:
     spec = posenc.Learned(4, length=8)
+    assert tile(spec, params=posenc.init(spec)).values.shape == (8, 4)
+    both = posenc.Summed(4, tables=(posenc.Sinusoidal(4), spec), axes_of=("p", "p"))
+    assert tile(both, params=posenc.init(both)).positions == (0, 8)
+    assert source(posenc.Sinusoidal(4)).end is None
     with pytest.raises(posenc.PositionError, match="0 to 7"):
         tile(spec, 9, params=posenc.init(spec))
 

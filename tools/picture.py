@@ -12,51 +12,49 @@ from typing import Any
 import numpy as np
 
 import posenc
+from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.words import brief
 
 __all__ = ["draw", "draw_table"]
 
-DPI = 100
-MARGINS = {"left": 62, "right": 104, "bottom": 52, "top": 34}  # pixels, for labels and colour bar
+LEFT, BELOW = 64, 40  # pixels, for labels
 
 
 def draw_table(spec: Any, length: int, path: Path, *, cell: int = 4, title: str = "") -> Path:
     """Write a PNG of rows 0 to length - 1, `cell` x `cell` pixels to a number."""
     values = posenc.table(spec, length, params=posenc.init(spec))
-    return draw(values, path, cell=cell, title=title, labels=("position", "dimension"))
+    labels = ("position", "dimension")
+    return draw(values, path, cell=cell, title=title or brief(spec), labels=labels)
 
 
 def draw(
     values: np.ndarray, path: Path, *, labels: tuple[str, str], cell: int = 4, title: str = ""
 ) -> Path:
     """Write a PNG of a matrix, `cell` x `cell` pixels to a number."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    size = float(np.abs(values).max())
-    height, width = (cell * n for n in values.shape)
-    across = MARGINS["left"] + width + MARGINS["right"]
-    down = MARGINS["bottom"] + height + MARGINS["top"]
-    with mpl.rc_context({"font.size": 9, "axes.linewidth": 0.6}):
-        figure = Figure(figsize=(across / DPI, down / DPI), dpi=DPI, facecolor="white")
-        FigureCanvasAgg(figure)
-
-        def place(left: int, right: int) -> Any:
-            box = (left / across, MARGINS["bottom"] / down, (right - left) / across, height / down)
-            return figure.add_axes(box)
-
-        axes = place(MARGINS["left"], MARGINS["left"] + width)
-        # A colour map with white at 0: the sign is a hue, the size its depth.
-        image = axes.imshow(
-            values, cmap="RdBu_r", vmin=-size, vmax=size, interpolation="nearest", aspect="auto"
-        )
-        axes.set(xlabel=labels[1], ylabel=labels[0], title=title)
-        bar_left = MARGINS["left"] + width + 16
-        figure.colorbar(image, cax=place(bar_left, bar_left + 12), label="value")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # The version of matplotlib would change the bytes of an equal picture.
-        figure.savefig(path, dpi=DPI, metadata={"Software": None})
-    return path
+    limit = float(np.abs(values).max()) or 1.0
+    rows, columns = values.shape
+    high, wide = cell * rows, cell * columns
+    sheet = Sheet(
+        LEFT + wide + BAR,
+        high + BELOW,
+        ax=None,
+        theme="light",
+        scale=1.0,
+        question=title,
+        title=f"{rows} × {columns} numbers, a square of pixels each",
+        caption=(),
+    )
+    axes = sheet.panel(LEFT, 0, wide, high)
+    heat(sheet, axes, np.asarray(values, float), limit=limit, x=(0, columns), y=(0, rows))
+    place_ticks(axes.yaxis, 0, rows)
+    place_ticks(axes.xaxis, 0, columns)
+    axes.set_ylabel(labels[0])
+    axes.set_xlabel(labels[1])
+    bar(sheet, LEFT + wide + 16, 0, limit, height=min(120, high))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = sheet.picture("matrix", values, {"labels": labels, "cell": cell})
+    return made.save(path, existing="replace")
 
 
 def main() -> None:

@@ -44,8 +44,7 @@ def pictures_of(spec: Any) -> tuple[str, ...]:
         found += ["table", "waves", "offset", "similarity"]
     if hasattr(table, "matrix"):
         found.append("wavelengths")
-    waves = hasattr(table, "matrix") and not getattr(spec, "sided", False)
-    if single and waves and spec.kind in ("table", "rotary"):
+    if single and hasattr(table, "matrix") and spec.kind in ("table", "rotary"):
         found.append("counter")
     if spec.kind == "table" and single:
         found.append("sum")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, PositionError, explain
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.mixing import DenseMatrix
 from posenc._core.phase import steps
@@ -36,6 +36,8 @@ QUARTER = 2**62
 # Where waves and rows are compared: positions that tell conventions apart.
 PROBES = (0, 1, 2, 7, 1000, 54_321)
 ALIKE = 1e-9
+ENDLESS = 1 << 40  # positions of a table without an end
+USUAL = 128  # positions drawn unasked
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,18 @@ class Source:
         """The number of positions there are, None where there is no end."""
         if self.sides:
             return math.prod(self.sides)
-        limits = getattr(inner(self.spec), "limits", None)
-        return int(limits[0]) if limits and len(limits) == 1 else None
+        table = inner(self.spec)
+        if not isinstance(table, TableSpec) or _exist(table, ENDLESS):
+            return None
+        low, high = 0, ENDLESS
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _exist(table, middle) else (low, middle)
+        return low
+
+    def usual(self, most: int = USUAL) -> int:
+        """Positions that are drawn unasked: a few, or all of a table that has fewer."""
+        return most if self.end is None else max(1, min(most, self.end))
 
     def positions(self, index: np.ndarray) -> np.ndarray:
         """Positions as the spec takes them: cells of a grid have coordinates."""
@@ -165,6 +177,15 @@ class Source:
         if self.waves is None or self.waves.pair[dim] < 0:
             return f"dimension {dim}"
         return f"{('sin', 'cos')[self.waves.function[dim]]} of pair {self.waves.pair[dim]}"
+
+
+def _exist(table: TableSpec, count: int) -> bool:
+    """Whether a table has so many positions from 0 on."""
+    try:
+        table.check_count(0, count)
+    except PositionError:
+        return False
+    return True
 
 
 def settled(spec: Any, length: int | None = None) -> Any:

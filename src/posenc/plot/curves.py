@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
 from posenc.plot.columns import Params, Source, source
-from posenc.plot.raster import BLOCK, MOST_PIXELS, span
+from posenc.plot.raster import BLOCK, MOST_PIXELS, placed
 from posenc.plot.response import FADE, centres, edges
 
 __all__ = ["Curve", "curve", "curve_of"]
@@ -57,7 +57,7 @@ class Curve:
 def curve(
     spec: Any,
     dim: int,
-    positions: int | tuple[int, int] = 128,
+    positions: int | tuple[int, int] | None = None,
     *,
     pixels: int = 512,
     params: Params = None,
@@ -72,8 +72,8 @@ def curve(
         A table, or a rotation.
     dim : int
         The dimension, as the table stores it.
-    positions : int or (int, int)
-        A number of positions from 0, or from and to (excluded).
+    positions : int or (int, int), optional
+        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
     pixels : int
         Points of the curve.
     params, length, grid
@@ -102,10 +102,10 @@ def curve(
 
 
 def curve_of(
-    held: Source, dim: int, positions: int | tuple[int, int] = 128, *, pixels: int = 512
+    held: Source, dim: int, positions: int | tuple[int, int] | None = None, *, pixels: int = 512
 ) -> Curve:
     """As `curve`, of a source that is at hand."""
-    start, stop = span(positions, "positions")
+    start, stop = placed(held, positions)
     if not 0 <= dim < held.width:
         raise ArgumentError(explain("plot: dims", f"dimensions 0 to {held.width - 1}", dim))
     if not 1 <= pixels <= MOST_PIXELS:

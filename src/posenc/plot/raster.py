@@ -87,7 +87,7 @@ class Tile:
 
 def tile(
     spec: Any,
-    positions: int | tuple[int, int] = 128,
+    positions: int | tuple[int, int] | None = None,
     *,
     rows: int = 512,
     columns: int = 512,
@@ -104,8 +104,8 @@ def tile(
     ----------
     spec : Spec
         A table, or a rotation, of which the sines and cosines are drawn.
-    positions : int or (int, int)
-        A number of positions from 0, or from and to (excluded).
+    positions : int or (int, int), optional
+        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
     rows, columns : int
         Pixels at hand; a table that needs fewer gets one pixel to a number.
     dims : (int, int), optional
@@ -149,7 +149,7 @@ def tile(
 
 def tile_of(
     held: Source,
-    positions: int | tuple[int, int] = 128,
+    positions: int | tuple[int, int] | None = None,
     *,
     rows: int = 512,
     columns: int = 512,
@@ -158,7 +158,7 @@ def tile_of(
     sample: bool = False,
 ) -> Tile:
     """As `tile`, of a source that is at hand."""
-    start, stop = span(positions, "positions")
+    start, stop = placed(held, positions)
     first, last = (0, held.width) if dims is None else span(dims, "dims")
     if last > held.width or first < 0:
         got = f"{first} to {last - 1}"
@@ -198,6 +198,11 @@ def tile_of(
         caption=(),
     )
     return replace(made, caption=_caption(made, held))
+
+
+def placed(held: Source, given: int | tuple[int, int] | None) -> tuple[int, int]:
+    """From, to: of positions, the usual ones where none are given."""
+    return (0, held.usual()) if given is None else span(given, "positions")
 
 
 def span(given: int | tuple[int, int], what: str) -> tuple[int, int]:

@@ -42,7 +42,7 @@ def waves(
     spec: Any,
     ax: Any = None,
     *,
-    positions: int | tuple[int, int] = 128,
+    positions: int | tuple[int, int] | None = None,
     dims: Sequence[int] | None = None,
     params: Params = None,
     length: int | None = None,
@@ -59,8 +59,8 @@ def waves(
         A table, or a rotation.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure by default.
-    positions : int or (int, int)
-        A number of positions from 0, or from and to (excluded).
+    positions : int or (int, int), optional
+        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
     dims : sequence of int, optional
         Which; five from the fastest to the slowest by default.
     params, length, grid

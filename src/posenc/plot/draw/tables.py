@@ -11,7 +11,7 @@ from posenc.plot.columns import Params, source
 from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
 from posenc.plot.draw.picture import Picture
 from posenc.plot.draw.sheet import Sheet, cells, device
-from posenc.plot.raster import Tile, span
+from posenc.plot.raster import Tile, placed, span
 from posenc.plot.views import similarity as _similarity
 from posenc.plot.views import sum as _sum
 from posenc.plot.views import table as _table
@@ -70,7 +70,7 @@ def table(
     spec: Any,
     ax: Any = None,
     *,
-    positions: int | tuple[int, int] = 128,
+    positions: int | tuple[int, int] | None = None,
     dims: tuple[int, int] | None = None,
     order: str | None = None,
     sample: bool = False,
@@ -93,8 +93,8 @@ def table(
         A table, or a rotation, of which the sines and cosines are drawn.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure by default.
-    positions : int or (int, int)
-        A number of positions from 0, or from and to (excluded).
+    positions : int or (int, int), optional
+        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
     dims : (int, int), optional
         From and to (excluded), in the order drawn; all by default.
     order : {"stored", "interleaved", "sin_cos", "cos_sin"}, optional
@@ -128,7 +128,7 @@ def table(
     """
     given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
     held = source(spec, params=params, length=length, grid=grid)
-    start, stop = span(positions, "positions")
+    start, stop = placed(held, positions)
     first, last = (0, held.width) if dims is None else span(dims, "dims")
     if ax is None:
         wide = cells(last - first, width or MOST_WIDE)
@@ -185,7 +185,7 @@ def similarity(
     spec: Any,
     ax: Any = None,
     *,
-    positions: int | tuple[int, int] = 128,
+    positions: int | tuple[int, int] | None = None,
     kind: str = "dot",
     params: Params = None,
     length: int | None = None,
@@ -202,8 +202,8 @@ def similarity(
         A table, or a rotation.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure by default.
-    positions : int or (int, int)
-        A number of positions from 0, or from and to (excluded).
+    positions : int or (int, int), optional
+        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
     kind : {"dot", "cosine"}
         The product of rows, or of rows of length 1.
     params, length, grid
@@ -225,7 +225,8 @@ def similarity(
     0.0
     """
     given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
-    start, stop = span(positions, "positions")
+    held = source(spec, params=params, length=length, grid=grid, who="similarity")
+    start, stop = placed(held, positions)
     side = cells(stop - start, width or 512) if ax is None else 100
     pixels = round(side * scale) if ax is None else min(device(ax))
     data = _similarity.data(

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
-from posenc.plot.able import refuse
+from posenc._core.spec import Spec
+from posenc.plot.able import pictures_of, refuse
 from posenc.plot.columns import Params, source
 from posenc.plot.raster import span
 from posenc.plot.words import brief, number
@@ -121,6 +122,8 @@ def data(
     >>> found.digits, found.row.round(3)[:2].tolist()
     ('10010110', [-0.715, 0.699])
     """
+    if isinstance(spec, Spec) and "counter" not in pictures_of(spec):
+        refuse("counter", spec, "a table of sines and cosines, or a rotation")
     held = source(spec, params=params, length=length, who="counter")
     if held.waves is None:
         refuse("counter", held.spec, "a table of sines and cosines, or a rotation")

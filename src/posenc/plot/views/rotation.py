@@ -180,7 +180,7 @@ def data(
         moved,
         SHIFT,
         distance,
-        _scores(spec, q, k, distance, params),
+        _scores(spec, q, k, distance, n, params=params),
         brief(spec),
         (),
     )
@@ -271,25 +271,31 @@ def _dials(
 
 
 def _scores(
-    spec: Any, q: np.ndarray, k: np.ndarray, distance: np.ndarray, params: Params
+    spec: Any,
+    q: np.ndarray,
+    k: np.ndarray,
+    distance: np.ndarray,
+    base: int,
+    *,
+    params: Params,
 ) -> tuple[Scores, ...]:
-    def score(for_q: Any, for_k: Any, base: int) -> np.ndarray:
-        turned = _turn(for_q, q, base + distance, "query", params)
-        fixed = _turn(for_k, k, base, "key", params)
-        # Beyond what both hold, as of layouts of two widths, there is nothing to compare.
-        found: np.ndarray = turned @ fixed
+    """Of both layouts, and of a query in one with a key in the other, at two places."""
+
+    def score(for_q: Any, for_k: Any, at: int) -> np.ndarray:
+        turned = _turn(for_q, q, at + distance, "query", params)
+        found: np.ndarray = turned @ _turn(for_k, k, at, "key", params)
         return found
 
     pairing = spec.channels
-    made = [Scores(f"pairs {pairing.order}", 0, score(spec, spec, 0))]
+    made = [Scores(f"pairs {pairing.order}", base, score(spec, spec, base))]
     other = _other(spec, pairing)
     if other is None:
         return tuple(made)
     name = other.channels.order
-    made.append(Scores(f"pairs {name}", 0, score(other, other, 0)))
-    mixed = f"query {pairing.order}, key {name}"
-    made.append(Scores(mixed, 0, score(spec, other, 0)))
-    made.append(Scores(f"{mixed}, both {whole(SHIFT)} later", SHIFT, score(spec, other, SHIFT)))
+    made.append(Scores(f"pairs {name}", base, score(other, other, base)))
+    mixed, later = f"query {pairing.order}, key {name}", base + SHIFT
+    made.append(Scores(mixed, base, score(spec, other, base)))
+    made.append(Scores(f"{mixed}, both {whole(SHIFT)} later", later, score(spec, other, later)))
     return tuple(made)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc.plot.columns import Params, Source, source
-from posenc.plot.raster import MOST_NUMBERS, span, tile_of
+from posenc.plot.raster import MOST_NUMBERS, placed, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.offset import KINDS, defect, sized
 from posenc.plot.words import brief, number
@@ -53,7 +53,7 @@ class Similarity:
 
 def data(
     spec: Any,
-    positions: int | tuple[int, int] = 128,
+    positions: int | tuple[int, int] | None = None,
     *,
     kind: str = "dot",
     pixels: int = 512,
@@ -70,8 +70,8 @@ def data(
     ----------
     spec : Spec
         A table, or a rotation.
-    positions : int or (int, int)
-        A number of positions from 0, or from and to (excluded).
+    positions : int or (int, int), optional
+        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
     kind : {"dot", "cosine"}
         The product of rows, or of rows of length 1.
     pixels : int
@@ -95,7 +95,7 @@ def data(
     if kind not in KINDS:
         raise ArgumentError(explain("plot similarity: kind", "one", kind, suggest(kind, KINDS)))
     held = source(spec, params=params, length=length, grid=grid, who="similarity")
-    start, stop = span(positions, "positions")
+    start, stop = placed(held, positions)
     rows = min(pixels, stop - start)
     if rows * held.width > MOST_COLUMNS:
         rows = max(2, MOST_COLUMNS // held.width)

@@ -14,7 +14,7 @@ from posenc._core.ladder import Arrangement, Ladder
 from posenc.detect._arcs import Arc, arcs_of
 from posenc.detect._columns import inner
 from posenc.plot.columns import TURN, Params, Source, source
-from posenc.plot.raster import Tile, span, tile_of
+from posenc.plot.raster import Tile, placed, tile_of
 from posenc.plot.words import brief, counted, number
 
 __all__ = ["Cell", "Table", "cell", "data"]
@@ -91,7 +91,7 @@ class Cell:
 
 def data(
     spec: Any,
-    positions: int | tuple[int, int] = 128,
+    positions: int | tuple[int, int] | None = None,
     *,
     rows: int = 512,
     columns: int = 512,
@@ -110,7 +110,9 @@ def data(
     return Table(made, held, brief(held.spec), made.caption)
 
 
-def cell(held: Source, position: int, dim: int, positions: int | tuple[int, int] = 128) -> Cell:
+def cell(
+    held: Source, position: int, dim: int, positions: int | tuple[int, int] | None = None
+) -> Cell:
     """One number with its formula, and how often it comes again.
 
     Parameters
@@ -119,7 +121,7 @@ def cell(held: Source, position: int, dim: int, positions: int | tuple[int, int]
         What `posenc.plot.columns.source` gives.
     position, dim : int
         Which number.
-    positions : int or (int, int)
+    positions : int or (int, int), optional
         The range in which equal ones are counted.
 
     Returns
@@ -140,7 +142,7 @@ def cell(held: Source, position: int, dim: int, positions: int | tuple[int, int]
     """
     if not 0 <= dim < held.width:
         raise ArgumentError(explain("plot: dim", f"0 to {held.width - 1}", dim))
-    start, stop = span(positions, "positions")
+    start, stop = placed(held, positions)
     value = float(held.values(np.array([position]), np.array([dim]))[0, 0])
     waves = held.waves
     if waves is None or waves.pair[dim] < 0:

@@ -11,7 +11,7 @@ import numpy as np
 from posenc._core.errors import ArgumentError, explain
 from posenc.plot.columns import Params, Source, source
 from posenc.plot.curves import Curve, curve_of
-from posenc.plot.raster import span
+from posenc.plot.raster import placed
 from posenc.plot.words import brief, counted, number
 
 __all__ = ["Waves", "data"]
@@ -46,7 +46,7 @@ class Waves:
 def data(
     spec: Any,
     dims: Sequence[int] | None = None,
-    positions: int | tuple[int, int] = 128,
+    positions: int | tuple[int, int] | None = None,
     *,
     pixels: int = 512,
     params: Params = None,
@@ -61,8 +61,8 @@ def data(
         A table, or a rotation.
     dims : sequence of int, optional
         Dimensions; by default five, from the fastest pair to the slowest.
-    positions : int or (int, int)
-        A number of positions from 0, or from and to (excluded).
+    positions : int or (int, int), optional
+        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
     pixels : int
         Points of a curve.
     params, length, grid
@@ -85,7 +85,7 @@ def data(
     chosen = _usual(held) if dims is None else [int(d) for d in dims]
     if not 1 <= len(chosen) <= MOST_CURVES:
         raise ArgumentError(explain("plot waves: dims", f"1 to {MOST_CURVES}", len(chosen)))
-    start, stop = span(positions, "positions")
+    start, stop = placed(held, positions)
     curves = tuple(curve_of(held, dim, (start, stop), pixels=pixels) for dim in chosen)
     limit = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)
     if held.waves is not None:

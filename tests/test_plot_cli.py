@@ -1,0 +1,241 @@
+"""`posenc plot`: what it writes, what it prints, and how it says no."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from safetensors.numpy import save_file
+
+pytest.importorskip("matplotlib", reason="pictures are drawn by matplotlib")
+
+import posenc
+from posenc.cli import app
+from tests.tolerances import assert_close
+
+Run = Callable[..., Result]
+
+PICTURES = (
+    "table",
+    "waves",
+    "wavelengths",
+    "offset",
+    "similarity",
+    "counter",
+    "sum",
+    "rotation",
+    "bias",
+    "stretch",
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `posenc plot` in an empty folder; it must exit with the code given, 0 by default."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, ["plot", *args])
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.output
+        return result
+
+    return call
+
+
+def names() -> list[str]:
+    return sorted(path.name for path in Path().iterdir())
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_every_picture_is_drawn_unasked(run: Run, name: str) -> None:
+    size = ("--dim", "8") if name not in ("bias", "rotation", "stretch") else ()
+    result = run(name, *size, "-o", "x.svg", "--theme", "dark", "--json")
+    found = json.loads(result.stdout)
+    assert found["output"] == "x.svg"
+    assert found["parameters"]["plot"] == name
+    assert found["parameters"]["theme"] == "dark"
+    assert found["caption"]
+    assert names() == ["x.svg"]
+
+
+def test_find_and_compare_need_what_they_are_about(run: Run) -> None:
+    result = run("find", "--dim", "5120", "--value", "0.488814", "--at", "1088")
+    assert "Position 7, if the exponent is i/d" in result.output
+    run("compare", "table", "--dim", "8", "--b-base", "100", "-o", "x.png", "--data", "x.csv")
+    assert names() == ["x.csv", "x.png"]
+    assert "--value and --at" in run("find", "--dim", "8", code=2).output
+    assert "say what B is" in run("compare", "table", code=2).output
+    assert "Did you mean 'table'" in run("compare", "tabel", "--b-base", "1", code=2).output
+
+
+def test_the_figures_of_the_sources(run: Run) -> None:
+    run("table", "--dim", "64", "--positions", "16", "-o", "16x64.png")
+    run("table", "--dim", "50", "--positions", "20", "-o", "20x50.png")
+    result = run("wavelengths", "--each-dim", "64,128,512", "-o", "widths.svg")
+    assert "60,611" in result.output
+    asked = ("table", "--dim", "50", "--positions", "45000", "--height", "670", "--json")
+    honest = json.loads(run(*asked, "-o", "period.png").stdout)
+    assert honest["facts"]["tile.blank"] == 18
+    shown = json.loads(run(*asked, "--sample", "-o", "illusion.png").stdout)
+    assert "not in the table" in " ".join(shown["caption"])
+    assert Path("period.png").read_bytes() != Path("illusion.png").read_bytes()
+    assert "10010110" in run("counter", "--dim", "8", "--at", "150", "-o", "150.png").output
+
+
+def test_numbers_go_to_files(run: Run) -> None:
+    run("table", "--dim", "8", "--positions", "5", "--data", "x.npz")
+    with np.load("x.npz") as found:
+        exact = posenc.table(posenc.Sinusoidal(8), 5, dtype="float64")
+        assert_close(found["tile.values"], exact, 1e-13)
+    run("offset", "--dim", "8", "--offsets", "4", "--axis", "linear", "--data", "x.csv")
+    lines = Path("x.csv").read_text().splitlines()
+    assert lines[0] == "offset,mean,low,high"
+    assert [line.split(",")[0] for line in lines[1:]] == ["0", "1", "2", "3"]
+    assert names() == ["x.csv", "x.npz"]
+
+
+def test_outputs_are_never_replaced_unasked(run: Run) -> None:
+    Path("x.png").write_bytes(b"precious")
+    assert "--force" in run("table", "--dim", "8", "-o", "x.png", code=2).output
+    Path("y.csv").write_bytes(b"precious")
+    run("table", "--dim", "8", "-o", "z.png", "--data", "y.csv", code=2)
+    assert Path("x.png").read_bytes() == Path("y.csv").read_bytes() == b"precious"
+    assert names() == ["x.png", "y.csv"]
+    run("table", "--dim", "8", "-o", "x.png", "--force")
+    assert Path("x.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_run_again_writes_the_same_file(run: Run) -> None:
+    for name in ("a.png", "b.png"):
+        run("table", "--dim", "16", "--positions", "700", "-o", name)
+    assert Path("a.png").read_bytes() == Path("b.png").read_bytes()
+
+
+# --- encodings ------------------------------------------------------------------------------------
+
+
+def test_encodings_come_by_name_options_json_preset_and_file(run: Run) -> None:
+    cases = {
+        ("--encoding", "timestep", "--dim", "10"): posenc.Timestep(10),
+        ("--dim", "9", "--odd", "zero_pad"): posenc.Sinusoidal(9, odd="zero_pad"),
+        ("--spec", '{"type": "Sinusoidal", "dim": 6}'): posenc.Sinusoidal(6),
+        ("--preset", "tensor2tensor", "--dim", "12"): posenc.preset("tensor2tensor", 12),
+        ("--pairing", "half", "--dim", "16"): posenc.RoPE(16, pairing="half"),
+        (
+            "--encoding", "RoPE", "--dim", "8", "--field",
+            'scaling={"type": "Linear", "factor": 4}',
+        ): posenc.RoPE(8, pairing="half", scaling=posenc.scaling.Linear(4.0)),
+        ("--dim", "8", "--field", "base=50"): posenc.Sinusoidal(8, base=50),
+    }  # fmt: skip
+    for words, spec in cases.items():
+        found = json.loads(run("table", *words, "--positions", "4", "--json").stdout)
+        assert posenc.from_json(json.dumps(found["parameters"]["spec"])) == spec
+    Path("spec.json").write_text(posenc.to_json(posenc.Sinusoidal(6)))
+    run("table", "--spec", "spec.json", "--positions", "3")
+
+
+def test_tables_come_from_files(run: Run) -> None:
+    rows = np.random.default_rng(0).standard_normal((40, 6)).astype("float32")
+    np.save("rows.npy", rows)
+    np.savez("rows.npz", other=np.zeros(3), table=rows)
+    save_file({"wpe": rows, "bias": np.zeros(4, "float32")}, "rows.safetensors")
+    for name in ("rows.npy", "rows.npz", "rows.safetensors"):
+        run("table", "--table", name, "--data", f"{name}.csv")
+        lines = Path(f"{name}.csv").read_text().splitlines()[1:]
+        found = np.array([[float(x) for x in line.split(",")[1:]] for line in lines])
+        assert_close(found, rows, 0)
+    save_file({"a": rows, "b": rows}, "two.safetensors")
+    assert "several: a, b" in run("table", "--table", "two.safetensors", code=2).output
+    run("similarity", "--table", "two.safetensors", "--tensor", "b")
+    assert "not there" in run("table", "--table", "none.npy", code=2).output
+    run("offset", "--table", "rows.npy", "--offsets", "20", "-o", "x.svg")
+    Path("junk.npy").write_bytes(b"junk")
+    assert "junk.npy" in run("table", "--table", "junk.npy", code=1).output
+    np.save("cube.npy", np.zeros((2, 3, 4), "float32"))
+    run("table", "--table", "cube.npy", code=2)
+
+
+def test_learned_encodings_need_their_numbers(run: Run) -> None:
+    assert "--init-seed" in run("bias", "--encoding", "T5", code=2).output
+    result = run("bias", "--encoding", "T5", "--heads", "2", "--init-seed", "1")
+    assert "untrained" in result.output
+    assert "'bias'" in run("table", "--encoding", "T5", code=2).output
+    spec = posenc.Learned(4, length=9)
+    save_file(posenc.init(spec, 3), "learned.safetensors")
+    asked = ("--encoding", "Learned", "--dim", "4", "--field", "length=9")
+    run("table", *asked, "--params", "learned.safetensors", "--data", "x.csv")
+    assert len(Path("x.csv").read_text().splitlines()) == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tabel",), "Did you mean 'table'"),
+        (("table", "--encoding", "sinusiodal"), "Did you mean 'Sinusoidal'"),
+        (("table", "--preset", "wisper"), "Did you mean 'whisper'"),
+        (("table", "--theme", "drak"), "Did you mean 'dark'"),
+        (("table", "--positions", "many"), "FROM:TO"),
+        (("table", "--positions", "0"), "at least 1"),
+        (("table", "--dims", "0:200"), "dimensions 0 to 127"),
+        (("table", "-o", "x.pdf"), ".png or .svg"),
+        (("table", "--data", "x.txt"), ".npz or .csv"),
+        (("table", "--spec", "{}", "--dim", "4"), "leave out --dim"),
+        (("table", "--preset", "mae"), "the number of cells along each"),
+        (("table", "--heads", "4"), "--encoding"),
+        (("table", "--field", "nonsense"), "NAME=JSON"),
+        (("table", "--field", "nonsense=1"), "known keys only"),
+        (("table", "--preset", "llama", "--table", "x"), "not both"),
+        (("table", "--tensor", "x"), "--table"),
+        (("waves", "--dims", "9-1"), "rising"),
+        (("wavelengths", "--encoding", "ALiBi"), "'bias'"),
+        (("wavelengths", "--each-base", "ten"), "100,1e4"),
+        (("rotation", "--at", "1"), "two positions"),
+        (("bias", "--dim", "8"), "dim"),
+        (("bias", "--show-heads", "8"), "heads from 0 to 7"),
+        (("stretch", "--rules", "yarm"), "Did you mean 'yarn'"),
+        (("offset", "--positions", "4"), "--offsets"),
+        (("sum", "", "--dim", "8"), "tokens"),
+        (("counter", "--positions", "10000"), "at most 4096"),
+        (("table", "--encoding", "RoPE", "--field", "dim=7"), "even width"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(run: Run, words: tuple[str, ...], said: str) -> None:
+    result = run(*words, code=2)
+    assert said in result.output
+    assert names() == []
+
+
+def test_pictures_are_listed(run: Run) -> None:
+    listed = json.loads(run("--json").stdout)
+    assert list(listed) == [*PICTURES, "find", "compare"]
+    assert "Draw an encoding." in run().output
+    assert "after the name" in run("--json", "table", code=2).output
+
+
+def test_positions_are_numbers_or_ranges(run: Run) -> None:
+    for text, expected in (("7", (0, 7)), ("3:9", (3, 9)), ("1_000:1,010", (1000, 1010))):
+        found = json.loads(run("table", "--dim", "4", "--positions", text, "--json").stdout)
+        got = found["facts"]["tile.positions.0"], found["facts"]["tile.positions.1"]
+        assert got == expected
+    far = run("table", "--dim", "4", "--positions", "2147483640:2147483647", "--data", "x.csv")
+    assert "7 positions" in far.output
+
+
+def test_one_position_of_one_dimension(run: Run) -> None:
+    run("table", "--dim", "1", "--positions", "1", "-o", "x.png")
+    run("similarity", "--dim", "1", "--positions", "1", "-o", "y.png")
+    run("waves", "--dim", "1", "--positions", "1", "-o", "z.png")
+    run("offset", "--dim", "1", "--offsets", "1", "-o", "o.png")
+    run("wavelengths", "--dim", "1", "-o", "w.png")
+
+
+def test_a_huge_table_is_drawn(run: Run) -> None:
+    asked = ("table", "--dim", "65536", "--positions", "16777216")
+    found = json.loads(run(*asked, "--height", "200", "--width", "300", "--json").stdout)
+    assert found["facts"]["tile.method"] == "gain"
+    assert "pairs, sines and cosines apart" in " ".join(found["caption"])

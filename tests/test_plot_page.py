@@ -1,0 +1,67 @@
+"""The pictures of docs/plots.md are those that its commands draw."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="pictures are drawn by matplotlib")
+
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "plots.md"
+FOLDER = ROOT / "docs" / "img" / "plots"
+
+
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_picture_of_the_page_has_its_command_and_its_file() -> None:
+    shown = re.findall(r"\]\(img/plots/([^)]+)\)", PAGE.read_text("utf-8"))
+    made = tool("plots").commands()
+    files = sorted(path.name for path in FOLDER.iterdir())
+    assert sorted(shown) == sorted(made) == files
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 1_000_000
+
+
+@pytest.mark.parametrize("name", ["16x64.png", "period.png", "bias.png", "compare.png"])
+def test_stored_pictures_were_drawn_by_their_commands(name: str, tmp_path: Path) -> None:
+    plots = tool("plots")
+    fresh = plots.draw(tmp_path, name, plots.commands()[name])
+    stored, drawn = (Image.open(path) for path in (FOLDER / name, fresh))
+    assert json.loads(stored.info["posenc"]) == json.loads(drawn.info["posenc"])
+    assert stored.info["Description"] == drawn.info["Description"]
+    # Letters may differ with the versions of libraries; the pixels of data do not.
+    one, two = np.asarray(stored.convert("RGB")), np.asarray(drawn.convert("RGB"))
+    assert one.shape == two.shape
+    assert (one != two).any(axis=2).mean() < 0.02
+
+
+def test_a_matrix_is_drawn_with_whole_squares(tmp_path: Path) -> None:
+    picture = tool("picture")
+    values = np.array([[1.0, -1.0, 0.0], [0.5, 2.0, -2.0]])
+    path = picture.draw(values, tmp_path / "x.png", cell=6, labels=("row", "column"))
+    found = np.asarray(Image.open(io.BytesIO(path.read_bytes())).convert("RGB"))
+    left, top = 18 + 64, 18 + 44
+    part = found[top : top + 12, left : left + 18]
+    for row in range(2):
+        for column in range(3):
+            square = part[6 * row : 6 * row + 6, 6 * column : 6 * column + 6].reshape(-1, 3)
+            assert len(np.unique(square, axis=0)) == 1
+    assert len(np.unique(part.reshape(-1, 3), axis=0)) == 6
