@@ -64,7 +64,7 @@ CHOICES = [
 CHOICES += [entry.id for entry in catalogue.entries()]
 TEXTS = st.one_of(st.text(max_size=30), st.sampled_from(NASTY), st.sampled_from(CHOICES), SMALL)
 STATES = st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text(max_size=8)), TEXTS, max_size=12)
-FEW = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def checked(data: bytes) -> dict:
@@ -240,7 +240,7 @@ def test_every_encoding_that_a_view_offers_is_drawn_without_complaint(view):
 
 @pytest.mark.parametrize("view", SHAPES)
 def test_every_view_compares_what_it_offers(view):
-    for entry in catalogue.offered(view)[:12]:
+    for entry in catalogue.offered(view)[:5]:
         header = checked(frame({"v": view, "b.enc": entry.id, "w": "100", "h": "80"}))
         assert header["compare"] is not None
         assert header["state"]["b.enc"] == entry.id
@@ -261,7 +261,7 @@ def asked(queries: list[str], path: str = "/api/frame") -> list[httpx.Response]:
 
 
 @given(st.lists(STATES, max_size=4), st.sampled_from(["/api/frame", "/api/save"]))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_state_is_an_error_of_the_server(states, path):
     queries = []
     for state in states:
@@ -274,7 +274,7 @@ def test_no_state_is_an_error_of_the_server(states, path):
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_address_is_an_error_of_the_server(text):
     query = quote(text.encode("utf-8", "replace"), safe="&=%+;?/:@!$'()*,")
     (answer,) = asked([query])
