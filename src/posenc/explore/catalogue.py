@@ -220,7 +220,7 @@ def _plain(
 
 TABLES, ROTATIONS, BIASES = "Tables", "Rotations", "Biases"
 KINDS = {TABLES: "table", ROTATIONS: "rotary", BIASES: "bias"}
-RANDOM = "It is learned; random numbers of seed 0 stand in for them."
+RANDOM = "learned, so random numbers of seed 0 stand in."
 
 
 def _sinusoidal(v: Values) -> dict[str, Any]:

@@ -184,8 +184,11 @@ def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session
     if lengths:
         _end(reader, [a] if b is None else [a, b])
     for wanted in shape.fields:
-        if wanted.key not in lengths and not (wanted.key == "emb" and not session.embeddings):
-            reader.take(wanted)
+        if wanted.key in lengths:
+            continue
+        # Cells of a grid have no order, so nothing is masked unasked.
+        unordered = wanted.key == "mask" and len(a.spec.axes) > 1
+        reader.take(replace(wanted, default="0") if unordered else wanted)
     _cursor(reader, shape, a)
     for wanted in (FIND, _TOUR, _REVEAL):
         reader.take(wanted)
