@@ -16,8 +16,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.rows import append, circumstances
 from tests.browser.serving import browser_path, command
+
+from benchmarks.rows import append, circumstances
 
 STATES = {
     "table 512 x 128": "v=table&L=512&d=128",
@@ -38,7 +39,8 @@ STEP = """async key => {
   const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
   const seen = drawn();
   const start = performance.now();
-  document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  const init = { key, bubbles: true, cancelable: true };
+  document.body.dispatchEvent(new KeyboardEvent("keydown", init));
   await seen;
   await frame();
   await frame();

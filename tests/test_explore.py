@@ -311,6 +311,27 @@ def test_biases_are_the_library_s():
     assert spoken(fact(header, "Bias")) == pytest.approx(expected[2, 30, 10])
 
 
+def test_biases_of_a_grid_are_the_library_s():
+    header, arrays = shown(v="bias", enc="alibi2d", heads="2", L="30", mask="0", p="7", kp="23")
+    cells = np.stack(np.unravel_index(np.arange(25), (5, 5)), axis=-1)
+    expected = posenc.bias(posenc.ALiBi2D(heads=2), cells, dtype="float64")
+    assert header["state"]["L"] == "25"
+    for cell, values in zip(panel(header, "matrices")["cells"], expected, strict=True):
+        known = palette.indices(values, float(np.abs(expected).max()))
+        np.testing.assert_array_equal(arrays[cell["tile"]], known)
+    assert "query at (1, 2), key at (4, 3)" in header["say"]
+    assert spoken(fact(header, "Bias")) == pytest.approx(expected[0, 7, 23], rel=1e-5)
+
+
+def test_a_table_of_a_grid_is_the_library_s():
+    header, arrays = shown(v="table", enc="preset:mae", d="64", L="30")
+    cells = np.stack(np.unravel_index(np.arange(25), (5, 5)), axis=-1)
+    expected = posenc.table(posenc.preset("mae", 64), cells, dtype="float64")
+    tile = arrays[panel(header, "table")["tile"]]
+    np.testing.assert_array_equal(tile, palette.indices(expected, float(np.abs(expected).max())))
+    assert "grid of 5 × 5" in header["lead"]
+
+
 def test_what_alibi_adds_at_distance_100():
     header, _ = shown(v="bias", heads="8", p="120", kp="20", head="0")
     assert fact(header, "Bias") == "−50"
@@ -426,6 +447,11 @@ def test_a_row_of_a_learned_table_is_found():
         {"v": "table"},
         {"v": "table", "enc": "rope", "d": "16"},
         {"v": "table", "enc": "preset:whisper", "d": "64"},
+        {"v": "table", "enc": "preset:mae", "d": "64"},
+        {"v": "table", "enc": "summed", "d": "16", "L": "36"},
+        {"v": "table", "enc": "concatenated", "d": "16"},
+        {"v": "bias", "enc": "alibi2d"},
+        {"v": "bias", "enc": "windowtable"},
         {"v": "table", "enc": "learned", "d": "16", "L": "64"},
         {"v": "table", "ladder": "exponent i/d", "order": "sin_cos", "d": "16", "n": "77"},
         {"v": "waves"},
@@ -468,6 +494,7 @@ def test_the_python_of_a_table_gives_the_number_under_the_cursor():
         {"v": "table", "enc": "learned", "d": "16", "L": "32"},
         {"v": "waves", "counter": "1"},
         {"v": "bias", "enc": "t5", "softmax": "1"},
+        {"v": "bias", "enc": "windowtable"},
         {"v": "rotate", "pairing": "interleaved"},
         {"v": "sentence", "text": "it's $HOME; `x`"},
     ],

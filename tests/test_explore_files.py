@@ -70,6 +70,17 @@ def test_the_config_of_a_model_can_be_chosen(tmp_path):
     np.testing.assert_allclose(arrays[series["Llama3, as given"]["y"]], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("config", [LLAMA, LONG], ids=["llama3", "longrope"])
+def test_the_python_of_an_encoding_of_a_file_runs(tmp_path, config):
+    session = load([written(tmp_path / "config.json", config)])
+    state = {"v": "stretch", "enc": session.entries[0].id, "rule": "given", "Lt": "4096"}
+    scope: dict = {}
+    exec(unpack(frame(state, session)).header["python"], scope)
+    assert scope["rope"].replace(scaling=()) == posenc.from_hf(config)["attention"].spec.replace(
+        scaling=()
+    )
+
+
 def test_longrope_shows_what_its_file_says(tmp_path):
     session = load([written(tmp_path / "config.json", LONG)])
     header, _ = drawn(

@@ -64,7 +64,7 @@ CHOICES = [
 CHOICES += [entry.id for entry in catalogue.entries()]
 TEXTS = st.one_of(st.text(max_size=30), st.sampled_from(NASTY), st.sampled_from(CHOICES), SMALL)
 STATES = st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text(max_size=8)), TEXTS, max_size=12)
-FEW = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def checked(data: bytes) -> dict:
@@ -213,6 +213,18 @@ def test_an_encoding_that_a_view_cannot_show_says_which_can():
     assert any("Table" in note and "sinusoidal is a table" in note for note in header["notes"])
 
 
+def test_every_encoding_of_the_registry_is_shown_or_says_why_not():
+    from posenc.registry import SPECS
+
+    offered = {entry.id for view in SHAPES for entry in catalogue.offered(view)}
+    for name in SPECS:
+        if name.lower() in offered:
+            continue
+        header = checked(frame({"v": "table", "enc": name, "d": "8", "L": "8"}))
+        assert name in header["notes"][0], name
+        assert header["problems"] == []
+
+
 def test_more_keys_than_a_page_ever_sends_are_left_out():
     header = unpack(frame({f"x{n}": "1" for n in range(500)})).header
     assert any("first 80 keys" in note for note in header["notes"])
@@ -221,15 +233,14 @@ def test_more_keys_than_a_page_ever_sends_are_left_out():
 @pytest.mark.parametrize("view", SHAPES)
 def test_every_encoding_that_a_view_offers_is_drawn_without_complaint(view):
     for entry in catalogue.offered(view):
-        width = "64" if entry.kind != "table" else entry.fields[0].default
-        header = checked(frame({"v": view, "enc": entry.id, "d": width, "w": "100", "h": "80"}))
+        header = checked(frame({"v": view, "enc": entry.id, "w": "100", "h": "80"}))
         assert header["state"]["enc"] == entry.id, entry.id
         assert not header["problems"], (entry.id, header["problems"])
 
 
 @pytest.mark.parametrize("view", SHAPES)
 def test_every_view_compares_what_it_offers(view):
-    for entry in catalogue.offered(view)[:12]:
+    for entry in catalogue.offered(view)[:5]:
         header = checked(frame({"v": view, "b.enc": entry.id, "w": "100", "h": "80"}))
         assert header["compare"] is not None
         assert header["state"]["b.enc"] == entry.id
@@ -250,7 +261,7 @@ def asked(queries: list[str], path: str = "/api/frame") -> list[httpx.Response]:
 
 
 @given(st.lists(STATES, max_size=4), st.sampled_from(["/api/frame", "/api/save"]))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_state_is_an_error_of_the_server(states, path):
     queries = []
     for state in states:
@@ -263,7 +274,7 @@ def test_no_state_is_an_error_of_the_server(states, path):
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_address_is_an_error_of_the_server(text):
     query = quote(text.encode("utf-8", "replace"), safe="&=%+;?/:@!$'()*,")
     (answer,) = asked([query])

@@ -210,6 +210,13 @@ def test_mistakes_are_named_in_one_line(run: Run, words: tuple[str, ...], said: 
     assert names() == []
 
 
+def test_pictures_are_listed(run: Run) -> None:
+    listed = json.loads(run("--json").stdout)
+    assert list(listed) == [*PICTURES, "find", "compare"]
+    assert "Draw an encoding." in run().output
+    assert "after the name" in run("--json", "table", code=2).output
+
+
 def test_positions_are_numbers_or_ranges(run: Run) -> None:
     for text, expected in (("7", (0, 7)), ("3:9", (3, 9)), ("1_000:1,010", (1000, 1010))):
         found = json.loads(run("table", "--dim", "4", "--positions", text, "--json").stdout)

@@ -131,3 +131,18 @@ def test_the_whole_page_by_keyboard(site: Site) -> None:
         assert wanted in seen, (wanted, seen)
     assert seen.index("tab-table") < seen.index("control-enc") < seen.index("tile")
     assert sum(name.startswith("tab-") for name in seen) == 1, "tabs take one place; arrows move"
+
+
+def test_dragging_the_dials_moves_query_and_key_together(site: Site) -> None:
+    site.open("v=rotate&m=20")
+    page = site.page
+    distance = site.value("off")
+    dial = page.locator(".dial").first.bounding_box()
+    x, y = dial["x"] + 40, dial["y"] + 40
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 41, y, steps=5)
+    page.mouse.up()
+    site.settle()
+    assert (site.value("m"), site.value("off")) == ("25", distance)
+    assert "j=" not in page.url, "a drag is no click on the dial"

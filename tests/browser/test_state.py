@@ -70,6 +70,7 @@ def test_a_mistake_keeps_the_picture_and_is_told_at_its_field(site: Site) -> Non
     problem = page.locator("#problem-d")
     expect(problem).to_be_visible()
     assert "at least" in problem.inner_text()
+    assert "Drawn" not in problem.inner_text(), "the last picture stays"
     assert "problem-d" in (field.get_attribute("aria-describedby") or "")
     assert field.get_attribute("aria-invalid") == "true"
     assert field.input_value() == "0"

@@ -23,7 +23,7 @@ __all__ = ["COMMANDS", "app", "main"]
 COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),
     "table": ("posenc.cli.table", "Print or write the rows of a table."),
-    "plot": ("posenc.cli.plot", "Draw an encoding: twelve pictures that show what is there."),
+    "plot": ("posenc.cli.plot", "Draw an encoding."),
     "locate": ("posenc.cli.locate", "Find the position that numbers come from."),
     "explore": ("posenc.cli.explore", "Explore encodings in the browser."),
     "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),

@@ -19,6 +19,7 @@ from posenc.cli._plot_options import (
     whole_numbers,
 )
 from posenc.cli._plot_output import finish, output_options
+from posenc.cli._show import print_json
 
 __all__ = ["command"]
 
@@ -54,9 +55,19 @@ class Pictures(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Pictures, help=HELP)
-def command() -> None:
+@click.group(cls=Pictures, help=HELP, invoke_without_command=True)
+@click.option("--json", "json_", is_flag=True, help="List the pictures as JSON.")
+@click.pass_context
+def command(ctx: click.Context, *, json_: bool) -> None:
     """See `HELP`."""
+    if ctx.invoked_subcommand is not None:
+        if json_:
+            raise click.UsageError("write --json after the name of the picture.")
+        return
+    if json_:
+        print_json({name: picture.help for name, picture in command.commands.items()})
+        return
+    click.echo(ctx.get_help())
 
 
 # --- what several pictures share ------------------------------------------------------------------

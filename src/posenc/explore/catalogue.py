@@ -7,6 +7,7 @@ the specs can do.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,18 +19,32 @@ from posenc import presets, registry
 from posenc._core.errors import PosencError
 from posenc._core.ladder import LADDERS
 from posenc._core.parameters import Init
-from posenc._core.spec import Spec
+from posenc._core.spec import Spec, Value
 from posenc.detect._columns import inner, sinusoids
+from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.explore.fields import Field, Option, choice, integer, real
 from posenc.functional import init
+from posenc.scaling.base import Scaling
 
-__all__ = ["Chosen", "Entry", "entries", "home_of", "made", "offered", "why_not"]
+__all__ = [
+    "Chosen",
+    "Entry",
+    "absent",
+    "entries",
+    "grid_of",
+    "home_of",
+    "made",
+    "offered",
+    "why_not",
+]
 
 LARGEST_DIM = 65_536
 LARGEST_LENGTH = 2**24
 LARGEST_PARAMETERS = 2**24
 
 WIDTH = integer("d", "Model size d", 128, 1, LARGEST_DIM, scale="log", section="encoding")
+# Each pair doubles the frequency of the one before.
+OCTAVES = integer("d", "Width d", 16, 2, 64, step=2, section="encoding")
 EVEN = integer("d", "Head size d", 128, 2, LARGEST_DIM, scale="log", step=2, section="encoding")
 BASE = real("n", "Base n", 10_000, 1e-3, 1e12, scale="log", section="encoding")
 HEADS = integer("heads", "Heads", 8, 1, 256, section="encoding")
@@ -148,17 +163,36 @@ def _initial(spec: Spec) -> Mapping[str, np.ndarray]:
 
 def _call(name: str, arguments: Mapping[str, Any], *, first: str) -> str:
     given = [repr(arguments[first])]
-    given += [f"{key}={_source(value)}" for key, value in arguments.items() if key != first]
+    given += [f"{key}={written(value)}" for key, value in arguments.items() if key != first]
     return f"posenc.{name}({', '.join(given)})"
 
 
-def _source(value: Any) -> str:
-    if isinstance(value, Init):
-        return "posenc.Init()" if value == Init() else f"posenc.{value!r}"
-    if isinstance(value, tuple) and value and isinstance(value[0], Spec):
+def written(value: Any) -> str:
+    """The Python that makes a value, with the names of posenc's own modules before it.
+
+    Parameters
+    ----------
+    value : object
+        A spec, a composed value, or what its fields hold.
+
+    Returns
+    -------
+    str
+        An expression for which `import posenc` is enough.
+    """
+    if isinstance(value, tuple):
+        inner = ", ".join(map(written, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if not isinstance(value, Value):
         return repr(value)
-    text = repr(value)
-    return f"posenc.{text}" if text[0].isupper() and "(" in text else text
+    home = "posenc.scaling" if isinstance(value, Scaling) else "posenc"
+    shown = []
+    for each in dataclasses.fields(value):  # type: ignore[arg-type]
+        found = getattr(value, each.name)
+        if found != each.default:
+            text = written(found)
+            shown.append(f"{each.name}={text}" if each.kw_only else text)
+    return f"{home}.{type(value).__name__}({', '.join(shown)})"
 
 
 def _plain(
@@ -186,7 +220,7 @@ def _plain(
 
 TABLES, ROTATIONS, BIASES = "Tables", "Rotations", "Biases"
 KINDS = {TABLES: "table", ROTATIONS: "rotary", BIASES: "bias"}
-RANDOM = "It is learned; random numbers of seed 0 stand in for them."
+RANDOM = "learned, so random numbers of seed 0 stand in."
 
 
 def _sinusoidal(v: Values) -> dict[str, Any]:
@@ -228,8 +262,26 @@ def _registry() -> tuple[Entry, ...]:
             lambda v: {"dim": v["d"], "base": v["n"]},
             "",
         ),
-        ("Fourier", "Fourier features", (WIDTH,), lambda v: {"dim": v["d"]}, ""),
+        ("Fourier", "Fourier features", (OCTAVES,), lambda v: {"dim": v["d"]}, ""),
         ("Time2Vec", "Time2Vec", (WIDTH,), lambda v: {"dim": v["d"]}, RANDOM),
+        (
+            "Concatenated",
+            "sinusoidal, appended",
+            (WIDTH, BASE),
+            lambda v: {"dim": v["d"], "table": Sinusoidal(v["d"], base=v["n"])},
+            "",
+        ),
+        (
+            "Summed",
+            "sum of two sinusoids (position, step)",
+            (WIDTH, BASE),
+            lambda v: {
+                "dim": v["d"],
+                "tables": (Sinusoidal(v["d"], base=v["n"]),) * 2,
+                "axes_of": ("position", "step"),
+            },
+            "",
+        ),
     )
     rotations = (
         ("RoPE", "RoPE", rotary, _rotary, ""),
@@ -280,6 +332,57 @@ def _registry() -> tuple[Entry, ...]:
             lambda v: {"heads": v["heads"], "dim": 64, "length": v["s"] + v["L"]},
             RANDOM,
         ),
+        ("ALiBi2D", "ALiBi of two axes", of_heads, lambda v: {"heads": v["heads"]}, ""),
+        ("Quadratic", "quadratic", of_heads, lambda v: {"heads": v["heads"]}, RANDOM),
+        (
+            "WindowTable",
+            "table of a window",
+            of_heads,
+            lambda v: {"heads": v["heads"], "window": (8, 8), "init": spread_init},
+            RANDOM,
+        ),
+        (
+            "LogCPB",
+            "logarithmic offsets, a small network",
+            of_heads,
+            lambda v: {"heads": v["heads"], "window": (8, 8)},
+            RANDOM,
+        ),
+        (
+            "OffsetTable",
+            "table of offsets",
+            of_heads,
+            lambda v: {"heads": v["heads"], "size": (8, 8), "init": spread_init},
+            RANDOM,
+        ),
+        (
+            "DynamicBias",
+            "dynamic bias, a small network",
+            of_heads,
+            lambda v: {"heads": v["heads"], "window": (8, 8), "width": 16, "init": spread_init},
+            RANDOM,
+        ),
+        (
+            "IRPEBias",
+            "iRPE",
+            of_heads,
+            lambda v: {"heads": v["heads"], "init": spread_init},
+            RANDOM,
+        ),
+        (
+            "SpatialBuckets",
+            "buckets of places on a page",
+            of_heads,
+            lambda v: {"heads": v["heads"], "init": spread_init},
+            RANDOM,
+        ),
+        (
+            "ComplexOffsets",
+            "offsets in complexes of chains",
+            of_heads,
+            lambda v: {"heads": v["heads"], "init": spread_init},
+            RANDOM,
+        ),
     )
     return tuple(
         _plain(name, label, group, fields, arguments, note=note)
@@ -310,7 +413,7 @@ def _preset(name: str) -> Entry:
 
 @functools.cache
 def _presets() -> tuple[Entry, ...]:
-    """The presets whose positions are one number, and that can be built at some usual width."""
+    """The presets whose positions are integers or one number, at a width that they have."""
     found = []
     for name in presets.names():
         entry = _preset(name)
@@ -319,7 +422,7 @@ def _presets() -> tuple[Entry, ...]:
                 spec: Any = entry.build({"d": width})
             except PosencError:
                 continue
-            if len(spec.axes) == 1:
+            if not spec_is_real(spec) or len(spec.axes) == 1:
                 start = entry.fields[0].within(entry.fields[0].low, LARGEST_DIM, str(width))
                 found.append(replace(entry, fields=(start,)))
             break
@@ -355,6 +458,39 @@ SHOWS = {
 }
 
 
+# Views that draw specs of several axes: their positions are the cells of a grid, row by row.
+GRIDS = ("table", "bias")
+GRID_OF = {"table": "Table", "rotary": "Table", "bias": "Bias"}
+
+
+def spec_is_real(spec: Any) -> bool:
+    """Whether positions are coordinates, of which no integers are typical."""
+    return getattr(spec, "coordinates", "integer") == "real"
+
+
+def grid_of(spec: Any, length: int) -> tuple[int, ...]:
+    """The sides of a grid of at most `length` cells, equal where they can be; empty for one axis.
+
+    Parameters
+    ----------
+    spec : Spec
+        What the positions are for.
+    length : int
+        How many cells there may be.
+    """
+    axes = len(spec.axes)
+    if axes == 1:
+        return ()
+    side = max(1, int(length ** (1 / axes) + 1e-9))
+    most = next((m for name in BOUNDS if (m := getattr(spec, name, None)) is not None), None)
+    ends = most if isinstance(most, tuple) and len(most) == axes else (most,) * axes
+    return tuple(min(side, end) if isinstance(end, int) else side for end in ends)
+
+
+# Fields that say how far the coordinates of a spec go.
+BOUNDS = ("lengths", "window", "size", "degree")
+
+
 def why_not(view: str, entry: Entry, spec: Any = None) -> str:
     """Why a view cannot show an encoding; empty where it can."""
     homes = VIEWS_OF.get(entry.kind, ())
@@ -366,9 +502,13 @@ def why_not(view: str, entry: Entry, spec: Any = None) -> str:
         )
     if spec is None:
         return ""
-    if len(getattr(spec, "axes", ("position",))) != 1:
+    if len(spec.axes) != 1 and (view not in GRIDS or spec_is_real(spec)):
         axes = ", ".join(spec.axes)
-        return f"Positions of {entry.label} have several axes ({axes}); the views follow one."
+        home = GRID_OF.get(entry.kind, "")
+        where = f" {home} draws the cells of a grid." if home and not spec_is_real(spec) else ""
+        return f"Positions of {entry.label} have several axes: {axes}.{where}"
+    if view == "sentence" and spec.width != spec.dim:
+        return f"{entry.label} is appended to embeddings, not added. Its rows are in Table."
     per_head = getattr(spec, "per_head", None)
     if entry.kind == "rotary" and per_head is not None:
         return f"Each head of {entry.label} has numbers of its own; the views show one set."
@@ -424,6 +564,16 @@ def offered(view: str, more: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
         if not why_not(view, entry, spec):
             fitting.append(entry)
     return (*fitting, *_offered(view))
+
+
+def absent(name: str) -> str:
+    """Why an encoding of the registry has no entry; empty for other names."""
+    found = next((n for n in registry.SPECS if n.lower() == name.strip().lower()), None)
+    if found is None or found.lower() in by_id():
+        return ""
+    if getattr(registry.lookup(found), "kind", "") == "relative":
+        return f"{found} needs the content of queries and keys; positions alone do not show it."
+    return f"{found} reads coordinates of several axes that need not be whole; the views count."
 
 
 def home_of(entry: Entry) -> str:

@@ -103,9 +103,9 @@ def _together(first: tuple[Panel, ...], second: tuple[Panel, ...]) -> list[Panel
 # --- heatmaps -------------------------------------------------------------------------------------
 
 
-def _maps(a: Heatmap, b: Heatmap) -> Matrix:
+def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
     """A, B and A - B on one scale."""
-    limit = max(a.limit, b.limit)
+    limit = limit or max(a.limit, b.limit)
     cells = [_scaled(a, limit, "A"), _scaled(b, limit, "B")]
     captions = [a.caption]
     if a.values is not None and b.values is not None and a.values.shape == b.values.shape:
@@ -144,14 +144,18 @@ def _tile(values: np.ndarray, limit: float) -> np.ndarray:
 def _heads(a: Matrix, b: Matrix) -> Matrix:
     """The heads of both that have the same name, with their difference."""
     by_id = {cell.id: cell for cell in b.cells}
+    limit = max(cell.limit for cell in (*a.cells, *b.cells))
     cells: list[Heatmap] = []
     for cell in a.cells:
         twin = by_id.get(cell.id)
         if twin is None or len(cells) >= 9:
             continue
-        three = _maps(cell, twin).cells
+        three = _maps(cell, twin, limit).cells
         cells += [replace(c, title=f"{c.title}, {cell.title}") for c in three]
-    return Matrix(a.id, a.title, tuple(cells) or a.cells, a.caption)
+    if not cells:
+        return a
+    caption = f"One scale for all, up to ±{number(limit)}. Heads that both have, the first three."
+    return Matrix(a.id, a.title, tuple(cells), caption)
 
 
 # --- curves ---------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from posenc._core.errors import DataError, PosencError, explain
 from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.encodings.table.learned import Learned
-from posenc.explore.catalogue import Entry, Values
+from posenc.explore.catalogue import Entry, Values, written
 from posenc.explore.session import Embeddings, Session
 
 __all__ = ["load"]
@@ -83,7 +83,7 @@ def _fixed(name: str, label: str, spec: Spec, note: str = "") -> Entry:
 
     def code(values: Values) -> str:
         del values
-        return f"posenc.{brief(spec)}"
+        return written(spec)
 
     return Entry(name, label, FROM_FILES, spec.kind, (), build, code, None, note)
 
@@ -155,7 +155,7 @@ def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -
 
     def code(values: Values) -> str:
         del values
-        return f"posenc.{brief(spec)}\nparams = {{'weight': {read}}}"
+        return f"{written(spec)}\nparams = {{'weight': {read}}}"
 
     return Entry(identity, label, FROM_FILES, "table", (), build, code, {"weight": rows})
 

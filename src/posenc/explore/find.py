@@ -20,7 +20,7 @@ from posenc.explore.catalogue import Chosen, _initial
 from posenc.explore.fields import shown
 from posenc.explore.panels import Link
 from posenc.explore.scene import Scene
-from posenc.explore.text import number, plural, signed, whole
+from posenc.explore.text import number, plural, signed, thin, whole
 from posenc.plot.columns import source
 
 __all__ = ["Answer", "answer", "answers"]
@@ -66,7 +66,7 @@ def answer(scene: Scene) -> Answer:
         lines, hits = _told(scene, asked, story, found)
     except PosencError as error:
         return Answer(None, (("find", str(error)),))
-    return Answer({"query": query[:200], "story": lines, "hits": hits})
+    return Answer({"query": query[:200], "story": [thin(line) for line in lines], "hits": hits})
 
 
 # --- reading the question -------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from posenc._core.spec import Value
-from posenc.explore.catalogue import Chosen, samples
+from posenc.explore.catalogue import Chosen, grid_of, samples
 from posenc.explore.scene import Scene
 from posenc.explore.views.sentence import embedded
 
@@ -44,6 +44,9 @@ def _range(scene: Scene) -> tuple[int, int]:
 
 
 def _table(scene: Scene) -> Picture:
+    sides = grid_of(scene.a.spec, scene["L"])
+    if sides:
+        return Picture("table", {"grid": sides})
     options: dict[str, Any] = {"positions": (scene["p0"], scene["p1"])}
     if (scene["j0"], scene["j1"]) != (0, scene.a.spec.dim):
         options["dims"] = (scene["j0"], scene["j1"])
@@ -72,10 +75,11 @@ def _rotate(scene: Scene) -> Picture:
 
 
 def _bias(scene: Scene) -> Picture:
+    sides = grid_of(scene.a.spec, scene["L"])
     return Picture(
         "bias",
         {
-            "positions": scene["L"],
+            **({"grid": sides} if sides else {"positions": scene["L"]}),
             "mask": "causal" if scene["mask"] else "none",
             "softmax": "rows" if scene["softmax"] else "none",
         },
@@ -136,6 +140,8 @@ def command_of(scene: Scene) -> str:
 def _option(name: str, key: str, value: Any) -> list[str]:
     if name == "rotation" and key == "positions":
         return ["--at", f"{value[0]},{value[1]}"]
+    if key == "grid":
+        return ["--grid", "x".join(map(str, value))]
     if isinstance(value, tuple):
         first, last = value
         return [f"--{key}", str(last) if first == 0 else f"{first}:{last}"]

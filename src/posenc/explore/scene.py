@@ -7,6 +7,7 @@ named and left out.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -183,8 +184,11 @@ def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session
     if lengths:
         _end(reader, [a] if b is None else [a, b])
     for wanted in shape.fields:
-        if wanted.key not in lengths and not (wanted.key == "emb" and not session.embeddings):
-            reader.take(wanted)
+        if wanted.key in lengths:
+            continue
+        # Cells of a grid have no order, so nothing is masked unasked.
+        unordered = wanted.key == "mask" and len(a.spec.axes) > 1
+        reader.take(replace(wanted, default="0") if unordered else wanted)
     _cursor(reader, shape, a)
     for wanted in (FIND, _TOUR, _REVEAL):
         reader.take(wanted)
@@ -253,6 +257,11 @@ def _encoding(reader: _Reader, shape: Shape, session: Session, pin: str) -> Chos
 def _end(reader: _Reader, chosen: list[Chosen]) -> None:
     """Keep to the positions that the tables have."""
     for one in chosen:
+        sides = catalogue.grid_of(one.spec, reader.values["L"])
+        if sides:
+            reader.retake("s", 0)
+            reader.retake("L", math.prod(sides))
+            continue
         limits = getattr(one.spec, "limits", None)
         if not limits or len(limits) != 1:
             continue
@@ -287,7 +296,10 @@ def _entry(
         everything = {**catalogue.by_id(), **{e.id: e for e in session.entries}}
         known = everything.get(given.strip().lower())
         drawn = by_id[found.value].label
-        if known is None:
+        why = catalogue.absent(given)
+        if why:
+            reader.notes.append(f"{why} Drawn with {drawn}.")
+        elif known is None:
             reader.problems.append((wanted.key, f"{found.problem} Drawn with {drawn}."))
         else:
             why = catalogue.why_not(shape.id, known) or _why_not_at_all(shape.id, known)

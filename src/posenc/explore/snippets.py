@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from posenc.explore.catalogue import grid_of
 from posenc.explore.scene import Scene
 
 __all__ = [
@@ -36,11 +38,16 @@ def table(scene: Scene, rows: tuple[int, int], p: int, j: int) -> str:
     positions = f"{last}" if first == 0 else f"range({first}, {last})"
     lines = spec_lines(scene)
     more = _params(scene)
+    sides = grid_of(scene.a.spec, scene["L"])
+    if sides:
+        lines = ["import numpy as np", *lines, cells_line(sides)]
+        positions = "cells"
     if scene.a.entry.kind == "rotary":
         lines.append(f"cos, sin = posenc.cos_sin(pe, {positions}{more})")
     else:
         lines.append(f"rows = posenc.table(pe, {positions}{more})")
-        lines.append(f'posenc.table(pe, [{p}]{more}, dtype="float64")[0, {j}]')
+        at = f"cells[[{p}]]" if sides else f"[{p}]"
+        lines.append(f'posenc.table(pe, {at}{more}, dtype="float64")[0, {j}]')
     return "\n".join(lines)
 
 
@@ -91,9 +98,20 @@ def rotate(scene: Scene, m: int, n: int) -> str:
     )
 
 
+def cells_line(sides: tuple[int, ...]) -> str:
+    """The cells of a grid, row by row, as positions."""
+    count = math.prod(sides)
+    return f"cells = np.stack(np.unravel_index(np.arange({count}), {sides}), axis=-1)"
+
+
 def bias(scene: Scene, head: int, p: int, kp: int) -> str:
     """One entry of the bias, and a head of it."""
     more = _params(scene)
+    sides = grid_of(scene.a.spec, scene["L"])
+    if sides:
+        lines = ["import numpy as np", *spec_lines(scene, "spec"), cells_line(sides)]
+        lines.append(f"posenc.bias(spec, cells{more})[{head}]")
+        return "\n".join([*lines, f"posenc.bias(spec, cells[[{p}]], cells[[{kp}]]{more})[{head}]"])
     return "\n".join(
         [
             *spec_lines(scene, "spec"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.explore.catalogue import Chosen, _initial
+from posenc.explore.catalogue import Chosen, _initial, grid_of
 from posenc.explore.scene import Scene
 from posenc.plot.columns import Source, source
 
@@ -18,12 +18,13 @@ def held(chosen: Chosen, length: int | None = None) -> Source:
     """The rows and waves of an encoding; raises `PosencError` where it has none."""
     if chosen.entry.params is None:
         return held_of(chosen.spec, length)
-    return source(chosen.spec, params=chosen.params, length=length)
+    return source(chosen.spec, params=chosen.params)
 
 
 def held_of(spec: Any, length: int | None) -> Source:
     """The same of a spec whose parameters, if it has any, are random ones."""
-    return _held(spec, length if _open(spec) else None)
+    sides = grid_of(spec, length or 1) or None
+    return _held(spec, length if _open(spec) else None, sides)
 
 
 def _open(spec: Any) -> bool:
@@ -31,8 +32,8 @@ def _open(spec: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _held(spec: Any, length: int | None) -> Source:
-    return source(spec, params=learnt(spec), length=length)
+def _held(spec: Any, length: int | None, sides: tuple[int, ...] | None) -> Source:
+    return source(spec, params=learnt(spec), length=length, grid=sides)
 
 
 def visible(scene: Scene) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -3,9 +3,9 @@
  * numbers and all texts on screen are Python's. Nothing here knows an encoding.
  */
 
-import { Controls } from "./controls.js";
+import { complaint, Controls } from "./controls.js";
 import { copy, menu, saveItems, showHelp, showPython, showTable, toast } from "./dialogs.js";
-import { byId, el, takesText } from "./dom.js";
+import { byId, el, takesArrows, takesLetters } from "./dom.js";
 import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from "./page.js";
 import { Panels } from "./panels.js";
 import { showReadout } from "./readout.js";
@@ -77,14 +77,14 @@ const ask = latest(stored ? frozen(stored) : served(), { show, gone, back, faile
 function held(header, asked) {
   const problems = header.problems ?? [];
   if (!frame || !problems.length || asked.version !== version || asked.preview) return false;
-  return problems.every((problem) => problem.drawn !== undefined && touched.has(problem.field));
+  return problems.every((problem) => touched.has(problem.field));
 }
 
 function show(next, asked, isLast) {
   const { header } = next;
   if (held(header, asked)) {
     controls.hold(header.problems);
-    say(header.problems.map(({ message }) => message).join(" "));
+    say(header.problems.map((problem) => complaint(problem, true)).join(" "));
     for (const { field } of header.problems) {
       const good = frame.header.state[field];
       state = withChanges(state, { [field]: good === defaults()[field] ? null : good });
@@ -220,12 +220,7 @@ const deeds = {
     preview = changes;
     request();
   },
-  shift: (keys, by) => {
-    const moved = keys.map((key) => [key, String(Number(frame.header.state[key]) + by)]);
-    const next = Object.fromEntries(moved);
-    frame.header.state = { ...frame.header.state, ...next };
-    act(next);
-  },
+  move,
   canZoom: () => Boolean(zoomSpan("x") ?? zoomSpan("y")),
   zoomed: () => ["x", "y"].some((along) => {
     const span = zoomSpan(along);
@@ -343,8 +338,8 @@ addEventListener("keydown", (event) => {
     escape();
     return;
   }
-  if (takesText(event.target)) return;
   const step = MOVES[event.key];
+  if (step ? takesArrows(event.target) : takesLetters(event.target)) return;
   if (step) {
     event.preventDefault();
     move(step[0], step[1] * (event.shiftKey ? 10 : 1));

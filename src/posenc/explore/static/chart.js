@@ -5,6 +5,9 @@ import { axisX, axisY, bandsOf, label, marksOf } from "./marks.js";
 import { scaleOf, spread } from "./scale.js";
 
 const LINES = ["line", "step"];
+const MOST_FOR_ENDS = 0.3;
+const LEGEND_ROW = 16;
+const LEADER = 20;
 
 /** The points of a series, in pixels. In an upright chart `x` runs down and `y` to the right. */
 function pointsOf(series, panel, arrays, scales) {
@@ -111,40 +114,103 @@ function ended(panel) {
   return shown ? named : [];
 }
 
-function endLabels(panel, frame, scales, box) {
-  const ends = ended(panel).flatMap((series) => {
-    const points = pointsOf(series, panel, frame.arrays, scales);
-    let last = (points?.count ?? 0) - 1;
-    while (last > 0 && !Number.isFinite(points.data[last])) last -= 1;
-    if (last < 0) return [];
-    const at = points.at(last, points.data[last])[1];
-    return [{ text: series.label, style: series.style, at: (Number.isFinite(at) ? at : box.top) + 4 }];
-  });
-  return spread(ends, 14, box.top + 8, box.top + box.height + 4).map((end) =>
-    label(box.left + box.width + 10, end.at, end.text, `end k${end.style}`),
-  );
+/** Whether lines that meet at their right ends stand apart at their left ones. */
+function apartAtStart(panel, arrays) {
+  const span = Math.abs(panel.y.domain[1] - panel.y.domain[0]);
+  const spans = (pick) => {
+    const values = ended(panel).map((series) => pick(arrays[series.y].data)).filter(Number.isFinite);
+    return (Math.max(...values) - Math.min(...values)) / span;
+  };
+  if (panel.y.scale === "log" || !ended(panel).length) return false;
+  const first = spans((data) => data.find(Number.isFinite));
+  const last = spans((data) => data.findLast(Number.isFinite));
+  return last < 0.05 && first > 0.3;
 }
 
-/** Names of the series without ends (bars, points), at the top right. */
-function legend(panel, box) {
-  const named = (panel.series ?? []).filter((series) => series.label && !ended(panel).includes(series));
-  if (panel.orient === "v" || panel.place === "below" || named.length < 2) return [];
-  let x = box.left + box.width;
-  const parts = [];
-  for (const series of [...named].reverse()) {
-    x -= textWidth(series.label) + 24;
-    if (x < box.left + textWidth(panel.title ?? "")) break;
-    parts.push(
-      svg("rect", { x, y: box.top - 18, width: 9, height: 9, class: `key k${series.style}` }),
-      label(x + 13, box.top - 10, series.label),
-    );
+function endLabels(panel, frame, scales, box, width) {
+  const start = apartAtStart(panel, frame.arrays);
+  if (!start && !endRoom(panel, width, frame.arrays)) return [];
+  const ends = ended(panel).flatMap((series) => {
+    const points = pointsOf(series, panel, frame.arrays, scales);
+    if (!points) return [];
+    const index = start ? points.data.findIndex(Number.isFinite) : points.data.findLastIndex(Number.isFinite);
+    if (index < 0) return [];
+    const at = points.at(index, points.data[index])[1];
+    const place = Number.isFinite(at) ? at : box.top;
+    return [{ text: series.label, style: series.style, line: place, at: place + 4 }];
+  });
+  if (start) return startLabels(ends, box);
+  const right = box.left + box.width;
+  return spread(ends, 14, box.top + 8, box.top + box.height + 4).flatMap((end) => {
+    const moved = Math.abs(end.at - 4 - end.line) > 3;
+    const d = `M${right + 1},${round(end.line)}L${right + LEADER - 4},${round(end.at - 4)}`;
+    return [
+      ...(moved ? [svg("path", { d, class: `leader k${end.style}` })] : []),
+      label(right + LEADER, end.at, end.text, `end k${end.style}`),
+    ];
+  });
+}
+
+/** Labels on the lines at the left, each at its own line; where lines are too near, the last one's. */
+function startLabels(ends, box) {
+  let free = box.top + box.height + 14;
+  return [...ends].sort((first, second) => second.line - first.line).flatMap((end) => {
+    if (end.line > free - 13) return [];
+    free = end.line;
+    return [label(box.left + 8, end.line + 4, end.text, `end k${end.style}`)];
+  });
+}
+
+/** The series whose names stand in a legend: what has no end, or all where the ends need much room. */
+function keyed(panel, width) {
+  if (panel.orient === "v" || panel.place === "below") return [];
+  const named = (panel.series ?? []).filter((series) => series.label);
+  if (named.length < 2) return [];
+  return endsNeed(panel) > width * MOST_FOR_ENDS ? named : named.filter((series) => !ended(panel).includes(series));
+}
+
+/** The legend in rows no wider than the chart; each entry has its place. */
+function legendRows(panel, width) {
+  const entries = [];
+  let [x, row] = [0, 0];
+  for (const series of keyed(panel, width)) {
+    const needed = textWidth(series.label) + 46;
+    if (x > 0 && x + needed > width) [x, row] = [0, row + 1];
+    entries.push({ series, x, row });
+    x += needed;
   }
-  return parts;
+  return entries;
+}
+
+/** The height of the legend, which stands between the title and the chart. */
+export function legendRoom(panel, width) {
+  const entries = legendRows(panel, width);
+  return entries.length ? (entries.at(-1).row + 1) * LEGEND_ROW + 4 : 0;
+}
+
+function legend(panel, frame, box, width) {
+  const entries = legendRows(panel, width);
+  const height = legendRoom(panel, width);
+  return entries.flatMap(({ series, x, row }) => {
+    const [left, y] = [box.left + x, box.top - height + row * LEGEND_ROW + 6];
+    const kind = LINES.includes(series.draw) ? "line" : "bars";
+    const dash = kind === "line" ? dashOf(series, frame.header) : null;
+    const sample = { x1: left, x2: left + 22, y1: y, y2: y, class: `${kind} k${series.style}`, "stroke-dasharray": dash };
+    return [
+      svg("line", { ...sample, "stroke-width": kind === "bars" ? 8 : null }),
+      label(left + 28, y + 4, series.label),
+    ];
+  });
+}
+
+function endsNeed(panel) {
+  return Math.max(0, ...ended(panel).map((series) => textWidth(series.label) * 1.1 + LEADER + 6));
 }
 
 /** Room that a chart needs at the right of its box for the labels of its lines. */
-export function endRoom(panel) {
-  return Math.max(0, ...ended(panel).map((series) => textWidth(series.label) * 1.1 + 16));
+export function endRoom(panel, width, arrays) {
+  const need = apartAtStart(panel, arrays) ? 0 : endsNeed(panel);
+  return need > width * MOST_FOR_ENDS ? 0 : need;
 }
 
 /** The scales of a chart in a box; `shared` replaces the one of the axis it shares. */
@@ -167,12 +233,13 @@ function axes(panel, scales, box) {
   return upright.concat(axisX(panel.x, scales.free, box, "bottom", false));
 }
 
-function titles(panel, box) {
-  const { left, top, width, height } = box;
-  if (panel.place === "right") return [label(left + width / 2, top - 8, panel.title, "", "middle")];
+function titles(panel, box, room) {
+  const { left, top, height } = box;
+  if (panel.place === "right") return [label(left + box.width / 2, top - 8, panel.title, "", "middle")];
   if (panel.place === "below") return [label(left, top + height + 16, panel.title)];
   const axis = panel.y.label && panel.y.label !== panel.title ? panel.y.label : "";
-  const words = svg("text", { x: left, y: top - 10 });
+  const long = textWidth(`${panel.title}  ${axis}`);
+  const words = svg("text", { x: Math.max(0, Math.min(left, left + room - long)), y: top - 10 });
   words.append(svg("tspan", { class: "strong" }, panel.title || axis));
   if (panel.title && axis) words.append(svg("tspan", {}, `  ${axis}`));
   return [words];
@@ -185,7 +252,7 @@ function turned(mark) {
 }
 
 /** Draws a chart into a box of an SVG layer. */
-export function drawChart(layer, panel, frame, box, scales) {
+export function drawChart(layer, panel, frame, box, scales, room = box.width) {
   const drawn = panel.orient === "v" ? { x: scales.value, y: scales.free } : { x: scales.free, y: scales.value };
   const { left, top, width, height } = box;
   const marks = panel.orient === "v" ? (panel.marks ?? []).map(turned) : panel.marks;
@@ -201,8 +268,8 @@ export function drawChart(layer, panel, frame, box, scales) {
   layer.append(
     svg("g", { "clip-path": `url(#${clip})` }, ...lines),
     ...marksOf(marks, drawn, box),
-    ...endLabels(panel, frame, scales, box),
-    ...legend(panel, box),
-    ...titles(panel, box),
+    ...endLabels(panel, frame, scales, box, room),
+    ...legend(panel, frame, box, room),
+    ...titles(panel, { ...box, top: box.top - legendRoom(panel, room) }, room),
   );
 }

@@ -130,6 +130,14 @@ class TextControl {
   }
 }
 
+// What Python says that it drew instead, which is not so while the last picture stays.
+const INSTEAD = /\s*Drawn with .*$/;
+
+/** The sentence on a problem, for a picture that stayed or for one that was drawn. */
+export function complaint({ message }, held) {
+  return held ? message.replace(INSTEAD, "") : message;
+}
+
 const KINDS = { number: NumberControl, choice: ChoiceControl, switch: SwitchControl, text: TextControl };
 const SECTIONS = { b: "Compared with" };
 
@@ -192,7 +200,7 @@ export class Controls {
   /** One sentence at the field that it is about, and told to whoever listens to the page. */
   complain(part, problem) {
     const { control } = part;
-    const text = problem ? [problem.message, problem.held ? "" : problem.drawn].filter(Boolean).join(" ") : "";
+    const text = problem ? complaint(problem, problem.held) : "";
     part.problem.textContent = text;
     part.problem.hidden = !text;
     const field = part.widget.focusable;

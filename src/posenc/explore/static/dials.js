@@ -65,29 +65,33 @@ export class Dials {
     this.grid = el("div", { class: "dials" });
     this.caption = el("p", { class: "caption" });
     this.root = el("figure", { class: "figure" }, this.heading, this.legend, this.grid, this.caption);
-    this.keys = [];
+    this.moves = false;
     this.start = null;
     this.grid.addEventListener("pointerdown", (event) => {
-      if (event.button === 0 && this.keys.length) this.start = event.clientX;
+      if (event.button === 0 && this.moves) this.start = event.clientX;
     });
-    addEventListener("pointermove", (event) => this.drag(event));
-    addEventListener("pointerup", () => {
-      this.start = null;
-    });
+    this.grid.addEventListener("pointermove", (event) => this.drag(event));
+    for (const end of ["pointerup", "pointercancel"]) {
+      this.grid.addEventListener(end, () => {
+        this.start = null;
+      });
+    }
   }
 
   drag(event) {
-    if (this.start === null) return;
+    if (this.start === null || !event.buttons) return;
     const steps = Math.trunc((event.clientX - this.start) / STEP);
     if (!steps) return;
     this.start += steps * STEP;
-    this.deeds.shift(this.keys, steps);
+    // From here on it is a drag: its end is no click on the dial where it began.
+    this.grid.setPointerCapture(event.pointerId);
+    this.deeds.move("y", steps);
   }
 
   draw({ main }, frame) {
     const few = main.dials.length <= 4;
-    this.keys = main.drag_keys ?? [];
-    this.grid.classList.toggle("drag", this.keys.length > 0);
+    this.moves = Boolean(frame.header.cursor?.y);
+    this.grid.classList.toggle("drag", this.moves);
     const value = [main.dials, main.dials.map((dial) => Array.from(frame.arrays[dial.trail]?.data ?? []))];
     whenChanged(this.grid, value, () => {
       const kept = this.grid.contains(document.activeElement)

@@ -37,11 +37,15 @@ export function place(node, box) {
   return node;
 }
 
-/** Whether typing goes into this element, so that letters are not commands. */
-export function takesText(node) {
-  if (!(node instanceof HTMLElement)) return false;
-  if (node instanceof HTMLInputElement) return !["checkbox", "radio", "button"].includes(node.type);
+/** Whether letters typed here are text: in a field of a number they would mean nothing. */
+export function takesLetters(node) {
+  if (node instanceof HTMLInputElement) return !["checkbox", "number", "range"].includes(node.type);
   return node instanceof HTMLTextAreaElement || node instanceof HTMLSelectElement;
+}
+
+/** Whether the arrow keys have a meaning of their own here. */
+export function takesArrows(node) {
+  return takesLetters(node) || (node instanceof HTMLInputElement && node.type !== "checkbox");
 }
 
 /** Rebuilds the children of `root` and gives the focus back to the element in the same place. */

@@ -6,7 +6,7 @@
  * keeps them consistent.
  */
 
-import { chartScales, drawChart, endRoom } from "./chart.js";
+import { chartScales, drawChart, endRoom, legendRoom } from "./chart.js";
 import { el, place, svg, textWidth } from "./dom.js";
 import { axisX, axisY, bandsOf, barLabels, marksOf } from "./marks.js";
 import { Pointer } from "./pointer.js";
@@ -58,20 +58,21 @@ export class Figure {
     this.under.replaceChildren();
     this.over.replaceChildren();
     const heat = parts.main.kind === "heatmap";
-    const margins = this.margins(parts, room);
+    const margins = this.margins(parts, room, frame.arrays);
     if (heat) this.drawHeat(parts, frame, room, margins);
     else this.drawChartAlone(parts.main, frame, room, margins);
     this.captions(parts, heat);
     this.name(parts.main, frame.header);
   }
 
-  margins(parts, room) {
+  margins(parts, room, arrays) {
     const { main, right, below } = parts;
     const heat = main.kind === "heatmap";
     const side = right ? (room.width < 520 ? 76 : room.width < 760 ? 104 : 132) : 0;
-    const ends = heat ? 14 : Math.max(14, endRoom(main));
+    const left = Math.max(room.left ?? 0, leftOf(parts));
+    const ends = heat ? 14 : Math.max(14, endRoom(main, room.width - left - 14, arrays));
     return {
-      left: Math.max(room.left ?? 0, leftOf(parts)),
+      left,
       top: heat ? 40 : 26,
       right: right ? side + GAP : ends,
       side,
@@ -164,6 +165,8 @@ export class Figure {
   }
 
   drawChartAlone(panel, frame, room, margins) {
+    const width = room.width - margins.left - 14;
+    margins.top += legendRoom(panel, width);
     this.canvas.hidden = true;
     this.bar.hidden = true;
     const height = panel.place === "main" ? Math.max(panel.height ?? 180, room.height) : panel.height ?? 180;
@@ -171,12 +174,12 @@ export class Figure {
       left: margins.left,
       top: margins.top,
       width: Math.max(60, room.width - margins.left - margins.right),
-      height: Math.max(60, height - margins.top),
+      height: Math.max(60, height - 26),
     };
     this.resize(room.width, box.top + box.height + margins.bottom);
     this.plot = { w: Math.floor(box.width * (devicePixelRatio || 1)), h: null };
     const own = chartScales(panel, box);
-    drawChart(this.under, panel, frame, box, own);
+    drawChart(this.under, panel, frame, box, own, width);
     const upright = panel.orient === "v";
     const scales = upright ? { x: own.value, y: own.free } : { x: own.free, y: own.value };
     const axes = upright ? { x: panel.y, y: panel.x } : { x: panel.x, y: panel.y };

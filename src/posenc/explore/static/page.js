@@ -139,7 +139,7 @@ export function showTexts(header) {
   byId("lead").textContent = header.lead ?? "";
   const controls = new Set((header.controls ?? []).map(({ key }) => key));
   const loose = (header.problems ?? []).filter(({ field }) => !controls.has(field));
-  const texts = [...loose.map((problem) => [problem.message, problem.drawn].filter(Boolean).join(" ")), ...(header.notes ?? [])];
+  const texts = [...loose.map(({ message }) => message), ...(header.notes ?? [])];
   const notes = byId("notes");
   whenChanged(notes, texts, () => notes.replaceChildren(...texts.map((text) => el("li", {}, text))));
   notes.hidden = !texts.length;

@@ -3,6 +3,7 @@
 import { picked } from "./scale.js";
 
 const SLOP = 4;
+const LINE = 33;
 
 /** The area under a point of the stage, with the point in its pixels. */
 function areaAt(areas, stage, event) {
@@ -20,6 +21,12 @@ function changesAt({ area, x, y }) {
   if (area.x?.key) changes[area.x.key] = String(picked(area.x, area.scales.x, x, area.arrays));
   if (area.y?.key) changes[area.y.key] = String(picked(area.y, area.scales.y, y, area.arrays));
   return changes;
+}
+
+/** A notch of a wheel zooms by a quarter, a touchpad's small steps by as much less. */
+function zoomFactor(delta, mode) {
+  const pixels = mode === WheelEvent.DOM_DELTA_LINE ? delta * LINE : delta;
+  return Math.exp(Math.max(-0.25, Math.min(0.25, pixels / 400)));
 }
 
 export class Pointer {
@@ -104,6 +111,6 @@ export class Pointer {
     event.preventDefault();
     const { box } = point.area;
     const share = { x: (point.x - box.left) / box.width, y: (point.y - box.top) / box.height };
-    this.deeds.zoom(delta > 0 ? 1.25 : 0.8, share, event.shiftKey ? "x" : event.altKey ? "y" : "both");
+    this.deeds.zoom(zoomFactor(delta, event.deltaMode), share, event.shiftKey ? "x" : event.altKey ? "y" : "both");
   }
 }

@@ -9,6 +9,7 @@ import numpy as np
 
 from posenc.explore import snippets
 from posenc.explore.axes import cells, values
+from posenc.explore.catalogue import grid_of
 from posenc.explore.fields import integer, switch
 from posenc.explore.panels import (
     Axis,
@@ -76,7 +77,22 @@ def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: st
         softmax=softmax,
         pixels=PIXELS,
         params=learnt(spec),
+        grid=grid_of(spec, length) or None,
     )
+
+
+def places(spec: Any, length: int, index: Any) -> np.ndarray:
+    """Positions as the spec takes them: cells of a grid have coordinates."""
+    sides = grid_of(spec, length)
+    if not sides:
+        return np.asarray(index)
+    return np.stack(np.unravel_index(np.asarray(index), sides), axis=-1)
+
+
+def _told(spec: Any, length: int, at: int) -> str:
+    """A position in words: its number, or its coordinates in a grid."""
+    where = places(spec, length, [at])[0]
+    return whole(at) if where.ndim == 0 else f"({', '.join(map(whole, where.tolist()))})"
 
 
 def show(scene: Scene) -> Page:
@@ -94,15 +110,24 @@ def show(scene: Scene) -> Page:
     )
     entry = float(
         np.asarray(
-            bias_of(spec, [p], [kp], params=scene.a.params, heads=(head, head + 1), dtype="float64")
+            bias_of(
+                spec,
+                places(spec, length, [p]),
+                places(spec, length, [kp]),
+                params=scene.a.params,
+                heads=(head, head + 1),
+                dtype="float64",
+            )
         )[0, 0, 0]
     )
     masked = bool(scene["mask"]) and kp > p
     shown = "masked" if masked else number(entry)
-    say = f"Head {head}, query at {whole(p)}, key at {whole(kp)}: {shown}"
+    query, key = (_told(spec, length, at) for at in (p, kp))
+    say = f"Head {head}, query at {query}, key at {key}: {shown}"
+    curves = (_curves(found, head, kp - p),) if len(found.offsets) else ()
     return Page(
         lead=_lead(found, spec, head, scene),
-        panels=(_curves(found, head, kp - p), _matrices(found, head, p, kp, say)),
+        panels=(*curves, _matrices(found, head, p, kp, say)),
         readout=_readout(found, scene, _Cell(head, p, kp, entry, masked)),
         say=say,
         cursor={
@@ -223,6 +248,9 @@ def _lead(found: Bias, spec: Any, head: int, scene: Scene) -> str:
         value = float(found.curves[place, far][0])
         told = f" A key 100 positions back gets {number(value)} in head {head}."
     how = "It depends on the distance alone." if found.by_offset else ""
+    sides = grid_of(spec, scene["L"])
+    if sides:
+        how = f"Positions are the cells of a grid of {' × '.join(map(whole, sides))}, row by row."
     if scene["softmax"]:
         how = "With nothing else in the scores, this is what a query would attend to."
     return f"{scene.a.label} in {plural(spec.heads, 'head')}. {how}{told}".replace("  ", " ")
@@ -231,10 +259,14 @@ def _lead(found: Bias, spec: Any, head: int, scene: Scene) -> str:
 def _readout(found: Bias, scene: Scene, cell: _Cell) -> tuple[Block, ...]:
     head, p, kp, entry, masked = cell
     blocks: list[Block] = [
-        Heading(f"Head {head}, query at {whole(p)}, key at {whole(kp)}"),
+        Heading(
+            f"Head {head}, query at {_told(scene.a.spec, scene['L'], p)}, "
+            f"key at {_told(scene.a.spec, scene['L'], kp)}"
+        ),
         Fact("Bias", "masked" if masked else number(entry, 6)),
-        Fact("Key − query", whole(kp - p)),
     ]
+    if len(scene.a.spec.axes) == 1:
+        blocks.append(Fact("Key − query", whole(kp - p)))
     if _has_slopes(found):
         blocks.append(Fact("Slope", number(_slope(found, head), 6)))
     if not masked and np.isfinite(entry):
@@ -255,8 +287,8 @@ def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
     found = np.asarray(
         bias_of(
             scene.a.spec,
-            rows,
-            columns,
+            places(scene.a.spec, scene["L"], rows),
+            places(scene.a.spec, scene["L"], columns),
             params=scene.a.params,
             heads=(head, head + 1),
             dtype="float64",

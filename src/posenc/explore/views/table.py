@@ -211,6 +211,9 @@ def lead(table: Source, picture: Tile) -> str:
             "; they fade out here instead of showing a false pattern." if picture.blank else "."
         )
         return f"Each pixel covers {number(picture.per_pixel[0])} positions. {faded}"
+    if table.sides:
+        sides = " × ".join(map(whole, table.sides))
+        return f"One row for each cell of a grid of {sides}, one column per dimension."
     if table.waves is None:
         return "One row per position, one column per dimension. No formula: these rows are stored."
     waves = table.waves.wavelength[np.isfinite(table.waves.wavelength)]
