@@ -108,6 +108,13 @@ def test_the_filter_keeps_constants_and_does_not_depend_on_its_chunks(
     assert_close(reduced(lambda a, b: ones[a:b], 500, 7, 1), np.ones((7, 1)), 1e-12)
 
 
+def test_the_filter_mirrors_what_lies_beyond_the_ends() -> None:
+    rows = np.random.default_rng(4).standard_normal((400, 2))
+    padded = np.concatenate([rows[::-1], rows, rows[::-1]])
+    mirrored = reduced(lambda a, b: padded[400 + a : 400 + b], 400, 40, 2, (400, 400))
+    assert_close(reduced(lambda a, b: rows[a:b], 400, 40, 2), mirrored, 1e-12)
+
+
 # --- a table with pixels enough -------------------------------------------------------------------
 
 
