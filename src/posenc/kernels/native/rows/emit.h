@@ -65,28 +65,37 @@ inline void lay_out(const TableLayout& layout, int64_t pairs, const float* cos, 
     }
 }
 
+// One row after the other, each at the place that `place` makes of its memory.
+template <class Place>
+inline void write_rows_at(const PhaseMatrix& phases, const int64_t* positions, int64_t rows, char* y,
+                          int64_t y_row, Place place) {
+    for (int64_t r = 0; r < rows; ++r) {
+        cos_sin_row(static_cast<uint64_t>(positions[r]), phases.step, phases.pairs,
+                    place(reinterpret_cast<float*>(y + r * y_row)));
+    }
+}
+
 // Rows of float32, straight from positions to where they are to stand, for layouts without blocks,
 // cuts and padding.
 inline void write_rows(const TableLayout& layout, const PhaseMatrix& phases,
                        const int64_t* positions, int64_t rows, char* y, int64_t y_row) {
     const int64_t pairs = phases.pairs;
-    for (int64_t r = 0; r < rows; ++r) {
-        const uint64_t position = static_cast<uint64_t>(positions[r]);
-        float* to = reinterpret_cast<float*>(y + r * y_row);
-        if (layout.order == Columns::sin_cos) {
-            cos_sin_row(phases.step, position, pairs, to + pairs, to);
-        } else if (layout.order == Columns::cos_sin) {
-            cos_sin_row(phases.step, position, pairs, to, to + pairs);
-        } else {
-            const uint64_t* step = phases.step;
-            POSENC_SIMD
-            for (int64_t j = 0; j < pairs; ++j) {
-                evaluate(position * step[j], to + 2 * j + 1, to + 2 * j);
-            }
-        }
-        if (layout.factor != 1.0F) {
-            scale_row(layout.factor, layout.dim, to);
-        }
+    switch (layout.order) {
+        case Columns::sin_cos:
+            write_rows_at(phases, positions, rows, y, y_row,
+                          [=](float* to) { return Apart{to + pairs, to}; });
+            break;
+        case Columns::cos_sin:
+            write_rows_at(phases, positions, rows, y, y_row,
+                          [=](float* to) { return Apart{to, to + pairs}; });
+            break;
+        case Columns::interleaved:
+            write_rows_at(phases, positions, rows, y, y_row,
+                          [](float* to) { return Beside{to}; });
+            break;
+    }
+    for (int64_t r = 0; layout.factor != 1.0F && r < rows; ++r) {
+        scale_row(layout.factor, layout.dim, reinterpret_cast<float*>(y + r * y_row));
     }
 }
 
