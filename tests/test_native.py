@@ -194,6 +194,51 @@ def test_rotate(pairing: posenc.Pairing, dtype: str, seq_dim: int) -> None:
             assert_same(inplace, expected)
 
 
+@pytest.fixture
+def past_caches() -> Iterator[None]:
+    """Results of any size go past the caches."""
+    before = native.set_past_caches(0)
+    yield
+    native.set_past_caches(before)
+
+
+def surrounded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Memory for a result like `x` that has sevens on all sides, and that memory with them."""
+    whole = np.full((*x.shape[:-1], x.shape[-1] + 3), 7, x.dtype)
+    return whole[..., 1:-2], whole
+
+
+@pytest.mark.usefixtures("past_caches")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["half", "interleaved"])
+@pytest.mark.parametrize("dim", [2, 6, 34, 128, 258])
+def test_rotations_past_the_caches(dim: int, order: str, dtype: str) -> None:
+    spec = posenc.RoPE(dim, pairing=order)
+    x = numbers((2, 3, 70, dim), dtype)
+    want = reference.rotate(spec, x, offset=99)
+    result, around = surrounded(x)
+    own = np.empty_like(x)
+    for y in (result, own):
+        rotation(spec).turn((x,), (y,), 99)
+        assert_same(y, want)
+    assert (around[..., 0] == 7).all()
+    assert (around[..., -2:] == 7).all()
+
+
+@pytest.mark.usefixtures("past_caches")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [2, 7, 33, 128, 258])
+def test_sums_past_the_caches(dim: int, dtype: str) -> None:
+    spec = posenc.Sinusoidal(dim)
+    x = numbers((2, 70, dim), dtype)
+    want = reference.add(spec, x, offset=99)
+    result, around = surrounded(x)
+    sinusoids(spec).add(x, result, 99)
+    assert_same(result, want)
+    assert (around[..., 0] == 7).all()
+    assert (around[..., -2:] == 7).all()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("order", ["half", "interleaved"])
 def test_rotate_against_float64(order: str, dtype: str) -> None:

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "ahead.h"
+#include "past.h"
 #include "phase.h"
 
 namespace posenc::POSENC_ISA {
@@ -132,7 +133,8 @@ inline void add_strided(const Emission& emission, const char* x, char* y, const 
 
 template <Number number>
 inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, char* y,
-                      int64_t y_row, int64_t rows, const float* from, int64_t next) {
+                      int64_t y_row, int64_t rows, const float* from, int64_t next,
+                      float* scratch) {
     using Element = std::conditional_t<number == Number::float32, float, uint16_t>;
     const bool direct = number != Number::float16 && emission.aligned &&
                         emission.x_stride == size_of(number) &&
@@ -140,8 +142,9 @@ inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, ch
     const int64_t width = x == nullptr ? 0 : emission.width * size_of(number);
     // Whole lines are written, which need not be read first: y is not fetched.
     const Ahead x_ahead(x, x_row, rows, nullptr, width);
+    const Row place(emission.past, scratch, emission.width * size_of(number));
     for (int64_t r = 0; r < rows; ++r) {
-        char* to = y + r * y_row;
+        char* to = place.made_at(y + r * y_row);
         const float* row = from + r * next;
         x_ahead.fetch(r);
         if (x == nullptr) {
@@ -152,18 +155,22 @@ inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, ch
         } else {
             add_strided<number>(emission, x + r * x_row, to, row);
         }
+        place.put(y + r * y_row);
     }
 }
 
 inline void emit(const Emission& emission, const char* x, int64_t x_row, char* y, int64_t y_row,
-                 int64_t rows, const float* from, int64_t next) {
+                 int64_t rows, const float* from, int64_t next, float* scratch) {
     switch (emission.number) {
         case Number::float32:
-            return emit_rows<Number::float32>(emission, x, x_row, y, y_row, rows, from, next);
+            return emit_rows<Number::float32>(emission, x, x_row, y, y_row, rows, from, next,
+                                               scratch);
         case Number::bfloat16:
-            return emit_rows<Number::bfloat16>(emission, x, x_row, y, y_row, rows, from, next);
+            return emit_rows<Number::bfloat16>(emission, x, x_row, y, y_row, rows, from, next,
+                                               scratch);
         case Number::float16:
-            return emit_rows<Number::float16>(emission, x, x_row, y, y_row, rows, from, next);
+            return emit_rows<Number::float16>(emission, x, x_row, y, y_row, rows, from, next,
+                                               scratch);
     }
 }
 
