@@ -91,6 +91,11 @@ SPECS = {
     "base 1e7, odd number of pairs": posenc.RoPE(70, pairing="half", base=1e7),
     "three axes": posenc.RoPE(96, pairing="half", arrangement=GRID),
     "from one": posenc.RoPE(34, pairing="half", arrangement=posenc.Arrangement(start=1)),
+    # The kernels take 64 pairs at a time.
+    "more than one block": posenc.RoPE(274, pairing="half"),
+    "two blocks, two axes": posenc.RoPE(
+        256, pairing="half", arrangement=GRID.replace(axes=("row", "column"))
+    ),
 }
 
 
@@ -206,6 +211,15 @@ def surrounded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Memory for a result like `x` that has sevens on all sides, and that memory with them."""
     whole = np.full((*x.shape[:-1], x.shape[-1] + 3), 7, x.dtype)
     return whole[..., 1:-2], whole
+
+
+@pytest.mark.parametrize("order", ["interleaved", "sin_cos", "cos_sin"])
+@pytest.mark.parametrize("dim", [126, 128, 130, 256, 386])
+def test_tables_of_many_pairs(dim: int, order: str) -> None:
+    spec = posenc.Sinusoidal(dim, order=order)
+    got = np.empty((40, dim), np.float32)
+    sinusoids(spec).table(got, LARGEST - 40)
+    assert_same(got, reference.table(spec, np.arange(LARGEST - 40, LARGEST)))
 
 
 @pytest.mark.usefixtures("past_caches")

@@ -68,5 +68,5 @@ NB_MODULE(_native, m) {
                                "\"" + name + "\"");
             }
         },
-        "name"_a);    m.def("set_past_caches", &posenc::set_past_caches, "bytes"_a);
+        "name"_a);    m.def("set_past_caches", &posenc::set_past_caches, "size"_a);
 }
