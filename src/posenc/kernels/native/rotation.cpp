@@ -9,6 +9,9 @@ namespace {
 
 constexpr const char* WHO = "Rotation.turn";
 
+// Of what is smaller than the second cache, most is there.
+constexpr int64_t IN_NO_CACHE = 1 << 19;
+
 struct TurnBody {
     PhaseMatrix matrix;
     int sign;
@@ -144,6 +147,7 @@ void Rotation::turn(nb::tuple arrays, nb::tuple results, nb::object positions, i
     for (int i = 0; i < count; ++i) {
         Turning& turning = turnings[i];
         turning.by_two = by_two;
+        turning.ahead = bytes >= IN_NO_CACHE;
         turning.past = turning.y_stride == size_of(number) && turning.blocks.count == 1 &&
                        turning.channels == 2 * pairs && !x[i]->same_place(*y[i]) &&
                        goes_past_caches(*y[i], 2 * bytes);

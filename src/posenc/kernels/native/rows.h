@@ -54,6 +54,7 @@ struct Turning {
     bool copy_rest;  // the channels that do not turn go to y
     // Cosines and sines of the even pairs of a block stand before those of the odd ones.
     bool by_two = false;
+    bool ahead = true;  // rows are fetched before they are needed: not where caches hold them all
     bool past = false;  // rows go past the caches; needs whole rows of neighbouring elements
 
     bool direct() const {

@@ -9,7 +9,7 @@ namespace posenc::POSENC_ISA {
 
 // In the loops below a step reads and writes the channels of its own pair only, so that y may be x.
 
-inline void turn_half(const float* x, float* y, const float* cos, const float* sin, int64_t n) {
+POSENC_ALWAYS_INLINE void turn_half(const float* x, float* y, const float* cos, const float* sin, int64_t n) {
     POSENC_SIMD
     for (int64_t j = 0; j < n; ++j) {
         const float a = x[j];
@@ -158,7 +158,12 @@ inline void turn_block(const Turning& turning, const Run& run, Block block, bool
         return turn_rows<Element>(
             turning, run, block, fetch, scratch,
             [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
-                turn_half(x, y, cos, sin, n);
+                // Heads of 128 channels are code without a loop.
+                if (n == 64) {
+                    turn_half(x, y, cos, sin, 64);
+                } else {
+                    turn_half(x, y, cos, sin, n);
+                }
             });
     }
     turn_rows<Element>(turning, run, block, fetch, scratch,
@@ -170,7 +175,7 @@ inline void turn_block(const Turning& turning, const Run& run, Block block, bool
 template <class Element>
 inline void turn_direct(const Turning& turning, const Run& run, float* scratch) {
     for (int64_t i = 0; i < turning.blocks.count; ++i) {
-        turn_block<Element>(turning, run, turning.blocks.first[i], i == 0, scratch);
+        turn_block<Element>(turning, run, turning.blocks.first[i], turning.ahead && i == 0, scratch);
     }
     for (int64_t r = 0; turning.copy_rest && r < run.rows; ++r) {
         copy_rest(turning, run.x + r * run.x_row, run.y + r * run.y_row);
