@@ -17,10 +17,18 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import speed_reasons
+
 from benchmarks.rows import latest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("README.md", "docs/exact-phases.md", "docs/pairing.md", "docs/speed.md")
+FILES = (
+    "README.md",
+    "docs/exact-phases.md",
+    "docs/kernels.md",
+    "docs/pairing.md",
+    "docs/speed.md",
+)
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -155,6 +163,20 @@ def speed_targets() -> str:
     return "\n".join([*lines, "", _circumstances(rows[0])])
 
 
+def compiled() -> str:
+    """What compiled code should hold."""
+    rows = latest("compiled")
+    heads = [f"{row['tokens']} tokens, {row['dtype']}" for row in rows]
+    lines = [f"| ms | {' | '.join(heads)} |", "|---" + "|--:" * len(rows) + "|"]
+    for way in rows[0]["ms"]:
+        cells = [f"{row['ms'][way]:.3g}" for row in rows]
+        lines.append(f"| {way} | {' | '.join(cells)} |")
+    note = (
+        f"Measured {rows[0]['date'][:10]} on {rows[0]['cpu']}, one thread, the least of all calls."
+    )
+    return "\n".join([*lines, "", note])
+
+
 def speed_summary() -> str:
     """The rows that a reader of the front page asks for."""
     rows = {row["row"]: row for row in latest("speed")}
@@ -192,6 +214,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pairing": pairing,
     "speed": speed,
     "speed-targets": speed_targets,
+    "speed-reasons": speed_reasons.reasons,
+    "compiled": compiled,
     "speed-summary": speed_summary,
 }
 
