@@ -18,7 +18,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import speed_reasons
-
 from benchmarks.rows import latest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -136,14 +135,21 @@ def speed() -> str:
         lines += [
             f"**{row['row']}** (medians of {row['n']})",
             "",
-            "| | ms | ratio |",
-            "|---|--:|--:|",
+            "| | ms | ratio | target |",
+            "|---|--:|--:|---|",
         ]
         for name, value in sorted(median.items(), key=lambda item: item[1]):
             shown = f"**{name}**" if name.startswith("posenc") else name
-            lines.append(f"| {shown} | {value:.3g} | {value / floor:.1f} |")
+            aims = "; ".join(map(_aim, (t for t in row["targets"] if t["way"] == name)))
+            lines.append(f"| {shown} | {value:.3g} | {value / floor:.1f} | {aims} |")
         lines.append("")
     return "\n".join([*lines, _circumstances(rows[0])])
+
+
+def _aim(target: dict[str, Any]) -> str:
+    """What was measured beside what was aimed at."""
+    told = f"{target['ratio']:.3f} of {target['against']}, aimed at {target['factor']:.3f}"
+    return told if target["met"] else f"**{told}**"
 
 
 def speed_targets() -> str:
