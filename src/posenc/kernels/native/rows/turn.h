@@ -39,7 +39,7 @@ inline uint32_t load_two(const uint16_t* from) {
 inline void store_two(uint16_t* to, uint32_t two) { __builtin_memcpy(to, &two, 4); }
 
 // The same for an even n, where cosines and sines of the even pairs stand before those of the odd.
-inline void turn_by_two(const uint16_t* x, uint16_t* y, const float* cos, const float* sin,
+POSENC_ALWAYS_INLINE void turn_by_two(const uint16_t* x, uint16_t* y, const float* cos, const float* sin,
                              int64_t n) {
     const int64_t m = n / 2;
     POSENC_SIMD
@@ -150,7 +150,12 @@ inline void turn_block(const Turning& turning, const Run& run, Block block, bool
             return turn_rows<Element>(
                 turning, run, block, fetch, scratch,
                 [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
-                    turn_by_two(x, y, cos, sin, n);
+                    // Heads of 128 channels are code without a loop.
+                    if (n == 64) {
+                        turn_by_two(x, y, cos, sin, 64);
+                    } else {
+                        turn_by_two(x, y, cos, sin, n);
+                    }
                 });
         }
     }
@@ -158,7 +163,6 @@ inline void turn_block(const Turning& turning, const Run& run, Block block, bool
         return turn_rows<Element>(
             turning, run, block, fetch, scratch,
             [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
-                // Heads of 128 channels are code without a loop.
                 if (n == 64) {
                     turn_half(x, y, cos, sin, 64);
                 } else {
