@@ -126,7 +126,10 @@ bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and re
 	@$(BIN)/python benchmarks/precision.py
 	@$(BIN)/python benchmarks/backends.py
 	@$(BIN)/python benchmarks/import_time.py
+	@$(BIN)/python benchmarks/kernels.py
+	@$(BIN)/python benchmarks/compiled.py
 	@$(BIN)/python benchmarks/speed.py
+	@$(BIN)/python benchmarks/reasons.py
 	@$(BIN)/python tools/speed_picture.py
 	@$(BIN)/python tools/generate.py
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import copy
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch._inductor.config as inductor
@@ -21,18 +18,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import posenc
 from benchmarks.rows import append, circumstances
+from benchmarks.turns import Way, in_turns
 from posenc.torch import RotaryEmbedding
 
 SPEC = posenc.RoPE(128, pairing="half")
 REPEATS = 60
+SECONDS = 3.0
 
 
-def candidates(tokens: int, dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
+def candidates(tokens: int, dtype: torch.dtype) -> dict[str, Way]:
     """Compiled and eager ways to turn the same tensors."""
     torch._dynamo.reset()
     q, k = (torch.randn(1, heads, tokens, 128).to(dtype) for heads in (32, 8))
     where = torch.arange(tokens)[None]
-    made: dict[str, Callable[[], Any]] = {}
+    made: dict[str, Way] = {}
     for inplace in (False, True):
         place = ", in place" if inplace else ""
         # Of a traced module `auto` would choose; both forms are named here.
@@ -47,16 +46,10 @@ def candidates(tokens: int, dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
     return made
 
 
-def least(calls: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
-    """Milliseconds of the fastest of many rounds of `count` calls each."""
-    best = dict.fromkeys(calls, float("inf"))
-    for _ in range(REPEATS):
-        for name, call in calls.items():
-            begin = time.perf_counter()
-            for _ in range(count):
-                call()
-            best[name] = min(best[name], 1e3 * (time.perf_counter() - begin) / count)
-    return {name: round(value, 4) for name, value in best.items()}
+def least(calls: dict[str, Way]) -> dict[str, float]:
+    """Milliseconds of the fastest call of each."""
+    times = in_turns(calls, seconds=SECONDS, least=REPEATS)
+    return {name: round(1e3 * min(spent), 4) for name, spent in times.items()}
 
 
 def main() -> None:
@@ -65,7 +58,7 @@ def main() -> None:
     rows = []
     for tokens, dtype in ((512, torch.float32), (512, torch.bfloat16), (1, torch.float32)):
         with torch.no_grad():
-            times = least(candidates(tokens, dtype), 100 if tokens == 1 else 3)
+            times = least(candidates(tokens, dtype))
         row = {"tokens": tokens, "dtype": str(dtype).rpartition(".")[2], "ms": times}
         rows.append(common | row)
         print(row)

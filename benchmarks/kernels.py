@@ -15,8 +15,7 @@ import argparse
 import resource
 import statistics
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import posenc
 from benchmarks.rows import append, circumstances
+from benchmarks.turns import Way, in_turns
 from posenc.kernels import _native as native
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -33,22 +33,7 @@ MILLION = 2**20
 # What each may cost, as a multiple of its floor.
 TARGETS = {"in place": 1.1, "fresh": 1.15, "table": 1.3, "add": 1.15, "bias": 2.0}
 
-Call = Callable[[], Any]
-Group = tuple[dict[str, Any], dict[str, Call], dict[str, tuple[str, str]]]
-
-
-def measure(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
-    """Seconds of each call, in turns, for about `seconds` in all and at least nine times."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[next(iter(calls))]) < 9:
-        for name, call in calls.items():
-            begin = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - begin)
-    return times
+Group = tuple[dict[str, Any], dict[str, Way], dict[str, tuple[str, str]]]
 
 
 def rotations() -> Iterator[Group]:
@@ -56,7 +41,7 @@ def rotations() -> Iterator[Group]:
         for heads, tokens in (((32, 8), 2048), ((32, 8), 128), ((8, 1), 8192)):
             arrays = tuple(torch.randn(1, n, tokens, 128).to(dtype) for n in heads)
             results = tuple(torch.empty_like(x) for x in arrays)
-            calls: dict[str, Call] = {
+            calls: dict[str, Way] = {
                 "copy": lambda a=arrays, r=results: [y.copy_(x) for x, y in zip(a, r, strict=True)],
                 "copy, fresh": lambda a=arrays: [torch.empty_like(x).copy_(x) for x in a],
             }
@@ -84,7 +69,7 @@ def tables() -> Iterator[Group]:
     for dtype in DTYPES:
         for count, dim in ((8192, 128), (131072, 128), (8192, 1024)):
             result = torch.empty(count, dim, dtype=dtype)
-            calls: dict[str, Call] = {
+            calls: dict[str, Way] = {
                 "fill": lambda r=result: r.fill_(1.0),
                 "fill, fresh": lambda c=count, d=dim, t=dtype: torch.full((c, d), 1.0, dtype=t),
             }
@@ -113,7 +98,7 @@ def sums() -> Iterator[Group]:
     for dtype in DTYPES:
         x = torch.randn(8, 1024, 768).to(dtype)
         y = torch.empty_like(x)
-        calls: dict[str, Call] = {
+        calls: dict[str, Way] = {
             "copy": lambda x=x, y=y: y.copy_(x),
             "existing": lambda x=x, y=y: plan.add(x, y),
             "in place": lambda x=x: plan.add(x, x, 0, 0.5),
@@ -130,7 +115,7 @@ def biases() -> Iterator[Group]:
     for length in (1024, 4096):
         result = torch.empty(16, length, length)
         where = torch.arange(length)
-        calls: dict[str, Call] = {
+        calls: dict[str, Way] = {
             "fill": lambda r=result: r.fill_(1.0),
             "ALiBi": lambda r=result, p=where: native.alibi(r, p, p, slopes),
             "T5": lambda r=result, p=where: native.buckets(
@@ -175,7 +160,7 @@ def main() -> None:
     rows = [{"op": "memory", "MiB": extra_memory(), **common}]
     print(f"extra memory of a rotation in place: {rows[0]['MiB']:.1f} MiB")
     for about, calls, pairs in (g for op in asked.only or GROUPS for g in GROUPS[op]()):
-        times = measure(calls, asked.seconds)
+        times = in_turns(calls, seconds=asked.seconds)
         print(" ".join(map(str, about.values())))
         for name, spent in times.items():
             row = {**about, "call": name, "ms": statistics.median(spent) * 1e3, **common}

@@ -12,12 +12,10 @@ what memory allows: a copy into memory that exists, a copy into fresh memory, a 
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
 import statistics
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,9 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import posenc
 from benchmarks.rows import append, circumstances
+from benchmarks.turns import Way, in_turns
 from posenc.torch import PositionTable, RotaryEmbedding
-
-Way = Callable[[], Any]
 
 INPLACE, OUT = "posenc cpu, in place", "posenc cpu"
 COMPILED, REFERENCE = "posenc compiled", "posenc reference"
@@ -58,32 +55,6 @@ class Row(NamedTuple):
     name: str
     ways: dict[str, Way]
     targets: tuple[Target, ...] = ()
-
-
-def measure(ways: dict[str, Way], *, seconds: float, least: int) -> dict[str, list[float]]:
-    """Seconds of each way, the ways taking turns for about `seconds`, at least `least` times."""
-    for way in ways.values():
-        for _ in range(2):
-            way()
-    gc.collect()
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    end = time.perf_counter() + seconds
-    calls = {name: _calls(way) for name, way in ways.items()}
-    while min(map(len, times.values())) < least or time.perf_counter() < end:
-        for name, way in ways.items():
-            repeats = calls[name]
-            start = time.perf_counter()
-            for _ in range(repeats):
-                way()
-            times[name].append((time.perf_counter() - start) / repeats)
-    return times
-
-
-def _calls(way: Way) -> int:
-    """Calls in a row that take long beside the clock's own time."""
-    start = time.perf_counter()
-    way()
-    return max(1, min(200, int(2e-4 / max(time.perf_counter() - start, 1e-7))))
 
 
 # --- rotations ------------------------------------------------------------------------------------
@@ -493,7 +464,7 @@ def main() -> int:
                 # A backward pass needs a graph.
                 with torch.set_grad_enabled(group is backward):
                     seconds = 0.3 if options.quick else options.seconds
-                    times = measure(row.ways, seconds=seconds, least=3 if options.quick else 9)
+                    times = in_turns(row.ways, seconds=seconds, least=3 if options.quick else 9)
                 found = judged(row, times)
                 print("\n".join(words(found)), flush=True)
                 stored.append(found)

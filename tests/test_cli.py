@@ -741,3 +741,45 @@ def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("doctor")
     answers["numpy"] = "absent"
     assert "not working: numpy" in run("doctor", code=1).output
+
+
+def test_doctor_outlives_kernels_that_do_not(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from posenc.cli import doctor
+
+    here = Path(posenc.__file__).parent.parent
+    shaky = tmp_path / "sitecustomize.py"
+    works = {"status": "works", "version": "1", "reason": None}
+    monkeypatch.setattr(doctor, "probe", lambda _: works)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{here}")
+    # A module that cannot be loaded, and one whose instructions this processor has not.
+    for body, reason in (
+        ("import sys; sys.modules['posenc.kernels'] = None", "ModuleNotFoundError"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "ended by SIGILL"),
+    ):
+        shaky.write_text(body)
+        found = json.loads(run("doctor", "--json", code=1).stdout)
+        assert found["kernels"] == []
+        (broken,) = found["broken"]
+        assert broken.startswith("posenc.kernels (")
+        assert reason in broken
+
+
+def test_doctor_asks_about_the_gpu_where_torch_works() -> None:
+    from posenc.cli.doctor import kernels
+
+    rows, reason = kernels(with_torch=True)
+    assert reason is None
+    triton = {row["reason"] for row in rows if row["kernel"] == "triton" and row["op"] == "rotate"}
+    assert triton <= {"no GPU", "triton is not installed", "tensors on a GPU", "interpreted"}
+    assert rows == kernels_here()
+
+
+def kernels_here() -> list[dict[str, Any]]:
+    """The same in this process."""
+    import torch  # noqa: F401 - whether there is a GPU is one of the reasons
+
+    from posenc.kernels import report
+
+    return report()

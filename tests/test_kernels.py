@@ -396,3 +396,26 @@ def test_kernels_of_another_interface_are_not_used(monkeypatch: pytest.MonkeyPat
         assert "compiled for interface None" in str(Cpu().absent())
     finally:
         cpu._native.cache_clear()
+
+
+def test_a_counted_table_goes_where_it_is_asked_for() -> None:
+    import torch
+
+    spec = posenc.Sinusoidal(8)
+    want = posenc.table(spec, np.arange(5))
+    np.testing.assert_array_equal(posenc.table(spec, 5, kernel="cpu"), want)
+    np.testing.assert_array_equal(posenc.table(spec, 5, xp=torch, kernel="cpu").numpy(), want)
+    assert posenc.table(spec, 5, xp=torch, device="meta").is_meta
+    with pytest.raises(ArgumentError, match="a tensor on the CPU, got meta"):
+        posenc.table(spec, 5, xp=torch, device="meta", kernel="cpu")
+    strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
+    with pytest.raises(ArgumentError, match="arrays of array_api_strict"):
+        posenc.table(spec, 5, xp=strict, kernel="cpu")
+
+
+@pytest.mark.parametrize("offset", [None, 0, 7, -3, 2**61, 2**62 + 5])
+def test_a_counted_sum_begins_where_it_is_asked_to(offset: int | None) -> None:
+    spec = posenc.Sinusoidal(8)
+    x = np.ones((2, 5, 8), np.float32)
+    want = posenc.add(spec, x, positions=np.arange(5) + (offset or 0), kernel="reference")
+    np.testing.assert_array_equal(posenc.add(spec, x, offset=offset, kernel="cpu"), want)

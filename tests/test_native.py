@@ -91,6 +91,11 @@ SPECS = {
     "base 1e7, odd number of pairs": posenc.RoPE(70, pairing="half", base=1e7),
     "three axes": posenc.RoPE(96, pairing="half", arrangement=GRID),
     "from one": posenc.RoPE(34, pairing="half", arrangement=posenc.Arrangement(start=1)),
+    # The kernels take 64 pairs at a time.
+    "more than one block": posenc.RoPE(274, pairing="half"),
+    "two blocks, two axes": posenc.RoPE(
+        256, pairing="half", arrangement=GRID.replace(axes=("row", "column"))
+    ),
 }
 
 
@@ -192,6 +197,60 @@ def test_rotate(pairing: posenc.Pairing, dtype: str, seq_dim: int) -> None:
         for got, inplace, expected in zip(results, own, want, strict=True):
             assert_same(got, expected)
             assert_same(inplace, expected)
+
+
+@pytest.fixture
+def past_caches() -> Iterator[None]:
+    """Results of any size go past the caches."""
+    before = native.set_past_caches(0)
+    yield
+    native.set_past_caches(before)
+
+
+def surrounded(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Memory for a result like `x` that has sevens on all sides, and that memory with them."""
+    whole = np.full((*x.shape[:-1], x.shape[-1] + 3), 7, x.dtype)
+    return whole[..., 1:-2], whole
+
+
+@pytest.mark.parametrize("order", ["interleaved", "sin_cos", "cos_sin"])
+@pytest.mark.parametrize("dim", [126, 128, 130, 256, 386])
+def test_tables_of_many_pairs(dim: int, order: str) -> None:
+    spec = posenc.Sinusoidal(dim, order=order)
+    got = np.empty((40, dim), np.float32)
+    sinusoids(spec).table(got, LARGEST - 40)
+    assert_same(got, reference.table(spec, np.arange(LARGEST - 40, LARGEST)))
+
+
+@pytest.mark.usefixtures("past_caches")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["half", "interleaved"])
+@pytest.mark.parametrize("dim", [2, 6, 34, 128, 258])
+def test_rotations_past_the_caches(dim: int, order: str, dtype: str) -> None:
+    spec = posenc.RoPE(dim, pairing=order)
+    x = numbers((2, 3, 70, dim), dtype)
+    want = reference.rotate(spec, x, offset=99)
+    result, around = surrounded(x)
+    own = np.empty_like(x)
+    for y in (result, own):
+        rotation(spec).turn((x,), (y,), 99)
+        assert_same(y, want)
+    assert (around[..., 0] == 7).all()
+    assert (around[..., -2:] == 7).all()
+
+
+@pytest.mark.usefixtures("past_caches")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [2, 7, 33, 128, 258])
+def test_sums_past_the_caches(dim: int, dtype: str) -> None:
+    spec = posenc.Sinusoidal(dim)
+    x = numbers((2, 70, dim), dtype)
+    want = reference.add(spec, x, offset=99)
+    result, around = surrounded(x)
+    sinusoids(spec).add(x, result, 99)
+    assert_same(result, want)
+    assert (around[..., 0] == 7).all()
+    assert (around[..., -2:] == 7).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -17,10 +17,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import speed_reasons
 from benchmarks.rows import latest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("README.md", "docs/exact-phases.md", "docs/pairing.md", "docs/speed.md")
+FILES = (
+    "README.md",
+    "docs/exact-phases.md",
+    "docs/kernels.md",
+    "docs/pairing.md",
+    "docs/speed.md",
+)
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -128,14 +135,21 @@ def speed() -> str:
         lines += [
             f"**{row['row']}** (medians of {row['n']})",
             "",
-            "| | ms | ratio |",
-            "|---|--:|--:|",
+            "| | ms | ratio | target |",
+            "|---|--:|--:|---|",
         ]
         for name, value in sorted(median.items(), key=lambda item: item[1]):
             shown = f"**{name}**" if name.startswith("posenc") else name
-            lines.append(f"| {shown} | {value:.3g} | {value / floor:.1f} |")
+            aims = "; ".join(map(_aim, (t for t in row["targets"] if t["way"] == name)))
+            lines.append(f"| {shown} | {value:.3g} | {value / floor:.1f} | {aims} |")
         lines.append("")
     return "\n".join([*lines, _circumstances(rows[0])])
+
+
+def _aim(target: dict[str, Any]) -> str:
+    """What was measured beside what was aimed at."""
+    told = f"{target['ratio']:.3f} of {target['against']}, aimed at {target['factor']:.3f}"
+    return told if target["met"] else f"**{told}**"
 
 
 def speed_targets() -> str:
@@ -153,6 +167,20 @@ def speed_targets() -> str:
         extra, tensor = row["bytes"] / 2**20, row["tensor"] / 2**20
         lines += ["", f"{row['row']}: {extra:.1f} MiB beside the {tensor:.0f} MiB of the tensor."]
     return "\n".join([*lines, "", _circumstances(rows[0])])
+
+
+def compiled() -> str:
+    """What compiled code should hold."""
+    rows = latest("compiled")
+    heads = [f"{row['tokens']} tokens, {row['dtype']}" for row in rows]
+    lines = [f"| ms | {' | '.join(heads)} |", "|---" + "|--:" * len(rows) + "|"]
+    for way in rows[0]["ms"]:
+        cells = [f"{row['ms'][way]:.3g}" for row in rows]
+        lines.append(f"| {way} | {' | '.join(cells)} |")
+    note = (
+        f"Measured {rows[0]['date'][:10]} on {rows[0]['cpu']}, one thread, the least of all calls."
+    )
+    return "\n".join([*lines, "", note])
 
 
 def speed_summary() -> str:
@@ -192,6 +220,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pairing": pairing,
     "speed": speed,
     "speed-targets": speed_targets,
+    "speed-reasons": speed_reasons.reasons,
+    "compiled": compiled,
     "speed-summary": speed_summary,
 }
 

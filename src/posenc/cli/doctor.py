@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import platform
 import signal
@@ -15,9 +16,8 @@ import click
 import posenc
 from posenc.cli._options import as_json
 from posenc.cli._show import print_json
-from posenc.kernels import report
 
-__all__ = ["command", "probe"]
+__all__ = ["command", "kernels", "probe"]
 
 # Package -> what it is for. The first three are needed, the rest optional.
 PACKAGES = {
@@ -42,9 +42,9 @@ PATIENCE = 120  # seconds for an import
 def command(ctx: click.Context, json_: bool) -> None:
     """Report versions, optional libraries and kernels.
 
-    Each library is imported in a process of its own, so that a broken one is reported rather than
-    met. The exit code is 1 if one that is installed does not import, or one that is needed is
-    absent.
+    Each library is imported in a process of its own, and so are the kernels, so that a broken one
+    is reported rather than met. The exit code is 1 if one that is installed does not import, or
+    one that is needed is absent.
     """
     libraries = [{"name": name, "use": use, **probe(name)} for name, use in PACKAGES.items()]
     system = {
@@ -54,18 +54,19 @@ def command(ctx: click.Context, json_: bool) -> None:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
     }
-    if any(row["name"] == "torch" and row["status"] == "works" for row in libraries):
-        import torch  # noqa: F401 - whether it has a GPU is one of the reasons
-    kernels = report()
+    with_torch = any(row["name"] == "torch" and row["status"] == "works" for row in libraries)
+    found, reason = kernels(with_torch=with_torch)
     broken = [
         name
         for name, row in zip(PACKAGES, libraries, strict=True)
         if row["status"] == "broken" or (row["status"] == "absent" and name in NEEDED)
     ]
+    if reason:
+        broken.append(f"posenc.kernels ({reason})")
     if json_:
-        print_json({"system": system, "libraries": libraries, "kernels": kernels, "broken": broken})
+        print_json({"system": system, "libraries": libraries, "kernels": found, "broken": broken})
     else:
-        _print(system, libraries, kernels, broken)
+        _print(system, libraries, found, broken)
     if broken:
         ctx.exit(1)
 
@@ -73,7 +74,7 @@ def command(ctx: click.Context, json_: bool) -> None:
 def _print(
     system: dict[str, Any],
     libraries: list[dict[str, Any]],
-    kernels: list[dict[str, Any]],
+    rows: list[dict[str, Any]],
     broken: list[str],
 ) -> None:
     for key, value in system.items():
@@ -85,7 +86,7 @@ def _print(
         if row["reason"]:
             click.echo(f"{'':<17} {row['reason']}")
     click.echo(f"\n{'op':<17} {'kernel':<9} {'runs':<14} reason")
-    for row in kernels:
+    for row in rows:
         runs = "yes" if row["runs"] else "no"
         click.echo(f"{row['op']:<17} {row['kernel']:<9} {runs:<14} {row['reason']}")
     if broken:
@@ -100,10 +101,30 @@ def probe(package: str) -> dict[str, str | None]:
         found = False
     if not found:
         return {"status": "absent", "version": None, "reason": None}
-    code = (
+    output, reason = _answer(
         f"import {package}, importlib.metadata as m; v = getattr({package}, '__version__', None)\n"
         f"print(v or m.version({package!r}))"
     )
+    if reason:
+        return {"status": "broken", "version": None, "reason": reason}
+    lines = output.strip().splitlines() or [""]
+    return {"status": "works", "version": lines[-1] or None, "reason": None}
+
+
+def kernels(*, with_torch: bool) -> tuple[list[dict[str, Any]], str | None]:
+    """What runs of the kernels, or why they could not be asked; beside torch, whose GPU decides."""
+    output, reason = _answer(
+        f"import json\n{'import torch' if with_torch else ''}\n"
+        "from posenc.kernels import report\nprint(json.dumps(report()))"
+    )
+    if reason:
+        return [], reason
+    rows: list[dict[str, Any]] = json.loads(output.strip().splitlines()[-1])
+    return rows, None
+
+
+def _answer(code: str) -> tuple[str, str | None]:
+    """What a process of its own prints, or why it did not end well."""
     try:
         done = subprocess.run(  # noqa: S603
             [sys.executable, "-W", "ignore", "-c", code],
@@ -114,12 +135,9 @@ def probe(package: str) -> dict[str, str | None]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"status": "broken", "version": None, "reason": f"no end within {PATIENCE} s"}
+        return "", f"no end within {PATIENCE} s"
     if done.returncode < 0:
-        reason = f"its import ended by {signal.Signals(-done.returncode).name}"
-        return {"status": "broken", "version": None, "reason": reason}
+        return "", f"its import ended by {signal.Signals(-done.returncode).name}"
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {"status": "broken", "version": None, "reason": last}
-    lines = done.stdout.strip().splitlines() or [""]
-    return {"status": "works", "version": lines[-1] or None, "reason": None}
+        return "", (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return done.stdout, None

@@ -30,6 +30,7 @@ __all__ = [
     "home",
     "library_of",
     "name_of",
+    "place_of",
     "require",
     "token_positions",
     "with_axes",
@@ -63,15 +64,11 @@ def token_positions(
     The leading shape is that of the array without its last axis, with 1 where positions do not
     vary (heads).
     """
-    if not isinstance(seq_dim, int) or not -len(shape) <= seq_dim < -1:
-        todo = "The last axis holds the channels."
-        want = f"an axis from -{len(shape)} to -2"
-        raise ArgumentError(explain(f"{who}: seq_dim", want, repr(seq_dim), todo))
+    place = place_of(shape, seq_dim, who)
     if positions is not None and offset is not None:
         todo = "An offset is for positions that count up from it: add it to your positions."
         raise ArgumentError(explain(who, "positions or offset", "both", todo))
     lead, seq = shape[:-1], shape[seq_dim]
-    place = len(shape) + seq_dim
     if positions is None:
         if axes > 1:
             todo = "Give them: (..., seq, axes)."
@@ -91,6 +88,16 @@ def token_positions(
         options = f"({seq},), ({lead[0]}, {seq}) or {lead}"
         raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}"))
     return xp.reshape(where, (*aligned, axes))
+
+
+def place_of(shape: tuple[int, ...], seq_dim: Any, who: str) -> int:
+    """The axis of the sequence, counted from the first."""
+    rank = len(shape)
+    if not isinstance(seq_dim, int) or not -rank <= seq_dim < -1:
+        todo = "The last axis holds the channels."
+        want = f"an axis from -{rank} to -2"
+        raise ArgumentError(explain(f"{who}: seq_dim", want, repr(seq_dim), todo))
+    return rank + seq_dim
 
 
 def align(

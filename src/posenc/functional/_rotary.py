@@ -43,6 +43,7 @@ from posenc.functional._arguments import (
     asks,
     home,
     name_of,
+    place_of,
     require,
     token_positions,
     with_axes,
@@ -299,7 +300,7 @@ def _where(
     Positions that do not vary with the heads are the same for all arrays.
     """
     positions, offset, cu_seqlens = given
-    place = _place(x, seq_dim, who)
+    place = place_of(tuple(x.shape), seq_dim, who)
     counted = positions is None and cu_seqlens is None and len(spec.axes) == 1
     # Comparing a symbolic offset would put a bound on it into the graph.
     counted = counted and not is_compiling()
@@ -467,7 +468,7 @@ def apply_rotary(
         todo = "Where cos and sin have an entry for each channel, say width='full'."
         want = f"x with at least {dim} channels, two for each of the {dim // 2} pairs"
         raise ArgumentError(explain(who, want, f"shape {tuple(x.shape)}", todo))
-    lead, place = tuple(x.shape[:-1]), _place(x, seq_dim, who)
+    lead, place = tuple(x.shape[:-1]), place_of(tuple(x.shape), seq_dim, who)
     aligned = align(tuple(cos.shape[:-1]), lead, place, lead[place])
     if aligned is None:
         want = f"cos of shape ({lead[place]}, {dim // 2}) or (batch, {lead[place]}, {dim // 2})"
@@ -704,15 +705,6 @@ def _checked(spec: RotarySpec, x: Array, who: str) -> tuple[Any, Any, Any]:
     return xp, dtype, compute_dtype(dtype, xp)
 
 
-def _place(x: Array, seq_dim: int, who: str) -> int:
-    rank = len(x.shape)
-    if not isinstance(seq_dim, int) or not -rank <= seq_dim < -1:
-        todo = "The last axis holds the channels."
-        want = f"an axis from -{rank} to -2"
-        raise ArgumentError(explain(f"{who}: seq_dim", want, repr(seq_dim), todo))
-    return rank + seq_dim
-
-
 def _token_positions(
     spec: RotarySpec,
     x: Array,
@@ -725,7 +717,7 @@ def _token_positions(
     who: str,
 ) -> Array:
     if cu_seqlens is not None:
-        place = _place(x, seq_dim, who)
+        place = place_of(tuple(x.shape), seq_dim, who)
         ends = _ends(spec, x, (positions, offset, cu_seqlens), xp, who)
         positions = _positions.packed(ends, total=x.shape[place])
         if positions.shape[0] != x.shape[place]:

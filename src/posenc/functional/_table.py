@@ -24,6 +24,7 @@ from posenc.functional._arguments import (
     asks,
     home,
     name_of,
+    place_of,
     require,
     token_positions,
 )
@@ -96,13 +97,21 @@ def table(
     require(spec, TableSpec, "table")
     xp, device = home(positions, params, xp=xp, device=device, who=who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
-    where = asked_positions(spec, positions, xp=xp, device=device, who=who)
+    # A kernel that counts by itself needs no array of positions, which would take longer to make
+    # than a small table does.
+    counted = type(positions) is int and positions >= 0 and _counts(spec)
+
+    def where() -> Array:
+        return asked_positions(spec, positions, xp=xp, device=device, who=who)
+
+    given = kernels.Counted(positions, device) if counted else where()
     values = parameters(spec, params, xp=xp, device=device, who=who)
     found = None
     if asks(kernel, who):
-        found = kernels.serve(kernels.Table(spec, where, out, xp), kernel, who)
+        found = kernels.serve(kernels.Table(spec, given, out, xp), kernel, who)
     if found is None:
-        rows = astype(_rows(spec, where, values, compute_dtype(out, xp), xp), out, xp)
+        at = where() if counted else given
+        rows = astype(_rows(spec, at, values, compute_dtype(out, xp), xp), out, xp)
     else:
         rows = found.value
     return rows[None, ...] if batch_dim else rows
@@ -176,29 +185,43 @@ def add(
     if len(shape) < 2 or shape[-1] != spec.dim:
         expected = f"shape (..., seq, {spec.dim})"
         raise ArgumentError(explain(f"{who}: x", expected, f"shape {shape}"))
-    where = token_positions(
-        shape,
-        positions,
-        offset,
-        axes=len(spec.axes),
-        coordinates=spec.coordinates,
-        seq_dim=seq_dim,
-        xp=xp,
-        device=device,
-        who=who,
-    )
+    place_of(shape, seq_dim, who)
+
+    def where() -> Array:
+        return token_positions(
+            shape,
+            positions,
+            offset,
+            axes=len(spec.axes),
+            coordinates=spec.coordinates,
+            seq_dim=seq_dim,
+            xp=xp,
+            device=device,
+            who=who,
+        )
+
+    counted = positions is None and (offset is None or type(offset) is int) and _counts(spec)
+    # The ends of what integers hold are left to those who know the array library's.
+    counted = counted and abs(offset or 0) < 2**62
+    given = (offset or 0) if counted else where()
     if positions is None and (offset is None or isinstance(offset, int)) and not is_compiling():
         spec.check_count(offset or 0, shape[seq_dim])
     inner = compute_dtype(dtype, xp)
     values = parameters(spec, params, xp=xp, device=device, who=who)
     if asks(kernel, who):
-        found = kernels.serve(kernels.Add(spec, x, where, seq_dim), kernel, who)
+        found = kernels.serve(kernels.Add(spec, x, given, seq_dim), kernel, who)
         if found is not None:
             return found.value
-    rows = _rows(spec, where, values, inner, xp)
+    at = where() if counted else given
+    rows = _rows(spec, at, values, inner, xp)
     scale = spec.embedding_scale
     wide = astype(x, inner, xp)
     return astype(spec.join(wide if scale == 1 else wide * scale, rows, xp=xp), dtype, xp)
+
+
+def _counts(spec: TableSpec) -> bool:
+    """Whether positions of one axis may stay numbers, which no tracer is to follow."""
+    return len(spec.axes) == 1 and not is_compiling()
 
 
 def _rows(

@@ -9,7 +9,7 @@ A kernel gives the reference's numbers within its stated bound, or says why it d
 """
 
 from posenc.kernels.registry import KERNELS, Candidate, report, serve
-from posenc.kernels.requests import Add, Bias, CosSin, Packed, Rotate, Table
+from posenc.kernels.requests import Add, Bias, CosSin, Counted, Packed, Rotate, Table
 
 __all__ = [
     "KERNELS",
@@ -17,6 +17,7 @@ __all__ = [
     "Bias",
     "Candidate",
     "CosSin",
+    "Counted",
     "Packed",
     "Rotate",
     "Table",

@@ -44,6 +44,7 @@ __all__ = [
     "default_threads",
     "instruction_set",
     "instruction_sets",
+    "set_past_caches",
     "team",
     "use_instruction_set",
 ]
@@ -282,3 +283,9 @@ def instruction_set() -> str:
 
 def use_instruction_set(name: str) -> None:
     """Use another one from here on, in all threads; for tests and measurements."""
+
+def set_past_caches(size: int) -> int:
+    """Have results go past the caches where a call moves so many bytes; returns what it was.
+
+    By default those of the largest cache. For tests and measurements.
+    """

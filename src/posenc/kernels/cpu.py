@@ -16,7 +16,17 @@ from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
 from posenc.kernels import plans
 from posenc.kernels.refusal import Refusal
-from posenc.kernels.requests import Add, Bias, CosSin, Packed, Request, Rotate, Table, Where
+from posenc.kernels.requests import (
+    Add,
+    Bias,
+    CosSin,
+    Counted,
+    Packed,
+    Request,
+    Rotate,
+    Table,
+    Where,
+)
 
 __all__ = ["Cpu"]
 
@@ -77,12 +87,10 @@ class Cpu:
             if isinstance(request, CosSin)
             else _why_no_rows(request.spec)
         )
-        return (
-            known
-            or _why_not_dtype(request.dtype)
-            or _why_not_host(request.positions)
-            or _why_not_where(request.positions)
-        )
+        known = known or _why_not_dtype(request.dtype)
+        if isinstance(request.positions, Counted):
+            return known or _why_not_library(request.xp)
+        return known or _why_not_host(request.positions) or _why_not_where(request.positions)
 
     def run(self, request: Request) -> Any:
         """The result; raises `Refusal`, with nothing written, for what only the kernel sees."""
@@ -141,6 +149,14 @@ def _why_not_host(x: Array) -> str | None:
     if not isinstance(x, np.ndarray):
         return f"positions of {type(x).__module__.partition('.')[0]}"
     return None
+
+
+def _why_not_library(xp: Any) -> str | None:
+    """Why a result cannot be made for positions that are counted."""
+    name = xp.__name__.removeprefix("array_api_compat.").partition(".")[0]
+    if name in ("numpy", "torch"):
+        return None
+    return f"arrays of {name}, where it has NumPy and torch"
 
 
 def _why_not_where(where: Where) -> str | None:
@@ -262,6 +278,12 @@ def _cos_sin(request: CosSin) -> tuple[Array, Array]:
 
 def _table(request: Table) -> Array:
     where = request.positions
+    if isinstance(where, Counted):
+        shape = (where.length, request.spec.dim)
+        # Where the library puts what it is not told of, the kernel looks for itself.
+        rows = request.xp.empty(shape, dtype=request.dtype, device=where.device)
+        sinusoids(request.spec).table(rows, 0, threads(rows))
+        return rows
     rows = _made((*where.shape[:-1], request.spec.dim), request.dtype, where)
     sinusoids(request.spec).table(rows, where, threads(where))
     return rows

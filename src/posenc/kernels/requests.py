@@ -8,7 +8,7 @@ from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 
-__all__ = ["Add", "Bias", "CosSin", "Packed", "Request", "Rotate", "Table", "Where"]
+__all__ = ["Add", "Bias", "CosSin", "Counted", "Packed", "Request", "Rotate", "Table", "Where"]
 
 Array = Any
 
@@ -17,6 +17,13 @@ class Packed(NamedTuple):
     """Positions that count from 0 within each of the sequences packed along the sequence axis."""
 
     ends: Array  # (sequences + 1,), ascending from 0
+
+
+class Counted(NamedTuple):
+    """Positions 0 to length - 1 that no array has been made of."""
+
+    length: int
+    device: Any  # of the result
 
 
 # The position of the first token; positions for each array that is turned, with an axis for each of
@@ -49,7 +56,7 @@ class Table(NamedTuple):
     """The rows of a table at positions (..., axes)."""
 
     spec: TableSpec
-    positions: Array
+    positions: Array | Counted
     dtype: Any
     xp: Any
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "dlpack.h"
+
 namespace posenc {
 
 namespace {
@@ -11,6 +13,7 @@ struct Torch {
     PyObject* tensor = nullptr;
     PyObject* parameter = nullptr;
     PyObject* dtypes[5] = {};
+    dlpack::Describe describe = nullptr;
 };
 
 PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
@@ -32,6 +35,7 @@ const Torch* torch() {
     for (int i = 0; i < 5; ++i) {
         found.dtypes[i] = nb::object(module.attr(names[i])).release().ptr();
     }
+    found.describe = dlpack::describe_of(found.tensor);
     known = true;
     return &found;
 }
@@ -115,6 +119,22 @@ bool read_format(const char* format, Py_ssize_t size, Element& element) {
     return size_of(element) == size;
 }
 
+bool read_type(const dlpack::Tensor& from, Element& element) {
+    if (from.lanes != 1) {
+        return false;
+    }
+    if (from.code == dlpack::FLOAT && (from.bits == 32 || from.bits == 16)) {
+        element = from.bits == 32 ? Element::float32 : Element::float16;
+    } else if (from.code == dlpack::BFLOAT && from.bits == 16) {
+        element = Element::bfloat16;
+    } else if (from.code == dlpack::INTEGER && (from.bits == 64 || from.bits == 32)) {
+        element = from.bits == 64 ? Element::int64 : Element::int32;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 constexpr const char* KNOWN = "float32, bfloat16, float16, int32 or int64 in native byte order";
 
 }  // namespace
@@ -167,7 +187,9 @@ Array::Array(nb::handle object, Access access, const char* who) {
     const Torch* known = torch();
     PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()));
     if (known != nullptr && (type == known->tensor || type == known->parameter)) {
-        read_tensor(object, who);
+        if (!read_description(object)) {
+            read_tensor(object, who);
+        }
     } else if (PyObject_CheckBuffer(object.ptr()) != 0) {
         read_buffer(object.ptr(), access, who);
     } else {
@@ -183,6 +205,30 @@ Array::~Array() {
     if (exported_) {
         PyBuffer_Release(&buffer_);
     }
+}
+
+bool Array::read_description(nb::handle object) {
+    dlpack::Tensor tensor{};
+    if (torch()->describe == nullptr) {
+        return false;
+    }
+    if (torch()->describe(object.ptr(), &tensor) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    const bool known = tensor.device == dlpack::CPU && tensor.rank >= 0 &&
+                       tensor.rank <= MAX_RANK && (tensor.rank == 0 || tensor.strides != nullptr) &&
+                       read_type(tensor, layout_.element);
+    if (!known) {
+        return false;
+    }
+    layout_.rank = tensor.rank;
+    for (int i = 0; i < tensor.rank; ++i) {
+        layout_.size[i] = tensor.shape[i];
+        layout_.stride[i] = tensor.strides[i] * size_of(layout_.element);
+    }
+    layout_.data = static_cast<char*>(tensor.data) + tensor.offset;
+    return true;
 }
 
 void Array::read_tensor(nb::handle object, const char* who) {

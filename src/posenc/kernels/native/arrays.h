@@ -27,6 +27,9 @@ public:
 private:
     void read_buffer(PyObject* object, Access access, const char* who);
     void read_interface(nb::handle object, Access access, const char* who);
+    // By DLPack; false where that is not offered, or does not describe what is known here.
+    bool read_description(nb::handle object);
+    // By the attributes of Python, with words for what is refused.
     void read_tensor(nb::handle object, const char* who);
 
     Layout layout_;

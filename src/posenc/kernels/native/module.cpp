@@ -7,6 +7,7 @@
 
 #include "instruction_sets.h"
 #include "plans.h"
+#include "sweep.h"
 #include "team.h"
 
 namespace nb = nanobind;
@@ -67,5 +68,5 @@ NB_MODULE(_native, m) {
                                "\"" + name + "\"");
             }
         },
-        "name"_a);
+        "name"_a);    m.def("set_past_caches", &posenc::set_past_caches, "size"_a);
 }

@@ -40,7 +40,7 @@ struct CosSinBody {
         Emission own = emission;
         own.y_stride = channel[operand];
         kernels().emit(own, nullptr, 0, rows.y, rows.y_row, rows.count, from,
-                       rows.next * matrix.pairs);
+                       rows.next * matrix.pairs, nullptr);
     }
 
     int64_t channel[2];

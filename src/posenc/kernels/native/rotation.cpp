@@ -9,6 +9,9 @@ namespace {
 
 constexpr const char* WHO = "Rotation.turn";
 
+// Of what is smaller than the second cache, most is there.
+constexpr int64_t IN_NO_CACHE = 1 << 19;
+
 struct TurnBody {
     PhaseMatrix matrix;
     int sign;
@@ -142,7 +145,12 @@ void Rotation::turn(nb::tuple arrays, nb::tuple results, nb::object positions, i
                         std::all_of(turnings, turnings + count,
                                     [](const Turning& turning) { return turning.direct(); });
     for (int i = 0; i < count; ++i) {
-        turnings[i].by_two = by_two;
+        Turning& turning = turnings[i];
+        turning.by_two = by_two;
+        turning.ahead = bytes >= IN_NO_CACHE;
+        turning.past = turning.y_stride == size_of(number) && turning.blocks.count == 1 &&
+                       turning.channels == 2 * pairs && !x[i]->same_place(*y[i]) &&
+                       goes_past_caches(*y[i], 2 * bytes);
     }
     const TurnBody body{(by_two ? by_two_ : phases_)->matrix(), sign_, factor_, turnings, 2 * pairs, 4 * pairs};
     const int64_t sines = 2 * pairs * where->outer() * where->tokens();

@@ -54,6 +54,8 @@ struct Turning {
     bool copy_rest;  // the channels that do not turn go to y
     // Cosines and sines of the even pairs of a block stand before those of the odd ones.
     bool by_two = false;
+    bool ahead = true;  // rows are fetched before they are needed: not where caches hold them all
+    bool past = false;  // rows go past the caches; needs whole rows of neighbouring elements
 
     bool direct() const {
         return aligned && x_stride == size_of(number) && y_stride == x_stride && source == target;
@@ -81,6 +83,7 @@ struct Emission {
     int64_t x_stride, y_stride;  // bytes from channel to channel
     bool aligned;
     float scale;  // on x
+    bool past = false;  // rows go past the caches; needs neighbouring elements
 };
 
 struct TableLayout {
@@ -115,8 +118,9 @@ struct Kernels {
     bool (*can_write_rows)(const TableLayout&, const PhaseMatrix&);
 
     // y[r] = from[r], or x[r] * scale + from[r] where x is given; `next` floats from row to row.
+    // `scratch` holds a row of floats where rows go past the caches.
     void (*emit)(const Emission&, const char* x, int64_t x_row, char* y, int64_t y_row,
-                 int64_t rows, const float* from, int64_t next);
+                 int64_t rows, const float* from, int64_t next, float* scratch);
 
     // to[i] = slope * -|n[i] - m| and its kin.
     void (*distances)(Distances, float slope, int64_t m, const int64_t* n, int64_t count,

@@ -128,7 +128,7 @@ private:
         }
         write(memory);
         const Emission emission = {number, count, 0, y.stride[2], true, 1.0F};
-        kernels().emit(emission, nullptr, 0, to, 0, 1, memory, 0);
+        kernels().emit(emission, nullptr, 0, to, 0, 1, memory, 0, nullptr);
     }
 
     Layout y;

@@ -19,6 +19,11 @@ struct RowsBody {
         if (direct) {
             return;
         }
+        if (kernels().can_write_rows(layout, matrix) && pad == nullptr) {
+            kernels().write_rows(layout, matrix, positions, count,
+                                 reinterpret_cast<char*>(memory), 4 * layout.dim);
+            return;
+        }
         float* cos = memory + count * layout.dim;
         float* sin = cos + count * matrix.pairs;
         kernels().cos_sin(matrix, positions, count, 1, {}, cos, sin);
@@ -32,13 +37,14 @@ struct RowsBody {
         }
     }
 
-    void rows(int, const Rows& rows, const int64_t* positions, int64_t, const float* memory) const {
+    void rows(int, const Rows& rows, const int64_t* positions, int64_t count, float* memory) const {
         if (direct) {
             kernels().write_rows(layout, matrix, positions, rows.count, rows.y, rows.y_row);
             return;
         }
         kernels().emit(emission, rows.x, rows.x_row, rows.y, rows.y_row, rows.count,
-                       memory + rows.index * layout.dim, rows.next * layout.dim);
+                       memory + rows.index * layout.dim, rows.next * layout.dim,
+                       memory + count * floats_per_token);
     }
 };
 
@@ -93,21 +99,24 @@ void Sinusoids::write(const Layout* x, const Layout& y, nb::handle positions, fl
     if (y.empty()) {
         return;
     }
+    const Operand operand(x, y, *where);
+    const int64_t tokens = where->outer() * where->tokens();
+    const int64_t bytes = tokens * operand.copies * layout_.dim * size_of(number);
+    const bool past = x != nullptr && !x->same_place(y) && y.stride[last] == size_of(number) &&
+                      goes_past_caches(y, 2 * bytes);
     const Emission emission = {number,
                                layout_.dim,
                                x == nullptr ? 0 : x->stride[last],
                                y.stride[last],
                                y.aligned() && (x == nullptr || x->aligned()),
-                               scale};
-    const Operand operand(x, y, *where);
+                               scale,
+                               past};
     const bool direct = x == nullptr && number == Number::float32 && emission.aligned &&
                         emission.y_stride == 4 && operand.copies == 1 && !pad_.has_value() &&
                         kernels().can_write_rows(layout_, phases_->matrix());
     const RowsBody body{phases_->matrix(), layout_, emission,
                         pad_.has_value() ? &*pad_ : nullptr, direct,
-                        layout_.dim + 2 * phases_->pairs(), 0};
-    const int64_t tokens = where->outer() * where->tokens();
-    const int64_t bytes = tokens * operand.copies * layout_.dim * size_of(number);
+                        layout_.dim + 2 * phases_->pairs(), layout_.dim};
     const Cut how = cut(*where, &operand, 1, body.floats_per_token, bytes,
                         2 * tokens * phases_->pairs(), threads,
                         x == nullptr ? SCRATCH_FLOATS : SCRATCH_OF_SUMS);

@@ -1,9 +1,19 @@
 #include "sweep.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+#if defined(POSENC_X86)
+#include <immintrin.h>
+#endif
 
 namespace posenc {
 
@@ -250,6 +260,53 @@ Cut cut(const Positions& positions, const Operand* operands, int count, int64_t 
     const int64_t items = std::max<int64_t>(1, rows * made.chunks);
     made.parts = std::clamp<int64_t>((wanted + items - 1) / items, 1, copies);
     return made;
+}
+
+namespace {
+
+int64_t largest_cache() {
+#if defined(POSENC_X86) && defined(_SC_LEVEL3_CACHE_SIZE)
+    const long known = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return known > 0 ? known : 1 << 25;
+#elif defined(POSENC_X86)
+    return 1 << 25;
+#else
+    return INT64_MAX;  // nothing here goes past the caches of other processors
+#endif
+}
+
+// Judged by one page in the middle.
+bool is_handed_out(const Layout& x) {
+#if defined(__linux__)
+    uintptr_t at = reinterpret_cast<uintptr_t>(x.data);
+    for (int i = 0; i < x.rank; ++i) {
+        at += static_cast<uintptr_t>(x.size[i] / 2 * x.stride[i]);
+    }
+    const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    unsigned char found = 0;
+    return mincore(reinterpret_cast<void*>(at / page * page), 1, &found) == 0 && (found & 1) != 0;
+#else
+    return x.rank > 0;
+#endif
+}
+
+std::atomic<int64_t>& past_caches() {
+    static std::atomic<int64_t> bytes{largest_cache()};
+    return bytes;
+}
+
+}  // namespace
+
+bool goes_past_caches(const Layout& result, int64_t bytes) {
+    return bytes >= past_caches().load(std::memory_order_relaxed) && is_handed_out(result);
+}
+
+int64_t set_past_caches(int64_t bytes) { return past_caches().exchange(bytes); }
+
+void finish_rows() {
+#if defined(POSENC_X86)
+    _mm_sfence();
+#endif
 }
 
 float* scratch(int64_t floats) {

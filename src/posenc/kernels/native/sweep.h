@@ -105,6 +105,17 @@ struct Cut {
 Cut cut(const Positions& positions, const Operand* operands, int count, int64_t floats_per_token,
         int64_t bytes, int64_t sines, int threads, int64_t scratch_floats = SCRATCH_FLOATS);
 
+// Whether a result had better go past the caches: a call that moves so many bytes leaves nothing of
+// them there for long. Not where the system has yet to hand out the memory, page by page, as it
+// leaves each page in the caches, emptied.
+bool goes_past_caches(const Layout& result, int64_t bytes);
+
+// The number of bytes from which that holds, that of the largest cache by default; returns the last.
+int64_t set_past_caches(int64_t bytes);
+
+// Rows that went past the caches are to be seen by whoever hears that they are written.
+void finish_rows();
+
 // Scratch memory of the calling thread, kept for its next call.
 float* scratch(int64_t floats);
 
@@ -140,6 +151,7 @@ void sweep(const Positions& positions, const Operand* operands, int count, const
                 },
                 &visit);
         }
+        finish_rows();
     };
     share(cut.threads, items, item);
 }

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "ahead.h"
+#include "past.h"
 #include "phase.h"
 
 namespace posenc::POSENC_ISA {
@@ -65,28 +66,37 @@ inline void lay_out(const TableLayout& layout, int64_t pairs, const float* cos, 
     }
 }
 
+// One row after the other, each at the place that `place` makes of its memory.
+template <class Place>
+inline void write_rows_at(const PhaseMatrix& phases, const int64_t* positions, int64_t rows, char* y,
+                          int64_t y_row, Place place) {
+    for (int64_t r = 0; r < rows; ++r) {
+        cos_sin_row(static_cast<uint64_t>(positions[r]), phases.step, phases.pairs,
+                    place(reinterpret_cast<float*>(y + r * y_row)));
+    }
+}
+
 // Rows of float32, straight from positions to where they are to stand, for layouts without blocks,
 // cuts and padding.
 inline void write_rows(const TableLayout& layout, const PhaseMatrix& phases,
                        const int64_t* positions, int64_t rows, char* y, int64_t y_row) {
     const int64_t pairs = phases.pairs;
-    for (int64_t r = 0; r < rows; ++r) {
-        const uint64_t position = static_cast<uint64_t>(positions[r]);
-        float* to = reinterpret_cast<float*>(y + r * y_row);
-        if (layout.order == Columns::sin_cos) {
-            cos_sin_row(phases.step, position, pairs, to + pairs, to);
-        } else if (layout.order == Columns::cos_sin) {
-            cos_sin_row(phases.step, position, pairs, to, to + pairs);
-        } else {
-            const uint64_t* step = phases.step;
-            POSENC_SIMD
-            for (int64_t j = 0; j < pairs; ++j) {
-                evaluate(position * step[j], to + 2 * j + 1, to + 2 * j);
-            }
-        }
-        if (layout.factor != 1.0F) {
-            scale_row(layout.factor, layout.dim, to);
-        }
+    switch (layout.order) {
+        case Columns::sin_cos:
+            write_rows_at(phases, positions, rows, y, y_row,
+                          [=](float* to) { return Apart{to + pairs, to}; });
+            break;
+        case Columns::cos_sin:
+            write_rows_at(phases, positions, rows, y, y_row,
+                          [=](float* to) { return Apart{to, to + pairs}; });
+            break;
+        case Columns::interleaved:
+            write_rows_at(phases, positions, rows, y, y_row,
+                          [](float* to) { return Beside{to}; });
+            break;
+    }
+    for (int64_t r = 0; layout.factor != 1.0F && r < rows; ++r) {
+        scale_row(layout.factor, layout.dim, reinterpret_cast<float*>(y + r * y_row));
     }
 }
 
@@ -123,7 +133,8 @@ inline void add_strided(const Emission& emission, const char* x, char* y, const 
 
 template <Number number>
 inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, char* y,
-                      int64_t y_row, int64_t rows, const float* from, int64_t next) {
+                      int64_t y_row, int64_t rows, const float* from, int64_t next,
+                      float* scratch) {
     using Element = std::conditional_t<number == Number::float32, float, uint16_t>;
     const bool direct = number != Number::float16 && emission.aligned &&
                         emission.x_stride == size_of(number) &&
@@ -131,8 +142,9 @@ inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, ch
     const int64_t width = x == nullptr ? 0 : emission.width * size_of(number);
     // Whole lines are written, which need not be read first: y is not fetched.
     const Ahead x_ahead(x, x_row, rows, nullptr, width);
+    const Row place(emission.past, scratch, emission.width * size_of(number));
     for (int64_t r = 0; r < rows; ++r) {
-        char* to = y + r * y_row;
+        char* to = place.made_at(y + r * y_row);
         const float* row = from + r * next;
         x_ahead.fetch(r);
         if (x == nullptr) {
@@ -143,18 +155,22 @@ inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, ch
         } else {
             add_strided<number>(emission, x + r * x_row, to, row);
         }
+        place.put(y + r * y_row);
     }
 }
 
 inline void emit(const Emission& emission, const char* x, int64_t x_row, char* y, int64_t y_row,
-                 int64_t rows, const float* from, int64_t next) {
+                 int64_t rows, const float* from, int64_t next, float* scratch) {
     switch (emission.number) {
         case Number::float32:
-            return emit_rows<Number::float32>(emission, x, x_row, y, y_row, rows, from, next);
+            return emit_rows<Number::float32>(emission, x, x_row, y, y_row, rows, from, next,
+                                               scratch);
         case Number::bfloat16:
-            return emit_rows<Number::bfloat16>(emission, x, x_row, y, y_row, rows, from, next);
+            return emit_rows<Number::bfloat16>(emission, x, x_row, y, y_row, rows, from, next,
+                                               scratch);
         case Number::float16:
-            return emit_rows<Number::float16>(emission, x, x_row, y, y_row, rows, from, next);
+            return emit_rows<Number::float16>(emission, x, x_row, y, y_row, rows, from, next,
+                                               scratch);
     }
 }
 

@@ -15,6 +15,8 @@
 #include "../rows.h"
 
 #define POSENC_SIMD _Pragma("omp simd")
+// For what must become part of its caller, so that a count known there makes loops of known length.
+#define POSENC_ALWAYS_INLINE [[gnu::always_inline]] inline
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "Words of two numbers are taken apart as little-endian processors store them."

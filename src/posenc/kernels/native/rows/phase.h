@@ -65,31 +65,84 @@ inline float signed_by(uint32_t word, float x) {
     return bits<float>(bits<uint32_t>(x) ^ (word & 0x80000000U));
 }
 
-// Cosine and sine of a phase.
-inline void evaluate(uint64_t turn, float* cos, float* sin) {
+// What sine and cosine are made from, for some pairs.
+//
+// One pair after the other is a chain of twenty operations, and a processor looks ahead at no more
+// than a few such chains. So the pairs go through the first half of it together, and then through
+// the second: neighbouring operations do not wait for each other, which takes a quarter off the time.
+struct Digits {
     // The quadrant is in the two upper bits, and its signs are bits of sines and cosines.
-    const uint32_t eighth = static_cast<uint32_t>(turn >> 32) + 0x20000000U;
-    const bool swapped = (eighth & 0x40000000U) != 0;
-    // Four times the residual: the same digits.
-    const float u = to_float(static_cast<int64_t>(turn << 2)) * 0x1p-63F;
-    const float z = u * u;
-    const float s = u * SIN[0] + u * (SIN[1] + z * (SIN[2] + z * (SIN[3] + z * SIN[4])));
-    const float c = 1.0F + z * (COS[0] + z * (COS[1] + z * (COS[2] + z * COS[3])));
-    *cos = signed_by(eighth + 0x40000000U, swapped ? s : c);
-    *sin = signed_by(eighth, swapped ? c : s);
+    alignas(64) uint32_t eighth[BLOCK];
+    alignas(64) float u[BLOCK];
+
+    // The phases are position * step[j].
+    POSENC_ALWAYS_INLINE void read(uint64_t position, const uint64_t* step, int64_t n) {
+        POSENC_SIMD
+        for (int64_t j = 0; j < n; ++j) {
+            const uint64_t turn = position * step[j];
+            eighth[j] = static_cast<uint32_t>(turn >> 32) + 0x20000000U;
+            // Four times the residual: the same digits.
+            u[j] = to_float(static_cast<int64_t>(turn << 2)) * 0x1p-63F;
+        }
+    }
+
+    POSENC_ALWAYS_INLINE void sine(int64_t j, float* cos, float* sin) const {
+        const float x = u[j];
+        const float z = x * x;
+        const float s = x * SIN[0] + x * (SIN[1] + z * (SIN[2] + z * (SIN[3] + z * SIN[4])));
+        const float c = 1.0F + z * (COS[0] + z * (COS[1] + z * (COS[2] + z * COS[3])));
+        const bool swapped = (eighth[j] & 0x40000000U) != 0;
+        *cos = signed_by(eighth[j] + 0x40000000U, swapped ? s : c);
+        *sin = signed_by(eighth[j], swapped ? c : s);
+    }
+};
+
+// Cosines and sines to rows of their own.
+struct Apart {
+    float* cos;
+    float* sin;
+
+    POSENC_ALWAYS_INLINE void write(const Digits& digits, int64_t begin, int64_t n) const {
+        float* c = cos + begin;
+        float* s = sin + begin;
+        POSENC_SIMD
+        for (int64_t j = 0; j < n; ++j) {
+            digits.sine(j, c + j, s + j);
+        }
+    }
+};
+
+// A sine and its cosine side by side.
+struct Beside {
+    float* to;
+
+    POSENC_ALWAYS_INLINE void write(const Digits& digits, int64_t begin, int64_t n) const {
+        float* row = to + 2 * begin;
+        POSENC_SIMD
+        for (int64_t j = 0; j < n; ++j) {
+            digits.sine(j, row + 2 * j + 1, row + 2 * j);
+        }
+    }
+};
+
+// Cosines and sines of n phases position * step[j].
+template <class Place>
+POSENC_ALWAYS_INLINE void cos_sin_row(uint64_t position, const uint64_t* step, int64_t n, Place place) {
+    Digits digits;
+    int64_t j = 0;
+    // A whole block becomes code without a loop.
+    for (; j + BLOCK <= n; j += BLOCK) {
+        digits.read(position, step + j, BLOCK);
+        place.write(digits, j, BLOCK);
+    }
+    if (j < n) {
+        digits.read(position, step + j, n - j);
+        place.write(digits, j, n - j);
+    }
 }
 
 inline bool is_simple(const PhaseMatrix& phases) {
     return phases.axes == 1 && phases.origin == nullptr;
-}
-
-// One axis and no origin: from positions to sines without a stop in memory.
-inline void cos_sin_row(const uint64_t* step, uint64_t position, int64_t n, float* cos,
-                        float* sin) {
-    POSENC_SIMD
-    for (int64_t j = 0; j < n; ++j) {
-        evaluate(position * step[j], cos + j, sin + j);
-    }
 }
 
 inline void apply(Factor factor, int64_t n, float* x) {
@@ -115,17 +168,14 @@ inline void cos_sin(const PhaseMatrix& phases, const int64_t* positions, int64_t
         if (simple) {
             const uint64_t position = static_cast<uint64_t>(positions[r]);
             const int64_t at = r * phases.pairs;
-            cos_sin_row(phases.step, position, phases.pairs, cos + at, sin + at);
+            cos_sin_row(position, phases.step, phases.pairs, Apart{cos + at, sin + at});
             continue;
         }
         for (int64_t j = 0; j < phases.pairs; j += BLOCK) {
             const int64_t n = phases.pairs - j < BLOCK ? phases.pairs - j : BLOCK;
             const int64_t at = r * phases.pairs + j;
             turns(phases, positions + r * phases.axes, j, n, turn);
-            POSENC_SIMD
-            for (int64_t i = 0; i < n; ++i) {
-                evaluate(turn[i], cos + at + i, sin + at + i);
-            }
+            cos_sin_row(1, turn, n, Apart{cos + at, sin + at});
         }
     }
     const int64_t count = rows * phases.pairs;

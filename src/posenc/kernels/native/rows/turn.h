@@ -3,12 +3,13 @@
 
 #include "ahead.h"
 #include "numbers.h"
+#include "past.h"
 
 namespace posenc::POSENC_ISA {
 
 // In the loops below a step reads and writes the channels of its own pair only, so that y may be x.
 
-inline void turn_half(const float* x, float* y, const float* cos, const float* sin, int64_t n) {
+POSENC_ALWAYS_INLINE void turn_half(const float* x, float* y, const float* cos, const float* sin, int64_t n) {
     POSENC_SIMD
     for (int64_t j = 0; j < n; ++j) {
         const float a = x[j];
@@ -38,7 +39,7 @@ inline uint32_t load_two(const uint16_t* from) {
 inline void store_two(uint16_t* to, uint32_t two) { __builtin_memcpy(to, &two, 4); }
 
 // The same for an even n, where cosines and sines of the even pairs stand before those of the odd.
-inline void turn_by_two(const uint16_t* x, uint16_t* y, const float* cos, const float* sin,
+POSENC_ALWAYS_INLINE void turn_by_two(const uint16_t* x, uint16_t* y, const float* cos, const float* sin,
                              int64_t n) {
     const int64_t m = n / 2;
     POSENC_SIMD
@@ -121,51 +122,64 @@ inline void copy_rest(const Turning& turning, const char* x, char* y) {
 // for all rows stays in registers.
 template <class Element, class Pairs>
 [[gnu::noinline]] void turn_rows(const Turning& turning, const Run& run, Block block, bool fetch,
-                                 Pairs pairs) {
+                                 float* scratch, Pairs pairs) {
     const int64_t width = fetch ? turning.channels * static_cast<int64_t>(sizeof(Element)) : 0;
-    const int64_t away = run.x == run.y ? 0 : width;
+    const Row place(turning.past, scratch, turning.channels * static_cast<int64_t>(sizeof(Element)));
+    const int64_t away = run.x == run.y || place.past() ? 0 : width;
     const Ahead x_ahead(run.x, run.x_row, run.rows, run.x_next, width);
     const Ahead y_ahead(run.y, run.y_row, run.rows, run.y_next, away);
     const int64_t at = turning.begin + 2 * block.pair;
     for (int64_t r = 0; r < run.rows; ++r) {
         x_ahead.fetch(r);
         y_ahead.fetch(r);
+        char* y = run.y + r * run.y_row;
         pairs(reinterpret_cast<const Element*>(run.x + r * run.x_row) + at,
-              reinterpret_cast<Element*>(run.y + r * run.y_row) + at,
+              reinterpret_cast<Element*>(place.made_at(y)) + at,
               run.cos + r * run.angles + block.pair, run.sin + r * run.angles + block.pair,
               block.pairs);
+        place.put(y);
     }
 }
 
 template <class Element>
-inline void turn_block(const Turning& turning, const Run& run, Block block, bool fetch) {
+inline void turn_block(const Turning& turning, const Run& run, Block block, bool fetch,
+                       float* scratch) {
     using Row = const Element*;
     if constexpr (sizeof(Element) == 2) {
         if (turning.by_two) {
             return turn_rows<Element>(
-                turning, run, block, fetch,
+                turning, run, block, fetch, scratch,
                 [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
-                    turn_by_two(x, y, cos, sin, n);
+                    // Heads of 128 channels are code without a loop.
+                    if (n == 64) {
+                        turn_by_two(x, y, cos, sin, 64);
+                    } else {
+                        turn_by_two(x, y, cos, sin, n);
+                    }
                 });
         }
     }
     if (turning.source == Order::half) {
         return turn_rows<Element>(
-            turning, run, block, fetch,
+            turning, run, block, fetch, scratch,
             [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
-                turn_half(x, y, cos, sin, n);
+                if (n == 64) {
+                    turn_half(x, y, cos, sin, 64);
+                } else {
+                    turn_half(x, y, cos, sin, n);
+                }
             });
     }
-    turn_rows<Element>(turning, run, block, fetch,
+    turn_rows<Element>(turning, run, block, fetch, scratch,
                        [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
                            turn_interleaved(x, y, cos, sin, n);
                        });
 }
 
 template <class Element>
-inline void turn_direct(const Turning& turning, const Run& run) {
+inline void turn_direct(const Turning& turning, const Run& run, float* scratch) {
     for (int64_t i = 0; i < turning.blocks.count; ++i) {
-        turn_block<Element>(turning, run, turning.blocks.first[i], i == 0);
+        turn_block<Element>(turning, run, turning.blocks.first[i], turning.ahead && i == 0, scratch);
     }
     for (int64_t r = 0; turning.copy_rest && r < run.rows; ++r) {
         copy_rest(turning, run.x + r * run.x_row, run.y + r * run.y_row);
@@ -177,6 +191,8 @@ template <Number number>
 inline void turn_general(const Turning& turning, const Run& run, float* scratch) {
     const int64_t width = 2 * turning.pairs;
     float* to = scratch + width;
+    // What was read has been turned by then.
+    const Row place(turning.past, scratch, width * size_of(number));
     for (int64_t r = 0; r < run.rows; ++r) {
         const char* x = run.x + r * run.x_row;
         char* y = run.y + r * run.y_row;
@@ -196,7 +212,9 @@ inline void turn_general(const Turning& turning, const Run& run, float* scratch)
                 turn_interleaved(scratch + at, to + at, c, s, block.pairs);
             }
         }
-        store_row<number>(to, y + turning.begin * turning.y_stride, turning.y_stride, width);
+        store_row<number>(to, place.made_at(y + turning.begin * turning.y_stride), turning.y_stride,
+                          width);
+        place.put(y);
         if (turning.copy_rest) {
             copy_rest(turning, x, y);
         }
@@ -207,10 +225,10 @@ inline void turn(const Turning& turning, const Run& run, float* scratch) {
     const bool direct = turning.direct();
     switch (turning.number) {
         case Number::float32:
-            return direct ? turn_direct<float>(turning, run)
+            return direct ? turn_direct<float>(turning, run, scratch)
                           : turn_general<Number::float32>(turning, run, scratch);
         case Number::bfloat16:
-            return direct ? turn_direct<uint16_t>(turning, run)
+            return direct ? turn_direct<uint16_t>(turning, run, scratch)
                           : turn_general<Number::bfloat16>(turning, run, scratch);
         case Number::float16:
             return turn_general<Number::float16>(turning, run, scratch);
