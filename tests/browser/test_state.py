@@ -228,3 +228,26 @@ def test_a_frozen_page_needs_no_server(open_site: Callable[..., Site], tmp_path:
     site.open("v=waves")
     expect(page.locator("#tab-waves")).to_have_attribute("aria-selected", "true")
     assert set(site.asked) == {page.url.partition("#")[0]}, "one file and nothing else"
+
+
+def test_every_stop_of_the_tour_opens(site: Site) -> None:
+    site.open("v=table")
+    page = site.page
+    page.locator("#tour-start").click()
+    bar = page.locator("#tour")
+    expect(bar.locator(".count")).to_contain_text("1 of")
+    last = int(bar.locator(".count").inner_text().split()[-1])
+    assert last >= 8
+    for number in range(1, last + 1):
+        expect(bar.locator(".count")).to_have_text(f"{number} of {last}")
+        site.settle()
+        expect(bar.locator(".explanation")).to_have_count(0)
+        expect(page.locator("#notes")).to_be_hidden()
+        bar.get_by_role("button", name="Show the answer").click()
+        expect(bar.locator(".explanation")).to_be_visible()
+        expect(bar.locator(".answer.right")).to_have_count(1)
+        site.settle()
+        expect(page.locator("#notes")).to_be_hidden()
+        if number < last:
+            bar.get_by_role("button", name="Next stop").click()
+    assert bar.get_by_role("button", name="Next stop").count() == 0

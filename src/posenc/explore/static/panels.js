@@ -1,7 +1,7 @@
 /** Panels into figures, and figures into the page. */
 
 import { Dials } from "./dials.js";
-import { el, rebuild, whenChanged } from "./dom.js";
+import { byId, el, rebuild, whenChanged } from "./dom.js";
 import { Figure, leftOf } from "./figure.js";
 import { Matrix } from "./matrix.js";
 import { Strips } from "./strips.js";
@@ -110,7 +110,8 @@ export class Panels {
     const others = groups.length - mains;
     const figures = groups.filter(({ main }) => KINDS[main.kind] === Figure && (main.place !== "main" || !beside));
     const left = Math.max(0, ...figures.map(leftOf));
-    const height = Math.max(360, Math.min(innerHeight - (others ? 330 : 240), 2000));
+    const above = byId("tour").offsetHeight + (others ? 330 : 240);
+    const height = Math.max(360, Math.min(innerHeight - above, 2000));
     return (group) => ({ width: group.main.place === "main" ? one : width, height, left });
   }
 }
