@@ -108,6 +108,13 @@ def test_the_filter_keeps_constants_and_does_not_depend_on_its_chunks(
     assert_close(reduced(lambda a, b: ones[a:b], 500, 7, 1), np.ones((7, 1)), 1e-12)
 
 
+def test_the_filter_mirrors_what_lies_beyond_the_ends() -> None:
+    rows = np.random.default_rng(4).standard_normal((400, 2))
+    padded = np.concatenate([rows[::-1], rows, rows[::-1]])
+    mirrored = reduced(lambda a, b: padded[400 + a : 400 + b], 400, 40, 2, (400, 400))
+    assert_close(reduced(lambda a, b: rows[a:b], 400, 40, 2), mirrored, 1e-12)
+
+
 # --- a table with pixels enough -------------------------------------------------------------------
 
 
@@ -295,6 +302,7 @@ def test_grids_are_their_cells_one_after_another() -> None:
     cells = [[row, column] for row in range(3) for column in range(4)]
     assert_close(found.values, posenc.table(spec, cells, dtype="float64"), FLOAT64)
     assert "grid of 3" in " ".join(found.caption)
+    assert tile(spec, grid=(14, 14)).positions == (0, 196)
     with pytest.raises(ArgumentError, match="the number of cells along each of"):
         tile(spec, 12)
     with pytest.raises(ArgumentError, match="spec of several axes"):

@@ -113,6 +113,12 @@ def test_a_cell_counts_without_looking_at_positions() -> None:
     assert found.same == pytest.approx(exact, rel=1e-3)
 
 
+def test_arcs_include_both_of_their_ends() -> None:
+    quarter = 2**62
+    for begin, length, expected in ((quarter, 0, 2), (quarter, quarter, 4), (1, quarter - 2, 0)):
+        assert table._hits(quarter, 0, ((begin, length),), 0, 8) == expected
+
+
 def test_a_cell_of_a_shifted_or_learned_table_says_what_it_is() -> None:
     shifted = source(posenc.preset("fairseq", 16))
     found = table.cell(shifted, 5, 0)
@@ -182,6 +188,14 @@ def test_a_sine_without_its_cosine_breaks_shift_invariance() -> None:
     assert found.defect == pytest.approx(math.sqrt(left / ((s - s.mean()) ** 2).sum()))
 
 
+def test_a_cosine_of_another_frequency_breaks_it_too() -> None:
+    spec = posenc.Sinusoidal(8, ladder=posenc.Ladder(cos_shift=1.0))
+    found = offset.data(spec, 30)
+    assert found.defect > 0.1
+    rows = posenc.table(spec, [0, 11], dtype="float64")
+    assert found.low[11] <= rows[0] @ rows[1] <= found.high[11]
+
+
 def test_a_random_table_knows_no_distance() -> None:
     spec = posenc.Learned(16, length=256)
     weight = np.random.default_rng(3).standard_normal((256, 16)).astype("float32")
@@ -191,6 +205,7 @@ def test_a_random_table_knows_no_distance() -> None:
     assert offset.defect(moved) == pytest.approx(offset.defect(moved, "dot"))
     found = offset.data(spec, 10_000, params={"weight": weight})
     assert found.offsets[-1] == 255
+    assert found.rises is None
     assert (found.low <= found.mean).all()
     assert (found.mean <= found.high).all()
 
@@ -324,6 +339,13 @@ def test_masks_leave_no_number() -> None:
     assert_close(np.nansum(found.values[0], axis=1), np.ones(10), 1e-12)
     row = np.exp(0.5**8 * -np.arange(10)[::-1])
     assert_close(found.values[0, 9], row / row.sum(), 1e-12)
+
+
+def test_masks_of_pixels_are_those_of_all_their_entries() -> None:
+    found = bias.data(posenc.ALiBi(heads=1), 600, mask="causal", pixels=60)
+    upper = np.triu(np.ones((60, 60), dtype=bool), 1)
+    np.testing.assert_array_equal(found.masked, upper)
+    np.testing.assert_array_equal(np.isnan(found.values[0]), upper)
 
 
 def test_buckets_have_their_edges() -> None:
