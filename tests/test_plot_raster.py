@@ -302,6 +302,7 @@ def test_grids_are_their_cells_one_after_another() -> None:
     cells = [[row, column] for row in range(3) for column in range(4)]
     assert_close(found.values, posenc.table(spec, cells, dtype="float64"), FLOAT64)
     assert "grid of 3" in " ".join(found.caption)
+    assert tile(spec, grid=(14, 14)).positions == (0, 196)
     with pytest.raises(ArgumentError, match="the number of cells along each of"):
         tile(spec, 12)
     with pytest.raises(ArgumentError, match="spec of several axes"):

@@ -205,6 +205,7 @@ def test_a_random_table_knows_no_distance() -> None:
     assert offset.defect(moved) == pytest.approx(offset.defect(moved, "dot"))
     found = offset.data(spec, 10_000, params={"weight": weight})
     assert found.offsets[-1] == 255
+    assert found.rises is None
     assert (found.low <= found.mean).all()
     assert (found.mean <= found.high).all()
 

@@ -14,7 +14,14 @@ from collections.abc import Iterator
 
 from numpydoc.validate import validate
 
-MODULES = ("posenc", "posenc.learn", "posenc.plot", "posenc.positions", "posenc.torch")
+MODULES = (
+    "posenc",
+    "posenc.explore",
+    "posenc.learn",
+    "posenc.plot",
+    "posenc.positions",
+    "posenc.torch",
+)
 
 # Rules that do not fit how docstrings are written here.
 IGNORED = {

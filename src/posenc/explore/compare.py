@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.brief import brief
-from posenc.explore.catalogue import Chosen
+from posenc.explore.entry import Chosen
 from posenc.explore.panels import Axis, Block, Chart, Heading, Heatmap, Matrix, Panel, Series
 from posenc.explore.scene import Page, Scene
 from posenc.explore.text import log_ticks, number, ticks

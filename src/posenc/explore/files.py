@@ -12,12 +12,11 @@ import numpy as np
 
 from posenc import registry
 from posenc._core import files
-from posenc._core.brief import brief
 from posenc._core.errors import DataError, PosencError, explain
 from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.encodings.table.learned import Learned
-from posenc.explore.catalogue import Entry, Values, written
+from posenc.explore.entry import Entry, Values, written
 from posenc.explore.session import Embeddings, Session
 
 __all__ = ["load"]

@@ -16,7 +16,7 @@ from posenc._core.ladder import LADDERS
 from posenc._core.spec import Spec
 from posenc.detect.locate import locate
 from posenc.detect.location import Fit, Location
-from posenc.explore.catalogue import Chosen, _initial
+from posenc.explore.entry import Chosen, initial
 from posenc.explore.fields import shown
 from posenc.explore.panels import Link
 from posenc.explore.scene import Scene
@@ -120,7 +120,7 @@ def _found(chosen: Chosen, asked: Asked) -> tuple[tuple[str, ...], Location]:
 
 @functools.lru_cache(maxsize=32)
 def _located(spec: Spec, asked: Asked) -> tuple[tuple[str, ...], Location]:
-    return _locate(spec, asked, _initial(spec) if spec.shapes else None)
+    return _locate(spec, asked, initial(spec) if spec.shapes else None)
 
 
 def _locate(

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from posenc._core.spec import Value
-from posenc.explore.catalogue import Chosen, grid_of, samples
+from posenc.explore.catalogue import grid_of
+from posenc.explore.entry import Chosen, samples
 from posenc.explore.scene import Scene
 from posenc.explore.views.sentence import embedded
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore import catalogue
-from posenc.explore.catalogue import Chosen, Entry
+from posenc.explore.entry import Chosen, Entry, made, samples
 from posenc.explore.fields import Field, Option, Section, choice, integer, shown, switch, text
+from posenc.explore.rows import LARGEST_LENGTH
 from posenc.explore.session import Session
 from posenc.explore.text import plural
 
@@ -29,7 +30,7 @@ PIN = "b."
 VERSION = "1"
 
 START = integer("s", "First position", 0, 0, 2**40, hint="Phases are exact here too.")
-LENGTH = integer("L", "Positions", 128, 1, catalogue.LARGEST_LENGTH, scale="log")
+LENGTH = integer("L", "Positions", 128, 1, LARGEST_LENGTH, scale="log")
 P = integer("p", "Position", 40, 0, 127, section="cursor", gently=True)
 J = integer("j", "Dimension", 21, 0, 127, section="cursor", gently=True)
 FIND = text(
@@ -240,18 +241,18 @@ def _encoding(reader: _Reader, shape: Shape, session: Session, pin: str) -> Chos
     values = {f.key.removeprefix(pin): reader.take(f) for f in own}
     shared = {"s": reader.values.get("s", 0), "L": reader.values.get("L", 128)}
     try:
-        return catalogue.made(entry, {**shared, **values})
+        return made(entry, {**shared, **values})
     except PosencError as error:
         reader.problems.append((_blamed(error, own, pin), str(error)))
     for f in own:
         reader.retake(f.key, f.parse(None).value)
     plain_values = {f.key.removeprefix(pin): f.parse(None).value for f in own}
     try:
-        return catalogue.made(entry, {**shared, **plain_values})
+        return made(entry, {**shared, **plain_values})
     except PosencError:
         # A learned table of more positions than are drawn: one entry always works.
         safe = next(e for e in offered if e.id == shape.encoding)
-        return catalogue.made(safe, {**shared, **_defaults(safe, shape, pin)})
+        return made(safe, {**shared, **_defaults(safe, shape, pin)})
 
 
 def _end(reader: _Reader, chosen: list[Chosen]) -> None:
@@ -309,7 +310,7 @@ def _entry(
 
 def _why_not_at_all(view: str, entry: Entry) -> str:
     try:
-        spec = entry.build(catalogue.samples(entry))
+        spec = entry.build(samples(entry))
     except PosencError as error:
         return str(error)
     return catalogue.why_not(view, entry, spec)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.explore.catalogue import Entry
+from posenc.explore.entry import Entry
 
 __all__ = ["Embeddings", "Session"]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc.explore.catalogue import Chosen, _initial, grid_of
+from posenc.explore.catalogue import grid_of
+from posenc.explore.entry import Chosen, initial
 from posenc.explore.scene import Scene
 from posenc.plot.columns import Source, source
 
@@ -43,7 +44,7 @@ def visible(scene: Scene) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def learnt(spec: Any) -> Any:
     """What stands in for what an encoding has learned; None if it learns nothing."""
-    return _initial(spec) if spec.shapes else None
+    return initial(spec) if spec.shapes else None
 
 
 def window(centre: int, low: int, high: int, size: int = 20) -> np.ndarray:

@@ -148,7 +148,9 @@ class Source:
         return low
 
     def usual(self, most: int = USUAL) -> int:
-        """Positions that are drawn unasked: a few, or all of a table that has fewer."""
+        """Positions that are drawn unasked: a few, or all of a grid or of a table of fewer."""
+        if self.sides:
+            return math.prod(self.sides)
         return most if self.end is None else max(1, min(most, self.end))
 
     def positions(self, index: np.ndarray) -> np.ndarray:

@@ -43,7 +43,8 @@ class Offset:
     defect : float
         The share of the products that the distance does not explain, 0 to 1; see `defect`.
     rises : float or None
-        The share of steps to the next offset that go up; None unless every offset is shown.
+        The share of steps to the next offset that go up; None unless the product is a function
+        of the offset and every offset is shown.
     first_rise : int or None
         The first offset after which the product grows.
     title, caption : str, tuple of str
@@ -130,7 +131,7 @@ def data(
     else:
         low, high, mean = _of_rows(held, shown, kind)
         band, share = "positions", defect(held, kind)
-    consecutive = scale == "linear" and len(shown) == stop - start
+    consecutive = scale == "linear" and band == "none"
     steps = np.diff(mean)
     up = steps > 1e-12 * max(float(np.abs(mean).max()), 1e-300)
     found = Offset(

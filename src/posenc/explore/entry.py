@@ -1,0 +1,142 @@
+"""An encoding that can be chosen, and one that has been."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import PosencError
+from posenc._core.spec import Spec, Value
+from posenc.explore.fields import Field
+from posenc.functional import init
+from posenc.scaling.base import Scaling
+
+__all__ = ["Chosen", "Entry", "Values", "call", "initial", "made", "samples", "written"]
+
+LARGEST_PARAMETERS = 2**24
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An encoding that can be chosen.
+
+    Parameters
+    ----------
+    id, label, group : str
+        What the state holds, what people read, and the heading it stands under.
+    kind : str
+        The kind of the spec.
+    fields : tuple of Field
+        The controls that describe it.
+    build : callable
+        From values to a spec; raises `PosencError` for those that make none.
+    code : callable
+        From values to the Python that makes the same spec.
+    params : mapping, optional
+        What it has learned, where that came from a file.
+    note : str
+        What people should know, such as that the numbers are random.
+    """
+
+    id: str
+    label: str
+    group: str
+    kind: str
+    fields: tuple[Field, ...]
+    build: Callable[[Values], Spec]
+    code: Callable[[Values], str]
+    params: Mapping[str, np.ndarray] | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An encoding as the state describes it: its entry, its spec, and what it has learned."""
+
+    entry: Entry
+    spec: Any
+    params: Mapping[str, np.ndarray] | None
+    values: Values = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What people read."""
+        return self.entry.label
+
+    @property
+    def code(self) -> str:
+        """The Python that makes the spec."""
+        return self.entry.code(self.values)
+
+    @property
+    def random(self) -> bool:
+        """Whether what it has learned is a random start."""
+        return bool(self.params) and self.entry.params is None
+
+
+def made(entry: Entry, values: Values) -> Chosen:
+    """The encoding for some values; raises `PosencError` where they make none."""
+    spec = entry.build(values)
+    if entry.params is not None or not spec.shapes:
+        return Chosen(entry, spec, entry.params, values)
+    count = sum(int(np.prod(shape, dtype=object)) for shape in spec.shapes.values())
+    if count > LARGEST_PARAMETERS:
+        raise PosencError(
+            f"{entry.label} would learn {count} numbers, more than the {LARGEST_PARAMETERS} that "
+            "are drawn. Choose fewer positions or a smaller width."
+        )
+    return Chosen(entry, spec, initial(spec), values)
+
+
+@functools.lru_cache(maxsize=16)
+def initial(spec: Spec) -> Mapping[str, np.ndarray]:
+    """What stands in for what an encoding has learned: the start of seed 0."""
+    return init(spec, seed=0)
+
+
+def call(name: str, arguments: Mapping[str, Any], *, first: str) -> str:
+    """The Python that calls a class of posenc, one argument by its place."""
+    given = [repr(arguments[first])]
+    given += [f"{key}={written(value)}" for key, value in arguments.items() if key != first]
+    return f"posenc.{name}({', '.join(given)})"
+
+
+def written(value: Any) -> str:
+    """The Python that makes a value, with the names of posenc's own modules before it.
+
+    Parameters
+    ----------
+    value : object
+        A spec, a composed value, or what its fields hold.
+
+    Returns
+    -------
+    str
+        An expression for which `import posenc` is enough.
+    """
+    if isinstance(value, tuple):
+        inner = ", ".join(map(written, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if not isinstance(value, Value):
+        return repr(value)
+    home = "posenc.scaling" if isinstance(value, Scaling) else "posenc"
+    shown = []
+    for each in dataclasses.fields(value):  # type: ignore[arg-type]
+        found = getattr(value, each.name)
+        if found != each.default:
+            text = written(found)
+            shown.append(f"{each.name}={text}" if each.kw_only else text)
+    return f"{home}.{type(value).__name__}({', '.join(shown)})"
+
+
+def samples(entry: Entry) -> dict[str, Any]:
+    """The values that an entry starts with."""
+    values: dict[str, Any] = {"s": 0, "L": 128}
+    return values | {f.key: f.parse(None).value for f in entry.fields}
