@@ -87,6 +87,16 @@ def test_the_figures_of_the_sources(run: Run) -> None:
     assert "10010110" in run("counter", "--dim", "8", "--at", "150", "-o", "150.png").output
 
 
+def test_a_length_is_drawn_unless_positions_are_named(run: Run) -> None:
+    run("table", "--dim", "8", "--length", "5", "--data", "five.npz")
+    run("table", "--dim", "8", "--length", "5", "--positions", "3", "--data", "three.npz")
+    for name, rows in (("five", 5), ("three", 3)):
+        with np.load(f"{name}.npz") as found:
+            assert found["tile.values"].shape == (rows, 8)
+    asked = ("compare", "wavelengths", "--dim", "8", "--b-dim", "16", "--length", "300")
+    assert "within 300" in run(*asked, "-o", "x.png").output
+
+
 def test_numbers_go_to_files(run: Run) -> None:
     run("table", "--dim", "8", "--positions", "5", "--data", "x.npz")
     with np.load("x.npz") as found:

@@ -94,11 +94,16 @@ def test_a_cell_counts_what_a_loop_counts(position: int, dim: int) -> None:
     frequency = 10_000.0 ** (-2 * (dim // 2) / 128)
     wave = math.cos if dim % 2 else math.sin
     same = pair = 0
+    others = []
     here = math.sin(position * frequency), math.cos(position * frequency)
     for p in range(5000):
         same += abs(wave(p * frequency) - wave(position * frequency)) <= 0.005
         there = math.sin(p * frequency), math.cos(p * frequency)
         pair += math.dist(here, there) <= 0.005
+        if p != position and math.dist(here, there) <= 0.005:
+            others.append(p)
+    nearest = sorted(others, key=lambda p: (abs(p - position), p > position))[:5]
+    assert found.again == tuple(nearest)
     assert (found.same, found.same_pair, found.among) == (same, pair, 5000)
     assert found.value == pytest.approx(wave(position * frequency), abs=1e-12)
     assert found.wavelength == pytest.approx(2 * math.pi / frequency)

@@ -81,7 +81,7 @@ def placed(function: F) -> F:
             click.option(
                 "--length",
                 type=click.IntRange(1),
-                help="Length of the sequence, for scalings that depend on it.",
+                help="Length of the sequence: its positions are drawn, and scalings see it.",
             ),
             click.option("--grid", metavar="14x14", help="Cells along each axis, as positions."),
         )
@@ -110,6 +110,8 @@ def words_of(options: dict[str, Any]) -> SpecWords:
 def told(options: dict[str, Any], *names: str) -> dict[str, Any]:
     """What was given of some options, by the names that the pictures have for them."""
     found: dict[str, Any] = {name: options[name] for name in names if options.get(name) is not None}
+    if "positions" in names and "length" in found and not {"positions", "grid"} & found.keys():
+        found["positions"] = str(found["length"])
     if "positions" in found:
         found["positions"] = ranged(found["positions"], "--positions")
     if "grid" in found:
@@ -395,6 +397,8 @@ def compare(**options: Any) -> None:
     first = chosen(words, view)
     second = chosen(_second(words, options), view)
     asked = told(options, "positions", "length", "grid", "kind", "width", "theme", "scale")
+    if view == "wavelengths" and options["positions"] is None:
+        asked.pop("positions", None)  # there the length is a mark
     finish(
         lambda: pictures.compare(
             view, first.spec, second.spec, a_params=first.params, b_params=second.params, **asked

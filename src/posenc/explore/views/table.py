@@ -21,6 +21,8 @@ from posenc.explore.panels import (
     Fact,
     Heading,
     Heatmap,
+    Link,
+    Links,
     Mark,
     Math,
     Prose,
@@ -333,5 +335,9 @@ def _equal(found: Cell) -> tuple[Block, ...]:
         blocks.append(Fact("Same value at", count(found.same, found.among)))
     if found.same_pair is not None:
         blocks.append(Fact("Same pair at", count(found.same_pair, found.among)))
+    if found.again:
+        places = tuple(Link(whole(p), {"p": str(p)}) for p in found.again)
+        more = found.same_pair is not None and found.same_pair > 1 + len(places)
+        blocks.append(Links("The pair again at" + (", nearest first" if more else ""), places))
     told = "To two digits. One dimension cannot name a position; the whole row can."
     return (*blocks, Prose(told)) if blocks else ()

@@ -64,7 +64,9 @@ def bias(
         Sides of a grid, for biases of several axes.
     width : int, optional
         Pixels of all matrices of a line.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns

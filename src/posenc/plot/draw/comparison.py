@@ -53,7 +53,9 @@ def compare(
         What each has learned.
     width : int, optional
         Pixels of a panel, at most.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
     **options
         Of the picture, the same for both.

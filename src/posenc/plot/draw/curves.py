@@ -63,11 +63,17 @@ def waves(
         A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
     dims : sequence of int, optional
         Which; five from the fastest to the slowest by default.
-    params, length, grid
+    params : mapping, optional
+        As for `table`.
+    length : int, optional
+        As for `table`.
+    grid : tuple of int, optional
         As for `table`.
     width : int, optional
         Pixels of a panel.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns
@@ -240,7 +246,9 @@ def wavelengths(
         where encodings differ in width.
     width, height : int, optional
         Pixels of the panel.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns
@@ -325,11 +333,17 @@ def offset(
         The product.
     axis : {"linear", "log", "both"}
         How distances are laid out; both in two panels.
-    params, length, grid
+    params : mapping, optional
+        As for `table`.
+    length : int, optional
+        As for `table`.
+    grid : tuple of int, optional
         As for `table`.
     width : int, optional
         Pixels of a panel.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns

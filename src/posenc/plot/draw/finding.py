@@ -46,7 +46,9 @@ def find(
         What a learned table has learned.
     width : int, optional
         Pixels of the line.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns

@@ -60,6 +60,13 @@ class Picture:
         For readers that do not see.
     scale : float
         Device pixels to a pixel of the layout.
+
+    Examples
+    --------
+    >>> import posenc, posenc.plot
+    >>> picture = posenc.plot.table(posenc.Sinusoidal(8), positions=4)
+    >>> picture.data.values.shape, picture.to_bytes("svg")[:5]
+    ((4, 8), b'<?xml')
     """
 
     figure: Any

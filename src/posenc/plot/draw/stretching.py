@@ -86,7 +86,9 @@ def stretch(
         Keys of `posenc.plot.views.stretch.RULES`; all by default.
     width : int, optional
         Pixels of a panel.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns

@@ -206,11 +206,17 @@ def similarity(
         A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
     kind : {"dot", "cosine"}
         The product of rows, or of rows of length 1.
-    params, length, grid
+    params : mapping, optional
+        As for `table`.
+    length : int, optional
+        As for `table`.
+    grid : tuple of int, optional
         As for `table`.
     width : int, optional
         Pixels of a side, at most.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns
@@ -289,7 +295,9 @@ def sum_(
         What a learned table has learned.
     width : int, optional
         Pixels of a strip, at most.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns

@@ -49,11 +49,15 @@ def counter(
         A position whose digits and row are shown.
     bits : int, optional
         How many bits.
-    params, length
+    params : mapping, optional
+        As for `table`.
+    length : int, optional
         As for `table`.
     width : int, optional
         Pixels of a strip, at most.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns
@@ -220,11 +224,15 @@ def rotation(
         Of the random query and key.
     query, key : numpy.ndarray, optional
         (dim,); random by default.
-    params, length
+    params : mapping, optional
+        As for `table`.
+    length : int, optional
         As for `table`.
     width : int, optional
         Pixels of the panels.
-    scale, theme
+    scale : float
+        As for `table`.
+    theme : str
         As for `table`.
 
     Returns

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
 from posenc._core.ladder import Arrangement, Ladder
-from posenc.detect._arcs import Arc, arcs_of
+from posenc.detect._arcs import Arc, arcs_of, hits
 from posenc.detect._columns import inner
 from posenc.plot.columns import TURN, Params, Source, source
 from posenc.plot.raster import Tile, placed, tile_of
@@ -22,6 +23,7 @@ __all__ = ["Cell", "Table", "cell", "data"]
 CYCLE = 1 << 64
 MOST_COUNTED = 1 << 24  # numbers of a table without waves that are looked through
 NEAR = 0.005  # values that agree to two digits
+AGAIN = 5
 LATER = 0.005  # the same for a pair: the distance of two points of the unit circle
 
 
@@ -71,6 +73,8 @@ class Cell:
         Positions of the range with the same value to two digits; with the same point on the circle.
     among : int
         Positions in that range.
+    again : tuple of int
+        The others where the same point stands, nearest first, at most `AGAIN`.
     """
 
     position: int
@@ -87,6 +91,7 @@ class Cell:
     same: int | None
     same_pair: int | None
     among: int
+    again: tuple[int, ...] = ()
 
 
 def data(
@@ -137,8 +142,8 @@ def cell(
     >>> found = table.cell(source(posenc.Sinusoidal(128)), 40, 21)
     >>> found.formula, round(found.value, 6), round(found.wavelength, 2)
     ('cos(40 / 10000^(20/128))', -0.998157, 26.5)
-    >>> found.same, found.same_pair, found.among
-    (5, 2, 128)
+    >>> found.same, found.same_pair, found.among, found.again
+    (5, 2, 128, (93,))
     """
     if not 0 <= dim < held.width:
         raise ArgumentError(explain("plot: dim", f"0 to {held.width - 1}", dim))
@@ -174,7 +179,14 @@ def cell(
         same=_hits(step, first, arcs_of(function, low, high, stop), start, stop),
         same_pair=_hits(step, first, ((here - wide, 2 * wide),), start, stop),
         among=stop - start,
+        again=_again(step, wide, position, start, stop),
     )
+
+
+def _again(step: int, wide: int, position: int, start: int, stop: int) -> tuple[int, ...]:
+    """The nearest other positions whose phase is within `wide` of that of a position."""
+    near = hits(step % CYCLE, ((-wide % CYCLE, 2 * wide),), start - position, stop - 1 - position)
+    return tuple(position + moved for moved in islice((k for k in near if k), AGAIN))
 
 
 def _start(held: Source) -> int:
