@@ -184,6 +184,23 @@ def test_differences_are_paired_by_seed(tmp_path: Path) -> None:
     assert judge(both, claim)[0].word == "reproduced"
 
 
+def test_a_claim_may_be_tested_on_some_seeds_only(tmp_path: Path) -> None:
+    # The effect stands in seeds 0 to 7 alone.
+    found = results(
+        {"a": np.r_[noisy(0.9, 1), noisy(0.5, 3)], "b": np.r_[noisy(0.5, 2), noisy(0.5, 4)]}
+    )
+    for seeds, expected in (("0, 8", "reproduced"), ("8, 16", "undecided"), ("16, 24", "not run")):
+        text = PLAIN.format(
+            id="x", metric="accuracy", kind="better", left="a@1L", right="b@1L", margin=0
+        )
+        path = tmp_path / "claims.toml"
+        path.write_text(text.replace("[[claim.part]]", f"seeds = [{seeds}]\n[[claim.part]]"))
+        assert judge(found, read_claims(path))[0].word == expected
+    path.write_text(text.replace("[[claim.part]]", "seeds = [8, 8]\n[[claim.part]]"))
+    with pytest.raises(DataError, match="two rising numbers"):
+        read_claims(path)
+
+
 def test_a_part_alone(tmp_path: Path) -> None:
     found = results({"a": noisy(0.9, 1), "b": noisy(0.8, 2)})
     told = finding(found, registered(tmp_path, {})[0].parts[0])

@@ -7,7 +7,8 @@ a number, a score such as `rope@2L`, or a difference of two scores such as `rope
     equal       left and right differ by less than the margin
     condition   as better, but where it fails the claim is not tested, rather than contradicted
 
-`each` writes a part once for every name of a list, in the place of `{each}`.
+`each` writes a part once for every name of a list, in the place of `{each}`. A claim that was thought
+of when some seeds had been seen is tested on others: `seeds = [8, 16]` is 8 to 15.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ BETTER: dict[str, int] = {
 }
 
 PART_FIELDS = ("kind", "left", "right", "margin", "task", "metric", "each")
-CLAIM_FIELDS = ("id", "text", "source", "task", "metric", "unexpected", "part")
+CLAIM_FIELDS = ("id", "text", "source", "task", "metric", "seeds", "unexpected", "part")
 
 SCORE = re.compile(r"(?P<encoding>[a-z0-9-]*[a-z0-9])@(?P<bucket>[0-9.]+L)")
 
@@ -96,6 +97,8 @@ class Part:
         In the unit of the metric.
     task, metric : str
         Where the scores come from.
+    seeds : (int, int), optional
+        The first seed it is tested on and the first that it is not; all by default.
     """
 
     kind: Kind
@@ -104,6 +107,7 @@ class Part:
     margin: float
     task: str
     metric: str
+    seeds: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         by = f" by {self.margin:g}" if self.margin else ""
@@ -210,11 +214,22 @@ def _parts(table: Any, row: Mapping[str, Any], who: str) -> Iterator[Part]:
     margin = float(table.get("margin", 0.0))
     if margin < 0 or (kind == "equal" and not margin):
         raise DataError(explain(f"{who}: margin", "more than 0 for `equal`", margin))
+    seeds = _seeds(row.get("seeds"), who)
     for name in table.get("each", [""]):
         left, right = (_side(table.get(side), name, who) for side in ("left", "right"))
         if not left.scores + right.scores:
             raise DataError(explain(who, "a score in each part", f"{left} and {right}"))
-        yield Part(kind, left, right, margin, str(table.get("task", row.get("task"))), metric)
+        task = str(table.get("task", row.get("task")))
+        yield Part(kind, left, right, margin, task, metric, seeds)
+
+
+def _seeds(value: Any, who: str) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    match value:
+        case [int(first), int(end)] if 0 <= first < end:
+            return first, end
+    raise DataError(explain(f"{who}: seeds", "two rising numbers, [first, end]", repr(value)))
 
 
 def _side(value: Any, each: str, who: str) -> Side:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc.study.cell import Cell, Scalar
@@ -71,7 +71,7 @@ ORDER = (
 )
 QUICK = (*ORDER, Block("text-lm", SIX, 6, LM))
 STANDARD = (
-    *ORDER,
+    *(replace(block, seeds=2 * EVERY) if block.task == "order" else block for block in ORDER),
     Block("text-lm", SIX, EVERY, LM),
     Block("copy", SIX, EVERY),
     Block("seq2seq", ("none", "sinusoidal", "learned"), EVERY),

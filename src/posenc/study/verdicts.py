@@ -15,6 +15,7 @@ its t test says. Fewer than six seeds can therefore settle nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -170,7 +171,9 @@ def differences(results: Results, part: Part) -> list[float]:
         score: results.values(part.task, score.encoding, part.metric, score.bucket)
         for score in part.left.scores + part.right.scores
     }
-    seeds = sorted(set.intersection(*(set(values) for values in scores.values())))
+    first, end = part.seeds or (0, math.inf)
+    shared = set.intersection(*(set(values) for values in scores.values()))
+    seeds = sorted(seed for seed in shared if first <= seed < end)
 
     def value(side: Side, seed: int) -> float:
         plus, minus = (0.0 if s is None else scores[s][seed] for s in (side.plus, side.minus))
