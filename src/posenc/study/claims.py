@@ -7,8 +7,8 @@ a number, a score such as `rope@2L`, or a difference of two scores such as `rope
     equal       left and right differ by less than the margin
     condition   as better, but where it fails the claim is not tested, rather than contradicted
 
-`each` writes a part once for every name of a list, in the place of `{each}`. A claim that was thought
-of when some seeds had been seen is tested on others: `seeds = [8, 16]` is 8 to 15.
+`each` writes a part once for every name of a list, in the place of `{each}`. A claim that was
+thought of when some seeds had been seen is tested on others: `seeds = [8, 16]` is 8 to 15.
 """
 
 from __future__ import annotations
