@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "table": ("posenc.cli.table", "Print or write the rows of a table."),
     "plot": ("posenc.cli.plot", "Draw an encoding."),
     "locate": ("posenc.cli.locate", "Find the position that numbers come from."),
-    "explore": ("posenc.cli.explore", "Explore encodings in the browser."),
+    "explore": ("posenc.cli.explore", "Explore encodings in the browser, on this machine alone."),
     "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),
     "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),

@@ -61,7 +61,7 @@ def command(
     states: tuple[str, ...],
     force: bool,
 ) -> None:
-    """Explore positional encodings in the browser, on this machine alone.
+    """Explore encodings in the browser, on this machine alone.
 
     A FILE is the config.json of a model, a folder that holds one, a GGUF file, the JSON of a spec,
     or a table. What it holds can then be chosen as an encoding; the pages read no other file.

@@ -65,7 +65,7 @@ class Picture:
     --------
     >>> import posenc, posenc.plot
     >>> picture = posenc.plot.table(posenc.Sinusoidal(8), positions=4)
-    >>> picture.data.values.shape, picture.to_bytes("svg")[:5]
+    >>> picture.data.tile.values.shape, picture.to_bytes("svg")[:5]
     ((4, 8), b'<?xml')
     """
 
