@@ -359,7 +359,9 @@ def test_the_command_freezes_and_replaces_nothing_unasked(tmp_path):
     assert again.returncode == 2
     assert "--force replaces it" in again.stderr
     assert out.read_bytes() == first
-    forced = run("--freeze", str(out), "--states", "v=table&d=8&L=8", "--force")
+    forced = run("--freeze", str(out), "--states", "v=table&d=8&L=8", "--force", "--json")
+    told = json.loads(forced.stdout)
+    assert told == {"output": str(out), "states": 1, "bytes": out.stat().st_size}
     assert forced.returncode == 0, forced.stderr
     assert out.read_bytes() != first
     assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "states.txt"]

@@ -11,6 +11,8 @@ import click
 
 from posenc._core import files
 from posenc.cli._app import Interrupted
+from posenc.cli._options import as_json
+from posenc.cli._show import print_json
 
 if TYPE_CHECKING:
     from posenc.explore.session import Session
@@ -50,6 +52,7 @@ LARGEST_LIST = 2**20
     help="What a frozen page shows: addresses, or a file with one in each line.",
 )
 @click.option("--force", is_flag=True, help="Replace a frozen page that exists.")
+@as_json
 def command(
     *,
     configs: tuple[str, ...],
@@ -60,6 +63,7 @@ def command(
     freeze: str | None,
     states: tuple[str, ...],
     force: bool,
+    json_: bool,
 ) -> None:
     """Explore encodings in the browser, on this machine alone.
 
@@ -72,26 +76,30 @@ def command(
 
     session = load(configs, tables, embeddings)
     if freeze is None:
-        _serve(session, port, no_browser)
+        _serve(session, port, no_browser, json_)
     else:
-        _freeze(session, Path(freeze), states, force)
+        _freeze(session, Path(freeze), states, force, json_)
 
 
-def _serve(session: Session, port: int, no_browser: bool) -> None:
+def _serve(session: Session, port: int, no_browser: bool, json_: bool) -> None:
     from posenc.explore.server import bound, serve
 
     with bound(port) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         if session.entries:
             address += f"#k=1&{_first(session)}"
-        click.echo(f"posenc explore: {address}  (Ctrl-C ends it)")
+        if json_:
+            print_json({"address": address})
+        else:
+            click.echo(f"posenc explore: {address}  (Ctrl-C ends it)")
         if not no_browser:
             # A browser may take its time to start, or hold its caller until it ends.
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         try:
             serve(session, listening)
         except (KeyboardInterrupt, Interrupted):
-            click.echo("\nposenc explore has ended.")
+            if not json_:
+                click.echo("\nposenc explore has ended.")
 
 
 def _first(session: Session) -> str:
@@ -102,7 +110,9 @@ def _first(session: Session) -> str:
     return f"v={home_of(entry)}&enc={entry.id}"
 
 
-def _freeze(session: Session, target: Path, states: tuple[str, ...], force: bool) -> None:
+def _freeze(
+    session: Session, target: Path, states: tuple[str, ...], force: bool, json_: bool
+) -> None:
     from posenc.explore.freeze import default_states, frozen, state_of
 
     if target.suffix not in (".html", ".htm"):
@@ -115,6 +125,9 @@ def _freeze(session: Session, target: Path, states: tuple[str, ...], force: bool
     page = frozen(asked, session)
     with files.replacing(target, existing="replace" if force else "refuse") as file:
         file.write(page)
+    if json_:
+        print_json({"output": str(target), "states": len(asked), "bytes": len(page)})
+        return
     kilobytes = round(len(page) / 1024)
     click.echo(f"{target}: {len(asked)} states in two themes, {kilobytes} KiB")
 

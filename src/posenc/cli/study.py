@@ -33,13 +33,23 @@ Examples:
 """
 
 
-@click.group(epilog=EXAMPLES)
-def command() -> None:
-    """Train small Transformers with each encoding, and test the published claims.
+@click.group(epilog=EXAMPLES, invoke_without_command=True)
+@click.option("--json", "json_", is_flag=True, help="List the commands as JSON.")
+@click.pass_context
+def command(ctx: click.Context, *, json_: bool) -> None:
+    """Train small Transformers and test the published claims.
 
-    Results go to an SQLite file as they come, so a run that ends early, however it ends, is gone on
-    with by the same command.
+    One is trained with each encoding, from several seeds. Results go to an SQLite file as they
+    come, so a run that ends early, however it ends, is gone on with by the same command.
     """
+    if ctx.invoked_subcommand is not None:
+        if json_:
+            raise click.UsageError("write --json after the name of the command.")
+        return
+    if json_:
+        print_json({name: each.get_short_help_str(200) for name, each in command.commands.items()})
+        return
+    click.echo(ctx.get_help())
 
 
 # --- run ------------------------------------------------------------------------------------------
