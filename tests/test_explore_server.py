@@ -181,6 +181,12 @@ def test_a_port_that_is_taken_is_an_error_in_words():
             pass
 
 
+def test_small_answers_are_not_held_back():
+    """asyncio sets TCP_NODELAY only on sockets that name their protocol."""
+    with server.bound() as listening:
+        assert listening.proto == socket.IPPROTO_TCP
+
+
 def test_it_listens_on_the_loopback_alone():
     with server.bound() as listening:
         assert listening.getsockname()[0] == "127.0.0.1"
