@@ -9,6 +9,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 
+import frozen_explorer
 import pages
 
 import posenc
@@ -22,6 +23,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx
 exclude_patterns = ["_build", "_generated"]
 html_theme = "furo"
 html_title = f"posenc {release}"
+html_extra_path = ["_generated/site"]
 nitpicky = False
 default_role = "code"
 
@@ -53,5 +55,7 @@ def every_encoding_has_a_page(_app: Any, env: Any) -> None:
 def setup(app: Any) -> None:
     """Write the generated pages before Sphinx looks for files."""
     pages.write(HERE)
+    generated = HERE / "_generated"
+    frozen_explorer.write(generated / "site", generated / "frozen.md")
     app.connect("autodoc-process-docstring", literal_equations, priority=400)
     app.connect("env-check-consistency", every_encoding_has_a_page)
