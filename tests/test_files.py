@@ -374,6 +374,16 @@ def test_a_name_taken_is_refused_even_if_it_is_taken_meanwhile(tmp_path: Path) -
             pytest.fail("it was opened")
 
 
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "none"
+    with (
+        pytest.raises(FileNotFoundError, match="No such folder") as told,
+        files.replacing(missing / "x", existing="refuse"),
+    ):
+        pass
+    assert told.value.filename == str(missing)
+
+
 def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")

@@ -470,11 +470,15 @@ def replacing(
     ------
     FileExistsError
         If the name is taken, and by something to keep or by no regular file.
+    FileNotFoundError
+        If the folder is missing.
     """
     path = Path(target).resolve()
     if path.exists() and (existing == "refuse" or not path.is_file()):
         why = "File exists" if path.is_file() else "Not a regular file"
         raise FileExistsError(errno.EEXIST, why, str(target))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "No such folder", str(path.parent))
     beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
     try:
         # Not `mkstemp`, whose files only their owner may read.

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from posenc._core.errors import DependencyError, PosencError, explain, suggest
+from posenc._core.errors import ArgumentError, DependencyError, PosencError, explain, suggest
 
 if TYPE_CHECKING:
     from posenc.study.cell import Cell
     from posenc.study.grid import Narrowing
     from posenc.study.results import Record
 
-__all__ = ["bar", "duration", "narrowed", "narrowing_options", "need", "store_option"]
+__all__ = ["bar", "duration", "narrowed", "narrowing_options", "need", "store_option", "usage"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -106,6 +106,15 @@ def _setting(text: str) -> tuple[str, Any]:
     if name in COMMON and not isinstance(COMMON[name], str):
         raise click.UsageError(f"--set {text!r}: {value!r} is no number. {suggest(name, COMMON)}")
     return name, value
+
+
+@contextlib.contextmanager
+def usage() -> Iterator[None]:
+    """Names that nobody knows are mistakes of the command line; files that lie are not."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -12,7 +12,15 @@ import click
 from posenc._core.errors import DataError, explain, suggest
 from posenc.cli._options import as_json
 from posenc.cli._show import clean, print_json
-from posenc.cli._study import bar, duration, narrowed, narrowing_options, need, store_option
+from posenc.cli._study import (
+    bar,
+    duration,
+    narrowed,
+    narrowing_options,
+    need,
+    store_option,
+    usage,
+)
 
 if TYPE_CHECKING:
     from posenc.study.cell import Cell
@@ -97,12 +105,13 @@ def run(
 ) -> None:
     """Run the cells of a tier that the store does not have.
 
-    On two idle cores smoke takes about 20 s, quick 9 min, standard 25 min and full an hour. The
-    exit code is 1 if a cell failed.
+    By the processor time of their cells, smoke takes two idle cores 20 s, quick a quarter of an
+    hour, standard 45 min and full an hour and a half. The exit code is 1 if a cell failed.
     """
     need("torch", "joblib", "scipy")
     where = _where(workers, cluster, scheduler_file)
-    wanted = _cells(tier, narrowed(tasks, encodings, seeds, lengths, settings), data)
+    with usage():
+        wanted = _cells(tier, narrowed(tasks, encodings, seeds, lengths, settings), data)
     done = _run(wanted, store, where, retries, data)
     if json_:
         print_json({"store": str(store), **dataclasses.asdict(done)})
@@ -349,7 +358,8 @@ def train(
     """Train one model and keep it, for `generate` and `posenc identify`."""
     need("torch", "safetensors")
     narrowing = narrowed(task, encoding, f"{seed},", None, settings)
-    (cell,) = _cells("smoke", narrowing, data)
+    with usage():
+        (cell,) = _cells("smoke", narrowing, data)
     from posenc.study.train import train as trained
 
     outcome = trained(cell, save=out, data=data)
