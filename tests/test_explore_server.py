@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ import httpx
 import pytest
 
 from posenc.explore import Session, app, server, unpack
+from tests.asynchronous import finished
 
 PORT = 8123
 ORIGIN = f"http://127.0.0.1:{PORT}"
@@ -26,7 +26,7 @@ def ask(method: str, path: str, headers=None, port: int | None = PORT) -> httpx.
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
             return await client.request(method, path, headers=headers or {})
 
-    return asyncio.run(run())
+    return finished(run())
 
 
 @pytest.mark.parametrize(

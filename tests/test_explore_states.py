@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from urllib.parse import quote, urlencode
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from posenc.explore import Session, app, catalogue, frame, unpack
 from posenc.explore.views import SHAPES
+from tests.asynchronous import finished
 
 KEYS = sorted(
     {"k", "v", "enc", "w", "h", "theme", "find", "tour", "reveal", "p", "j", "p0", "p1", "j0", "j1"}
@@ -257,7 +257,7 @@ def asked(queries: list[str], path: str = "/api/frame") -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as it:
             return [await it.get(f"{path}?{query}") for query in queries]
 
-    return asyncio.run(run())
+    return finished(run())
 
 
 @given(st.lists(STATES, max_size=4), st.sampled_from(["/api/frame", "/api/save"]))
