@@ -377,7 +377,7 @@ def test_a_name_taken_is_refused_even_if_it_is_taken_meanwhile(tmp_path: Path) -
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     with (
-        pytest.raises(FileNotFoundError, match="No such folder") as told,
+        pytest.raises(FileNotFoundError, match="No such file") as told,
         files.replacing(missing / "x", existing="refuse"),
     ):
         pass

@@ -477,12 +477,14 @@ def replacing(
     if path.exists() and (existing == "refuse" or not path.is_file()):
         why = "File exists" if path.is_file() else "Not a regular file"
         raise FileExistsError(errno.EEXIST, why, str(target))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "No such folder", str(path.parent))
     beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
     try:
         # Not `mkstemp`, whose files only their owner may read.
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            # The user knows the folder, not the name beside.
+            raise type(error)(error.errno, error.strerror, str(path.parent)) from None
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             yield file
             if path.exists():
