@@ -110,6 +110,12 @@ def test_a_cell_counts_what_a_loop_counts(position: int, dim: int) -> None:
     assert found.turned == pytest.approx(math.atan2(*here), abs=1e-12)
 
 
+def test_a_cell_is_again_only_where_the_range_is() -> None:
+    # A pair this slow stands still for two digits, so that every neighbour counts.
+    found = table.cell(source(posenc.Sinusoidal(128)), 99, 126, (97, 101))
+    assert sorted(found.again) == [97, 98, 100]
+
+
 def test_a_cell_counts_without_looking_at_positions() -> None:
     held = source(posenc.Sinusoidal(64, base=100))
     found = table.cell(held, 3, 10, (0, 2**40))

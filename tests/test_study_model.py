@@ -333,3 +333,14 @@ def test_mistakes_are_explained() -> None:
         greedy(made("none", "decoder"), drawn(1, 2)[:, :0], steps=1)
     with pytest.raises(posenc.ArgumentError, match="a decoder"):
         greedy(made("none", "encoder"), drawn(1, 2), steps=1)
+
+
+# --- what is fitted to the length -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("length", "reach"), [(64, 32), (20, 10), (8, 8), (1, 8)])
+def test_reach_is_half_the_trained_length_or_eight(length: int, reach: int) -> None:
+    sizes = Sizes(width=64, heads=4, layers=2, length=length, longest=512)
+    (t5,) = ENCODINGS["t5"].scheme(sizes).decoder[0].specs
+    (shaw,) = ENCODINGS["shaw"].scheme(sizes).decoder[0].specs
+    assert (t5.max_distance, shaw.clip) == (reach, reach)

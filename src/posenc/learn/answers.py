@@ -103,8 +103,6 @@ def _typed(number: Number, text: str) -> Verdict:
     value = float(plain)
     if not math.isfinite(value):
         return Verdict("unreadable", f"{_shown(text)} is too large to be a number here.")
-    if number.margin == 0:
-        return Verdict("right" if value == number.value else "wrong")
     return Verdict("right" if abs(value - number.value) <= number.margin else "wrong")
 
 
