@@ -272,7 +272,7 @@ def test_searched_divisors_are_claimed_of_frequencies_alone() -> None:
 
 
 def test_divisors_of_frequencies(tmp_path: Path) -> None:
-    from tests.test_store import gguf_file
+    from tests.detect.files.test_store import gguf_file
 
     scaled = posenc.RoPE(
         128, pairing="half", base=5e5, scaling=posenc.scaling.Llama3(8, original_length=8192)
@@ -378,7 +378,7 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    from tests.test_store import safetensors_file
+    from tests.detect.files.test_store import safetensors_file
 
     arrays = {
         "pos_embed": np.asarray(posenc.table(posenc.Sinusoidal(32), 100))[None],
@@ -439,7 +439,7 @@ def test_errors_have_their_codes(model: str, tmp_path: Path) -> None:
 
 
 def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:
-    from tests.test_store import safetensors_file
+    from tests.detect.files.test_store import safetensors_file
 
     table = np.asarray(posenc.table(posenc.Sinusoidal(32), 100))
     path = safetensors_file(tmp_path / "a.safetensors", {"\x1b[2Jpos_embed": table})

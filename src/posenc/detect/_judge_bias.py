@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.detect._findings import Finding
-from posenc.detect._store import MOST_ENTRIES, Array
+from posenc.detect.files import MOST_ENTRIES, Array
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
 from posenc.encodings.bias.window import WindowTable

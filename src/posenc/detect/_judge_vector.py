@@ -18,7 +18,7 @@ from posenc.detect._fit_frequencies import (
     tolerance_of,
 )
 from posenc.detect._judge_table import precision
-from posenc.detect._store import Array
+from posenc.detect.files import Array
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.multipliers import Multipliers

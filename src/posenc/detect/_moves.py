@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from posenc._core import files
-from posenc.detect._checkpoint import RECORD, Stored
+from posenc.detect.files import RECORD, Stored
 
 __all__ = ["Move", "New", "header", "write_file"]
 

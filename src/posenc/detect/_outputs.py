@@ -14,9 +14,8 @@ from typing import Any, Literal
 from posenc._core import files
 from posenc._core.errors import ArgumentError, DataError, explain
 from posenc._core.folders import replacing_folder
-from posenc.detect._checkpoint import Checkpoint, Stored, open_checkpoint
-from posenc.detect._load import FILE as CONFIG
 from posenc.detect._moves import Change, write_file
+from posenc.detect.files import CONFIG, Checkpoint, Stored, open_checkpoint
 
 __all__ = ["Work", "others", "target_of"]
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, explain
-from posenc.detect._checkpoint import Stored
 from posenc.detect._projections import Attention, Held
+from posenc.detect.files import Stored
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import apply_rotary
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
-from posenc.detect._checkpoint import Checkpoint, Stored, open_checkpoint
 from posenc.detect._config_changes import changed_config
 from posenc.detect._heads import Projections, read_model
 from posenc.detect._moves import Change, Move
@@ -19,6 +18,7 @@ from posenc.detect._projections import Attention, Held, find, order_of
 from posenc.detect._table_changes import How, table_change
 from posenc.detect.dialects import DIALECTS
 from posenc.detect.explain import PAIRINGS
+from posenc.detect.files import Checkpoint, Stored, open_checkpoint
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec
 

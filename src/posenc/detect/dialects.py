@@ -17,11 +17,11 @@ from posenc._core.errors import ArgumentError, explain, suggest
 from posenc._core.reading import Layer, Reading
 from posenc.detect._keys import Keys
 from posenc.detect._layers import GLOBAL, LOCAL, LOCAL_BASE_KEYS
-from posenc.detect._load import load
 from posenc.detect._notes import Notes
 from posenc.detect._rotary import has_rotary, parameters
 from posenc.detect._rotary_fields import BASES, FRACTIONS
 from posenc.detect.explain import from_hf
+from posenc.detect.files import load
 
 __all__ = ["DIALECTS", "Translation", "to_hf"]
 

@@ -16,7 +16,7 @@ from posenc.detect._findings import Finding, Identification
 from posenc.detect._judge_bias import judge_bias
 from posenc.detect._judge_table import EPS, judge_table, looks_sinusoidal
 from posenc.detect._judge_vector import LONGEST, judge_vector
-from posenc.detect._store import Array, Store, open_store
+from posenc.detect.files import Array, Store, open_store
 
 __all__ = ["identify", "in_memory"]
 

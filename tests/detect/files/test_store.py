@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc._core.files import npy_header, safetensors_header
-from posenc.detect._store import MOST_ENTRIES, Store, open_store
+from posenc.detect.files.store import MOST_ENTRIES, Store, open_store
 
 QUIET = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -406,7 +406,7 @@ MEASURE = """
 import resource, sys, time
 import posenc
 from posenc.detect import identify as _
-import posenc.detect._store, zipfile, posenc.registry
+import posenc.detect.files.store, zipfile, posenc.registry
 posenc.identify([[1.0, 2.0], [3.0, 4.0]])
 def peak():  # of this process alone: ru_maxrss begins at that of the parent
     with open("/proc/self/status") as file:

@@ -21,9 +21,9 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, explain, suggest
-from posenc.detect._index import read_index, shards_of
-from posenc.detect._load import FILE as CONFIG
-from posenc.detect._load import load
+from posenc.detect.files.config_json import FILE as CONFIG
+from posenc.detect.files.config_json import load
+from posenc.detect.files.index import read_index, shards_of
 
 __all__ = ["RECORD", "SINGLE", "Checkpoint", "Stored", "open_checkpoint", "record_of"]
 

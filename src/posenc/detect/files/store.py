@@ -3,7 +3,7 @@
     .safetensors, .npy          one header (`_core.files`)
     model.safetensors.index.json   the headers of several files beside it
     .npz                        a zip of .npy files
-    .bin .pt .pth               a zip whose pickle is read without running it (`_torch_file`)
+    .bin .pt .pth               a zip whose pickle is read without running it (`torch_file`)
     .gguf                       tensors that are not quantised
 
 The kind of a file is told by its first bytes. Every header is somebody else's claim: sizes are
@@ -27,8 +27,8 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
-from posenc.detect import _gguf_header, _torch_file
-from posenc.detect._index import ENDING, read_index, shards_of
+from posenc.detect.files import gguf_header, torch_file
+from posenc.detect.files.index import ENDING, read_index, shards_of
 
 __all__ = ["MOST_ENTRIES", "Array", "Store", "open_store"]
 
@@ -327,7 +327,7 @@ def _npz_array(who: str, name: str, archive: zipfile.ZipFile, member: zipfile.Zi
 
 def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Store:
     who = str(path)
-    folder, parts, foreign = _torch_file.parts(archive, who)
+    folder, parts, foreign = torch_file.parts(archive, who)
     if f"{folder}byteorder" in archive.namelist():
         with archive.open(f"{folder}byteorder") as stream:
             if stream.read(16) != b"little":
@@ -351,13 +351,13 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Store
 def _torch_array(
     who: str,
     name: str,
-    part: _torch_file.Part,
+    part: torch_file.Part,
     member: zipfile.ZipInfo | None,
     file: IO[bytes],
 ) -> Array:
     if member is None:
         raise DataError(explain(who, "its storage in the zip", f"no data/{part.storage[:80]}"))
-    width = _torch_file.SIZES[part.dtype]
+    width = torch_file.SIZES[part.dtype]
     count = math.prod(part.shape)
     if (part.begin + count) * width > member.file_size:
         want = f"{(part.begin + count) * width} bytes of storage"
@@ -384,7 +384,7 @@ def _torch_array(
 
 
 def _gguf_store(path: Path, file: IO[bytes], size: int) -> Store:
-    header = _gguf_header.read_header(path)
+    header = gguf_header.read_header(path)
     arrays = {}
     for name, tensor in header.tensors.items():
         shape = tuple(reversed(tensor.shape))  # the fastest axis comes first there
