@@ -91,7 +91,7 @@ def _worked(
 
 
 def _formula(spec: Any, reading: Reading, dimension: int, function: str, p: Any) -> str:
-    from posenc.detect._columns import columns_of
+    from posenc.encodings.table.column_phases import columns_of
 
     sibling = reading.sibling
     changed = sibling.of(spec)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, PosencError, SpecError, explain
-from posenc.detect._columns import Phases, phases_of
 from posenc.detect._siblings import EXPONENTS
 from posenc.detect._vector_search import CLAIM, DRIFT, at_noise, near
 from posenc.detect._vectors import Attempt, Measured, Problem, Sample, attempt
 from posenc.detect.location import Fit
 from posenc.encodings.rotary.pairing import turn
+from posenc.encodings.table.column_phases import Phases, phases_of
 from posenc.functional import cos_sin
 
 __all__ = ["search"]

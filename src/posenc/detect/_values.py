@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.phase import steps
 from posenc.detect._arcs import TURN, Arc, arcs_of, both, density, hits
-from posenc.detect._columns import FUNCTIONS, Columns, columns_of
 from posenc.detect._digits import Interval
 from posenc.detect._siblings import CUT, Sibling, siblings
 from posenc.detect.location import Fit
+from posenc.encodings.table.column_phases import FUNCTIONS, Columns, columns_of
 
 __all__ = ["Constraint", "Reading", "joined", "on_axis", "readings", "search", "up_to"]
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from posenc.detect._arcs import TURN, arcs_of, density
-from posenc.detect._columns import FUNCTIONS
 from posenc.detect._inverse import MOST
 from posenc.detect._siblings import Sibling, siblings
 from posenc.detect._values import Constraint, joined, on_axis
@@ -29,6 +28,7 @@ from posenc.detect._vectors import (
     rebuilt,
 )
 from posenc.detect.location import Fit
+from posenc.encodings.table.column_phases import FUNCTIONS
 from posenc.functional import table
 
 __all__ = ["CLAIM", "DRIFT", "at_noise", "explains", "near", "search"]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc.detect._columns import Columns, Phases, columns_of, phases_of
 from posenc.detect._inverse import MOST, Angle, Candidates, solve
 from posenc.detect._siblings import Sibling
+from posenc.encodings.table.column_phases import Columns, Phases, columns_of, phases_of
 from posenc.functional import table
 
 __all__ = [

@@ -13,13 +13,13 @@ from posenc._core.array import dtype_name, is_array, is_torch
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.spec import Spec
 from posenc.detect import _rows, _turned, _values, _vector_search, _vectors
-from posenc.detect._columns import columns_of, inner, phases_of, sinusoids
 from posenc.detect._digits import read_value
 from posenc.detect._siblings import Sibling
 from posenc.detect._story import of_values, of_vector
 from posenc.detect.location import Fit, Location
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.encodings.table.learned import Learned
 from posenc.functional import table as rows_of
 from posenc.functional import wavelengths
