@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from posenc.detect.identify import identify
     from posenc.detect.infer import infer_spec
     from posenc.detect.inferred import Inferred
-    from posenc.detect.locate import locate
-    from posenc.detect.location import Fit, Location
+    from posenc.detect.locate import Fit, Location
+    from posenc.detect.locate.locate import locate
     from posenc.detect.pairing import detect_pairing
     from posenc.encodings.bias.adaptive_span import AdaptiveSpan
     from posenc.encodings.bias.alibi import ALiBi
@@ -145,8 +145,7 @@ _HOMES = {
     "posenc.detect.identify": ("identify",),
     "posenc.detect.infer": ("infer_spec",),
     "posenc.detect.inferred": ("Inferred",),
-    "posenc.detect.locate": ("locate",),
-    "posenc.detect.location": ("Fit", "Location"),
+    "posenc.detect.locate": ("Fit", "Location", "locate"),
     "posenc.detect.pairing": ("detect_pairing",),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
 from posenc._core.ladder import Arrangement, Ladder
-from posenc.detect._arcs import Arc, arcs_of, hits
+from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
 from posenc.plot.columns import TURN, Params, Source, source
 from posenc.plot.raster import Tile, placed, tile_of

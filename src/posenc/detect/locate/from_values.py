@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from posenc._core.phase import steps
-from posenc.detect._arcs import TURN, Arc, arcs_of, both, density, hits
-from posenc.detect._digits import Interval
-from posenc.detect._siblings import CUT, Sibling, siblings
-from posenc.detect.location import Fit
+from posenc.detect.locate.alternatives import CUT, Sibling, siblings
+from posenc.detect.locate.arcs import TURN, Arc, arcs_of, both, density, hits
+from posenc.detect.locate.intervals import Interval
+from posenc.detect.locate.result import Fit
 from posenc.encodings.table.column_phases import FUNCTIONS, Columns, columns_of
 
 __all__ = ["Constraint", "Reading", "joined", "on_axis", "readings", "search", "up_to"]
@@ -249,6 +249,7 @@ def _positions(spec: Any, reading: Reading, low: int, high: int, *, most: int) -
 
 
 def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Found:
+    """The positions from `low` to `high` that every constraint allows, at most `most` of them."""
     by_density = sorted(constraints, key=lambda c: density(c.arcs))
     telling, others = by_density[0], by_density[1:]
     patience = PATIENCE if most > 1 else PATIENCE // 10

@@ -12,11 +12,17 @@ import numpy as np
 from posenc._core.array import dtype_name, is_array, is_torch
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.spec import Spec
-from posenc.detect import _rows, _turned, _values, _vector_search, _vectors
-from posenc.detect._digits import read_value
-from posenc.detect._siblings import Sibling
-from posenc.detect._story import of_values, of_vector
-from posenc.detect.location import Fit, Location
+from posenc.detect.locate import (
+    from_learned_table,
+    from_rotated_pair,
+    from_values,
+    from_vector,
+    vector_problem,
+)
+from posenc.detect.locate.alternatives import Sibling
+from posenc.detect.locate.intervals import read_value
+from posenc.detect.locate.result import Fit, Location
+from posenc.detect.locate.sentences import of_values, of_vector
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
@@ -177,7 +183,7 @@ def _of_values(
             raise ArgumentError(explain(who, want, f"{dimension}, which is zero in every row"))
     low, high = _range(within, (0, FARTHEST), who)
     low, high = math.ceil(low), math.floor(high)
-    fits, tried = _values.search(table, values, low, high, conventions)
+    fits, tried = from_values.search(table, values, low, high, conventions)
     found = Location(fits, table, (low, high), tried)
     return replace(found, story=of_values(found, values))
 
@@ -201,7 +207,7 @@ def _range(within: Any, default: tuple[float, float], who: str) -> tuple[float, 
 # --- vectors --------------------------------------------------------------------------------------
 
 
-def _sample(x: Any, name: str) -> _vectors.Sample:
+def _sample(x: Any, name: str) -> vector_problem.Sample:
     """A vector as float64, with the dtype that rounded it."""
     who = f"locate: {name}"
     if isinstance(x, str):
@@ -215,20 +221,20 @@ def _sample(x: Any, name: str) -> _vectors.Sample:
         values = values if values.dtype == np.float64 else values.astype(np.float64)
     except (TypeError, ValueError):
         raise ArgumentError(explain(who, "an array of numbers", type(x).__name__)) from None
-    if dtype not in _vectors.FLOOR:
-        raise ArgumentError(explain(who, f"{' or '.join(_vectors.FLOOR)}", dtype))
+    if dtype not in vector_problem.FLOOR:
+        raise ArgumentError(explain(who, f"{' or '.join(vector_problem.FLOOR)}", dtype))
     if values.ndim != 1 or not values.size:
         todo = "Locate one vector at a time."
         raise ArgumentError(explain(who, "one vector (dim,)", f"shape {values.shape}", todo))
     if not np.isfinite(values).all():
         raise ArgumentError(explain(who, "finite numbers", "NaN or infinity"))
     size = float(np.abs(values).max())
-    return _vectors.Sample(values, dtype, size, _narrowest(values, dtype))
+    return vector_problem.Sample(values, dtype, size, _narrowest(values, dtype))
 
 
 def _of_vector(
     spec: TableSpec,
-    sample: _vectors.Sample,
+    sample: vector_problem.Sample,
     *,
     before: Any,
     params: Mapping[str, Any] | None,
@@ -255,7 +261,7 @@ def _of_vector(
         if params is None:
             todo = "`params=` holds the rows that are compared."
             raise ArgumentError(explain(who, "the parameters of the table", None, todo))
-        fits = _rows.search(table, sample, params)
+        fits = from_learned_table.search(table, sample, params)
         limits = (0, max(table.limits) - 1)
         found = Location(fits, spec, limits, 1)
         return replace(found, story=of_vector(found))
@@ -264,18 +270,18 @@ def _of_vector(
     ranges = _ranges(table, within, who)
     if not np.any(sample.values):
         return _of_zeros(table, ranges)
-    if sample.narrow is not None and not _vector_search.explains(table, sample, ranges):
+    if sample.narrow is not None and not from_vector.explains(table, sample, ranges):
         sample = sample._replace(dtype=sample.narrow)
-    tried: tuple[Any, int] = _vector_search.search(
+    tried: tuple[Any, int] = from_vector.search(
         table, sample, ranges, params=params, conventions=conventions
     )
     found = Location(tried[0], table, ranges[0], tried[1])
-    known = _vectors.known_of(table, Sibling(()), params)
-    spread = None if known is None else _vectors.measure(known, sample.values).spread
+    known = vector_problem.known_of(table, Sibling(()), params)
+    spread = None if known is None else vector_problem.measure(known, sample.values).spread
     return replace(found, story=of_vector(found, spread) + _odd_one_out(found, sample))
 
 
-def _odd_one_out(found: Location, sample: _vectors.Sample) -> tuple[str, ...]:
+def _odd_one_out(found: Location, sample: vector_problem.Sample) -> tuple[str, ...]:
     """The entry that alone is far off, as a misprint is."""
     best = found.best
     if best is None or len(best.positions) != 1 or sample.values.size < 8:
@@ -344,7 +350,7 @@ def _ranges(
 
 def _of_turned(
     spec: RotarySpec,
-    sample: _vectors.Sample,
+    sample: vector_problem.Sample,
     before: Any,
     within: tuple[float, float] | None,
     conventions: str,
@@ -354,20 +360,22 @@ def _of_turned(
         todo = "An angle shows beside what was turned alone: give the query or key as before=."
         raise ArgumentError(explain(who, "`before` and `x`", "x alone", todo))
     other = _sample(before, "before")
-    _turned.check_pair(spec, other.values, sample.values)
+    from_rotated_pair.check_pair(spec, other.values, sample.values)
     size = max(sample.size, float(np.sqrt(np.mean(other.values**2))))
     typical = float(np.sqrt(np.mean(other.values**2)))
     kinds = [sample.narrow or sample.dtype, other.narrow or other.dtype]
-    coarse = max(kinds, key=lambda name: _vectors.FLOOR[name])
+    coarse = max(kinds, key=lambda name: vector_problem.FLOOR[name])
     # Rounding is a part of the size of the numbers, and an angle is one of them over its modulus.
     sample = sample._replace(dtype=coarse, size=size / typical)
-    unit = _vectors.Sample(sample.values / typical, coarse, sample.size)
+    unit = vector_problem.Sample(sample.values / typical, coarse, sample.size)
     low, high = _range(within, (-FARTHEST, FARTHEST), who)
     if spec.coordinates != "real":
         low, high = math.ceil(low), math.floor(high)
     ranges = dict.fromkeys(range(len(spec.axes)), (low, high))
     try:
-        fits, tried = _turned.search(spec, unit, other.values / typical, ranges, conventions)
+        fits, tried = from_rotated_pair.search(
+            spec, unit, other.values / typical, ranges, conventions
+        )
     except SpecError as error:
         raise ArgumentError(str(error)) from error
     found = Location(fits, spec, (low, high), tried)

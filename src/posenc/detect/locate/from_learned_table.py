@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
-from posenc.detect._vector_search import CLAIM
-from posenc.detect._vectors import Sample
-from posenc.detect.location import Fit
+from posenc.detect.locate.from_vector import CLAIM
+from posenc.detect.locate.result import Fit
+from posenc.detect.locate.vector_problem import Sample
 from posenc.functional import table
 
 __all__ = ["search"]

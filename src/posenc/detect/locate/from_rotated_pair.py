@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, PosencError, SpecError, explain
-from posenc.detect._siblings import EXPONENTS
-from posenc.detect._vector_search import CLAIM, DRIFT, at_noise, near
-from posenc.detect._vectors import Attempt, Measured, Problem, Sample, attempt
-from posenc.detect.location import Fit
+from posenc.detect.locate.alternatives import EXPONENTS
+from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, near
+from posenc.detect.locate.result import Fit
+from posenc.detect.locate.vector_problem import Attempt, Measured, Problem, Sample, attempt
 from posenc.encodings.rotary.pairing import turn
 from posenc.encodings.table.column_phases import Phases, phases_of
 from posenc.functional import cos_sin

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect._arcs import TURN, arcs_of, density
-from posenc.detect._inverse import MOST
-from posenc.detect._siblings import Sibling, siblings
-from posenc.detect._values import Constraint, joined, on_axis
-from posenc.detect._vectors import (
+from posenc.detect.locate.alternatives import Sibling, siblings
+from posenc.detect.locate.arcs import TURN, arcs_of, density
+from posenc.detect.locate.from_values import Constraint, joined, on_axis
+from posenc.detect.locate.inverse import MOST
+from posenc.detect.locate.result import Fit
+from posenc.detect.locate.vector_problem import (
     MOST_KEPT,
     Attempt,
     Known,
@@ -27,7 +28,6 @@ from posenc.detect._vectors import (
     problem_of,
     rebuilt,
 )
-from posenc.detect.location import Fit
 from posenc.encodings.table.column_phases import FUNCTIONS
 from posenc.functional import table
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc.detect._inverse import MOST, Angle, Candidates, solve
-from posenc.detect._siblings import Sibling
+from posenc.detect.locate.alternatives import Sibling
+from posenc.detect.locate.inverse import MOST, Angle, Candidates, solve
 from posenc.encodings.table.column_phases import Columns, Phases, columns_of, phases_of
 from posenc.functional import table
 

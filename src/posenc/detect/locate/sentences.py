@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from posenc._core.ladder import Ladder
-from posenc.detect._digits import Interval
-from posenc.detect._siblings import CUT, EXPLANATIONS, SWAPPED
-from posenc.detect._values import Reading, predictions, readings, up_to
-from posenc.detect.location import Fit, Location
+from posenc.detect.locate.alternatives import CUT, EXPLANATIONS, SWAPPED
+from posenc.detect.locate.from_values import Reading, predictions, readings, up_to
+from posenc.detect.locate.intervals import Interval
+from posenc.detect.locate.result import Fit, Location
 
 __all__ = ["of_values", "of_vector"]
 
