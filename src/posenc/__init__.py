@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
     from posenc._core.reading import Layer, Note, Reading, Source
-    from posenc.detect._findings import Finding, Identification
     from posenc.detect.convert import Projections, convert
     from posenc.detect.dialects import to_hf
     from posenc.detect.explain import from_hf
     from posenc.detect.gguf import from_gguf
-    from posenc.detect.identify import identify
+    from posenc.detect.identify import Finding, Identification
+    from posenc.detect.identify.identify import identify
     from posenc.detect.infer import infer_spec
     from posenc.detect.inferred import Inferred
     from posenc.detect.locate import Fit, Location
@@ -141,8 +141,7 @@ _HOMES = {
     "posenc.detect.dialects": ("to_hf",),
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
-    "posenc.detect._findings": ("Finding", "Identification"),
-    "posenc.detect.identify": ("identify",),
+    "posenc.detect.identify": ("Finding", "Identification", "identify"),
     "posenc.detect.infer": ("infer_spec",),
     "posenc.detect.inferred": ("Inferred",),
     "posenc.detect.locate": ("Fit", "Location", "locate"),

@@ -405,7 +405,7 @@ def test_tables_of_nan_are_unclear() -> None:
 MEASURE = """
 import resource, sys, time
 import posenc
-from posenc.detect import identify as _
+from posenc.detect.identify import identify as _
 import posenc.detect.files.store, zipfile, posenc.registry
 posenc.identify([[1.0, 2.0], [3.0, 4.0]])
 def peak():  # of this process alone: ru_maxrss begins at that of the parent

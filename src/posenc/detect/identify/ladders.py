@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.ladder import Ladder
-from posenc.detect._bits import bits_of, real_bits, roundest, roundest_within
+from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
 from posenc.scaling.base import Scaling
 from posenc.scaling.linear import Linear
 from posenc.scaling.mixed_ntk import MixedNTK
@@ -142,6 +142,7 @@ def same_ladder(other: Base) -> str:
 
 
 def plain(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Iterator[Guess]:
+    """The guesses of one ladder, linear or NTK scaled, through all frequencies."""
     log_f = np.log(f)
     if len(f) == 1:
         first = roundest(float(f[0]), float(tol[0]))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc.detect._findings import Finding
 from posenc.detect.files import MOST_ENTRIES, Array
+from posenc.detect.identify.result import Finding
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
 from posenc.encodings.bias.window import WindowTable
@@ -88,7 +88,7 @@ def _written_out(array: Array, shape: tuple[int, ...], about: dict[str, Any]) ->
 def _linear(
     array: Array, by_distance: np.ndarray, distances: np.ndarray, about: dict[str, Any]
 ) -> Finding | None:
-    from posenc.detect._judge_vector import judge_vector
+    from posenc.detect.identify.judge_vector import judge_vector
 
     past = distances < 0
     if not past.any() or (by_distance[:, distances == 0] != 0).any():

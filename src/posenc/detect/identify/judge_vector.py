@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc.detect._bits import MARGIN, bits_of, real_bits, roundest
-from posenc.detect._findings import Finding
-from posenc.detect._fit_frequencies import (
+from posenc.detect.files import Array
+from posenc.detect.identify.description_length import MARGIN, bits_of, real_bits, roundest
+from posenc.detect.identify.fit_frequencies import (
     FrequencyFit,
     fit_frequencies,
     nearest_ladder,
     tolerance_of,
 )
-from posenc.detect._judge_table import precision
-from posenc.detect.files import Array
+from posenc.detect.identify.judge_table import precision
+from posenc.detect.identify.result import Finding
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.multipliers import Multipliers

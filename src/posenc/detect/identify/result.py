@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, final
 
 from posenc._core.spec import Spec
-from posenc.detect._placement import Placement
+from posenc.detect.identify.placement import Placement
 
 __all__ = ["Finding", "Identification", "Kind", "Verdict"]
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.ladder import Ladder
-from posenc.detect._bits import bits_of, real_bits, roundest, roundest_within
-from posenc.detect._ladders import BASES, RULE, Base, Guess, bases, line, through_one
+from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
+from posenc.detect.identify.ladders import BASES, RULE, Base, Guess, bases, line, through_one
 from posenc.scaling.base import Scaling
 from posenc.scaling.llama3 import Llama3
 from posenc.scaling.multipliers import Multipliers

@@ -20,8 +20,8 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
-from posenc.detect._ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
-from posenc.detect._ramps import pieces, searched
+from posenc.detect.identify.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
+from posenc.detect.identify.ramps import pieces, searched
 from posenc.scaling.base import Scaling
 from posenc.scaling.proportional import Proportional
 

@@ -1,6 +1,6 @@
 """Which sinusoidal table this is: order, axes, ladder, base, start, scale, pad row.
 
-A guess is made from phases and lines (`_layout`, `_fit_line`, `_table_specs`); then posenc computes
+A guess is made from phases and lines (`layout`, `fit_line`, `table_specs`); then posenc computes
 the table that the guess describes, and every entry is compared. What is returned is a spec that has
 rebuilt the table, with the bits that the table spells out and the bits it takes to state.
 """
@@ -15,10 +15,10 @@ import numpy as np
 from posenc._core.array import library
 from posenc._core.errors import PosencError
 from posenc._core.ladder import Ladder
-from posenc.detect._fit_line import Line, fit_line
-from posenc.detect._layout import Grid, Layout, grid_of, layouts
-from posenc.detect._placement import Placement
-from posenc.detect._table_specs import Axis, Guess, Sighting, specs
+from posenc.detect.identify.fit_line import Line, fit_line
+from posenc.detect.identify.layout import Grid, Layout, grid_of, layouts
+from posenc.detect.identify.placement import Placement
+from posenc.detect.identify.table_specs import Axis, Guess, Sighting, specs
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
 from posenc.functional import table as build

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect._bits import MARGIN
-from posenc.detect._findings import Finding
-from posenc.detect._fit_table import TableFit, fit_table, residual_of
-from posenc.detect._layout import layouts
 from posenc.detect.files import MOST_ENTRIES, Array
+from posenc.detect.identify.description_length import MARGIN
+from posenc.detect.identify.fit_table import TableFit, fit_table, residual_of
+from posenc.detect.identify.layout import layouts
+from posenc.detect.identify.result import Finding
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional import table as build
 

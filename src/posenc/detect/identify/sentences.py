@@ -7,8 +7,8 @@ from typing import Any
 
 from posenc._core.brief import brief
 from posenc._core.spec import Value
-from posenc.detect._bits import MARGIN
-from posenc.detect._findings import Finding, Identification
+from posenc.detect.identify.description_length import MARGIN
+from posenc.detect.identify.result import Finding, Identification
 
 __all__ = ["headline", "lines"]
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from posenc._core.array import concrete, dtype_name, is_array
 from posenc._core.errors import ArgumentError, DTypeError, explain
-from posenc.detect._findings import Finding, Identification
-from posenc.detect._judge_bias import judge_bias
-from posenc.detect._judge_table import EPS, judge_table, looks_sinusoidal
-from posenc.detect._judge_vector import LONGEST, judge_vector
 from posenc.detect.files import Array, Store, open_store
+from posenc.detect.identify.judge_bias import judge_bias
+from posenc.detect.identify.judge_table import EPS, judge_table, looks_sinusoidal
+from posenc.detect.identify.judge_vector import LONGEST, judge_vector
+from posenc.detect.identify.result import Finding, Identification
 
 __all__ = ["identify", "in_memory"]
 

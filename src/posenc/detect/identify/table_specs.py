@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.magnitude import Magnitude
-from posenc.detect._bits import bits_of, real_bits, roundest, roundest_within
-from posenc.detect._fit_line import Line
-from posenc.detect._ladders import Base, bases, same_ladder
-from posenc.detect._layout import Grid, Layout
-from posenc.detect._placement import AXES, Placement
+from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
+from posenc.detect.identify.fit_line import Line
+from posenc.detect.identify.ladders import Base, bases, same_ladder
+from posenc.detect.identify.layout import Grid, Layout
+from posenc.detect.identify.placement import AXES, Placement
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
