@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from posenc.detect.gguf import from_gguf
     from posenc.detect.identify import Finding, Identification
     from posenc.detect.identify.identify import identify
-    from posenc.detect.infer import infer_spec
-    from posenc.detect.inferred import Inferred
+    from posenc.detect.infer import Inferred, infer_spec
     from posenc.detect.locate import Fit, Location
     from posenc.detect.locate.locate import locate
     from posenc.detect.pairing import detect_pairing
@@ -142,8 +141,7 @@ _HOMES = {
     "posenc.detect.explain": ("from_hf",),
     "posenc.detect.gguf": ("from_gguf",),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
-    "posenc.detect.infer": ("infer_spec",),
-    "posenc.detect.inferred": ("Inferred",),
+    "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),
     "posenc.detect.pairing": ("detect_pairing",),
     "posenc._core.parameters": ("Init",),

@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, PosencError, explain
-from posenc.detect._implementations import (
+from posenc.detect.identify import identify
+from posenc.detect.infer.angular_speed import FLOAT32
+from posenc.detect.infer.implementation import (
     Probe,
     RefusedError,
     as_numpy,
@@ -16,11 +18,9 @@ from posenc.detect._implementations import (
     needed_arguments,
     rows_of,
 )
-from posenc.detect._pairs import NotARotationError, Turns, from_matrices, from_recording
-from posenc.detect._rotation import Found, rotation_of
-from posenc.detect._rotation_lines import FLOAT32
-from posenc.detect.identify import identify
-from posenc.detect.inferred import Inferred
+from posenc.detect.infer.pairs import NotARotationError, Turns, from_matrices, from_recording
+from posenc.detect.infer.result import Inferred
+from posenc.detect.infer.rotation import Found, rotation_of
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
 from posenc.encodings.rotary.base import RotarySpec

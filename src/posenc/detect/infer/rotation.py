@@ -10,10 +10,10 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.ladder import Arrangement, Ladder
-from posenc.detect._pairs import NotARotationError, Turns
-from posenc.detect._rotation_channels import Places, channels_of, placed
-from posenc.detect._rotation_lines import FLOAT32, Lines, lines_of, wrapped
 from posenc.detect.identify import bits_of, fit_frequencies, roundest
+from posenc.detect.infer.angular_speed import FLOAT32, Lines, lines_of, wrapped
+from posenc.detect.infer.channel_pairs import Places, channels_of, placed
+from posenc.detect.infer.pairs import NotARotationError, Turns
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.mixed import MixedRoPE
 from posenc.encodings.rotary.pairing import Pairing

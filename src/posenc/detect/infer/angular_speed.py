@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect._pairs import NotARotationError, Turns
+from posenc.detect.infer.pairs import NotARotationError, Turns
 
 __all__ = ["FLOAT32", "Lines", "lines_of", "wrapped"]
 

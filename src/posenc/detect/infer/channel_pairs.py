@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.detect._pairs import NotARotationError, Turns
-from posenc.detect._rotation_lines import Lines
+from posenc.detect.infer.angular_speed import Lines
+from posenc.detect.infer.pairs import NotARotationError, Turns
 from posenc.encodings.rotary.pairing import Order, Pairing
 
 __all__ = ["Places", "channels_of", "placed"]
