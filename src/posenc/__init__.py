@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from posenc._core.plan import Entry, Plan
     from posenc._core.reading import Layer, Note, Reading, Source
     from posenc.detect.convert import Projections, convert
-    from posenc.detect.dialects import to_hf
-    from posenc.detect.explain import from_hf
-    from posenc.detect.gguf import from_gguf
+    from posenc.detect.explain import from_gguf, from_hf, to_hf
     from posenc.detect.identify import Finding, Identification
     from posenc.detect.identify.identify import identify
     from posenc.detect.infer import Inferred, infer_spec
@@ -137,9 +135,7 @@ _HOMES = {
     "posenc._core.plan": ("Entry", "Plan"),
     "posenc._core.reading": ("Layer", "Note", "Reading", "Source"),
     "posenc.detect.convert": ("Projections", "convert"),
-    "posenc.detect.dialects": ("to_hf",),
-    "posenc.detect.explain": ("from_hf",),
-    "posenc.detect.gguf": ("from_gguf",),
+    "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
     "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),

@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from posenc.detect._rotary import TRAINED
-from posenc.detect.dialects import to_hf
+from posenc.detect.explain import TRAINED, to_hf
 from posenc.encodings.table.learned import Learned
 from posenc.presets.families import convention, family
 

@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc._core.reading import Reading
-from posenc.detect._keys import Keys
-from posenc.detect.explain import PAIRINGS, from_hf
+from posenc.detect.explain import PAIRINGS, Keys, from_hf
 from posenc.detect.files import Checkpoint
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing

@@ -16,8 +16,7 @@ from posenc.detect._outputs import Work, others, target_of
 from posenc.detect._probe import Probe, probe
 from posenc.detect._projections import Attention, Held, find, order_of
 from posenc.detect._table_changes import How, table_change
-from posenc.detect.dialects import DIALECTS
-from posenc.detect.explain import PAIRINGS
+from posenc.detect.explain import DIALECTS, PAIRINGS
 from posenc.detect.files import Checkpoint, Stored, open_checkpoint
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec

@@ -14,9 +14,9 @@ from posenc import registry
 from posenc._core.errors import DataError, PosencError, explain, suggest
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec
-from posenc.detect._keys import Keys
-from posenc.detect._notes import Notes
-from posenc.detect.explain import check_arguments
+from posenc.detect.explain.config_view import Keys
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.reader import check_arguments
 from posenc.detect.files import Header, read_header, read_tensor
 from posenc.presets import fill
 from posenc.presets.families import convention, families, family

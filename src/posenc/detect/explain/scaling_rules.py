@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from posenc._core.errors import suggest
-from posenc.detect._keys import Keys
-from posenc.detect._notes import Notes
+from posenc.detect.explain.config_view import Keys
+from posenc.detect.explain.notes import Notes
 from posenc.scaling.base import Scaling
 
 __all__ = ["Asked", "Lengths", "read_scaling", "rope_type"]

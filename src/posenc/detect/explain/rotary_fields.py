@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from posenc import registry
 from posenc._core.errors import PosencError, suggest
 from posenc._core.spec import Value
-from posenc.detect._keys import WIDEST, Keys
-from posenc.detect._layers import Layers
-from posenc.detect._notes import Notes
-from posenc.detect._scaling import FRACTION_KEYS, THETA_KEYS
+from posenc.detect.explain.config_view import WIDEST, Keys
+from posenc.detect.explain.layer_groups import Layers
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.scaling_rules import FRACTION_KEYS, THETA_KEYS
 from posenc.presets.families import convention
 
 __all__ = [

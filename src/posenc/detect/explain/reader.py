@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc._core.reading import Layer, Note, Reading, Source
-from posenc.detect._keys import Keys
-from posenc.detect._notes import Notes
-from posenc.detect._other import applies, read_other
-from posenc.detect._rotary import has_rotary, read_rotary, unread
-from posenc.detect._rotary_fields import Given
+from posenc.detect.explain.config_view import Keys
+from posenc.detect.explain.non_rotary import applies, read_other
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.rotary_entries import has_rotary, read_rotary, unread
+from posenc.detect.explain.rotary_fields import Given
 from posenc.detect.files import load
 from posenc.presets.families import Family, families, family, family_of_architectures
 

@@ -15,7 +15,7 @@ from tools import plans
 
 import posenc
 from posenc.cli import app
-from posenc.detect.words import plan_lines
+from posenc.detect.explain.describe import plan_lines
 from posenc.presets import plan, plan_names, plan_row
 from posenc.presets.families import families
 

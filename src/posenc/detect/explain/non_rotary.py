@@ -15,8 +15,8 @@ from posenc import presets, registry
 from posenc._core.errors import PosencError, suggest
 from posenc._core.reading import Layer
 from posenc._core.spec import Spec
-from posenc.detect._keys import WIDEST, Keys, is_number
-from posenc.detect._notes import Notes
+from posenc.detect.explain.config_view import WIDEST, Keys, is_number
+from posenc.detect.explain.notes import Notes
 
 __all__ = ["applies", "read_other"]
 

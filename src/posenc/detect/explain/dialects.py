@@ -15,12 +15,12 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc._core.reading import Layer, Reading
-from posenc.detect._keys import Keys
-from posenc.detect._layers import GLOBAL, LOCAL, LOCAL_BASE_KEYS
-from posenc.detect._notes import Notes
-from posenc.detect._rotary import has_rotary, parameters
-from posenc.detect._rotary_fields import BASES, FRACTIONS
-from posenc.detect.explain import from_hf
+from posenc.detect.explain.config_view import Keys
+from posenc.detect.explain.layer_groups import GLOBAL, LOCAL, LOCAL_BASE_KEYS
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.reader import from_hf
+from posenc.detect.explain.rotary_entries import has_rotary, parameters
+from posenc.detect.explain.rotary_fields import BASES, FRACTIONS
 from posenc.detect.files import load
 
 __all__ = ["DIALECTS", "Translation", "to_hf"]

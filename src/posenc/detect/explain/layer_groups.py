@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from posenc.detect._keys import Keys, is_number
-from posenc.detect._notes import Notes
+from posenc.detect.explain.config_view import Keys, is_number
+from posenc.detect.explain.notes import Notes
 
 __all__ = ["Layers", "layers_of"]
 

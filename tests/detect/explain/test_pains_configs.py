@@ -109,7 +109,7 @@ def test_pain_8_two_magnitudes_are_a_warning() -> None:
 
 
 def test_pain_8_explain_shows_the_magnitude() -> None:
-    from posenc.detect.words import lines
+    from posenc.detect.explain.describe import lines
 
     text = "\n".join(lines(posenc.from_hf(VERSION_4["deepseek v3"])))
     assert "softmax scale times 1.87385" in text

@@ -10,10 +10,10 @@ from posenc import registry
 from posenc._core.errors import PosencError
 from posenc._core.reading import Layer
 from posenc._core.spec import Spec, Value
-from posenc.detect._keys import WIDEST, Keys
-from posenc.detect._layers import Layers, layers_of
-from posenc.detect._notes import Notes
-from posenc.detect._rotary_fields import (
+from posenc.detect.explain.config_view import WIDEST, Keys
+from posenc.detect.explain.layer_groups import Layers, layers_of
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.rotary_fields import (
     ABSOLUTE,
     BASES,
     FRACTIONS,
@@ -27,7 +27,7 @@ from posenc.detect._rotary_fields import (
     width_of,
     with_sections,
 )
-from posenc.detect._scaling import Asked, Lengths, read_scaling, rope_type
+from posenc.detect.explain.scaling_rules import Asked, Lengths, read_scaling, rope_type
 from posenc.presets import fill
 
 __all__ = ["has_rotary", "parameters", "read_rotary", "trained_length", "unread"]

@@ -112,7 +112,7 @@ def test_mistakes(arguments: list[str], code: int, words: str) -> None:
 
 def test_a_gguf_file(tmp_path: Path) -> None:
     pytest.importorskip("gguf", reason="writes the file of this test")
-    from tests.test_gguf import BASIC, written
+    from tests.detect.explain.test_gguf import BASIC, written
 
     result = run(str(written(tmp_path / "a.gguf", "qwen2", **BASIC)))
     assert result.exit_code == 0

@@ -46,7 +46,7 @@ def describe(plan: Reading) -> dict[str, Any]:
     Examples
     --------
     >>> import posenc
-    >>> from posenc.detect.words import describe
+    >>> from posenc.detect.explain.describe import describe
     >>> plan = posenc.from_hf({"model_type": "llama", "head_dim": 64, "rope_theta": 10000.0,
     ...                        "max_position_embeddings": 4096})
     >>> describe(plan)["layers"][0]["pairs_with_a_turn"]
@@ -212,7 +212,7 @@ def plan_lines(plan: Plan) -> list[str]:
 
     Examples
     --------
-    >>> from posenc.detect.words import plan_lines
+    >>> from posenc.detect.explain.describe import plan_lines
     >>> from posenc.presets import plan
     >>> plan_lines(plan("smollm3", layers=6))[0]
     '6 layers: 3 rope, 1 nope, 2 rope'
