@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, explain
-from posenc.detect._evidence import Evidence, Group, evidence, groups
-from posenc.detect._heads import Projections, read_model, recorded_pairing
-from posenc.detect._projections import Attention, find
+from posenc.detect.convert.heads import Projections, read_model, recorded_pairing
+from posenc.detect.convert.pairing_evidence import Evidence, Group, evidence, groups
+from posenc.detect.convert.projections import Attention, find
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.files import open_checkpoint
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.errors import DataError, explain
-from posenc.detect._heads import Heads, Model, layer_of
+from posenc.detect.convert.heads import Heads, Model, layer_of
 from posenc.detect.files import Checkpoint, Stored
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.presets.projections import Packing, names, packing

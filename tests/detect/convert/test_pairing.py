@@ -16,12 +16,12 @@ from safetensors.numpy import load_file, save_file
 import posenc
 from posenc._core import files
 from posenc.cli import app
-from posenc.detect import _evidence as evidence
-from posenc.detect import pairing
+from posenc.detect.convert import pairing
+from posenc.detect.convert import pairing_evidence as evidence
 from tests.checkpoints import config_of, folder_of, weights_of
 
-ROOT = Path(__file__).parents[1]
-TRAINED = Path(__file__).parent / "golden" / "pairing_half.safetensors"
+ROOT = Path(__file__).parents[3]
+TRAINED = Path(__file__).parents[2] / "golden" / "pairing_half.safetensors"
 ROWS = [
     json.loads(line)
     for line in (ROOT / "docs" / "data" / "pairing.jsonl").read_text("utf-8").splitlines()[1:]
@@ -97,8 +97,8 @@ def test_ranks_share_places() -> None:
 
 @pytest.mark.parametrize(("norm", "counted"), [("", 4), ("head", 2), ("full", 4)])
 def test_a_gain_of_all_heads_is_one_observation(tmp_path: Path, norm: str, counted: int) -> None:
-    from posenc.detect._heads import read_model
-    from posenc.detect._projections import find
+    from posenc.detect.convert.heads import read_model
+    from posenc.detect.convert.projections import find
     from posenc.detect.files.safetensors_model import open_checkpoint
 
     source = folder_of(tmp_path / "a", weights_of(4, 2, 8, norm=norm), config_of(4, 2, 8, 8))

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, explain
-from posenc.detect._projections import Attention, Held
+from posenc.detect.convert.projections import Attention, Held
 from posenc.detect.files import Stored
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import apply_rotary

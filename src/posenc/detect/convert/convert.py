@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
-from posenc.detect._config_changes import changed_config
-from posenc.detect._heads import Projections, read_model
-from posenc.detect._moves import Change, Move
-from posenc.detect._outputs import Work, others, target_of
-from posenc.detect._probe import Probe, probe
-from posenc.detect._projections import Attention, Held, find, order_of
-from posenc.detect._table_changes import How, table_change
+from posenc.detect.convert.config_edits import changed_config
+from posenc.detect.convert.destination import Work, others, target_of
+from posenc.detect.convert.heads import Projections, read_model
+from posenc.detect.convert.projections import Attention, Held, find, order_of
+from posenc.detect.convert.table_edits import How, table_change
+from posenc.detect.convert.tensor_edits import Change, Move
+from posenc.detect.convert.verification import Probe, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS
 from posenc.detect.files import Checkpoint, Stored, open_checkpoint
 from posenc.encodings.rotary.pairing import Pairing

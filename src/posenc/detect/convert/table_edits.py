@@ -10,7 +10,7 @@ import numpy as np
 from posenc._core import files
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc._core.resample import METHODS, Method
-from posenc.detect._moves import Change, Move, New
+from posenc.detect.convert.tensor_edits import Change, Move, New
 from posenc.detect.files import Stored
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect._projections import Attention, Held, Segment
+from posenc.detect.convert.projections import Attention, Held, Segment
 
 __all__ = ["Evidence", "Group", "evidence", "groups"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 from pathlib import Path
@@ -17,7 +18,7 @@ from safetensors.numpy import save_file
 
 import posenc
 from posenc._core import files
-from posenc.detect import _moves, _probe
+from posenc.detect.convert import tensor_edits, verification
 from tests.checkpoints import (
     HIDDEN,
     config_of,
@@ -26,6 +27,8 @@ from tests.checkpoints import (
     loaded,
     weights_of,
 )
+
+CONVERT = importlib.import_module("posenc.detect.convert.convert")  # the name is a function too
 
 FAMILIES = {
     "plain": ((4, 4, 8, 8), {}),
@@ -301,13 +304,13 @@ def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     weights = weights_of(4, 2, 8, bias=True)
     source = folder_of(tmp_path / "a", weights, config_of(4, 2, 8, 8))
     largest = []
-    raw = _moves.Stored.raw
+    raw = tensor_edits.Stored.raw
 
     def watched(self: Any, begin: int, count: int) -> np.ndarray:
         largest.append(count)
         return raw(self, begin, count)
 
-    monkeypatch.setattr(_moves.Stored, "raw", watched)
+    monkeypatch.setattr(tensor_edits.Stored, "raw", watched)
     layout = posenc.Projections(stored="half")
     posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
     assert_same(loaded(tmp_path / "b"), expected(weights, 8, 8))
@@ -347,9 +350,7 @@ def test_any_heads(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 def test_the_probe_sees_a_wrong_conversion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    from posenc.detect import convert as module
-
-    right = module._order
+    right = CONVERT._order
 
     def wrong(held: Any, heads: Any, target: Any) -> Any:
         order = right(held, heads, target)
@@ -363,7 +364,7 @@ def test_the_probe_sees_a_wrong_conversion(
             order[[6, 7]] = order[[7, 6]]
         return order
 
-    monkeypatch.setattr(module, "_order", wrong)
+    monkeypatch.setattr(CONVERT, "_order", wrong)
     rotated = 4 if broken == "a channel that stays" else 8
     weights = weights_of(2, 1, 8, bias=True)
     source = folder_of(tmp_path / "a", weights, config_of(2, 1, 8, rotated))
@@ -386,9 +387,7 @@ def test_the_probe_takes_weights_that_are_not_finite(tmp_path: Path) -> None:
 def test_a_head_that_is_not_finite_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from posenc.detect import convert as module
-
-    right = module._order
+    right = CONVERT._order
 
     def wrong(held: Any, heads: Any, target: Any) -> Any:
         order = right(held, heads, target)
@@ -396,7 +395,7 @@ def test_a_head_that_is_not_finite_hides_no_other(
             order[[8, 9]] = order[[9, 8]]
         return order
 
-    monkeypatch.setattr(module, "_order", wrong)
+    monkeypatch.setattr(CONVERT, "_order", wrong)
     weights = weights_of(2, 2, 8)
     weights["model.layers.0.self_attn.q_proj.weight"][0] = np.nan  # of the first head
     source = folder_of(tmp_path / "a", weights, config_of(2, 2, 8, 8))
@@ -408,9 +407,10 @@ def test_a_head_that_is_not_finite_hides_no_other(
 def test_the_probe_reads_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(
-        "posenc.detect.convert.probe",
+        CONVERT,
+        "probe",
         lambda attentions, result, target: (
-            seen.append(sorted(result)) or _probe.Probe(0, 0, 0.0)  # type: ignore[func-returns-value]
+            seen.append(sorted(result)) or verification.Probe(0, 0, 0.0)  # type: ignore[func-returns-value]
         ),
     )
     weights = weights_of(2, 2, 8)
