@@ -17,8 +17,8 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, PositionError, explain
 from posenc._core.spec import Spec
-from posenc.functional._arguments import with_axes
 from posenc.functional._parameters import parameters
+from posenc.functional.arguments import with_axes
 
 __all__ = ["Sides", "head_range", "known", "part_shapes", "sides"]
 

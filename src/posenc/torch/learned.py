@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc import functional
-from posenc.functional._scores import head_range, part_shapes
+from posenc.functional.scores import head_range, part_shapes
 
 __all__ = ["LearnedModule"]
 
