@@ -24,6 +24,7 @@ __all__ = ["describe", "lines", "plan_lines"]
 ORIGINS = {
     "config": "the config",
     "preset": "the family's row",
+    "class": "the class, as the config leaves it out",
     "format": "the format's default",
     "caller": "the caller",
     "code": "posenc's default",

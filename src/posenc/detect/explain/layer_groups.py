@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from posenc.detect.explain.config_view import Keys, is_number
 from posenc.detect.explain.notes import Notes
+from posenc.presets.families import ClassDefaults
 
 __all__ = ["Layers", "layers_of"]
 
@@ -15,6 +16,7 @@ COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
+DICTIONARIES = ("rope_scaling", "rope_parameters")
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
 # Layers that mix tokens without attention: no queries, no keys, no positions.
 OTHER = frozenset(
@@ -50,6 +52,8 @@ class Layers(NamedTuple):
     overrides: tuple[
         tuple[str, float], ...
     ] = ()  # keys that the config sets for these layers alone
+    of_class: bool = False  # whether the base is the class's, as the config leaves it out
+    share: float = 1.0  # of a head, where the parameters state none
 
 
 def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
@@ -73,13 +77,13 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     types = _types(keys, rule, notes)
     traits = _traits(keys, rule, types, notes)
     if traits is None:
-        return _unordered(keys, params, nested, notes)
+        return _unordered(keys, params, nested, rule, notes)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
     made = []
     for (kind, turns, scaled, base, overrides), indices in groups.items():
-        group = _group(params, nested, rule, kind, notes, turns=turns)
+        group = _group(keys, params, nested, rule, kind, notes, turns=turns)
         if group is None:
             continue
         if base is not None and group.turns:
@@ -124,7 +128,38 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
         step = keys.integer(period["key"])
         if step:
             return [GLOBAL if i % step == 0 else LOCAL for i in range(count)]
-    return None
+    return _types_of_class(keys, rule, count, notes)
+
+
+def _types_of_class(
+    keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes
+) -> list[str] | None:
+    """The types that the class gives its layers where the config lists none, if they matter."""
+    known: ClassDefaults | None = rule.get("class")
+    nope = rule.get("nope", {})
+    if known is None or not known.layers:
+        return None
+    pattern = known.layers["repeat"]
+    by_type = "types" in nope and ("needs" not in nope or keys.get(nope["needs"]))
+    if not (known.kinds or by_type or OTHER & set(pattern)):
+        return None
+    where = keys.where(TYPE_KEYS[0])
+    asks = [key for key in known.layers.get("asks", ()) if key in keys]
+    if asks or not pattern:
+        told = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
+        notes.error(
+            f"{where} is missing, and layers differ: the class in transformers {known.version} "
+            f"makes it from {told}. State {TYPE_KEYS[0]}"
+        )
+        return None
+    if not count:
+        return None
+    told = f"{where} is left out: layers are {' '.join(pattern)}, repeated"
+    last = known.layers.get("last")
+    told += f", and the last one {last}" if last else ""
+    notes.remark(f"{told}, as the class in transformers {known.version} makes them")
+    types = [pattern[i % len(pattern)] for i in range(count)]
+    return [*types[:-1], last] if last else types
 
 
 def _count(keys: Keys) -> int:
@@ -149,7 +184,9 @@ def _traits(
     own = _overrides(keys)
     if types is None and turns is None and bases is None and scaled is None and not own:
         return None
-    local = None if types is None or bases else keys.first(LOCAL_BASE_KEYS)
+    known: ClassDefaults | None = rule.get("class")
+    told = known is not None and known.kinds is not None  # which key is whose is known then
+    local = None if types is None or bases or told else keys.first(LOCAL_BASE_KEYS)
     traits = []
     for index in range(count):
         kind = types[index] if types else ""
@@ -222,6 +259,7 @@ def _scaled(keys: Keys, rule: Mapping[str, Any], count: int) -> list[bool] | Non
 
 
 def _group(
+    keys: Keys,
     params: Keys,
     nested: Mapping[str, Any] | None,
     rule: Mapping[str, Any],
@@ -238,24 +276,123 @@ def _group(
         found = nested[label]
         if found is None:
             return Layers(kind, None, params, turns=False)
-        return Layers(kind, None, Keys(found, params.where(label)), nested=True)
+        own = Layers(kind, None, Keys(found, params.where(label)), nested=True)
+        return _with_class(keys, own, rule, label)
     if kind in OTHER:
         return Layers(kind, None, params, turns=False)
     if nested is not None:
         notes.error(f"{params.path} has no entry for layers of type {kind!r}: {sorted(nested)}")
         return None
-    return Layers(kind, None, Keys(params.data, params.path))
+    known: ClassDefaults | None = rule.get("class")
+    if known is not None and known.kinds is not None and label in known.kinds:
+        return _flat(keys, params, known, label, kind, notes)
+    if known is None:
+        return Layers(kind, None, Keys(params.data, params.path))
+    share = known.share
+    if not params.data:
+        share = known.share if known.share_alone is None else known.share_alone
+        if known.rope_type != "default":
+            notes.error(_no_dictionary(params, known.rope_type, known))
+    return Layers(kind, None, _added(params, known), share=share)
+
+
+def _added(params: Keys, known: ClassDefaults) -> Keys:
+    """A flat dictionary with the keys that the class adds to it."""
+    rule = params.data.get("rope_type", params.data.get("type"))
+    return Keys(params.data, params.path, known.adds.get(rule) if isinstance(rule, str) else None)
+
+
+def _no_dictionary(params: Keys, rope_type: str, known: ClassDefaults, kind: str = "") -> str:
+    where = params.path.removesuffix("scaling").removesuffix("parameters")
+    of = f" for layers of type {kind!r}" if kind else ""
+    return (
+        f"{where}parameters is left out, for which the class in transformers {known.version} takes "
+        f"a scaling by the rule {rope_type!r}{of}: state it"
+    )
+
+
+def _with_class(keys: Keys, group: Layers, rule: Mapping[str, Any], label: str) -> Layers:
+    """A group of a dictionary for each type, with what its class takes for what is left out."""
+    known: ClassDefaults | None = rule.get("class")
+    if known is None:
+        return group
+    own = (known.kinds or {}).get(label)
+    if own is None:
+        return group._replace(share=known.share)
+    group = group._replace(share=own.get("share", 1.0))
+    stated = any(group.params.number(key) is not None for key in ("rope_theta", "theta", "base"))
+    return group if stated else _with_base(keys, group, known, label)
+
+
+def _with_base(keys: Keys, group: Layers, known: ClassDefaults, label: str) -> Layers:
+    """A group with the base that a key of the config gives to its type, or the class's."""
+    for key, reached in known.reach.items():
+        value = keys.number(key) if label in reached and key not in DICTIONARIES else None
+        if value is not None:
+            return group._replace(base=(keys.where(key), value))
+    own = (known.kinds or {}).get(label) or {}
+    where = f"{label}: rope_theta={own['base']:.10g}, transformers {known.version}"
+    return group._replace(base=(where, own["base"]), of_class=True)
+
+
+def _flat(
+    keys: Keys, params: Keys, known: ClassDefaults, label: str, kind: str, notes: Notes
+) -> Layers | None:
+    """The layers of a type that has a dictionary of its own in its class, and none in the file."""
+    own = (known.kinds or {})[label]
+    if own is None:
+        return Layers(kind, None, params, turns=False)
+    key = DICTIONARIES[0] if params.path.endswith(DICTIONARIES[0]) else DICTIONARIES[1]
+    reached = known.reach.get(key, ())
+    rule = params.data.get("rope_type", params.data.get("type", "default"))
+    if params.data and not reached and (rule != "default" or len(params.data) > 1):
+        notes.error(
+            f"{params.path} is one dictionary for all layers, which the class in transformers "
+            f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}"
+        )
+        return None
+    share = own.get("share_alone", own.get("share", 1.0))
+    group = Layers(kind, None, _added(params, known), share=share)
+    if label not in reached:
+        if own.get("rope_type", "default") != "default":
+            notes.error(_no_dictionary(params, own["rope_type"], known, kind))
+            return None
+        group = group._replace(params=Keys({}, params.path), scaled=False)
+        if params.data and rule != "default":
+            notes.remark(
+                f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
+                f"transformers {known.version} reads it"
+            )
+    stated = [k for k in ("rope_theta", "theta", "base") if group.params.number(k) is not None]
+    if stated:
+        value = group.params.number(stated[0])
+        return group._replace(base=(group.params.where(stated[0]), value))
+    group = _with_base(keys, group, known, label)
+    theta = keys.number("rope_theta")
+    bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
+    alone = len(bases) == 1 or not known.reach["rope_theta"]
+    if group.of_class and alone and group.base and theta not in (None, group.base[1]):
+        notes.warning(
+            f"{keys.where('rope_theta')}={theta:.10g} does not reach layers of type {kind!r} in "
+            f"transformers {known.version}, which takes {group.base[1]:.10g} there; other code may "
+            "use it in all layers"
+        )
+    return group
 
 
 def _unordered(
     keys: Keys,
     params: Keys,
     nested: Mapping[str, Any] | None,
+    rule: Mapping[str, Any],
     notes: Notes,
 ) -> list[Layers]:
     """Groups whose layers are not listed."""
-    if nested is not None:
-        made = [_group(params, nested, {}, kind, notes) for kind in nested]
+    known: ClassDefaults | None = rule.get("class")
+    listed = nested if nested is not None else None if known is None else known.kinds
+    if listed is not None:
+        plain = {k: v for k, v in rule.items() if k != "labels"}
+        made = [_group(keys, params, nested, plain, kind, notes) for kind in listed]
         return [group._replace(kind=group.name) for group in made if group is not None]
     local = keys.first(LOCAL_BASE_KEYS)
     if local is not None:
@@ -265,7 +402,7 @@ def _unordered(
             Layers(GLOBAL, None, params),
             Layers(LOCAL, None, own, scaled=False, base=base),
         ]
-    return [Layers("", None, params)]
+    return [group] if (group := _group(keys, params, None, rule, "", notes)) else []
 
 
 def _named(groups: list[Layers]) -> list[Layers]:

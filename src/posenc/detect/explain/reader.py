@@ -13,7 +13,14 @@ from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.rotary_entries import has_rotary, read_rotary, unread
 from posenc.detect.explain.rotary_fields import Given
 from posenc.detect.files import load
-from posenc.presets.families import Family, families, family, family_of_architectures
+from posenc.presets.families import (
+    ClassDefaults,
+    Family,
+    class_defaults,
+    families,
+    family,
+    family_of_architectures,
+)
 
 __all__ = ["check_arguments", "from_hf"]
 
@@ -144,9 +151,12 @@ class _Reader:
         """One config or sub-config, and those inside it; `called` names one without a name."""
         keys = Keys(data, path)
         inside = {k: v for k, v in data.items() if _is_part(k, v)}
-        row = self._recognised(keys, name, called)
+        row, called = self._recognised(keys, name, called)
+        known = class_defaults(called)
+        if known is not None:
+            keys.defaults = known.fields
         if row is not None and not _hollow(keys, row, inside):
-            self._known(keys, row, name)
+            self._known(keys, row, known, name)
         elif row is None and has_rotary(keys) and not _hollow(keys, None, inside):
             self._unknown(keys, name)
         elif row is None and not inside:
@@ -167,22 +177,27 @@ class _Reader:
                     name_of = _name_of_text(keys.data.get("model_type"))
                 self.part(value, inner, label, depth=depth + 1, called=name_of)
 
-    def _recognised(self, keys: Keys, name: str, called: str | None) -> Family | None:
+    def _recognised(
+        self, keys: Keys, name: str, called: str | None
+    ) -> tuple[Family | None, str | None]:
+        """The row of the family, and the name by which it was found."""
         model_type = keys.get("model_type") or called
         row = family(model_type)
         if row is None:
             found = family_of_architectures(keys.get("architectures"))
             if found is not None:
                 row = found[1]
+                called = found[0]
                 notes = Notes(name)
                 said = f"{keys.where('architectures')} names the family {found[0]!r}"
                 notes.remark(
                     said if model_type is None else f"{said}; model_type is {model_type!r}"
                 )
                 self.notes += notes.notes
-        return row
+                return row, called
+        return row, model_type if isinstance(model_type, str) else None
 
-    def _known(self, keys: Keys, row: Family, name: str) -> None:
+    def _known(self, keys: Keys, row: Family, known: ClassDefaults | None, name: str) -> None:
         notes = Notes(name)
         if row.note:
             notes.remark(row.note)
@@ -190,10 +205,14 @@ class _Reader:
             if not applies(keys, rule):
                 continue
             if "rotary" in rule:
-                rotary = {**rule, "preset": rule["rotary"]}
+                rotary = {**rule, "preset": rule["rotary"], "class": known}
                 self.entries += read_rotary(keys, rotary, name, self.given, notes)
             else:
                 self.entries += read_other(keys, rule, name, notes)
+        for key, value in keys.defaulted.items():
+            said = "" if known is None else f"transformers {known.version} "
+            told = f"{keys.where(key)} is left out: {value!r}, which the class in {said}takes for it"
+            notes.remark(told)
         self._finish(keys, notes)
 
     def _unknown(self, keys: Keys, name: str) -> None:

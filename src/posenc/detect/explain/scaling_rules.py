@@ -244,7 +244,7 @@ def _attention(
     if given is None:
         return None
     key, value = given
-    notes.source("magnitude.attention_factor", "config", params.where(key))
+    notes.source("magnitude.attention_factor", params.origin(key), params.where(key))
     if m and all_dim and factor:
 
         def size(k: float) -> float:
