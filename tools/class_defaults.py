@@ -101,6 +101,11 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
             for kind, values in params.items()
         }
         found["reach"] = reach(cls)
+        untold = {kind: {"rope_type": "default"} for kind in inner}
+        nested = kinds(parameters(made(cls, rope_parameters=untold)))
+        told = {kind: nested.get(kind, {}).get("rope_theta") for kind in inner}
+        if other := [k for k in inner if told[k] != inner[k]["rope_theta"]]:
+            found["must_state_base"] = other
     elif params:
         bare = {"rope_type": "default", "rope_theta": THETA}
         found |= _kind(params, parameters(made(cls, rope_parameters=bare)) or params)
@@ -148,7 +153,9 @@ def adds(cls: Any) -> dict[str, Any]:
 
 def layers(cls: Any) -> dict[str, Any] | None:
     """The types of layers as a pattern, where they differ; `repeat` is empty where it is none."""
-    if len(set(getattr(made(cls), "layer_types", None) or ())) < 2:
+    config = made(cls)
+    types = set(getattr(config, "layer_types", None) or ())
+    if len(types) < 2 and not (types and kinds(parameters(config))):
         return None
     lists = [getattr(made(cls, num_hidden_layers=n), "layer_types", None) or [] for n in COUNTS]
     if [len(types) for types in lists] != list(COUNTS):

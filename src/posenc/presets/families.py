@@ -95,6 +95,8 @@ class ClassDefaults(NamedTuple):
         The same for each type of layer, where each has a dictionary; None for one that never turns.
     reach : mapping
         The types of layers that a key at the top of the config reaches, or a flat dictionary.
+    must_state_base : tuple of str
+        Types of layers whose dictionary has another base, or none, where it is there without one.
     adds : mapping
         Keys that it adds to a flat dictionary, by the rule of scaling.
     layers : mapping
@@ -111,6 +113,7 @@ class ClassDefaults(NamedTuple):
     rope_type: str = "default"
     kinds: Mapping[str, Mapping[str, Any] | None] | None = None
     reach: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    must_state_base: tuple[str, ...] = ()
     adds: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     layers: Mapping[str, Any] = MappingProxyType({})
     fields: Mapping[str, Any] = MappingProxyType({})

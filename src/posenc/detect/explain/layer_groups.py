@@ -141,7 +141,7 @@ def _types_of_class(
         return None
     pattern = known.layers["repeat"]
     by_type = "types" in nope and ("needs" not in nope or keys.get(nope["needs"]))
-    if not (known.kinds or by_type or OTHER & set(pattern)):
+    if pattern and not (known.kinds or by_type or OTHER & set(pattern)):
         return None
     where = keys.where(TYPE_KEYS[0])
     asks = [key for key in known.layers.get("asks", ()) if key in keys]
@@ -153,6 +153,8 @@ def _types_of_class(
         )
         return None
     if not count:
+        if by_type:
+            notes.error(f"{where} is missing, and so is a number of layers: which ones turn is open")
         return None
     told = f"{where} is left out: layers are {' '.join(pattern)}, repeated"
     last = known.layers.get("last")
@@ -233,6 +235,9 @@ def _turning(
         notes.error(f"{keys.where(nope['list'])} has {len(listed)} entries for {count} layers")
         return None
     every = keys.integer(nope["interval"])
+    if every is None:
+        told = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
+        notes.error(f"{told}: they say which layers turn, and some do not")
     return None if not every else [(index + 1) % every != 0 for index in range(count)]
 
 
@@ -277,7 +282,7 @@ def _group(
         if found is None:
             return Layers(kind, None, params, turns=False)
         own = Layers(kind, None, Keys(found, params.where(label)), nested=True)
-        return _with_class(keys, own, rule, label)
+        return _with_class(keys, own, rule, label, notes)
     if kind in OTHER:
         return Layers(kind, None, params, turns=False)
     if nested is not None:
@@ -311,7 +316,9 @@ def _no_dictionary(params: Keys, rope_type: str, known: ClassDefaults, kind: str
     )
 
 
-def _with_class(keys: Keys, group: Layers, rule: Mapping[str, Any], label: str) -> Layers:
+def _with_class(
+    keys: Keys, group: Layers, rule: Mapping[str, Any], label: str, notes: Notes
+) -> Layers:
     """A group of a dictionary for each type, with what its class takes for what is left out."""
     known: ClassDefaults | None = rule.get("class")
     if known is None:
@@ -321,7 +328,16 @@ def _with_class(keys: Keys, group: Layers, rule: Mapping[str, Any], label: str) 
         return group._replace(share=known.share)
     group = group._replace(share=own.get("share", 1.0))
     stated = any(group.params.number(key) is not None for key in ("rope_theta", "theta", "base"))
-    return group if stated else _with_base(keys, group, known, label)
+    if stated:
+        return group
+    group = _with_base(keys, group, known, label)
+    if group.of_class and label in known.must_state_base:
+        notes.error(
+            f"{group.params.where('rope_theta')} is missing, and what the class in transformers "
+            f"{known.version} takes there is not what it takes where the dictionary is left out "
+            f"({own['base']:.10g}): state it"
+        )
+    return group
 
 
 def _with_base(keys: Keys, group: Layers, known: ClassDefaults, label: str) -> Layers:
@@ -393,6 +409,9 @@ def _unordered(
     if listed is not None:
         plain = {k: v for k, v in rule.items() if k != "labels"}
         made = [_group(keys, params, nested, plain, kind, notes) for kind in listed]
+        if len(made) > 1:
+            where = keys.where(TYPE_KEYS[0])
+            notes.warning(f"{where} is missing: which layers are {' or '.join(listed)} is not known")
         return [group._replace(kind=group.name) for group in made if group is not None]
     local = keys.first(LOCAL_BASE_KEYS)
     if local is not None:
