@@ -21,11 +21,20 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "src" / "posenc" / "presets" / "configs" / "classes.json"
-THETA, FACTOR = 12_345.0, 3.0  # of no class
+THETA, FACTOR, SHARE = 12_345.0, 3.0, 0.625  # of no class
 COUNTS = (12, 13, 37, 60)  # of layers: a pattern that holds for all of them is one
 LONGEST = 12  # of a pattern
 # Keys of widths that a class fills itself where a file leaves them out.
-WIDTHS = ("head_dim", "global_head_dim", "kv_channels", "rotary_dim", "rotary_ndims", "rotary_pct")
+WIDTHS = (
+    "head_dim",
+    "global_head_dim",
+    "kv_channels",
+    "rotary_dim",
+    "rotary_ndims",
+    "rotary_pct",
+    "index_head_dim",
+    "indexer_head_dim",
+)
 THETAS = (
     "rope_theta",
     "global_rope_theta",
@@ -34,7 +43,6 @@ THETAS = (
     "swa_rope_theta",
     "compress_rope_theta",
 )
-SHARES = ("partial_rotary_factor", "rotary_pct")
 DICTIONARIES = ("rope_scaling", "rope_parameters")
 
 
@@ -103,8 +111,8 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         found["reach"] = reach(cls)
         untold = {kind: {"rope_type": "default"} for kind in inner}
         nested = kinds(parameters(made(cls, rope_parameters=untold)))
-        told = {kind: nested.get(kind, {}).get("rope_theta") for kind in inner}
-        if other := [k for k in inner if told[k] != inner[k]["rope_theta"]]:
+        flat = kinds(parameters(made(cls, rope_scaling={"rope_type": "linear", "factor": FACTOR})))
+        if other := [k for k in inner if _other(inner[k], nested.get(k), flat.get(k))]:
             found["must_state_base"] = other
     elif params:
         bare = {"rope_type": "default", "rope_theta": THETA}
@@ -127,6 +135,12 @@ def _kind(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     return found if rule in ("default", "axial") else {**found, "rope_type": rule}
 
 
+def _other(alone: Mapping[str, Any], *given: Mapping[str, Any] | None) -> bool:
+    """Whether a dictionary without a base has another base than where there is none."""
+    told = [values for values in given if values is not None]
+    return any(values.get("rope_theta") != alone["rope_theta"] for values in told)
+
+
 def reach(cls: Any) -> dict[str, list[str]]:
     """The types of layers that a key at the top of a file reaches."""
     found = {}
@@ -135,6 +149,8 @@ def reach(cls: Any) -> dict[str, list[str]]:
         reached = [k for k, v in inner.items() if v.get("rope_theta") == THETA]
         if reached or key == "rope_theta":
             found[key] = reached
+    inner = kinds(parameters(made(cls, partial_rotary_factor=SHARE)))
+    found["partial_rotary_factor"] = [k for k, v in inner.items() if share_of(v) == SHARE]
     for key in DICTIONARIES:
         inner = kinds(parameters(made(cls, **{key: {"rope_type": "linear", "factor": FACTOR}})))
         found[key] = [k for k, v in inner.items() if v.get("factor") == FACTOR]

@@ -64,7 +64,15 @@ from posenc._core.errors import SpecError, explain
 from posenc.presets import Preset, row
 from posenc.presets._rows import read
 
-__all__ = ["ClassDefaults", "Family", "class_defaults", "convention", "families", "family", "family_of_architectures"]
+__all__ = [
+    "ClassDefaults",
+    "Family",
+    "class_defaults",
+    "convention",
+    "families",
+    "family",
+    "family_of_architectures",
+]
 
 FOLDER = "configs"
 

@@ -17,7 +17,9 @@ MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
 DICTIONARIES = ("rope_scaling", "rope_parameters")
+NO_BASES = (*DICTIONARIES, "partial_rotary_factor")
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
+WINDOWS = (LOCAL, "chunked_attention", "local_attention")
 # Layers that mix tokens without attention: no queries, no keys, no positions.
 OTHER = frozenset(
     {
@@ -54,6 +56,7 @@ class Layers(NamedTuple):
     ] = ()  # keys that the config sets for these layers alone
     of_class: bool = False  # whether the base is the class's, as the config leaves it out
     share: float = 1.0  # of a head, where the parameters state none
+    top_share: bool = True  # whether a share at the top of the config is that of these layers
 
 
 def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
@@ -154,7 +157,9 @@ def _types_of_class(
         return None
     if not count:
         if by_type:
-            notes.error(f"{where} is missing, and so is a number of layers: which ones turn is open")
+            notes.error(
+                f"{where} is missing, and so is a number of layers: which ones turn is open"
+            )
         return None
     told = f"{where} is left out: layers are {' '.join(pattern)}, repeated"
     last = known.layers.get("last")
@@ -292,6 +297,12 @@ def _group(
     if known is not None and known.kinds is not None and label in known.kinds:
         return _flat(keys, params, known, label, kind, notes)
     if known is None:
+        asked = params.data.get("rope_type", params.data.get("type", "default"))
+        if kind in WINDOWS and asked != "default":
+            notes.warning(
+                f"{params.path}: partly, because layers differ, and whether the scaling reaches "
+                f"those of type {kind!r} is not known of this family; the plan scales them"
+            )
         return Layers(kind, None, Keys(params.data, params.path))
     share = known.share
     if not params.data:
@@ -326,24 +337,40 @@ def _with_class(
     own = (known.kinds or {}).get(label)
     if own is None:
         return group._replace(share=known.share)
-    group = group._replace(share=own.get("share", 1.0))
+    top = label in known.reach.get("partial_rotary_factor", ())
+    group = group._replace(share=own.get("share", 1.0), top_share=top)
+    _mark(keys, group, known, label, notes)
     stated = any(group.params.number(key) is not None for key in ("rope_theta", "theta", "base"))
     if stated:
         return group
     group = _with_base(keys, group, known, label)
-    if group.of_class and label in known.must_state_base:
-        notes.error(
-            f"{group.params.where('rope_theta')} is missing, and what the class in transformers "
-            f"{known.version} takes there is not what it takes where the dictionary is left out "
-            f"({own['base']:.10g}): state it"
-        )
+    if label in known.must_state_base:
+        notes.error(_no_base(group.params, known, own))
     return group
+
+
+def _mark(keys: Keys, group: Layers, known: ClassDefaults, label: str, notes: Notes) -> None:
+    """Read the bases at the top of a config beside a dictionary for each type of layer."""
+    inner = group.params.first(("rope_theta", "theta", "base"))
+    for key, reached in known.reach.items():
+        top = keys.number(key) if label in reached and key not in NO_BASES else None
+        if inner is not None and top not in (None, inner[1]):
+            where = group.params.where(inner[0])
+            notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(key)}={top:g}")
+
+
+def _no_base(params: Keys, known: ClassDefaults, own: Mapping[str, Any]) -> str:
+    return (
+        f"{params.where('rope_theta')} is missing, and what the class in transformers "
+        f"{known.version} takes there is not what it takes where the dictionary is left out "
+        f"({own['base']:.10g}): state it"
+    )
 
 
 def _with_base(keys: Keys, group: Layers, known: ClassDefaults, label: str) -> Layers:
     """A group with the base that a key of the config gives to its type, or the class's."""
     for key, reached in known.reach.items():
-        value = keys.number(key) if label in reached and key not in DICTIONARIES else None
+        value = keys.number(key) if label in reached and key not in NO_BASES else None
         if value is not None:
             return group._replace(base=(keys.where(key), value))
     own = (known.kinds or {}).get(label) or {}
@@ -368,7 +395,8 @@ def _flat(
         )
         return None
     share = own.get("share_alone", own.get("share", 1.0))
-    group = Layers(kind, None, _added(params, known), share=share)
+    top = label in known.reach.get("partial_rotary_factor", ())
+    group = Layers(kind, None, _added(params, known), share=share, top_share=top)
     if label not in reached:
         if own.get("rope_type", "default") != "default":
             notes.error(_no_dictionary(params, own["rope_type"], known, kind))
@@ -383,6 +411,9 @@ def _flat(
     if stated:
         value = group.params.number(stated[0])
         return group._replace(base=(group.params.where(stated[0]), value))
+    if group.params.data and label in known.must_state_base:
+        notes.error(_no_base(params, known, own))
+        return None
     group = _with_base(keys, group, known, label)
     theta = keys.number("rope_theta")
     bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
@@ -411,7 +442,9 @@ def _unordered(
         made = [_group(keys, params, nested, plain, kind, notes) for kind in listed]
         if len(made) > 1:
             where = keys.where(TYPE_KEYS[0])
-            notes.warning(f"{where} is missing: which layers are {' or '.join(listed)} is not known")
+            notes.warning(
+                f"{where} is missing: which layers are {' or '.join(listed)} is not known"
+            )
         return [group._replace(kind=group.name) for group in made if group is not None]
     local = keys.first(LOCAL_BASE_KEYS)
     if local is not None:

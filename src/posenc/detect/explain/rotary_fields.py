@@ -169,6 +169,7 @@ def width_of(
     params = layer.params
     outside, widths = rule.get("fraction_keys", FRACTIONS), (*ABSOLUTE, *rule.get("absolute", ()))
     inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(widths)
+    outer = outer if layer.top_share else None
     if "fraction" in rule:
         fixed = rule["fraction"]
         if fixed != 1:
