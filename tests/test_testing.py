@@ -50,6 +50,37 @@ def test_every_law_can_fail(kind: str, law: str) -> None:
     assert result.says
 
 
+# What takes the most time and is not what these are caught by.
+SLOW_LAWS = {"compile", "export"}
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["with a spec", "by laws alone"])
+@pytest.mark.parametrize("name", mutants.HIDDEN)
+def test_faults_that_hide_are_found(name: str, named: bool) -> None:
+    make, by_law = mutants.HIDDEN[name]
+    if not named and not by_law:
+        pytest.skip("no law but the spec says what is right here")
+    subject = make() if named else make(spec=None)
+    tried = [law.name for law in testing.laws(subject.kind) if law.name not in SLOW_LAWS]
+    # Until the first that fails.
+    assert any(result.status == "fail" for result in testing.results(subject, tried))
+
+
+def test_the_card_says_what_was_looked_at() -> None:
+    card = testing.check(mutants.rotary(), laws=["heads", "history", "near 2^31", "bfloat16"])
+    looked = card.looked
+    assert looked.calls == sum(result.looked.calls for result in card.results)
+    assert {1, 3, 72} <= looked.heads
+    assert looked.dtypes == {"float32", "bfloat16"}
+    assert (looked.first, looked.last) == (0, 2**31 - 2)
+    assert looked.length == 133_000
+    *_, last = card.lines()
+    assert "looked at: " in last
+    assert "positions 0 to 2147483646; sequences up to 133000" in last
+    assert card.describe()["looked"]["positions"] == [0, 2**31 - 2]
+    assert str(testing.check(mutants.unasked(), laws=["norm"]).looked).startswith("1 calls")
+
+
 SPECS: list[Any] = [
     posenc.RoPE(64, pairing="half"),
     posenc.RoPE(64, pairing="interleaved", scaling=posenc.scaling.YaRN(8, original_length=4096)),

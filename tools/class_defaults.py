@@ -50,7 +50,7 @@ def made(cls: Any, **keys: Any) -> Any:
     """A config of the class, or None where it refuses."""
     try:
         return cls(**keys)
-    except Exception:  # whatever a class of somebody else raises
+    except Exception:  # noqa: BLE001 - whatever a class of somebody else raises
         return None
 
 

@@ -504,8 +504,8 @@ reason given, *unknown* that none is read.
 The model of each config is then built, without memory for weights, and held against its plan. The
 tables of the plan must be there with their shapes ({shapes} were found), and so must classes that
 turn, convolutions and ALiBi; and of a plan without gaps every parameter whose name speaks of
-positions must be explained by an entry. Angles are compared elsewhere, in the [sweep](sweep.md) of
-rotary classes.
+positions must be explained by an entry. What is *partly* planned agrees *in part* at most. Angles
+are compared elsewhere, in the [sweep](sweep.md) of rotary classes.
 """
 
 
@@ -516,8 +516,7 @@ def page(found: dict[str, Any]) -> str:
     numbers = [counts[state] for state in STATES] + [checks[check] for check in CHECKS]
     lines = [
         PROSE.format(count=len(rows), shapes=found["shapes"], **versions),
-        "| planned | partly | unknown | model agrees | as far as it is planned | differs, with a finding "
-        "| not built |",
+        "| planned | partly | unknown | model agrees | agrees in part | differs | not built |",
         "|---|---|---|---|---|---|---|",
         f"| {' | '.join(map(str, numbers))} |",
         "",

@@ -46,8 +46,8 @@ and any rule but a rotary one may have
 
 `posenc.detect` knows the further keys of rotary rules, and describes them there.
 
-`configs/classes.json` is written by `tools/class_defaults.py`: what the classes of transformers take
-for keys that a config leaves out.
+`configs/classes.json` is written by `tools/class_defaults.py`: what the classes of transformers
+take for keys that a config leaves out.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
         groups.setdefault(trait, []).append(index)
     made = []
     for (kind, turns, scaled, base, overrides), indices in groups.items():
-        group = _group(keys, params, nested, rule, kind, notes, turns=turns)
+        group = _group(keys, params, nested, rule=rule, kind=kind, notes=notes, turns=turns)
         if group is None:
             continue
         if base is not None and group.turns:
@@ -272,10 +272,10 @@ def _group(
     keys: Keys,
     params: Keys,
     nested: Mapping[str, Any] | None,
+    *,
     rule: Mapping[str, Any],
     kind: str,
     notes: Notes,
-    *,
     turns: bool = True,
 ) -> Layers | None:
     """The layers of one type."""
@@ -295,7 +295,7 @@ def _group(
         return None
     known: ClassDefaults | None = rule.get("class")
     if known is not None and known.kinds is not None and label in known.kinds:
-        return _flat(keys, params, known, label, kind, notes)
+        return _flat(keys, params, known, label, kind=kind, notes=notes)
     if known is None:
         asked = params.data.get("rope_type", params.data.get("type", "default"))
         if kind in WINDOWS and asked != "default":
@@ -379,7 +379,7 @@ def _with_base(keys: Keys, group: Layers, known: ClassDefaults, label: str) -> L
 
 
 def _flat(
-    keys: Keys, params: Keys, known: ClassDefaults, label: str, kind: str, notes: Notes
+    keys: Keys, params: Keys, known: ClassDefaults, label: str, *, kind: str, notes: Notes
 ) -> Layers | None:
     """The layers of a type that has a dictionary of its own in its class, and none in the file."""
     own = (known.kinds or {})[label]
@@ -407,10 +407,9 @@ def _flat(
                 f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
                 f"transformers {known.version} reads it"
             )
-    stated = [k for k in ("rope_theta", "theta", "base") if group.params.number(k) is not None]
-    if stated:
-        value = group.params.number(stated[0])
-        return group._replace(base=(group.params.where(stated[0]), value))
+    stated = group.params.first(("rope_theta", "theta", "base"))
+    if stated is not None:
+        return group._replace(base=(group.params.where(stated[0]), stated[1]))
     if group.params.data and label in known.must_state_base:
         notes.error(_no_base(params, known, own))
         return None
@@ -439,7 +438,7 @@ def _unordered(
     listed = nested if nested is not None else None if known is None else known.kinds
     if listed is not None:
         plain = {k: v for k, v in rule.items() if k != "labels"}
-        made = [_group(keys, params, nested, plain, kind, notes) for kind in listed]
+        made = [_group(keys, params, nested, rule=plain, kind=kind, notes=notes) for kind in listed]
         if len(made) > 1:
             where = keys.where(TYPE_KEYS[0])
             notes.warning(
@@ -454,7 +453,7 @@ def _unordered(
             Layers(GLOBAL, None, params),
             Layers(LOCAL, None, own, scaled=False, base=base),
         ]
-    return [group] if (group := _group(keys, params, None, rule, "", notes)) else []
+    return [group] if (group := _group(keys, params, None, rule=rule, kind="", notes=notes)) else []
 
 
 def _named(groups: list[Layers]) -> list[Layers]:

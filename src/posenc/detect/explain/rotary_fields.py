@@ -120,8 +120,8 @@ def base_of(
         notes.error(f"{wrong} is not a number")
         return None
     notes.error(
-        f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the rotary "
-        f"parameters. {_class_base(rule)}"
+        f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
+        f"rotary parameters. {_class_base(rule)}"
     )
     return None
 
