@@ -127,8 +127,8 @@ KNOWN = {
     "timm-rotary": set(),
     "equinox-rotary": {"settings"},
     "transformers-dynamic": {
-        *("near 2^20", "near 2^24"), "history", "rows", "empty memory", "checkpoint", "compile",
-        "export",
+        *("near 2^17", "near 2^20", "near 2^24", "near 2^31"), "history", "lengths", "rows",
+        *("empty memory", "checkpoint", "compile", "export"),
     },
     "positional-encodings-1d": {"history of dtypes", "cast", "empty memory", "state dict"},
     "positional-encodings-2d": {"history of dtypes", "axes", "empty memory", "state dict"},
@@ -137,7 +137,7 @@ KNOWN = {
     "x-transformers-table": {
         *("near 2^20", "near 2^24", "near 2^31"), "rows", "empty memory", "checkpoint",
     },
-    "torchembed-bias": {"decode", "rectangle", "empty memory", "checkpoint"},
+    "torchembed-bias": {"decode", "rectangle", "long", "empty memory", "checkpoint"},
     "attn-gym-bias": {"head counts"},
     "x-transformers-bias": {"empty memory", "checkpoint"},
 }  # fmt: skip

@@ -249,16 +249,18 @@ def history_rotary(lab: Lab) -> Found:
         for many in (300, *reversed(LONG)):
             try:
                 lab.rotate(np.repeat(x, many, axis=2), np.arange(many), made=made)
-            except Exception:
+            except Exception as error:
                 if many <= 300:
                     raise
+                lab.refused(many, error)
                 break
             again = lab.rotate(short, places, made=made)
             found = lab.same(again, first, 0.0, calls=f"{few} tokens, {many} tokens, {few} tokens")
         for far in (5_000, 200_000):
             try:
                 lab.rotate(short, places + far, made=made)
-            except Exception:  # noqa: BLE001 - an offset or a length that it has not
+            except Exception as error:  # noqa: BLE001 - an offset or a length that it has not
+                lab.refused(far, error)
                 break
             again = lab.rotate(short, places, made=made)
             found = lab.same(again, first, 0.0, calls=f"position 0, position {far}, position 0")
@@ -319,7 +321,8 @@ def offset_rotary(lab: Lab) -> Found:
         places = np.arange(start, start + 3)
         try:
             several = lab.rotate(x[:, :, :3], places)
-        except Exception:  # noqa: BLE001 - whatever it raises at a length that it refuses
+        except Exception as error:  # noqa: BLE001 - at a length that it refuses
+            lab.refused(start, error)
             break
         alone = [lab.rotate(x[:, :, i : i + 1], places[i : i + 1]) for i in range(3)]
         bound = max(NEAR, start * 2.0**-23) * largest(x)
@@ -519,9 +522,10 @@ def history_table(lab: Lab) -> Found:
     for many in (300,) if lab.subject.axes > 1 else (300, *reversed(LONG)):
         try:
             lab.rows(_places(lab, many), made=made)
-        except Exception:
+        except Exception as error:
             if many <= 300:
                 raise
+            lab.refused(many, error)
             break
         again = lab.rows(few, made=made)
         found = lab.same(again, first, 0.0, calls=f"8 positions, {many} positions, 8 positions")
@@ -699,9 +703,10 @@ def history_bias(lab: Lab) -> Found:
         keys = np.arange(many)
         try:
             lab.bias(keys if many < 1000 else keys[-1:], keys, made=made)
-        except Exception:
+        except Exception as error:
             if many <= 40:
                 raise
+            lab.refused(many, error)
             break
         again = lab.bias(few, few, made=made)
         found = lab.same(again, first, 0.0, calls=f"6 tokens, {many} tokens, 6 tokens")

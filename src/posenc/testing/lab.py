@@ -96,6 +96,7 @@ class Lab:
     def __init__(self, subject: Subject, looked: Looked | None = None) -> None:
         self.subject = subject
         self.looked = Looked() if looked is None else looked
+        self.short = ""  # how much less was looked at than the statement says
 
     @functools.cached_property
     def made(self) -> Any:
@@ -121,8 +122,8 @@ class Lab:
         """The implementation's answer for queries `x`, as float64."""
         where = np.asarray(positions, dtype=np.int64)
         array = self.subject.array(x, dtype)
-        self.looked.at(where, width=x.shape[-1], heads=x.shape[1], rows=x.shape[0], dtype=dtype)
         turned = self.subject.call(self.made if made is None else made, array, where)
+        self.looked.at(where, width=x.shape[-1], heads=x.shape[1], rows=x.shape[0], dtype=dtype)
         out = self.subject.numpy(turned)
         if out.shape != x.shape:
             given = {"x": x.shape, "positions": _short(where)}
@@ -133,8 +134,8 @@ class Lab:
         """The rows of a table at positions, (..., dim), as float64."""
         where = np.asarray(positions, dtype=np.int64)
         made = self.made if made is None else made
-        self.looked.at(where, width=self.subject.dim, dtype=dtype)
         out = self.subject.numpy(self.subject.call(made, where, dtype))
+        self.looked.at(where, width=self.subject.dim, dtype=dtype)
         lead = where.shape if self.subject.axes == 1 else where.shape[:-1]
         if out.shape != (*lead, self.subject.dim):
             given = {"positions": _short(where)}
@@ -145,8 +146,8 @@ class Lab:
         """The bias between positions, (..., heads, q, k), as float64."""
         q, k = (np.asarray(p, dtype=np.int64) for p in (q, k))
         made = self.made if made is None else made
-        self.looked.at(np.concatenate([q.ravel(), k.ravel()]), heads=self.subject.heads)
         out = self.subject.numpy(self.subject.call(made, q, k))
+        self.looked.at(np.concatenate([q.ravel(), k.ravel()]), heads=self.subject.heads)
         want = (self.subject.heads, q.shape[-1], k.shape[-1])
         if out.ndim == len(want) + 1 and out.shape[0] == 1 and q.ndim == 1:
             out = out[0]
@@ -190,9 +191,13 @@ class Lab:
                 return length, ask(length)
             except (Broken, NotOffered):
                 raise
-            except Exception:  # noqa: BLE001, S112 - whatever an implementation raises there
-                continue
+            except Exception as error:  # noqa: BLE001 - whatever an implementation raises there
+                self.refused(length, error)
         return lengths[-1], ask(lengths[-1])
+
+    def refused(self, length: int, error: Exception) -> None:
+        """Say in the card that a law went less far than its statement."""
+        self.short = f"not seen at {length} and beyond, where {_message(error)}"
 
     # --- comparisons ----------------------------------------------------------------------------
 
@@ -256,7 +261,7 @@ def run(law: Law, subject: Subject) -> Result:
         return result("refused" if law.refusable else "fail", says=_message(error))
     if found is None:
         return result("pass")
-    return result("pass", measured=found[0], bound=found[1])
+    return result("pass", measured=found[0], bound=found[1], says=lab.short)
 
 
 def _under(error: BaseException | None) -> NotOffered | None:
