@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 
 import numpy as np
 import pytest
 
 import posenc
-from posenc.explore import frame, unpack
+from posenc.explore import catalogue, frame, unpack
 from posenc.explore import text as words
+from posenc.explore.entry import samples
+from posenc.explore.files import load
 from posenc.explore.protocol import pack
 from posenc.plot import palette
+from posenc.plot.views import stretch
+from posenc.plot.views.stretch import Stretch
+from tests.configs import GEMMA_3, VERSION_4
 
 ALL = ("table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
 BIG = {"w": "2000", "h": "2000"}
@@ -362,6 +368,53 @@ def test_stretching_is_the_library_s():
     assert spoken(told["YaRN, code"]) == pytest.approx(factor, rel=1e-4)
     told = " ".join(b.get("text", "") for b in header["readout"])
     assert "at pair 36 they stretch ×4.99 and ×2.17" in told
+
+
+def counts_of(header) -> list[list[str]]:
+    return [row[:3] for row in panel(header, "counts")["rows"]]
+
+
+def plotted(found: Stretch) -> list[list[str]]:
+    return [
+        [r.label, f"{r.unseen} of {found.slow}", f"{r.lost} of {found.fast}"] for r in found.rules
+    ]
+
+
+def control(header, key) -> str:
+    return next(c["value"] for c in header["controls"] if c["key"] == key)
+
+
+def test_the_page_and_the_plot_stretch_every_preset_alike():
+    for entry in catalogue.offered("stretch"):
+        header, _ = shown(v="stretch", enc=entry.id)
+        found = stretch.data(entry.build(samples(entry)))
+        assert counts_of(header) == plotted(found), entry.id
+        asked = (int(control(header, "Lt")), float(control(header, "f")))
+        assert asked == (found.original_length, found.factor), entry.id
+
+
+@pytest.mark.parametrize("name", [*VERSION_4, "gemma 3"])
+def test_a_config_is_stretched_from_the_length_of_its_model(name, tmp_path):
+    config = GEMMA_3 if name == "gemma 3" else VERSION_4[name]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    session = load([str(path)])
+    for entry in session.entries:
+        spec = entry.build({})
+        if len(spec.axes) > 1:
+            continue
+        header = unpack(frame({"v": "stretch", "enc": entry.id}, session)).header
+        trained = int(control(header, "Lt"))
+        own = {getattr(s, "original_length", None) for s in spec.scalings} - {None}
+        expected = own or ({config["max_position_embeddings"]} if not spec.scalings else {4096})
+        assert {trained} == expected, entry.label
+        assert counts_of(header) == plotted(stretch.data(spec, original_length=trained))
+
+
+def test_meta_s_own_rule_meets_no_unseen_angle():
+    header, _ = shown(v="stretch", enc="preset:llama3")
+    assert control(header, "Lt") == "8192"
+    assert counts_of(header)[-1][:2] == ["Llama3, as given", "0 of 29"]
 
 
 # --- Compare and Find -----------------------------------------------------------------------------

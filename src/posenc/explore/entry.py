@@ -43,6 +43,8 @@ class Entry:
         What it has learned, where that came from a file.
     note : str
         What people should know, such as that the numbers are random.
+    length : int, optional
+        The positions that a config declares.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Entry:
     code: Callable[[Values], str]
     params: Mapping[str, np.ndarray] | None = None
     note: str = ""
+    length: int | None = None
 
 
 @dataclass(frozen=True)

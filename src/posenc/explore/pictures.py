@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from posenc._core.spec import Value
 from posenc.explore.catalogue import grid_of
 from posenc.explore.entry import Chosen, samples
+from posenc.explore.fields import short
 from posenc.explore.scene import Scene
 from posenc.explore.views.sentence import embedded
 
@@ -146,7 +147,7 @@ def _option(name: str, key: str, value: Any) -> list[str]:
     if isinstance(value, tuple):
         first, last = value
         return [f"--{key}", str(last) if first == 0 else f"{first}:{last}"]
-    written = f"{value:g}" if isinstance(value, float) else str(value)
+    written = short(value) if isinstance(value, float) else str(value)
     return [FLAGS.get(key, f"--{key}"), written]
 
 
@@ -167,7 +168,7 @@ def _encoding(chosen: Chosen) -> list[str]:
     for key, option in OPTIONS.items():
         value = chosen.values.get(key)
         if value is not None and (key in ALWAYS or value != usual[key]):
-            words += [option, f"{value:g}" if isinstance(value, float) else str(value)]
+            words += [option, short(value) if isinstance(value, float) else str(value)]
     return [*words, *start]
 
 

@@ -9,14 +9,24 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore import catalogue
 from posenc.explore.entry import Chosen, Entry, made, samples
-from posenc.explore.fields import Field, Option, Section, choice, integer, shown, switch, text
+from posenc.explore.fields import (
+    Field,
+    Option,
+    Section,
+    choice,
+    integer,
+    short,
+    shown,
+    switch,
+    text,
+)
 from posenc.explore.rows import LARGEST_LENGTH
 from posenc.explore.session import Session
 from posenc.explore.text import plural
@@ -64,6 +74,8 @@ class Shape:
         Which of `p` and `j` it has.
     zoom : tuple of str
         Along which of them the picture can be narrowed.
+    usual : callable, optional
+        Defaults of its own keys that follow from the encoding.
     """
 
     id: str
@@ -74,6 +86,7 @@ class Shape:
     defaults: Mapping[str, str] = field(default_factory=dict)
     cursor: tuple[str, ...] = ("p", "j")
     zoom: tuple[str, ...] = ()
+    usual: Callable[[Chosen], Mapping[str, str]] = lambda _: {}
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,7 @@ class _Reader:
 
 
 def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return short(value) if isinstance(value, float) else str(value)
 
 
 def plain(state: Mapping[Any, Any]) -> dict[str, str]:
@@ -184,12 +197,10 @@ def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session
     b = _encoding(reader, shape, session, PIN) if _pinned(reader) else None
     if lengths:
         _end(reader, [a] if b is None else [a, b])
+    usual = shape.usual(a)
     for wanted in shape.fields:
-        if wanted.key in lengths:
-            continue
-        # Cells of a grid have no order, so nothing is masked unasked.
-        unordered = wanted.key == "mask" and len(a.spec.axes) > 1
-        reader.take(replace(wanted, default="0") if unordered else wanted)
+        if wanted.key not in lengths:
+            reader.take(replace(wanted, default=usual.get(wanted.key, wanted.default)))
     _cursor(reader, shape, a)
     for wanted in (FIND, _TOUR, _REVEAL):
         reader.take(wanted)
