@@ -14,6 +14,7 @@ from posenc.explore.entry import Chosen, samples
 from posenc.explore.fields import short
 from posenc.explore.scene import Scene
 from posenc.explore.views.sentence import embedded
+from posenc.plot.columns import width_of
 
 __all__ = ["LEARNED", "Picture", "command_of", "picture_of"]
 
@@ -50,7 +51,7 @@ def _table(scene: Scene) -> Picture:
     if sides:
         return Picture("table", {"grid": sides})
     options: dict[str, Any] = {"positions": (scene["p0"], scene["p1"])}
-    if (scene["j0"], scene["j1"]) != (0, scene.a.spec.dim):
+    if (scene["j0"], scene["j1"]) != (0, width_of(scene.a.spec)):
         options["dims"] = (scene["j0"], scene["j1"])
     return Picture("table", options)
 

@@ -30,6 +30,7 @@ from posenc.explore.fields import (
 from posenc.explore.rows import LARGEST_LENGTH
 from posenc.explore.session import Session
 from posenc.explore.text import plural
+from posenc.plot.columns import width_of
 
 __all__ = ["Page", "Scene", "Shape", "read"]
 
@@ -363,7 +364,7 @@ def _cursor(reader: _Reader, shape: Shape, a: Chosen) -> None:
         if "p" in shape.zoom:
             _narrowed(reader, "p", first, last + 1)
     if "j" in shape.cursor:
-        width = _channels(a)
+        width = width_of(a.spec)
         usual = int(shape.defaults.get("j", J.default))
         reader.take(J.within(0, width - 1, str(min(usual, width - 1))))
         if "j" in shape.zoom:
@@ -379,10 +380,6 @@ def _narrowed(reader: _Reader, key: str, low: int, high: int) -> None:
     if reader.take(begin) >= reader.take(end):
         reader.retake(begin.key, low)
         reader.retake(end.key, high)
-
-
-def _channels(chosen: Chosen) -> int:
-    return int(getattr(chosen.spec, "dim", 1))
 
 
 @functools.cache

@@ -393,7 +393,10 @@ def _caption(made: Tile, held: Source) -> tuple[str, ...]:
         cells = " by ".join(f"{n} ({name})" for n, name in zip(held.sides, axes, strict=True))
         said.append(f"Positions are the cells of a grid of {cells}, the last fastest.")
     if held.turns:
-        said.append("Columns are the sines and cosines that turn the pairs.")
+        said.append(
+            "Columns are the channels: a sine where the first of a pair stands, a cosine where "
+            "the second does."
+        )
     if held.heads > 1:
         said.append(f"Head 0 of {held.heads}, which differ.")
     if made.limit != 1:

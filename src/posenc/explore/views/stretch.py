@@ -82,7 +82,8 @@ def show(scene: Scene) -> Page:
     trained, factor = scene["Lt"], scene["f"]
     found = _stretch(spec, trained, factor)
     table = held(scene.a, found.length)
-    pair = max(int(table.waves.pair[scene["j"]]), 0) if table.waves is not None else 0
+    pair = table.pair_of(scene["j"])
+    assert pair is not None  # noqa: S101 - every channel of a rotation is in one
     chosen = next((r for r in found.rules if r.name == scene["rule"]), found.rules[0])
     pairs = len(found.rules[0].stretch)
     x = pair_axis(table, pairs, pair)

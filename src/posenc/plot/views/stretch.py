@@ -67,8 +67,8 @@ def extent(spec: Any, declared: int | None = None) -> Extent:
     own = next((s for s in spec.scalings if s.stretches), None)
     trained = getattr(own, "original_length", None) or (declared if own is None else None)
     factor = getattr(own, "factor", None)
-    known = isinstance(factor, float) and factor > 1
-    return Extent(trained or USUAL_LENGTH, factor if known else USUAL_FACTOR)
+    grown = factor if isinstance(factor, float) and factor > 1 else USUAL_FACTOR
+    return Extent(trained or USUAL_LENGTH, grown)
 
 
 @dataclass(frozen=True)
