@@ -2,7 +2,7 @@
 
 What a page of another site could try from the same browser decides what is checked here: a name
 that is made to resolve to this machine (the `Host` header must name it, with its port), a request
-across origins (no header allows it, and `/api` refuses it by `Sec-Fetch-Site` and `Origin`), a script
+across origins (no header allows it; `/api` refuses it by `Sec-Fetch-Site` and `Origin`), a script
 of someone else's (the content security policy admits files of this server only). Nothing is ever
 written, no state names a file.
 """

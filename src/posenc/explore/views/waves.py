@@ -116,7 +116,7 @@ def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) 
     made = []
     for n, one in enumerate(curves):
         middle = (one.edges[:-1] + one.edges[1:]) / 2
-        banded = one.shape == "band" or one.per_pixel > 1
+        banded = one.shape == "band"
         series = Series(
             one.label,
             middle,
@@ -134,9 +134,7 @@ def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) 
                 y=values("", -chosen.limit, chosen.limit, most=2),
                 series=(series,),
                 marks=(Mark("point", p + 0.5, to=float(at), style="point"),),
-                caption="Shorter than 2 pixels: least, mean and largest value of each pixel."
-                if one.shape == "band"
-                else "",
+                caption=table_view.UNRESOLVED if banded else "",
                 height=72,
                 label=f"Dimension {one.dim} over the positions",
             )
