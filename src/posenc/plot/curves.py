@@ -37,9 +37,9 @@ class Curve:
         (pixels,) what the response of a pixel leaves of the column: of a wave its value times
         `gain`, as in the picture of the table. Where each position has a pixel, the values.
     low, high : numpy.ndarray
-        (pixels,) a band around it that holds what was taken away. Of a wave of less than 2 pixels
-        it goes from the least to the largest value, of one of 8 or more it is empty. Of a column
-        that is no wave, the least and largest of the pixel and two to either side.
+        (pixels,) a band for what was taken away. Of a wave of less than 8 pixels it goes from the
+        least to the largest value of the range, of others it is empty. Of a column that is no
+        wave, it holds the pixel and two to either side.
     wavelength : float
         Positions per wave; NaN where the column is no wave.
     per_pixel : float
@@ -155,7 +155,7 @@ def _values(held: Source, dim: int, start: int, stop: int) -> np.ndarray:
 def _of_wave(
     held: Source, dim: int, rows: tuple[int, int], pixels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the gain leaves of a wave, and a band for what it takes.
+    """What the gain leaves of a wave, and how far it goes where the gain takes something.
 
     Least and largest values under single pixels would beat with the wave, and their outline be a
     pattern of the drawing; those of the whole range do not.
@@ -175,8 +175,7 @@ def _of_wave(
     some = np.arange(stop - start) if few else np.floor(spread * (stop - start)).astype(np.int64)
     some += start
     values = held.values(some, dims)
-    taken = 1 - share
-    return mean + taken * values.min(), mean + taken * values.max(), mean
+    return np.full(pixels, values.min()), np.full(pixels, values.max()), mean
 
 
 def _of_rows(

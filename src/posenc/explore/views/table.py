@@ -50,9 +50,7 @@ SHAPE = Shape(
 )
 DIGITS = 6
 # What stands below a curve that has fewer pixels than it needs.
-UNRESOLVED = (
-    "A band up to the least and the largest value takes the place of what a pixel cannot show."
-)
+UNRESOLVED = "Line: what pixels can show. Band: from the least to the largest value."
 
 
 def show(scene: Scene) -> Page:

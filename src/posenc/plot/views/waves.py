@@ -112,9 +112,9 @@ def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
     bands = sum(c.shape == "band" for c in curves)
     if bands:
         said.append(
-            f"{counted(bands, 'curve')} of {len(curves)} cannot be drawn in full: a band up to the "
-            "least and the largest value takes the place of what a pixel cannot show; a wave of "
-            f"{FADE:g} pixels or less has nothing else, one of {FULL:g} has no band."
+            f"{counted(bands, 'curve')} of {len(curves)} cannot be drawn in full: the line is what "
+            f"pixels can show, nothing below {FADE:g} for each wave and all from {FULL:g} on; the "
+            "band goes from the least to the largest value."
         )
     known = [c for c in curves if np.isfinite(c.wavelength)]
     if known:
