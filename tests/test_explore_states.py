@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from posenc.explore import Session, app, catalogue, frame, unpack
+from posenc.explore.scene import read
 from posenc.explore.views import SHAPES
 from tests.asynchronous import finished
 
@@ -198,6 +200,19 @@ def test_a_bias_that_is_costly_is_drawn_smaller_and_says_so():
     header = checked(frame({"v": "bias", "enc": "fire", "L": "2000", "heads": "1"}))
     assert [p["field"] for p in header["problems"]] == ["L"]
     assert "512 positions" in header["problems"][0]["message"]
+
+
+@pytest.mark.parametrize("view", SHAPES)
+def test_no_number_of_an_address_costs_much_memory(view):
+    scene = read({"v": view}, SHAPES, Session())
+    keys = [f.key for f, _ in scene.fields if f.kind in ("integer", "real") and f.key != "tour"]
+    frame({"v": view})  # what is kept for all frames does not count
+    tracemalloc.start()
+    try:
+        frame({"v": view, "w": "200", "h": "200", **dict.fromkeys(keys, "9" * 19)})
+        assert tracemalloc.get_traced_memory()[1] < 80e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_unknown_keys_are_named_and_keys_of_other_views_are_kept():

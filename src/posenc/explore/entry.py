@@ -18,7 +18,7 @@ from posenc.scaling.base import Scaling
 
 __all__ = ["Chosen", "Entry", "Values", "call", "initial", "made", "samples", "written"]
 
-LARGEST_PARAMETERS = 2**24
+LARGEST_PARAMETERS = 2**22  # 32 MiB, and as much again while they are drawn
 
 Values = Mapping[str, Any]
 

@@ -77,6 +77,8 @@ class Shape:
         Along which of them the picture can be narrowed.
     usual : callable, optional
         Defaults of its own keys that follow from the encoding.
+    most : mapping of str to int
+        How far keys of encodings go here, where that is less than elsewhere.
     """
 
     id: str
@@ -88,6 +90,7 @@ class Shape:
     cursor: tuple[str, ...] = ("p", "j")
     zoom: tuple[str, ...] = ()
     usual: Callable[[Chosen], Mapping[str, str]] = lambda _: {}
+    most: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -336,7 +339,8 @@ def _fields_of(entry: Entry, shape: Shape, pin: str) -> tuple[Field, ...]:
             continue
         default = shape.defaults.get(f.key, f.default) if ":" not in entry.id else f.default
         section: Section = "b" if pin else "encoding"
-        found.append(replace(f, key=pin + f.key, default=default, section=section))
+        high = min(f.high, shape.most.get(f.key, f.high))
+        found.append(replace(f, key=pin + f.key, default=default, high=high, section=section))
     return tuple(found)
 
 

@@ -23,7 +23,7 @@ ANCHORS = 64  # positions from which offsets of a table without waves are measur
 PROBED = 256  # rows whose products tell how far a table is from knowing offsets alone
 LOOKED_AT = 16  # offsets under a pixel, where there are more
 MOST_PRODUCTS = 1 << 27
-BLOCK = 1 << 21
+BLOCK = 1 << 19
 
 
 @dataclass(frozen=True)
