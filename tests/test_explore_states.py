@@ -126,15 +126,47 @@ def test_any_key_of_any_view_may_be_wrong(view, key, text):
 def test_what_a_frame_says_of_its_state_gives_the_same_frame(state):
     """The address that a frame asks for leads back to it."""
     first = unpack(frame(state)).header
-    kept = {k: v for k, v in first["state"].items() if first["defaults"].get(k) != v}
-    kept |= {k: v for k, v in state.items() if k in ("w", "h", "theme") and isinstance(v, str)}
-    if first["tour"] is not None:
-        return
-    again = unpack(frame({"v": first["view"], **kept})).header
+    seen = {k: v for k, v in state.items() if k in ("w", "h", "theme") and isinstance(v, str)}
+    again = unpack(frame({**first["address"], **seen})).header
     assert again["state"] == first["state"]
     assert again["title"] == first["title"]
     assert again["lead"] == first["lead"]
     assert again["say"] == first["say"]
+
+
+SETTINGS = st.fixed_dictionaries(
+    {"v": st.sampled_from(sorted(SHAPES))},
+    optional={
+        "enc": st.sampled_from(["sinusoidal", "learned", "rope", "alibi", "preset:llama3"]),
+        "d": st.sampled_from(["2", "15", "16", "32", "128", "5000"]),
+        "n": st.sampled_from(["10000", "500"]),
+        "L": st.sampled_from(["1", "64", "128", "45000"]),
+        "s": st.sampled_from(["0", "70"]),
+        "p": st.sampled_from(["0", "40", "100", "150"]),
+        "j": st.sampled_from(["2", "9", "21", "127"]),
+        "j0": st.sampled_from(["0", "8"]),
+        "j1": st.sampled_from(["16", "128"]),
+        "heads": st.sampled_from(["1", "8"]),
+        "m": st.sampled_from(["7", "9"]),
+        "off": st.sampled_from(["4", "10"]),
+        "Lt": st.sampled_from(["4096", "64"]),
+        "pairing": st.sampled_from(["half", "interleaved"]),
+        "order": st.sampled_from(["interleaved", "sin_cos"]),
+        "b.enc": st.sampled_from(["learned", "rope"]),
+    },
+)
+
+
+@given(SETTINGS, st.lists(st.sampled_from(sorted(SHAPES)), max_size=6))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_was_set_survives_every_way_through_the_views(state, way):
+    first = frame(state)
+    present = state
+    for view in [*way, state["v"]]:
+        # What the page does with a frame: what it had, and what the frame says of it.
+        present = {**present, **unpack(frame(present)).header["address"], "v": view}
+    assert {k: present[k] for k in state} == state
+    assert unpack(frame(present)).header == unpack(first).header
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from posenc.explore.session import Session
 from posenc.explore.text import plural
 from posenc.plot.columns import width_of
 
-__all__ = ["Page", "Scene", "Shape", "read"]
+__all__ = ["ASKED", "LONGEST_FIND", "REVEAL", "TOUR", "Page", "Scene", "Shape", "plain", "read"]
 
 MOST_KEYS = 80
 MOST_CELLS = 4_000_000
@@ -206,7 +206,7 @@ def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session
         if wanted.key not in lengths:
             reader.take(replace(wanted, default=usual.get(wanted.key, wanted.default)))
     _cursor(reader, shape, a)
-    for wanted in (FIND, _TOUR, _REVEAL):
+    for wanted in (FIND, TOUR, REVEAL):
         reader.take(wanted)
     _complain_of_unknown(reader, shapes)
     return Scene(
@@ -224,8 +224,8 @@ def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session
     )
 
 
-_TOUR = integer("tour", "Stop of the tour", 0, 0, 99, gently=True, section="find")
-_REVEAL = switch("reveal", "Show the answer", section="find")
+TOUR = integer("tour", "Stop of the tour", 0, 0, 99, gently=True, section="find")
+REVEAL = switch("reveal", "Show the answer", section="find")
 _WIDTH = integer("w", "w", 640, 16, 8192, gently=True)
 _HEIGHT = integer("h", "h", 400, 16, 8192, gently=True)
 
