@@ -145,8 +145,11 @@ def absent(name: str) -> str:
     if found is None or found.lower() in by_id():
         return ""
     if getattr(registry.lookup(found), "kind", "") == "relative":
-        return f"{found} needs the content of queries and keys; positions alone do not show it."
-    return f"{found} reads coordinates of several axes that need not be whole; the views count."
+        return f"{found} needs more than positions: what queries, keys or tokens hold."
+    return (
+        f"{found} is not offered here. A spec of it is drawn as far as a view can: "
+        "posenc explore spec.json."
+    )
 
 
 def home_of(entry: Entry) -> str:
