@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
 from urllib.parse import quote, urlencode
 
@@ -13,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from posenc.explore import Session, app, catalogue, frame, unpack
+from posenc.explore.entry import Entry
 from posenc.explore.scene import read
 from posenc.explore.views import SHAPES
 from tests.asynchronous import finished
+from tests.cases import CASES
 
 KEYS = sorted(
     {"k", "v", "enc", "w", "h", "theme", "find", "tour", "reveal", "p", "j", "p0", "p1", "j0", "j1"}
@@ -270,6 +273,22 @@ def test_every_encoding_of_the_registry_is_shown_or_says_why_not():
         header = checked(frame({"v": "table", "enc": name, "d": "8", "L": "8"}))
         assert name in header["notes"][0], name
         assert header["problems"] == []
+
+
+@pytest.mark.parametrize("view", ["table", "waves", "bias"])
+def test_any_spec_of_a_file_is_drawn_to_its_last_dimension(view):
+    for case in CASES:
+        spec = case.spec
+        entry = Entry("file:x", case.name, "", spec.kind, (), lambda _, s=spec: s, lambda _: "")
+        if catalogue.why_not(view, entry, spec):
+            continue
+        state = {"v": view, "enc": "file:x", "L": "33", "j": "9" * 9, "w": "100", "h": "100"}
+        header = unpack(frame(state, Session((entry,)))).header
+        if view != "bias" and not header["problems"]:
+            assert header["cursor"]["x"]["value"] == header["cursor"]["x"]["max"], case.name
+        sides = catalogue.grid_of(spec, 33)
+        if sides:
+            assert catalogue.grid_of(spec, math.prod(sides)) == sides, case.name
 
 
 def test_more_keys_than_a_page_ever_sends_are_left_out():

@@ -110,7 +110,9 @@ def channels_of(spec: Any) -> np.ndarray:
 
 def width_of(spec: Any) -> int:
     """The number of dimensions that pictures of an encoding have; 1 where it has none."""
-    return 2 * spec.pairs if isinstance(spec, RotarySpec) else int(getattr(spec, "dim", 1))
+    if isinstance(spec, RotarySpec):
+        return 2 * spec.pairs
+    return int(inner(spec).dim) if isinstance(spec, TableSpec) else 1
 
 
 @dataclass(frozen=True)
