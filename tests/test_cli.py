@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.metadata
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ from posenc import presets
 from posenc.cli import _app, _show, _stream, app
 from posenc.cli.doctor import probe
 from posenc.cli.encode import random_vectors
+from posenc.kernels import cpu
 from posenc.registry import SPECS
 
 Run = Callable[..., Result]
@@ -705,11 +707,42 @@ def test_doctor_reports_a_broken_library(
     (tmp_path / "shaky.py").write_text(body)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found = probe("shaky")
+    found = probe("shaky", imported=True)
     assert found["status"] == status
     assert found["version"] == ("1.2" if status == "works" else None)
     assert (reason is None and found["reason"] is None) or str(reason) in str(found["reason"])
-    assert probe("no_such_package_anywhere")["status"] == "absent"
+    assert probe("no_such_package_anywhere", imported=True)["status"] == "absent"
+    unseen = {"status": "installed", "version": None, "reason": None}
+    assert probe("shaky", imported=False) == unseen
+
+
+def test_doctor_imports_nothing_that_no_reason_needs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions come from the metadata: what is installed may break, or take seconds, unseen."""
+    here = Path(posenc.__file__).parent.parent
+    for name in ("torch", "jax", "matplotlib", "triton"):
+        (tmp_path / f"{name}.py").write_text("raise OSError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{here}")
+    from posenc.kernels.gpu import gpu_device
+
+    found = json.loads(run("doctor", "--json", code=int(gpu_device())).stdout)
+    rows = {row["name"]: row for row in found["libraries"]}
+    assert rows["torch"]["status"] == rows["jax"]["status"] == "installed"
+    assert rows["jax"]["version"] == importlib.metadata.version("jax")
+    assert rows["numpy"]["status"] == "works"
+    broken = json.loads(run("doctor", "--import", "--json", code=1).stdout)["broken"]
+    assert broken == ["torch", "jax", "triton", "matplotlib"]
+
+
+def test_what_installs_again_goes_round_the_cache_of_pip() -> None:
+    """It keeps the package that was built without a compiler."""
+    root = Path(__file__).resolve().parents[1]
+    assert "--no-cache-dir" in cpu.AGAIN
+    for path in (root / "pyproject.toml", *(root / "docs").glob("*.md"), root / "README.md"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert "--force-reinstall" not in line or "--no-cache-dir" in line, path
 
 
 def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -717,7 +750,7 @@ def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
     answers = {"jax": "broken", "torch": "absent"}
 
-    def answer(name: str) -> dict[str, str | None]:
+    def answer(name: str, *, imported: bool) -> dict[str, str | None]:
         status = answers.get(name, "works")
         reason = "ImportError: no jaxlib" if status == "broken" else None
         return {"status": status, "version": "1" if status == "works" else None, "reason": reason}
@@ -751,7 +784,7 @@ def test_doctor_outlives_kernels_that_do_not(
     here = Path(posenc.__file__).parent.parent
     shaky = tmp_path / "sitecustomize.py"
     works = {"status": "works", "version": "1", "reason": None}
-    monkeypatch.setattr(doctor, "probe", lambda _: works)
+    monkeypatch.setattr(doctor, "probe", lambda _, imported: works)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{here}")
     # A module that cannot be loaded, and one whose instructions this processor has not.
     for body, reason in (
@@ -766,7 +799,7 @@ def test_doctor_outlives_kernels_that_do_not(
         assert reason in broken
 
 
-def test_doctor_asks_about_the_gpu_where_torch_works() -> None:
+def test_doctor_asks_about_the_gpu_as_torch_sees_it() -> None:
     from posenc.cli.doctor import kernels
 
     rows, reason = kernels(with_torch=True)

@@ -45,7 +45,7 @@ __all__ = ["command"]
 def command(
     target: str | None, laws: str | None, *, listed: bool, json_: bool, **options: Any
 ) -> None:
-    r"""Hold an implementation of positions to the laws of its kind.
+    """Hold an implementation of positions to the laws of its kind.
 
     TARGET is MODULE:NAME or FILE.py:NAME, a class, function or posenc.testing.Subject, which is
     imported and run; or peer:NAME, a package that posenc knows how to call; or the JSON of a spec.
