@@ -50,7 +50,7 @@ def test_vectors_of_files(tmp_path: Path) -> None:
     header = safetensors_header({"pe": ("bfloat16", rows.shape)})
     header = header if isinstance(header, bytes) else header[0]
     (tmp_path / "rows.safetensors").write_bytes(header + to_bfloat16(rows).tobytes())
-    result = run(str(tmp_path / "rows.safetensors"), "--row", "1", "--name", "pe")
+    result = run(str(tmp_path / "rows.safetensors"), "--row", "1", "--tensor", "pe")
     assert result.output.startswith("Position 123456.\n")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from posenc.cli._inputs import InputFile
 from posenc.cli._options import Choice
 
 if TYPE_CHECKING:
@@ -23,7 +23,12 @@ def projection_options(command: F) -> F:
     """Add `--config --stored --heads --kv-heads --rotary --side --fused --name --only --part`."""
     for option in reversed(
         (
-            click.option("--config", metavar="FILE", help="Config, if not beside the weights."),
+            click.option(
+                "--config",
+                type=InputFile(),
+                metavar="FILE",
+                help="Config, if not beside the weights.",
+            ),
             click.option(
                 "--stored",
                 type=Choice(("half", "interleaved")),
@@ -89,9 +94,6 @@ def given(
         rope = RoPE(options["rotary"], pairing=part, base=DEFAULT_BASE)
     elif options["side"] is not None:
         raise click.UsageError("--side is of --rotary.")
-    config = options["config"]
-    if config is not None and not Path(config).exists():
-        raise click.UsageError(f"--config {config[:200]!r} is not there.")
     layout = Projections(
         heads=options["heads"],
         kv_heads=options["kv_heads"],
@@ -102,4 +104,4 @@ def given(
         only=options["only"],
         part=options["part"],
     )
-    return layout, config
+    return layout, options["config"]

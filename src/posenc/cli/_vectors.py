@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, explain
+from posenc.cli._inputs import standard_input
 
 __all__ = ["vector_from"]
 
@@ -32,10 +32,8 @@ def vector_from(source: str, row: int | None, name: str | None) -> Any:
         The tensor, where the file holds several.
     """
     if source == "-":
-        return _picked(_numbers(sys.stdin.read(LARGEST_TEXT + 1), "standard input"), row, "-")
+        return _picked(_numbers(standard_input("numbers", LARGEST_TEXT), source), row, source)
     path = Path(source)
-    if not path.exists():
-        raise click.UsageError(f"{source[:200]!r} is not there.")
     if path.suffix not in FORMATS:
         with path.open(encoding="utf-8", errors="replace") as file:
             return _picked(_numbers(file.read(LARGEST_TEXT + 1), source), row, source)

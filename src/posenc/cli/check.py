@@ -57,7 +57,7 @@ def command(
       bias     (q_positions, k_positions) or (q_len, k_len)
 
     The exit code is 1 if a law fails.
-    """
+    """  # noqa: D301 - click reads the character
     if listed:
         _list(json_)
         return

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.errors import PosencError
-from posenc.cli._options import Choice, as_json, is_json, spec_of
+from posenc.cli._inputs import InputFile
+from posenc.cli._options import Choice, Option, as_json, is_json, spec_of
 from posenc.cli._projections import given, projection_options
 from posenc.cli._show import clean, print_json, progress
 
@@ -33,18 +34,25 @@ EXAMPLES = """\b
 Examples:
   posenc convert llama/ llama-interleaved/ --pairing interleaved
   posenc convert model.safetensors new.safetensors --pairing half --config config.json
-  posenc convert bert/ longer/ --table embeddings.position_embeddings.weight \\
+  posenc convert bert/ longer/ --tensor embeddings.position_embeddings.weight \\
       --length 1024 --method linear
   posenc convert model/ model-v4/ --dialect hf4
 """
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("source", metavar="SOURCE")
+@click.argument("source", metavar="SOURCE", type=InputFile())
 @click.argument("output", metavar="OUTPUT", required=False)
 @click.option("--pairing", type=Choice(("half", "interleaved")), help="The pairing to write.")
 @projection_options
-@click.option("--table", metavar="NAME", help="A tensor that holds a position table.")
+@click.option(
+    "--tensor",
+    "table",
+    cls=Option,
+    old=("--table",),
+    metavar="NAME",
+    help="The one that holds a table of positions.",
+)
 @click.option("--from", "source_spec", metavar="SPEC", help="What it is: JSON, file or preset.")
 @click.option("--to", "target_spec", metavar="SPEC", help="What it becomes.")
 @click.option("--length", metavar="N|HxW", help="New length of a learned table.")
@@ -77,18 +85,16 @@ def command(
     """
     from posenc.detect.convert import convert
 
-    if not Path(source).exists():
-        raise click.UsageError(f"{source[:200]!r} is not there.")
     if output is None and not dry_run:
         raise click.UsageError("OUTPUT is missing: name it, or look at the plan with --dry-run.")
     if pairing is None and table is None and dialect is None:
-        raise click.UsageError("nothing to change: give --pairing, --table or --dialect.")
+        raise click.UsageError("nothing to change: give --pairing, --tensor or --dialect.")
     layout, config = given(projections)
     tables = None
     if table is not None:
         tables = {table: _specs(source, table, source_spec, target_spec, length)}
     elif source_spec or target_spec or length:
-        raise click.UsageError("--from, --to and --length are of a --table.")
+        raise click.UsageError("--from, --to and --length are of a --tensor.")
     options: dict[str, Any] = {
         "pairing": pairing,
         "tables": tables,

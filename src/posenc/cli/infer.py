@@ -11,7 +11,8 @@ import click
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
-from posenc.cli._options import Choice, as_json
+from posenc.cli._inputs import file_there
+from posenc.cli._options import Choice, Option, as_json
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
@@ -41,9 +42,12 @@ Examples:
     "--unit", type=float, default=1.0, help="The step of the positions asked for. [default: 1]"
 )
 @click.option(
-    "--framework",
+    "--library",
+    "framework",
+    cls=Option,
+    old=("--framework",),
     type=Choice(("torch", "numpy", "jax")),
-    help="Which arrays the function takes; tried out by default.",
+    help="Of its arrays; tried out by default.",
 )
 @as_json
 def command(
@@ -81,9 +85,7 @@ def command(
 
 
 def _recording(source: str) -> dict[str, np.ndarray]:
-    path = Path(source)
-    if not path.exists():
-        raise click.UsageError(f"{source[:200]!r} is not there.")
+    path = Path(file_there(source))
     if path.stat().st_size > LARGEST_FILE:
         raise DataError(explain(source, f"at most {LARGEST_FILE} bytes", path.stat().st_size))
     try:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.errors import ArgumentError
-from posenc.cli._options import Choice, SpecChoice, any_spec, as_json, spec_options
+from posenc.cli._inputs import InputFile
+from posenc.cli._options import Choice, Option, SpecChoice, any_spec, as_json, spec_options
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._show import clean, print_json
 from posenc.cli._vectors import vector_from
@@ -28,13 +29,18 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("vector", metavar="[VECTOR]", required=False)
+@click.argument("vector", metavar="[VECTOR]", type=InputFile(stream=True), required=False)
 @click.option("--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed.")
 @click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, counted from 0.")
 @click.option("--row", type=click.IntRange(0), help="Which row of the file.")
-@click.option("--name", metavar="TENSOR", help="Which tensor of the file.")
 @click.option(
-    "--before", metavar="FILE", help="What stood there before: the embedding, or the query or key."
+    "--tensor", "name", cls=Option, old=("--name",), metavar="NAME", help="Which one of the file."
+)
+@click.option(
+    "--before",
+    type=InputFile(stream=True),
+    metavar="FILE",
+    help="What stood there before: the embedding, or the query or key.",
 )
 @click.option(
     "--within", metavar="LOW:HIGH", help="The range of positions. [default: 0 or -(2**31-1) on]"
@@ -45,7 +51,9 @@ Examples:
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
 )
-@click.option("--params", metavar="FILE", help="The parameters of a learned table.")
+@click.option(
+    "--params", type=InputFile(), metavar="FILE", help="The parameters of a learned table."
+)
 @spec_options
 @as_json
 def command(
@@ -86,7 +94,7 @@ def command(
     if within is not None:
         extra["within"] = _range(within)
     if values:
-        for option, given in (("--row", row), ("--name", name), ("--before", before)):
+        for option, given in (("--row", row), ("--tensor", name), ("--before", before)):
             if given is not None:
                 raise click.UsageError(f"{option} is for a VECTOR.")
         if len(set(at)) != len(at):
