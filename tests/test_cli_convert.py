@@ -108,7 +108,7 @@ def test_names_by_patterns(tmp_path: Path) -> None:
 def test_a_learned_table(tmp_path: Path) -> None:
     save_file({"wpe.weight": np.ones((10, 4), np.float32)}, tmp_path / "a.safetensors")
     target = tmp_path / "b.safetensors"
-    options = ["--tensor", "wpe.weight", "--length", "30", "--method", "linear"]
+    options = ["--tensor", "wpe.weight", "--resize", "30", "--method", "linear"]
     result = run(tmp_path / "a.safetensors", target, *options)
     assert result.exit_code == 0, result.output
     assert "wpe.weight  10 rows to 30 (linear)" in result.output
@@ -133,15 +133,15 @@ def test_a_computed_table_by_presets(tmp_path: Path) -> None:
     [
         (["--pairing", "halves"], "Did you mean 'half'"),
         ([], "nothing to change"),
-        (["--length", "3", "--pairing", "half"], "are of a --tensor"),
+        (["--resize", "3", "--pairing", "half"], "are of a --tensor"),
         (["--pairing", "half", "--rotary", "4"], "--rotary needs --stored"),
         (["--pairing", "half", "--rotary", "5", "--stored", "half"], "even width"),
         (["--pairing", "half", "--name", "q"], "ROLE=PATTERN"),
         (["--pairing", "half", "--config", "nowhere.json"], "is not there"),
-        (["--tensor", "x", "--from", "berd", "--length", "3"], "no JSON, no preset and no file"),
-        (["--tensor", "x"], "--to or --length"),
-        (["--tensor", "x", "--length", "3x"], "expected as many positive numbers"),
-        (["--tensor", "x", "--length", "0"], "expected as many positive numbers"),
+        (["--tensor", "x", "--from", "berd", "--resize", "3"], "no JSON, no preset and no file"),
+        (["--tensor", "x"], "--to or --resize"),
+        (["--tensor", "x", "--resize", "3x"], "expected as many positive numbers"),
+        (["--tensor", "x", "--resize", "0"], "expected as many positive numbers"),
     ],
 )
 def test_mistakes_of_the_command_line(tmp_path: Path, options: list[str], message: str) -> None:
@@ -160,7 +160,7 @@ def test_places(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "--force replaces it" in result.output
     result = run(source, source, "--pairing", "interleaved", "--force")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "another file than the source" in result.output
     assert run(source, tmp_path / "new", "--pairing", "interleaved", "--force").exit_code == 0
 

@@ -74,12 +74,20 @@ def file_there(name: str) -> str:
 
 
 class InputFile(click.ParamType):
-    """The name of a file or folder that exists; `-` too, where standard input may stand for it."""
+    """The name of a file or folder that exists.
+
+    Parameters
+    ----------
+    stream : bool
+        Whether `-` may stand for standard input.
+    advice : str
+        What else to do, where nothing has the name.
+    """
 
     name = "file"
 
-    def __init__(self, *, stream: bool = False) -> None:
-        self.stream = stream
+    def __init__(self, *, stream: bool = False, advice: str = "") -> None:
+        self.stream, self.advice = stream, advice
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name itself."""
@@ -88,7 +96,7 @@ class InputFile(click.ParamType):
         try:
             return file_there(str(value))
         except click.BadParameter as error:
-            self.fail(error.message, param, ctx)
+            self.fail(f"{error.message} {self.advice}".rstrip(), param, ctx)
 
 
 class InputText(click.ParamType):

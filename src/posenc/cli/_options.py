@@ -77,6 +77,10 @@ class Option(click.Option):
         """The spellings in the help."""
         return [name for name in self.opts if name not in self.old]
 
+    def get_error_hint(self, ctx: click.Context | None) -> str:  # noqa: ARG002
+        """The name of the option in an error."""
+        return " / ".join(f"'{name}'" for name in self.shown)
+
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The line of the help, without older spellings."""
         every = self.opts

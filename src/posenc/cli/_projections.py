@@ -13,14 +13,23 @@ from posenc.cli._options import Choice
 if TYPE_CHECKING:
     from posenc.detect.convert import Projections
 
-__all__ = ["given", "projection_options"]
+__all__ = ["given", "projection_options", "stored_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BASE = 10_000.0  # of a rotation whose angles do not matter
 
 
+def stored_option(command: F) -> F:
+    """Add `--stored`."""
+    return click.option(
+        "--stored",
+        type=Choice(("half", "interleaved")),
+        help="The pairing as it is, where nothing states it.",
+    )(command)
+
+
 def projection_options(command: F) -> F:
-    """Add `--config --stored --heads --kv-heads --rotary --side --fused --name --only --part`."""
+    """Add `--config --heads --kv-heads --rotary --side --fused --name --only --part`."""
     for option in reversed(
         (
             click.option(
@@ -28,11 +37,6 @@ def projection_options(command: F) -> F:
                 type=InputFile(),
                 metavar="FILE",
                 help="Config, if not beside the weights.",
-            ),
-            click.option(
-                "--stored",
-                type=Choice(("half", "interleaved")),
-                help="The pairing as it is, where nothing states it.",
             ),
             click.option("--heads", type=click.IntRange(1), help="Heads of queries."),
             click.option("--kv-heads", type=click.IntRange(1), help="Heads of keys."),
@@ -86,7 +90,7 @@ def given(
         names[role] = value
     rope = None
     if options["rotary"] is not None:
-        if (stored := options["stored"] or stored) is None:
+        if (stored := options.get("stored") or stored) is None:
             raise click.UsageError("--rotary needs --stored: how the channels are paired.")
         if options["rotary"] % 2:
             raise click.UsageError(f"--rotary {options['rotary']}: pairs need an even width.")
@@ -98,7 +102,7 @@ def given(
         heads=options["heads"],
         kv_heads=options["kv_heads"],
         rope=rope,
-        stored=options["stored"],
+        stored=options.get("stored"),
         fused=options["fused"],
         names=names or None,
         only=options["only"],

@@ -57,7 +57,8 @@ def command(
         _explain_plan(name, json_)
         return
     if config is None or name is not None:
-        raise click.UsageError("Give a CONFIG, or --plan NAME.")
+        both = "" if config is None else ", not both"
+        raise click.UsageError(f"Give a CONFIG, or --plan NAME{both}.")
     if base is not None and not base > 0:
         raise click.UsageError(f"--base: {base:g} is not positive.")
     source = _source(config)

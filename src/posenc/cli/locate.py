@@ -29,7 +29,12 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("vector", metavar="[VECTOR]", type=InputFile(stream=True), required=False)
+@click.argument(
+    "vector",
+    metavar="[VECTOR]",
+    type=InputFile(stream=True, advice="Numbers themselves go with --value and --at."),
+    required=False,
+)
 @click.option("--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed.")
 @click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, counted from 0.")
 @click.option("--row", type=click.IntRange(0), help="Which row of the file.")
@@ -85,11 +90,10 @@ def command(
 
     choice = SpecChoice(dim, base, order, odd, preset, spec)
     if (vector is None) == (not values):
-        raise click.UsageError("give a VECTOR, or --value and --at.")
+        both = ", not both" if values else ""
+        raise click.UsageError(f"give a VECTOR, or --value and --at{both}.")
     if len(values) != len(at):
-        raise click.UsageError(
-            f"--value {len(values)} times and --at {len(at)} times: each value has its dimension."
-        )
+        raise click.UsageError(unpaired(values, at))
     extra: dict[str, Any] = {"conventions": conventions}
     if within is not None:
         extra["within"] = _range(within)
@@ -111,6 +115,13 @@ def command(
             extra["params"] = learnt_from(ParameterChoice(params), made).values
         found = locate(made, x, **extra)
     _show(found, json_)
+
+
+def unpaired(values: tuple[str, ...], at: tuple[int, ...]) -> str:
+    """What to say of values and dimensions that are not as many."""
+    if len(values) > len(at):
+        return f"--value {values[len(at)]} has no --at: write its dimension, counted from 0."
+    return f"--at {at[len(values)]} has no --value: write the number that stands there."
 
 
 def _asked(call: Any) -> Location:

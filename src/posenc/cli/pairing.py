@@ -38,8 +38,6 @@ def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
     """
     from posenc.detect.pairing import detect_pairing
 
-    if projections["stored"] is not None:
-        raise click.UsageError("--stored says what is asked: leave it out.")
     layout, config = given(projections, stored="half")
     found = detect_pairing(checkpoint, layout=layout, config=config)
     if json_:

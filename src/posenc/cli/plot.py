@@ -23,6 +23,7 @@ from posenc.cli._plot_options import (
 )
 from posenc.cli._plot_output import finish, output_options
 from posenc.cli._show import print_json
+from posenc.cli.locate import unpaired
 
 __all__ = ["command"]
 
@@ -399,8 +400,10 @@ def find(**options: Any) -> None:
 
     made = chosen(words_of(options), "find")
     values, at = options.pop("values"), options.pop("at")
-    if not values or len(values) != len(at) or len(set(at)) != len(at):
-        raise click.UsageError("give --value and --at together, a dimension to each value.")
+    if not values or len(set(at)) != len(at):
+        raise click.UsageError("give --value and --at together, one value for each dimension.")
+    if len(values) != len(at):
+        raise click.UsageError(unpaired(values, at))
     asked = told(options, made.spec, "conventions", "width", "theme", "scale")
     within = ranged(options["within"], "--within")
     asked |= (

@@ -369,6 +369,9 @@ def train(
 ) -> None:
     """Train one model and keep it, for `generate` and `posenc identify`."""
     need("torch", "safetensors")
+    for what, name in (("TASK", task), ("ENCODING", encoding)):
+        if not name.strip() or "," in name:
+            raise click.UsageError(f"{what} {name[:80]!r}: name one.")
     narrowing = narrowed(task, encoding, f"{seed},", None, settings)
     with usage():
         (cell,) = _cells("smoke", narrowing, data)
