@@ -35,8 +35,7 @@ def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
     their first rows look like. A convention is claimed after every entry was rebuilt from it; the
     exit code is 0 also where nothing can be claimed.
     """
-    from posenc.detect._report import lines
-    from posenc.detect.identify import identify
+    from posenc.detect.identify import identify, lines
     from posenc.registry import to_json
 
     with progress("reading", 100) as advance:
