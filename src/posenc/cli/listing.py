@@ -36,7 +36,7 @@ def command(words: tuple[str, ...], json_: bool) -> None:
     from posenc import presets
     from posenc.registry import specs
 
-    encodings = [
+    encodings: list[dict[str, Any]] = [
         {"name": cls.__name__, "kind": cls.kind, "summary": summary(cls)} for cls in specs()
     ]
     families: list[dict[str, Any]] = [
@@ -49,7 +49,7 @@ def command(words: tuple[str, ...], json_: bool) -> None:
         }
         for row in map(presets.row, presets.names())
     ]
-    plans = [
+    plans: list[dict[str, Any]] = [
         {
             "name": row.name,
             "pattern": row.pattern,
@@ -60,7 +60,7 @@ def command(words: tuple[str, ...], json_: bool) -> None:
         for row in map(presets.plan_row, presets.plan_names())
     ]
     asked = [word.lower() for word in words]
-    found = {
+    found: dict[str, list[dict[str, Any]]] = {
         name: [row for row in rows if _has(row, asked)]
         for name, rows in (("encodings", encodings), ("presets", families), ("plans", plans))
     }

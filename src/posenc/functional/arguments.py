@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from posenc.kernels import KERNELS
 
 __all__ = [
     "Kernel",
+    "X",
     "align",
     "asked_positions",
     "asks",
@@ -38,6 +39,21 @@ __all__ = [
 
 Array = Any
 Kernel = Literal["auto", "reference", "cpu", "triton"]
+
+
+class SomeArray(Protocol):
+    """An array of any library."""
+
+    @property
+    def shape(self) -> Any:
+        """Lengths of the axes."""
+
+    @property
+    def dtype(self) -> Any:
+        """What its numbers are."""
+
+
+X = TypeVar("X", bound=SomeArray)  # what comes back as an array of the same library
 
 EXAMPLES = {
     "BiasSpec": "a bias such as posenc.ALiBi(heads=8)",
