@@ -114,7 +114,9 @@ class AttentionBias(LearnedModule):
         return found
 
     if TYPE_CHECKING:
-        __call__ = forward  # torch's own says nothing of the result
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def slopes(self) -> Tensor:
         """The slopes of ALiBi for kernels that take slopes: see `posenc.torch.slopes`."""

@@ -74,7 +74,9 @@ class RelativeAttention(LearnedModule):
         return found
 
     if TYPE_CHECKING:
-        __call__ = forward  # torch's own says nothing of the result
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def of_values(
         self, weights: Tensor, q_positions: Any = None, k_positions: Any = None

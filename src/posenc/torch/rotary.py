@@ -160,7 +160,9 @@ class RotaryEmbedding(LearnedModule):
         )
 
     if TYPE_CHECKING:
-        __call__ = forward  # torch's own says nothing of the result
+
+        def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+            """As `forward`; torch's own says nothing of the result."""
 
     def _by_cos_sin(
         self, q: Tensor, k: Tensor, v: Tensor | None, cos_sin: tuple[Tensor, Tensor]

@@ -140,7 +140,9 @@ class PositionTable(LearnedModule):
         return self.dropout(y)
 
     if TYPE_CHECKING:
-        __call__ = forward  # torch's own says nothing of the result
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # Checkpoints of other code hold what follows from the spec here.
