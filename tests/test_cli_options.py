@@ -346,6 +346,29 @@ def test_errors_name_flags_and_not_arguments(line: str, said: str) -> None:
     assert not re.search(r"\w=[\s.,)`]|from_hf|Projections", output), output
 
 
+def test_errors_of_python_say_what_to_write() -> None:
+    """A name for an object, rows for axes, an offset that is not one for each row."""
+    import posenc.plot
+
+    spec = posenc.Sinusoidal(8)
+    x = np.zeros((2, 4, 8), "float32")
+    for scaling in ("yarn", "Yarn"):
+        with pytest.raises(posenc.SpecError, match=r"Give an object: YaRN\(…\)\.$"):
+            posenc.RoPE(8, pairing="half", scaling=scaling)  # type: ignore[arg-type]
+    with pytest.raises(posenc.SpecError, match=r"expected an Arrangement, .* Arrangement\(…\)"):
+        posenc.Sinusoidal(8, arrangement="axial")  # type: ignore[arg-type]
+    for call in (posenc.plot.table, posenc.plot.waves, posenc.plot.similarity, posenc.plot.sum):
+        with pytest.raises(posenc.ArgumentError, match="axes of matplotlib, got 50"):
+            call(spec, 50)
+    for offset in ([1, 2, 3], np.arange(3)):
+        with pytest.raises(posenc.ArgumentError, match="offset: .* each of the 2 rows, got shape"):
+            posenc.add(spec, x, offset=offset)
+    with pytest.raises(posenc.ArgumentError, match=r"shape \(4,\) or \(2, 4\), got shape \(3,\)"):
+        posenc.add(spec, x, positions=[1, 2, 3])
+    with pytest.raises(posenc.ArgumentError, match=r"shape \(4,\), got shape \(3,\)"):
+        posenc.add(spec, x[0], positions=[1, 2, 3])
+
+
 def test_entries_of_the_list_are_found_by_words() -> None:
     def found(*words: str) -> dict[str, list[dict[str, str]]]:
         return json.loads(CliRunner().invoke(app, ["list", *words, "--json"]).stdout)

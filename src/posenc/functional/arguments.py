@@ -100,8 +100,13 @@ def token_positions(
             raise ArgumentError(explain(f"{who}: positions", want, f"shape {got}"))
         got = got[:-1]
     aligned = align(got, lead, place, seq)
+    if aligned is None and positions is None:
+        rows = f" for each of the {lead[0]} rows" if place > 0 else ""
+        what = f"one number{', or one' if rows else ''}{rows}"
+        raise ArgumentError(explain(f"{who}: offset", what, f"shape {got[:-1]}"))
     if aligned is None:
-        options = f"({seq},), ({lead[0]}, {seq}) or {lead}"
+        shapes = dict.fromkeys([(seq,), *([(lead[0], seq)] if place > 0 else []), lead])
+        options = " or ".join(map(str, shapes))
         raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}"))
     return xp.reshape(where, (*aligned, axes))
 
