@@ -19,6 +19,11 @@ RELATIVE = r"\((?!https?:|#)[^)\s]+\)"
 
 def page(text: str) -> str:
     """A Markdown text without relative pictures, and with relative links as their words."""
+    parts = re.split(r"^(```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("```") else _unlinked(part) for part in parts)
+
+
+def _unlinked(text: str) -> str:
     text = re.sub(rf"^!\[[^\]]*\]{RELATIVE}\n\n?", "", text, flags=re.MULTILINE)
     return re.sub(rf"\[([^\]]+)\]{RELATIVE}", r"\1", text)
 
