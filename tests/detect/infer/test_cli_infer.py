@@ -111,7 +111,7 @@ def test_pickles_in_recordings_are_not_opened(tmp_path: Path) -> None:
         (["somebodys:aply"], 2, "Did you mean 'apply'"),
         (["somebodys:number"], 2, "a function, got int"),
         (["somebodys:fails", "--dim", "8"], 2, "no such luck"),
-        (["somebodys:apply"], 2, "how wide that is: --dim"),
+        (["somebodys:apply"], 1, "how wide that is: dim"),
         (["somebodys:apply", "--dim", "8", "--base", "0"], 2, "not positive"),
         (["somebodys:apply", "--dim", "8", "--unit", "0"], 2, "not positive"),
         (["somebodys:apply", "--dim", "8", "--kind", "tabel"], 2, "table"),
