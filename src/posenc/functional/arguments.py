@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from posenc.kernels import KERNELS
 
 __all__ = [
     "Kernel",
+    "X",
     "align",
     "asked_positions",
     "asks",
@@ -38,6 +39,21 @@ __all__ = [
 
 Array = Any
 Kernel = Literal["auto", "reference", "cpu", "triton"]
+
+
+class SomeArray(Protocol):
+    """An array of any library."""
+
+    @property
+    def shape(self) -> Any:
+        """Lengths of the axes."""
+
+    @property
+    def dtype(self) -> Any:
+        """What its numbers are."""
+
+
+X = TypeVar("X", bound=SomeArray)  # what comes back as an array of the same library
 
 EXAMPLES = {
     "BiasSpec": "a bias such as posenc.ALiBi(heads=8)",
@@ -84,8 +100,13 @@ def token_positions(
             raise ArgumentError(explain(f"{who}: positions", want, f"shape {got}"))
         got = got[:-1]
     aligned = align(got, lead, place, seq)
+    if aligned is None and positions is None:
+        rows = f" for each of the {lead[0]} rows" if place > 0 else ""
+        what = f"one number{', or one' if rows else ''}{rows}"
+        raise ArgumentError(explain(f"{who}: offset", what, f"shape {got[:-1]}"))
     if aligned is None:
-        options = f"({seq},), ({lead[0]}, {seq}) or {lead}"
+        shapes = dict.fromkeys([(seq,), *([(lead[0], seq)] if place > 0 else []), lead])
+        options = " or ".join(map(str, shapes))
         raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}"))
     return xp.reshape(where, (*aligned, axes))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -112,6 +112,11 @@ class AttentionBias(LearnedModule):
             device=device,
         )
         return found
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def slopes(self) -> Tensor:
         """The slopes of ALiBi for kernels that take slopes: see `posenc.torch.slopes`."""

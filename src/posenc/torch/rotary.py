@@ -7,7 +7,7 @@ constants take arithmetic that Dynamo does not trace.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -158,6 +158,11 @@ class RotaryEmbedding(LearnedModule):
             params=self.learned(),
             kernel=self.kernel,
         )
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+            """As `forward`; torch's own says nothing of the result."""
 
     def _by_cos_sin(
         self, q: Tensor, k: Tensor, v: Tensor | None, cos_sin: tuple[Tensor, Tensor]
