@@ -38,8 +38,10 @@ class AttentionBias(LearnedModule):
         An encoding of the third kind, such as `posenc.T5(heads=8)`.
     heads : (int, int), optional
         The heads [first, end) of the spec that this module serves; all by default.
-    seed : int
-        Seed of the first values of the parameters: those of `posenc.init(spec, seed)`.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
     kernel : {"auto", "reference", "cpu", "triton"}
         What computes it, as for `posenc.bias`.
 
@@ -64,7 +66,7 @@ class AttentionBias(LearnedModule):
         spec: BiasSpec,
         *,
         heads: tuple[int, int] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         kernel: Kernel = "auto",
     ) -> None:
         require(spec, BiasSpec, "AttentionBias")
