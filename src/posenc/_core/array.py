@@ -34,6 +34,7 @@ __all__ = [
     "integers",
     "is_array",
     "is_compiling",
+    "is_divided",
     "is_foreign",
     "is_symbolic",
     "is_torch",
@@ -60,6 +61,14 @@ def is_torch(x: object) -> bool:
     """Whether `x` is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_divided(*values: object) -> bool:
+    """Whether one of the values is a DTensor, divided between processes."""
+    # Where nobody imported its module there is none; importing it would cost a second.
+    module = sys.modules.get("torch.distributed.tensor")
+    kind = getattr(module, "DTensor", None)
+    return kind is not None and any(isinstance(value, kind) for value in values)
 
 
 def is_jax(x: object) -> bool:

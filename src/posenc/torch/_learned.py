@@ -74,14 +74,14 @@ class LearnedModule(nn.Module):
         """Take the slice of these heads out of a checkpoint of all heads."""
         _, _, missing, _, errors = rest
         refused = []
+        first, end = self.heads or (0, 0)
         for name, axis in getattr(self.spec, "by_head", {}).items() if self.heads else ():
             key, part = prefix + name, self._shapes.get(name)
             value = state_dict.get(key)
             if part is None or not isinstance(value, Tensor) or tuple(value.shape) == part:
                 continue
-            first, end = self.heads
             if tuple(value.shape) == self.spec.shapes[name]:
-                # A copy, as `assign=True` keeps what it is given, and with a view all of its memory.
+                # A copy: `assign=True` keeps what it is given, and with a view all of its memory.
                 state_dict[key] = value.narrow(axis, first, end - first).clone()
                 continue
             want = f"shape {part}, that of heads {first} to {end - 1}"
