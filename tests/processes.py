@@ -37,6 +37,11 @@ from posenc.torch import AttentionBias, PositionTable, RelativeAttention, Rotary
 CHECKS: dict[str, tuple[tuple[int, ...], Callable[[Group], None]]] = {}
 ROPE = posenc.RoPE(8, pairing="half")
 TABLE = posenc.Sinusoidal(8)  # the absolute probe: a rotation does not see a constant shift
+GRID = posenc.RoPE(
+    8,
+    pairing="half",
+    arrangement=posenc.Arrangement(rule="sections", axes=("x", "y"), sizes=(2, 2)),
+)
 T5 = posenc.T5(heads=8, buckets=8, max_distance=16)
 
 
@@ -459,6 +464,7 @@ VERBS: dict[str, Callable[[Any, Any], Any]] = {
     "lists": lambda x, p: posenc.rotate(ROPE, x, positions=[5, 3, 1, 9]),
     "inverse": lambda x, p: posenc.rotate(ROPE, x, positions=p, inverse=True),
     "part": lambda x, p: posenc.rotate(posenc.RoPE(4, pairing="interleaved"), x, positions=p),
+    "two axes": lambda x, p: posenc.rotate(GRID, x, positions=torch.stack([p, p + 3], dim=-1)),
     "apply": lambda x, p: posenc.apply_rotary(x, *posenc.cos_sin(ROPE, p), pairing="half"),
     "module": lambda x, p: sum(RotaryEmbedding(ROPE)(x, x, p)),
     "rerotate": lambda x, p: posenc.rerotate(ROPE, x, p, p + 3),
@@ -616,6 +622,10 @@ def what_needs_other_parts_is_refused(group: Group) -> None:
     weight = {"weight": divided(random(6, 8), mesh, [Shard(1)])}
     refused("a parameter that is whole", lambda: posenc.add(learned, batch, params=weight))
     every = {"weight": divided(random(6, 8), mesh, [Replicate()])}
+    # Three rows in shards would fit some ranks by chance, and be spread over rows on others.
+    three = torch.arange(3)
+    refused("4 entries", lambda: posenc.rotate(ROPE, batch, offset=three))
+    refused("4 entries", lambda: posenc.rotate(ROPE, batch, positions=three[:, None].expand(3, 6)))
     refused("a DTensor as well", lambda: posenc.add(learned, x, params=every))
     q = divided(x, mesh, [Shard(2)])
     shaw = posenc.Shaw(8, clip=2)

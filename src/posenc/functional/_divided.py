@@ -78,7 +78,10 @@ def of_positions(value: Any, tokens: Sequence[str], last: int, beside: Any) -> P
     if value is None or isinstance(value, int):
         return Part(value)
     if not isinstance(value, Tensor):
-        value = torch.as_tensor(np.asarray(value), device=beside.device)
+        numbers = np.asarray(value)
+        if numbers.dtype.kind not in "iuf":
+            return Part(value)  # the verb says what is wrong
+        value = torch.as_tensor(numbers, device=beside.device)
     lead = tuple(tokens[:-1])
     rank = value.ndim - last
     if rank == 1:
@@ -193,6 +196,7 @@ def apply(
         if part.leads and name not in divided:
             todo = "Distribute it too, or pass local parameters: parameter.to_local()."
             raise ArgumentError(explain(f"{who}: {name}", "a DTensor as well", "a tensor", todo))
+    _check_sizes(parts, along, who)
     if inplace and _first(parts).requires_grad and torch.is_grad_enabled():
         todo = "Leave `inplace` out."
         want = "a DTensor that needs no gradient"
@@ -237,18 +241,42 @@ def _note(who: str, part: Part, mesh: Any, along: list[str | None], refused: Ref
     for axis, placement in enumerate(x.placements):
         if placement.is_replicate():
             continue
-        got = f"{placement!r} of shape {tuple(x.shape)}"
         if type(placement) is not Shard:
             todo = "Form it first: x.redistribute(placements=...), with Shard or Replicate."
-            raise ArgumentError(explain(who, "values, whole or in shards", got, todo))
+            want = "values, whole or in shards"
+            raise ArgumentError(explain(who, want, _told(x, placement), todo))
         label = part.labels[placement.dim % x.ndim]
         if label in refused:
             want, todo = refused[label]
-            raise ArgumentError(explain(who, want, got, todo))
+            raise ArgumentError(explain(who, want, _told(x, placement), todo))
         if along[axis] not in (None, label):
             todo = "Another argument is divided along another axis: redistribute one of them."
-            raise ArgumentError(explain(who, "shards along one axis", got, todo))
+            raise ArgumentError(explain(who, "shards along one axis", _told(x, placement), todo))
         along[axis] = label
+
+
+def _told(x: Any, placement: Any) -> str:
+    return f"{placement!r} of shape {tuple(x.shape)}"
+
+
+def _check_sizes(parts: Mapping[str, Part], along: Sequence[str | None], who: str) -> None:
+    """Raise where axes that are divided together are not of one size.
+
+    A process sees its own part alone, which may fit by chance.
+    """
+    for label in along:
+        found = {
+            name: part.value.shape[part.labels.index(label)]
+            for name, part in parts.items()
+            if label in part.labels
+        }
+        leading = [size for name, size in found.items() if parts[name].leads]
+        expected = max(leading or found.values(), default=0)
+        for name, size in found.items():
+            if size not in (1, expected):
+                shape = tuple(parts[name].value.shape)
+                want = f"{expected} entries along the axis that is divided"
+                raise ArgumentError(explain(f"{who}: {name}", want, f"shape {shape}"))
 
 
 def _local(part: Part, mesh: Any, along: Sequence[str | None]) -> Any:
