@@ -635,7 +635,13 @@ def what_needs_other_parts_is_refused(group: Group) -> None:
     where, params = torch.zeros(6, 2, dtype=torch.int64), posenc.init(mixed)
     heads = divided(x, mesh, [Shard(1)])
     refused("all heads", lambda: posenc.rotate(mixed, heads, positions=where, params=params))
-    refused("tensors of this process", lambda: posenc.torch.attend(heads, heads, heads))
+    biased = {"weight": divided(random(8, 8), mesh, [Shard(1)])}
+    for call in (
+        lambda: posenc.torch.attend(heads, heads, heads),
+        lambda: posenc.torch.score_mod(T5, params=biased),
+        lambda: posenc.relative_score(ROPE, heads[0, 0, 0], heads[0, 0, 0], [1]),
+    ):
+        refused("tensors of this process", call)
 
 
 @check(2)

@@ -46,6 +46,7 @@ __all__ = [
     "rank",
     "reals",
     "result_dtype",
+    "undivided",
 ]
 
 Array = Any
@@ -69,6 +70,13 @@ def is_divided(*values: object) -> bool:
     module = sys.modules.get("torch.distributed.tensor")
     kind = getattr(module, "DTensor", None)
     return kind is not None and any(isinstance(value, kind) for value in values)
+
+
+def undivided(who: str, *values: object) -> None:
+    """Raise for a DTensor, where only the tensors of one process will do."""
+    if is_divided(*values):
+        todo = "Call it on local tensors: inside local_map, or on x.to_local()."
+        raise ArgumentError(explain(who, "tensors of this process", "a DTensor", todo))
 
 
 def is_jax(x: object) -> bool:

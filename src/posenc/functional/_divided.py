@@ -22,14 +22,18 @@ from posenc._core.errors import ArgumentError, explain
 from posenc.functional._arguments import place_of
 
 __all__ = [
+    "HEADS",
+    "WHOLE_CHANNELS",
     "Part",
     "apply",
     "numbered",
+    "of_heads",
     "of_offset",
     "of_parameters",
     "of_positions",
     "of_tokens",
-    "whole",
+    "params_of",
+    "range_of",
 ]
 
 HEADS = "heads"
@@ -143,13 +147,6 @@ def range_of(numbers: Tensor) -> tuple[int, int]:
     """The heads [first, end) that this process works on."""
     first = int(numbers[0])
     return first, first + len(numbers)
-
-
-def whole(who: str, *values: Any) -> None:
-    """Raise where an argument is divided, for what works on the tensors of one process alone."""
-    if any(isinstance(value, DTensor) for value in values):
-        todo = "Call it on local tensors: inside local_map, or on x.to_local()."
-        raise ArgumentError(explain(who, "tensors of this process", "a DTensor", todo))
 
 
 # --- work -----------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from posenc._core.array import (
     namespace,
     reals,
     result_dtype,
+    undivided,
 )
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.inplace import overwrite
@@ -601,10 +602,7 @@ def relative_score(
     array([64.   , 61.834, 42.103])
     """
     who = f"relative_score({name_of(spec)})"
-    if is_divided(q, k, offsets):
-        from posenc.functional import _divided
-
-        _divided.whole(who, q, k, offsets)
+    undivided(who, q, k, offsets)
     spec = _at(spec, length, "relative_score")
     _require_plain(spec, who)
     xp, dtype, inner = _checked(spec, q[..., None, :], who)
@@ -987,7 +985,7 @@ def _divided_cos_sin(
 
     who = f"cos_sin({name_of(spec)})"
     if (spec.per_head or 1) > 1:
-        _divided.whole(who, positions)
+        undivided(who, positions, *(params or {}).values())
     axes = ("axes",) if len(spec.axes) > 1 else ()
     where = _divided.numbered(positions, "last", axes)
     lead = where.labels[: len(where.labels) - len(axes)] or ("last",)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.array import library
+from posenc._core.array import library, undivided
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
@@ -233,6 +233,7 @@ def score_mod(
     """
     who = f"score_mod({name_of(spec)})"
     require(spec, BiasSpec, "score_mod")
+    undivided(who, q_positions, k_positions, *(params or {}).values())
     xp = library(torch)
     if (q_positions is None) != (k_positions is None):
         want = "positions of both sides, or of neither"
@@ -267,6 +268,7 @@ def _given(spec: Any, params: Any, heads: Any, device: Any) -> tuple[dict[str, A
     """Constants and parameters of some heads, and the device they are on."""
     first, end = head_range(heads, spec.heads, name_of(spec))
     tensors = [p for p in (params or {}).values() if isinstance(p, Tensor)]
+    undivided(name_of(spec), *tensors)
     device = tensors[0].device if device is None and tensors else device
     beside = torch.empty(0, device=device)
     xp = library(torch)
