@@ -260,9 +260,9 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path):
     with server.bound() as taken:
         port = str(taken.getsockname()[1])
         cases = [
-            (["--port", port], 1, "in use"),
+            (["--port", port], 2, "in use"),
             (["--port", "99999"], 2, "99999"),
-            ([str(tmp_path / "absent.json")], 2, "No such file"),
+            ([str(tmp_path / "absent.json")], 2, "is not there"),
             (["--states", "v=table"], 2, "--freeze"),
         ]
         for arguments, code, words in cases:

@@ -110,7 +110,7 @@ LEARNED = ("table", "counter", "sum", "offset", "rotation", "bias")
 IN_OPTIONS = ("sinusoidal", "rope", "xpos", "alibi", "kerple", "fire", "sandwich", "decay", "tisa")
 OPTIONS = {"d": "--dim", "n": "--base", "order": "--order", "pairing": "--pairing"}
 OPTIONS |= {"heads": "--heads"}
-FLAGS = {"original_length": "--original-length", "at": "--at"}
+FLAGS = {"original_length": "--original-length", "at": "--position", "kind": "--product"}
 ALWAYS = ("d", "heads", "pairing")  # said even where they have their defaults
 
 
@@ -134,18 +134,21 @@ def command_of(scene: Scene) -> str:
         options = {}
     words += _encoding(scene.a)
     for key, value in options.items():
-        words += _option(name, key, value)
+        if key == "grid":
+            sides = zip(scene.a.spec.axes, value, strict=True)
+            words += ["--grid", ",".join(f"{axis}={side}" for axis, side in sides)]
+        else:
+            words += _option(name, key, value)
     return shlex.join([*words, "-o", f"{name}.png"])
 
 
 def _option(name: str, key: str, value: Any) -> list[str]:
     if name == "rotation" and key == "positions":
-        return ["--at", f"{value[0]},{value[1]}"]
-    if key == "grid":
-        return ["--grid", "x".join(map(str, value))]
+        return ["--query-key", f"{value[0]},{value[1]}"]
+    if key == "positions" and isinstance(value, int):
+        value = (0, value)
     if isinstance(value, tuple):
-        first, last = value
-        return [f"--{key}", str(last) if first == 0 else f"{first}:{last}"]
+        return [f"--{key}", f"{value[0]}:{value[1]}"]
     written = f"{value:g}" if isinstance(value, float) else str(value)
     return [FLAGS.get(key, f"--{key}"), written]
 

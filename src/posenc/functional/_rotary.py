@@ -38,8 +38,10 @@ from posenc._core.spec import texts_of
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Order, Pairing, turn
-from posenc.functional._arguments import (
+from posenc.functional._parameters import parameters
+from posenc.functional.arguments import (
     Kernel,
+    X,
     align,
     asked_positions,
     asks,
@@ -50,7 +52,6 @@ from posenc.functional._arguments import (
     token_positions,
     with_axes,
 )
-from posenc.functional._parameters import parameters
 
 __all__ = [
     "apply_rotary",
@@ -68,7 +69,7 @@ DIRECT = ("auto", "cpu")
 
 def rotate(
     spec: RotarySpec,
-    x: Array,
+    x: X,
     *,
     positions: Any = None,
     offset: Any = None,
@@ -80,7 +81,7 @@ def rotate(
     inplace: bool = False,
     params: Any = None,
     kernel: Kernel = "auto",
-) -> Array:
+) -> X:
     """Turn the queries or keys of a sequence by their positions.
 
         x'[pair j of token t] = m * R(positions[t] * f[j]) x[pair j of token t]
@@ -415,7 +416,7 @@ def cos_sin(
 
 
 def apply_rotary(
-    x: Array,
+    x: X,
     cos: Array,
     sin: Array,
     *,
@@ -423,7 +424,7 @@ def apply_rotary(
     width: Literal["half", "full"] = "half",
     seq_dim: int = -2,
     inplace: bool = False,
-) -> Array:
+) -> X:
     """Turn by cosines and sines that are at hand.
 
         a' = a cos - b sin,   b' = b cos + a sin      for each pair (a, b) of channels
@@ -495,13 +496,13 @@ def apply_rotary(
 
 def rerotate(
     spec: RotarySpec,
-    k: Array,
+    k: X,
     old_positions: Any,
     new_positions: Any,
     new_spec: RotarySpec | None = None,
     *,
     seq_dim: int = -2,
-) -> Array:
+) -> X:
     """Move keys that are rotated already to other positions, or to another base or scaling.
 
         k' = R'(new) R(old)^-1 k

@@ -19,8 +19,10 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
-from posenc.functional._arguments import (
+from posenc.functional._parameters import parameters
+from posenc.functional.arguments import (
     Kernel,
+    X,
     asked_positions,
     asks,
     home,
@@ -29,7 +31,6 @@ from posenc.functional._arguments import (
     require,
     token_positions,
 )
-from posenc.functional._parameters import parameters
 
 __all__ = ["add", "table"]
 
@@ -127,14 +128,14 @@ def table(
 
 def add(
     spec: TableSpec,
-    x: Array,
+    x: X,
     *,
     params: Mapping[str, Array] | None = None,
     positions: Any = None,
     offset: Any = None,
     seq_dim: int = -2,
     kernel: Kernel = "auto",
-) -> Array:
+) -> X:
     """Add the encoding to embeddings.
 
         y[..., s, c] = embedding_scale * x[..., s, c] + PE(positions[s], c)

@@ -33,6 +33,8 @@ __all__ = ["Cpu"]
 Array = Any
 DTYPES = ("float32", "float16", "bfloat16")
 MISSING = Path(__file__).with_name("_native_missing.txt")
+# The cache of pip keeps what it built without a compiler, and would install it once more.
+AGAIN = "install posenc again by pip install --force-reinstall --no-cache-dir --no-deps"
 INTERFACE = 1  # of the compiled module that these calls are written for
 
 
@@ -45,10 +47,10 @@ def _native() -> Any:
         said = str(error)
         if MISSING.exists():  # the build leaves its last words there
             said = MISSING.read_text(encoding="utf-8", errors="replace").strip()
-        return f"not compiled ({said}); install posenc again with a C++ compiler at hand"
+        return f"not compiled ({said}); {AGAIN}, with a C++ compiler at hand"
     found = getattr(module, "INTERFACE", None)
     if found != INTERFACE:
-        return f"compiled for interface {found}, where {INTERFACE} is needed; install posenc again"
+        return f"compiled for interface {found}, where {INTERFACE} is needed; {AGAIN}"
     return module
 
 

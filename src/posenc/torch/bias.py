@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -14,9 +14,9 @@ from posenc._core.array import library, undivided
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional._arguments import Kernel, check_kernel, name_of, require
-from posenc.functional._scores import head_range, known, sides
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import Kernel, check_kernel, name_of, require
+from posenc.functional.scores import head_range, known, sides
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["AttentionBias", "alibi_mask_mod", "alibi_reach", "score_mod", "slopes"]
 
@@ -114,6 +114,11 @@ class AttentionBias(LearnedModule):
             device=device,
         )
         return found
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def slopes(self) -> Tensor:
         """The slopes of ALiBi for kernels that take slopes: see `posenc.torch.slopes`."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from posenc import functional
 from posenc.encodings.relative.base import RelativeSpec
-from posenc.functional._arguments import require
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import require
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["RelativeAttention"]
 
@@ -78,6 +78,11 @@ class RelativeAttention(LearnedModule):
         more: Any = {"params": self.learned(), "heads": self.heads}
         found: Tensor = functional.relative(self.spec, q, k, q_positions, k_positions, **more)
         return found
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def of_values(
         self, weights: Tensor, q_positions: Any = None, k_positions: Any = None

@@ -7,16 +7,16 @@ constants take arithmetic that Dynamo does not trace.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional._arguments import Kernel, check_kernel, require
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import Kernel, check_kernel, require
 from posenc.torch._stale import drop, frequencies
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["RotaryEmbedding"]
 
@@ -160,6 +160,11 @@ class RotaryEmbedding(LearnedModule):
             params=self.learned(),
             kernel=self.kernel,
         )
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+            """As `forward`; torch's own says nothing of the result."""
 
     def _by_cos_sin(
         self, q: Tensor, k: Tensor, v: Tensor | None, cos_sin: tuple[Tensor, Tensor]

@@ -8,16 +8,16 @@ to it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
-from posenc.functional._arguments import Kernel, check_kernel, require
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import Kernel, check_kernel, require
 from posenc.torch._stale import drop, rows
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["PositionTable"]
 
@@ -140,6 +140,11 @@ class PositionTable(LearnedModule):
             kernel=self.kernel,
         )
         return self.dropout(y)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # Checkpoints of other code hold what follows from the spec here.
