@@ -124,7 +124,13 @@ class Cluster:
         running: set[Any] = set()
         try:
             while True:
-                threads = sum(client.nthreads().values())
+                try:
+                    threads = sum(client.nthreads().values())
+                except OSError as error:
+                    what = f"nothing there any more ({str(error)[:120]})"
+                    todo = "What is finished is kept: the same command goes on."
+                    address = client.scheduler.address
+                    raise ArgumentError(explain(address, "a Dask scheduler", what, todo)) from error
                 if (not threads) != waiting:
                     waiting = not threads
                     start = f"start some: dask worker {self.address or '--scheduler-file FILE'}"
