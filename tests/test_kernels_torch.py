@@ -436,7 +436,7 @@ def test_modules_take_kernels() -> None:
     for make in (
         lambda kernel: RotaryEmbedding(SPEC, kernel=kernel),
         lambda kernel: PositionTable(TABLE, kernel=kernel),
-        lambda kernel: AttentionBias(posenc.T5(2), kernel=kernel),
+        lambda kernel: AttentionBias(posenc.T5(2), seed=0, kernel=kernel),
     ):
         make("reference")
         with pytest.raises(posenc.ArgumentError, match="kernel: expected one of"):
