@@ -20,7 +20,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -383,22 +382,6 @@ def test_weights_travel() -> None:
     file.seek(0)
     two.load_state_dict(torch.load(file, weights_only=True), strict=True)
     assert_same(two(X), one(X))
-
-
-def test_distributed_data_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not dist.is_available() or not dist.is_gloo_available():
-        pytest.skip("this build of torch has no gloo")
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        model = nn.Sequential(nn.Linear(8, 8), PositionTable(copy.deepcopy(PLAIN)))
-        parallel = nn.parallel.DistributedDataParallel(model)
-        y = parallel(X)
-        y.square().sum().backward()
-        assert_same(y, reference(model[0](X)))
-        assert model[0].weight.grad is not None
-    finally:
-        dist.destroy_process_group()
 
 
 # --- constants on devices -------------------------------------------------------------------------

@@ -169,6 +169,7 @@ def _run(
                     train=train if data is None else partial(train, data=data.resolve()),
                     retries=retries,
                     seen=seen,
+                    say=lambda text: click.echo(f"\n{text}", err=True),
                 )
         except BaseException:
             finished = len(store.finished() & {cell.key for cell in wanted})

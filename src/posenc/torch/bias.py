@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.array import library
+from posenc._core.array import library, undivided
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
@@ -38,8 +38,10 @@ class AttentionBias(LearnedModule):
         An encoding of the third kind, such as `posenc.T5(heads=8)`.
     heads : (int, int), optional
         The heads [first, end) of the spec that this module serves; all by default.
-    seed : int
-        Seed of the first values of the parameters: those of `posenc.init(spec, seed)`.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
     kernel : {"auto", "reference", "cpu", "triton"}
         What computes it, as for `posenc.bias`.
 
@@ -64,7 +66,7 @@ class AttentionBias(LearnedModule):
         spec: BiasSpec,
         *,
         heads: tuple[int, int] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         kernel: Kernel = "auto",
     ) -> None:
         require(spec, BiasSpec, "AttentionBias")
@@ -236,6 +238,7 @@ def score_mod(
     """
     who = f"score_mod({name_of(spec)})"
     require(spec, BiasSpec, "score_mod")
+    undivided(who, q_positions, k_positions, *(params or {}).values())
     xp = library(torch)
     if (q_positions is None) != (k_positions is None):
         want = "positions of both sides, or of neither"
@@ -270,6 +273,7 @@ def _given(spec: Any, params: Any, heads: Any, device: Any) -> tuple[dict[str, A
     """Constants and parameters of some heads, and the device they are on."""
     first, end = head_range(heads, spec.heads, name_of(spec))
     tensors = [p for p in (params or {}).values() if isinstance(p, Tensor)]
+    undivided(name_of(spec), *tensors)
     device = tensors[0].device if device is None and tensors else device
     beside = torch.empty(0, device=device)
     xp = library(torch)

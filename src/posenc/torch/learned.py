@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc import functional
+from posenc._core.errors import explain
 from posenc.functional.scores import head_range, part_shapes
 
 __all__ = ["LearnedModule"]
@@ -18,10 +20,13 @@ class LearnedModule(nn.Module):
     """A module with the parameters of a spec, or of some of its heads.
 
     The first values are those of `posenc.init(spec, seed)`; the part of some heads is cut out of
-    them, so that the ranks of a divided model begin as the whole model does.
+    them, so that the ranks of a divided model begin as the whole model does. Without a seed, each
+    reset draws one from torch's generator of the CPU.
     """
 
-    def __init__(self, spec: Any, heads: tuple[int, int] | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, spec: Any, heads: tuple[int, int] | None = None, seed: int | None = None
+    ) -> None:
         super().__init__()
         self.spec = spec
         self.seed = seed
@@ -35,16 +40,27 @@ class LearnedModule(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Give the parameters their first values anew, as after `to_empty` from the meta device."""
+        """Give the parameters their first values anew, as after `to_empty` from the meta device.
+
+        A parameter that is divided between processes (a DTensor, as `fully_shard` makes them) gets
+        its own part of the whole values, and nothing is sent. With a seed the parts fit each other
+        whatever the processes drew before; without one they fit where the processes draw the same
+        from torch's generator, as after one `torch.manual_seed`.
+        """
+        parameters = {name: self.get_parameter(name) for name in self._shapes}
         by_head = getattr(self.spec, "by_head", {})
-        for name, values in functional.init(self.spec, self.seed).items():
-            parameter = self.get_parameter(name)
+        seed = self.seed
+        if seed is None:
+            # Nothing is drawn for values that nobody will see.
+            seed = 0 if all(value.is_meta for value in parameters.values()) else _drawn()
+        for name, values in functional.init(self.spec, seed).items():
+            parameter = parameters[name]
             if self.heads is not None and name in by_head:
                 part = np.take(values, range(*self.heads), axis=by_head[name])
             else:
                 part = values
             if not parameter.is_meta:
-                parameter.copy_(torch.from_numpy(np.array(part)))
+                parameter.copy_(_beside(parameter, torch.from_numpy(np.array(part))))
 
     def learned(self) -> dict[str, Tensor] | None:
         """The parameters by name, as the verbs take them."""
@@ -53,3 +69,44 @@ class LearnedModule(nn.Module):
     def extra_repr(self) -> str:
         """The spec, in `print(model)`."""
         return repr(self.spec) if self.heads is None else f"{self.spec!r}, heads={self.heads}"
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        """Take the slice of these heads out of a checkpoint of all heads."""
+        _, _, missing, _, errors = rest
+        refused = []
+        first, end = self.heads or (0, 0)
+        for name, axis in getattr(self.spec, "by_head", {}).items() if self.heads else ():
+            key, part = prefix + name, self._shapes.get(name)
+            value = state_dict.get(key)
+            if part is None or not isinstance(value, Tensor) or tuple(value.shape) == part:
+                continue
+            if tuple(value.shape) == self.spec.shapes[name]:
+                # A copy: `assign=True` keeps what it is given, and with a view all of its memory.
+                state_dict[key] = value.narrow(axis, first, end - first).clone()
+                continue
+            want = f"shape {part}, that of heads {first} to {end - 1}"
+            want += f", or {self.spec.shapes[name]}, that of all heads"
+            who = f"{type(self).__name__}: {key!r} of the checkpoint"
+            errors.append(explain(who, want, f"shape {tuple(value.shape)}"))
+            del state_dict[key]
+            refused.append(key)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        missing[:] = [key for key in missing if key not in refused]
+
+
+def _drawn() -> int:
+    """A seed from torch's generator of the CPU, also where new tensors go to the meta device."""
+    drawn = torch.randint(2**63 - 1, (), device="cpu")
+    # A fake tensor has no value, and makes parameters that have none either.
+    return int(drawn) if type(drawn) is Tensor else 0
+
+
+def _beside(parameter: Tensor, whole: Tensor) -> Tensor:
+    """Values for a parameter, which takes its own part of them if it is divided."""
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is None or not isinstance(parameter, module.DTensor):
+        return whole
+    mesh = parameter.device_mesh
+    everywhere = [module.Replicate()] * mesh.ndim
+    local: Tensor = whole.to(parameter.device)
+    return module.DTensor.from_local(local, mesh, everywhere, run_check=False)

@@ -28,8 +28,10 @@ class RelativeAttention(LearnedModule):
         An encoding of the fourth kind, such as `posenc.Shaw(64, clip=16)`.
     heads : (int, int), optional
         The heads [first, end) of the spec that this module serves; all by default.
-    seed : int
-        Seed of the first values of the parameters.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
 
     Raises
     ------
@@ -47,7 +49,11 @@ class RelativeAttention(LearnedModule):
     """
 
     def __init__(
-        self, spec: RelativeSpec, *, heads: tuple[int, int] | None = None, seed: int = 0
+        self,
+        spec: RelativeSpec,
+        *,
+        heads: tuple[int, int] | None = None,
+        seed: int | None = None,
     ) -> None:
         require(spec, RelativeSpec, "RelativeAttention")
         super().__init__(spec, heads, seed)

@@ -41,8 +41,10 @@ class RotaryEmbedding(LearnedModule):
     inplace : bool
         Whether to write over queries and keys. Gradients stay right; what cannot be overwritten is
         refused with the reason.
-    seed : int
-        Of the initial parameters of learned rotations.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
     kernel : {"auto", "reference", "cpu", "triton"}
         What computes it, as for `posenc.rotate`.
 
@@ -68,7 +70,7 @@ class RotaryEmbedding(LearnedModule):
         *,
         seq_dim: int = -2,
         inplace: bool = False,
-        seed: int = 0,
+        seed: int | None = None,
         kernel: Kernel = "auto",
     ) -> None:
         require(spec, RotarySpec, "RotaryEmbedding")

@@ -42,8 +42,10 @@ class PositionTable(LearnedModule):
         Probability of dropping an entry of the sum, in training.
     seq_dim : int
         The axis of the input that holds the sequence: -2, or -3 for (batch, seq, heads, dim).
-    seed : int
-        Seed of the first values of the parameters: those of `posenc.init(spec, seed)`.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
     kernel : {"auto", "reference", "cpu", "triton"}
         What computes it, as for `posenc.add`.
 
@@ -69,7 +71,7 @@ class PositionTable(LearnedModule):
         *,
         dropout: float = 0.0,
         seq_dim: int = -2,
-        seed: int = 0,
+        seed: int | None = None,
         kernel: Kernel = "auto",
     ) -> None:
         require(spec, TableSpec, "PositionTable")
