@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import posenc
 from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, XPos, positions
@@ -142,6 +143,28 @@ def test_apply_rotary_reads_full_width_tables_in_either_order() -> None:
     cos, sin = (np.repeat(a, 2, axis=-1) for a in posenc.cos_sin(spec, 5, dtype="float64"))
     got = posenc.apply_rotary(x, cos, sin, pairing="interleaved", width="full")
     assert_close(got, posenc.rotate(spec, x), 0)
+
+
+@pytest.mark.parametrize("order", ["half", "interleaved"])
+@pytest.mark.parametrize("blocks", [(), (1, 3)])
+@each_backend
+def test_cosines_of_full_width_have_an_entry_for_each_channel(
+    order: Any, blocks: tuple[int, ...], backend: Backend
+) -> None:
+    spec = RoPE(8, pairing=Pairing(order, blocks=blocks))
+    where = backend.asarray(np.array([[0, 1, 70], [9, 8, 7]]))
+    half = [backend.numpy(a) for a in posenc.cos_sin(spec, where)]
+    full = posenc.cos_sin(spec, where, width="full", dtype="float32")
+    want = np.full((2, *where.shape, 8), np.nan)
+    for j, channels in enumerate(spec.channels.channels(8)):
+        for c in channels:
+            want[..., c] = [a[..., j] for a in half]
+    for got, expected in zip(full, want, strict=True):
+        assert_close(backend.numpy(got), expected, 0)
+    if not blocks:
+        x = backend.asarray(np.random.default_rng(0).normal(size=(2, 4, 3, 10)).astype(np.float32))
+        got = posenc.apply_rotary(x, *full, pairing=order, width="full")
+        assert_close(backend.numpy(got), backend.numpy(posenc.rotate(spec, x, positions=where)), 0)
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -607,6 +630,43 @@ BAD_CALLS: dict[str, tuple[Any, type[Exception], str]] = {
         posenc.ArgumentError,
         "read-only",
     ),
+    "windows that overlap": (
+        lambda: posenc.rotate(
+            ROPE, sliding_window_view(np.zeros(40), 16, writeable=True), inplace=True
+        ),
+        posenc.ArgumentError,
+        "windows that overlap",
+    ),
+    "length of fewer tokens": (
+        lambda: posenc.rotate(ROPE, X, length=4),
+        posenc.ArgumentError,
+        "length: expected at least 5, .*positions reach 4.*got 4",
+    ),
+    "length without the cache": (
+        lambda: posenc.rotate(ROPE, X, offset=np.array([-5, 7]), length=11),
+        posenc.ArgumentError,
+        "at least 12.*cached tokens included",
+    ),
+    "length of fewer positions": (
+        lambda: posenc.rotate(ROPE, X, positions=[0, 1, 2, 3, 300], length=300),
+        posenc.ArgumentError,
+        "at least 301",
+    ),
+    "length of shorter sequences": (
+        lambda: posenc.rotate(ROPE, X, cu_seqlens=[0, 1, 5], length=3),
+        posenc.ArgumentError,
+        "at least 4",
+    ),
+    "length of fewer cosines": (
+        lambda: posenc.cos_sin(ROPE, 300, length=10),
+        posenc.ArgumentError,
+        "at least 300",
+    ),
+    "a third width": (
+        lambda: posenc.cos_sin(ROPE, 3, width="double"),
+        posenc.ArgumentError,
+        '"half" or "full"',
+    ),
     "no coordinates": (
         lambda: posenc.rotate(
             RoPE(16, pairing="half", arrangement=Arrangement(rule="axial", axes=("h", "w"))), X
@@ -629,6 +689,42 @@ def test_calls_that_cannot_be(name: str) -> None:
     call, error, message = BAD_CALLS[name]
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_length_that_holds_all_positions_is_taken() -> None:
+    want = posenc.rotate(ROPE, X)
+    for more in ({}, {"positions": range(5)}, {"offset": 0}, {"cu_seqlens": [0, 5]}):
+        assert_close(posenc.rotate(ROPE, X, length=5, **more), want, 0)
+    assert posenc.rotate(ROPE, X, offset=-9, length=1).shape == X.shape
+    nothing = X[..., :0, :]
+    assert posenc.rotate(ROPE, nothing, length=1).shape == nothing.shape
+    assert posenc.cos_sin(ROPE, 5, length=5)[0].shape == (5, 8)
+
+
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    steps=st.lists(st.integers(-6, 6), min_size=3, max_size=3),
+)
+def test_in_place_takes_any_view_whose_elements_are_apart(
+    shape: list[int], steps: list[int]
+) -> None:
+    """Negative steps, transposes and interleaved rows are written to; no element turns twice."""
+    shape, steps = [*shape, 4], [*steps[: len(shape)], 1]
+    at = sum(np.ix_(*(step * np.arange(n) for n, step in zip(shape, steps, strict=True))))
+    memory = np.arange(200.0) + 1
+    before, at = memory.copy(), at + 100
+    view = as_strided(memory[100:], shape, [8 * step for step in steps])
+    spec = RoPE(4, pairing="half")
+    view = view if view.ndim > 1 else view[None]
+    if np.unique(at).size < at.size:
+        with pytest.raises(posenc.ArgumentError, match="windows that overlap"):
+            posenc.rotate(spec, view, inplace=True)
+        assert_close(memory, before, 0)
+        return
+    want = posenc.rotate(spec, view.copy())
+    assert_close(posenc.rotate(spec, view, inplace=True), want, 0)
+    rest = np.setdiff1d(np.arange(200), at)
+    assert_close(memory[rest], before[rest], 0)
 
 
 def test_in_place_writes_over_the_input() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.array import arange, integers, library
+from posenc._core.array import arange, integers, library, numpy_rules
 from posenc._core.errors import ArgumentError, explain
 
 __all__ = ["multimodal", "shard"]
@@ -18,6 +18,7 @@ __all__ = ["multimodal", "shard"]
 Array = Any
 
 
+@numpy_rules
 def multimodal(
     layout: Sequence[int | tuple[Any, int, int]],
     *,
@@ -114,6 +115,7 @@ def _known(values: Any, who: str) -> np.ndarray:
     return array
 
 
+@numpy_rules
 def shard(
     length: int,
     *,

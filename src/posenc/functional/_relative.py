@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from posenc._core.array import astype, compute_dtype, concrete, device_of, namespace, result_dtype
+from posenc._core.array import (
+    astype,
+    compute_dtype,
+    concrete,
+    device_of,
+    marked,
+    namespace,
+    numpy_rules,
+    result_dtype,
+)
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc.encodings.relative.base import Places, RelativeSpec
 from posenc.functional._arguments import name_of, require
@@ -18,6 +28,7 @@ __all__ = ["relative", "relative_values"]
 Array = Any
 
 
+@numpy_rules
 def relative(
     spec: RelativeSpec,
     q: Array,
@@ -91,10 +102,11 @@ def relative(
     scores = spec.score(wide_q, wide_k, Places(*where.with_heads()), given, dtype=inner, xp=xp)
     wrapped = where.wrapped(xp)
     if wrapped is not None:
-        scores = xp.where(wrapped[..., None, :, :], xp.full_like(scores, float("nan")), scores)
+        scores = marked(scores, wrapped[..., None, :, :], math.nan, xp=xp)
     return astype(scores, dtype, xp)
 
 
+@numpy_rules
 def relative_values(
     spec: RelativeSpec,
     weights: Array,

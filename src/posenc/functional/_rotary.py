@@ -25,11 +25,12 @@ from posenc._core.array import (
     is_torch,
     library,
     namespace,
+    numpy_rules,
     reals,
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, SpecError, explain
-from posenc._core.inplace import overwrite
+from posenc._core.inplace import check_apart, overwrite
 from posenc._core.phase import Halves, Words
 from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
@@ -41,6 +42,8 @@ from posenc.functional._arguments import (
     align,
     asked_positions,
     asks,
+    check_length,
+    check_tokens,
     home,
     name_of,
     place_of,
@@ -181,12 +184,41 @@ def rotate_together(
     tuple of arrays
         The arrays turned, in order.
     """
+    if length is not None:
+        x = inputs[0][0] if inputs else None
+        check_length(
+            length,
+            _tokens(x, seq_dim),
+            positions,
+            offset,
+            cu_seqlens,
+            who=f"rotate({name_of(spec)})",
+        )
     if kernel in DIRECT and cu_seqlens is None:
         rotated = _direct()
         if rotated is not None:
             done = rotated(spec, inputs, positions, offset, seq_dim, inverse, inplace)
             if done is not None:
                 return done
+    given = positions, offset, cu_seqlens
+    how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
+    return _together(spec, inputs, given, length=length, params=params, kernel=kernel, **how)
+
+
+@numpy_rules
+def _together(
+    spec: RotarySpec,
+    inputs: Sequence[tuple[Array, Any]],
+    given: tuple[Any, Any, Any],
+    *,
+    length: int | None,
+    params: Any,
+    kernel: Kernel,
+    seq_dim: int,
+    inverse: bool,
+    inplace: bool,
+) -> tuple[Array, ...]:
+    """The arrays turned by the first kernel that can, else by the reference."""
     who = f"rotate({name_of(spec)})"
     spec = _at(spec, length, "rotate")
     if inplace and (spec.shapes or spec.output_dim != spec.dim):
@@ -194,7 +226,10 @@ def rotate_together(
         if spec.output_dim != spec.dim:
             todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
         raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
-    given = positions, offset, cu_seqlens
+    arrays = [x for x, _ in inputs]
+    check_tokens(arrays, seq_dim, who)
+    if inplace:
+        check_apart(arrays, who)
     how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
     served = _served(spec, inputs, given, kernel, who, **how)
     if served is not None:
@@ -203,9 +238,7 @@ def rotate_together(
     last: Any = None
     for x, role in inputs:
         xp, dtype, inner = _checked(spec, x, who)
-        where = _token_positions(
-            spec, x, positions, offset, cu_seqlens, seq_dim=seq_dim, xp=xp, who=who
-        )
+        where = _token_positions(spec, x, *given, seq_dim=seq_dim, xp=xp, who=who)
         # Positions that do not vary with the heads are the same for all inputs.
         kind = (tuple(where.shape), inner, dtype_name(dtype), role if spec.sided else None)
         if last is None or last[0] != kind:
@@ -240,6 +273,15 @@ def rotate_together(
             )
         )
     return tuple(turned)
+
+
+def _tokens(x: Any, seq_dim: Any) -> int | None:
+    """The number of tokens of an array, or None where the long way has words for what is wrong."""
+    try:
+        tokens: int = x.shape[seq_dim]
+    except (AttributeError, TypeError, IndexError):
+        return None
+    return tokens
 
 
 def _direct() -> Any:
@@ -318,10 +360,12 @@ def _where(
     return _token_positions(spec, x, *given, seq_dim=seq_dim, xp=xp, who=who)
 
 
+@numpy_rules
 def cos_sin(
     spec: RotarySpec,
     positions: Any,
     *,
+    width: Literal["half", "full"] = "half",
     length: int | None = None,
     role: Role = "query",
     dtype: Any = None,
@@ -341,6 +385,9 @@ def cos_sin(
     positions : int, or array of integers
         A number n for the positions 0 to n - 1, or any positions of shape (...); for a spec of
         several axes (..., axes).
+    width : {"half", "full"}
+        Whether each pair has one entry, or each channel has one, as many models keep it: cat([cos,
+        cos]) where pairs stand half a head apart, each entry twice where they are interleaved.
     length : int, optional
         Length of the sequence, for scalings that depend on it.
     role : {"query", "key"}
@@ -359,8 +406,8 @@ def cos_sin(
     Returns
     -------
     tuple of arrays
-        cos, sin: (..., pairs), the attention factor included where it acts there. Half width: an
-        entry for each pair, not for each channel.
+        cos, sin: (..., pairs), the attention factor included where it acts there; (..., 2 pairs)
+        of full width.
 
     Raises
     ------
@@ -375,8 +422,17 @@ def cos_sin(
     >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half"), [2**31 - 1])
     >>> sin.round(4)
     array([[-0.7249,  0.7013]], dtype=float32)
+    >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half"), 2, width="full", dtype="float16")
+    >>> sin
+    array([[0.    , 0.    , 0.    , 0.    ],
+           [0.8413, 0.01  , 0.8413, 0.01  ]], dtype=float16)
     """
     who = f"cos_sin({name_of(spec)})"
+    if width not in ("half", "full"):
+        raise ArgumentError(explain(f"{who}: width", '"half" or "full"', repr(width)))
+    if length is not None:
+        counted = isinstance(positions, (int, np.integer))
+        check_length(length, *((positions, None) if counted else (None, positions)), who=who)
     spec = _at(spec, length, "cos_sin")
     xp, device = home(positions, params, xp=xp, device=device, who=who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
@@ -386,7 +442,8 @@ def cos_sin(
         _check_role(role, who)
         found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
         if found is not None:
-            return found.value
+            cos, sin = found.value
+            return _widened(cos, sin, spec.channels, width, xp)
     if (spec.per_head or 1) > 1 and len(where.shape) > 2:
         where = where[..., None, :, :]  # heads stand before the sequence
     cos, sin, _ = _factors(
@@ -399,9 +456,10 @@ def cos_sin(
         xp=xp,
         who=who,
     )
-    return astype(cos, out, xp), astype(sin, out, xp)
+    return _widened(astype(cos, out, xp), astype(sin, out, xp), spec.channels, width, xp)
 
 
+@numpy_rules
 def apply_rotary(
     x: Array,
     cos: Array,
@@ -478,6 +536,7 @@ def apply_rotary(
     return _turned(x, cos, sin, pairing, dim=dim, inner=inner, xp=xp, who=who, inplace=inplace)
 
 
+@numpy_rules
 def rerotate(
     spec: RotarySpec,
     k: Array,
@@ -552,6 +611,7 @@ def rerotate(
     return _turned(k, cos, sin, spec.channels, dim=spec.dim, inner=inner, xp=xp, who=who)
 
 
+@numpy_rules
 def relative_score(
     spec: RotarySpec, q: Array, k: Array, offsets: Any, *, length: int | None = None
 ) -> Array:
@@ -583,6 +643,8 @@ def relative_score(
     array([64.   , 61.834, 42.103])
     """
     who = f"relative_score({name_of(spec)})"
+    if length is not None:
+        check_length(length, None, offsets, who=who)
     spec = _at(spec, length, "relative_score")
     _require_plain(spec, who)
     xp, dtype, inner = _checked(spec, q[..., None, :], who)
@@ -604,6 +666,7 @@ def relative_score(
     return astype(xp.sum(wide * turned, axis=-1), dtype, xp)
 
 
+@numpy_rules
 def logit_scale(
     spec: RotarySpec | Temperature,
     positions: Any = None,
@@ -650,6 +713,8 @@ def logit_scale(
     if isinstance(spec, Temperature):
         constant, temperature = 1.0, spec
     else:
+        if length is not None:
+            check_length(length, None, positions, who=who)
         spec = _at(spec, length, "logit_scale")
         constant, found = spec.logit_factor, spec.magnitude_of_scores.temperature
         if found is None:
@@ -840,6 +905,28 @@ def _half_width(full: Array, pairing: Pairing) -> Array:
     if pairing.order == "half":
         return full[..., : full.shape[-1] // 2]
     return full[..., 0::2]
+
+
+def _widened(cos: Array, sin: Array, pairing: Pairing, width: str, xp: Any) -> tuple[Array, Array]:
+    """Cosines and sines with an entry for each pair, or for each channel of the input."""
+    if width == "half":
+        return cos, sin
+    return _full_width(cos, pairing, xp), _full_width(sin, pairing, xp)
+
+
+def _full_width(half: Array, pairing: Pairing, xp: Any) -> Array:
+    """The entry of each pair at both of its channels."""
+    pieces: list[Array] = []
+    begin = 0
+    for pairs in pairing.sizes(half.shape[-1]):
+        part = half[..., begin : begin + pairs]
+        begin += pairs
+        if pairing.order == "half":
+            pieces += [part, part]
+        else:
+            both = xp.stack([part, part], axis=-1)
+            pieces.append(xp.reshape(both, (*part.shape[:-1], 2 * pairs)))
+    return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)
 
 
 class _Difference:

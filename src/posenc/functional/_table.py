@@ -14,6 +14,7 @@ from posenc._core.array import (
     dtype_named,
     is_compiling,
     namespace,
+    numpy_rules,
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, explain
@@ -35,6 +36,7 @@ __all__ = ["add", "table"]
 Array = Any
 
 
+@numpy_rules
 def table(
     spec: TableSpec,
     positions: Any,
@@ -117,6 +119,7 @@ def table(
     return rows[None, ...] if batch_dim else rows
 
 
+@numpy_rules
 def add(
     spec: TableSpec,
     x: Array,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.array import astype, lookup, product
+from posenc._core.array import astype, lookup, marked, product
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
@@ -139,4 +139,4 @@ class TUPE(BiasSpec):
             m, n = (xp.where(to_others, xp.zeros_like(p), p) for p in (m, n))
             m, n = (xp.where(to_it, xp.ones_like(p), p) for p in (m, n))
         found = lookup(constants["score"], head, m, n, xp=xp)
-        return xp.where(outside, xp.full_like(found, math.nan), found)
+        return marked(found, outside, math.nan, xp=xp)
