@@ -21,7 +21,7 @@ from posenc import scaling as s
 from tests.backends import Backend, each_backend, each_backend_and_dtype
 from tests.oracles import rotary as oracle
 from tests.rotary_cases import LONG, ROTARY, SHORT, RotaryCase
-from tests.tolerances import ABSOLUTE, FLOAT64, PER_POSITION, RELATIVE, assert_close
+from tests.tolerances import ABSOLUTE, FLOAT64, PER_POSITION, RELATIVE, XPOS, assert_close
 
 each_case = pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
 POSITION = st.integers(-(2**31) + 1, 2**31 - 1)
@@ -406,6 +406,35 @@ def test_xpos_scores_depend_on_the_distance_alone(m: int, rel: int) -> None:
     assert abs(score(m) - score(0)) < 1e-11 * size
     got = posenc.relative_score(spec, q[0], k[0], [rel])[0]
     assert abs(got - score(m)) < 1e-11 * size
+
+
+@pytest.mark.parametrize("role", ["query", "key"])
+@each_backend
+def test_xpos_keeps_its_digits_at_every_position(role: Any, backend: Backend) -> None:
+    """The factor is the power of an exact exponent, not of a float32 that grew to 70."""
+    where = np.concatenate([np.linspace(-30_000, 30_000, 41, dtype=int), [1, 2, 29_999]])
+    x = np.random.default_rng(0).normal(size=(where.size, 16)).astype(np.float32)
+    spec = XPos(16, pairing="half")
+    got = posenc.rotate(spec, backend.asarray(x), positions=backend.asarray(where), role=role)
+    want = np.zeros(x.shape)
+    for t, p in enumerate(where.tolist()):
+        cos, sin = oracle.cos_sin(p, oracle.ladder(16))
+        turned = oracle.turn(x[t].tolist(), cos, sin, oracle.half(16))
+        size = np.array(oracle.xpos_factor(p, 16))
+        want[t] = turned * np.tile(size if role == "query" else 1 / size, 2)
+    of_pairs = np.tile(np.hypot(want[:, :8], want[:, 8:]), 2)
+    assert_close(backend.numpy(got) / of_pairs, want / of_pairs, XPOS, role)
+
+
+def test_xpos_of_huge_scales_and_steps() -> None:
+    """Steps that no integer holds, and exponents of many positions."""
+    x = np.ones((5, 16), np.float32)
+    for scale, most in ((1e-3, 0), (2e7, 10**9), (1e12, 2**31 - 1)):
+        spec, where = XPos(16, pairing="half", scale=scale), np.linspace(-most, most, 5, dtype=int)
+        wide = posenc.rotate(spec, x.astype(np.float64), positions=where)
+        got = posenc.rotate(spec, x, positions=where)
+        of_pairs = np.tile(np.hypot(wide[:, :8], wide[:, 8:]), 2)
+        assert_close(got / of_pairs, wide / of_pairs, XPOS, f"scale {scale}")
 
 
 def test_xpos_cached_keys_do_not_depend_on_the_length() -> None:

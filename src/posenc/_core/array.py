@@ -49,6 +49,7 @@ __all__ = [
     "rank",
     "reals",
     "result_dtype",
+    "widest",
 ]
 
 Array = Any
@@ -258,6 +259,11 @@ def result_dtype(x: Array, who: str) -> Any:
 def compute_dtype(dtype: Any, xp: Any) -> Any:
     """float64 for float64, else float32: angles and sums never exist in half precision."""
     return xp.float64 if dtype_name(dtype) == "float64" else xp.float32
+
+
+def widest(x: Array, dtype: Any, xp: Any) -> Any:
+    """float64 where the library and the device of `x` have it, for short sums; else `dtype`."""
+    return xp.float64 if has_int64(xp) and not (is_torch(x) and x.device.type == "mps") else dtype
 
 
 def astype(x: Array, dtype: Any, xp: Any) -> Array:

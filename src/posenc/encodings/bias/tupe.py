@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.array import astype, lookup, marked, product
+from posenc._core.array import astype, lookup, marked, product, widest
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
@@ -113,7 +113,9 @@ class TUPE(BiasSpec):
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Mapping[str, Array]:
         """The products of all pairs of vectors: (heads, length, length)."""
-        w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
+        # A score is a sum of products that cancel, so each rounding would count many times.
+        wide = widest(constants["position"], dtype, xp)
+        w = {name: astype(constants[name], wide, xp) for name in self.shapes}
         p = w["position"] - xp.mean(w["position"], axis=-1, keepdims=True)
         spread = xp.sqrt(xp.mean(p * p, axis=-1, keepdims=True) + EPSILON)
         p = p / spread * w["norm_weight"] + w["norm_bias"]
@@ -123,7 +125,8 @@ class TUPE(BiasSpec):
             for side in ("query", "key")
         )
         scale = math.sqrt(2 * self.dim / self.heads)
-        return {"score": product(q / scale, xp.matrix_transpose(k), xp=xp)}
+        score = product(q / scale, xp.matrix_transpose(k), xp=xp)
+        return {"score": astype(score, dtype, xp)}
 
     def score(
         self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any

@@ -9,6 +9,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core import powers
 from posenc._core.array import concrete
 from posenc._core.checks import even_width, positive
 from posenc._core.errors import PositionError, SpecError, explain
@@ -130,7 +131,7 @@ class XPos(RotarySpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps and the decays of the pairs."""
-        return {**self.matrix.constants(), "decay": self.decays}
+        return {**self.matrix.constants(), **powers.constants(self.decays)}
 
     def cos_sin(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
@@ -148,9 +149,8 @@ class XPos(RotarySpec):
         xp: Any,
     ) -> Array | float:
         """Zeta ** (±(p - centre) / scale): (..., 1) -> (..., pairs)."""
-        distance = xp.astype(positions - self.centre, dtype)
-        decay = xp.astype(constants["decay"], dtype)
-        return xp.exp(distance * (decay if role == "query" else -decay))
+        sign = 1 if role == "query" else -1
+        return powers.power(positions - self.centre, constants, sign=sign, dtype=dtype, xp=xp)
 
     def check_positions(self, positions: Array, dtype: str) -> None:
         """Raise `PositionError` where a factor leaves the range of `dtype`."""
