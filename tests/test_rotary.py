@@ -6,6 +6,7 @@ see distances alone, and rows that do not see their neighbours, their padding or
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -333,9 +334,33 @@ def test_rerotate_rounds_once_a_move() -> None:
     cached = posenc.rotate(spec, k, offset=5000).to(torch.bfloat16)
     start = np.arange(4) + 5000
     for move in range(50):
-        cached = posenc.rerotate(spec, cached, start - move, start - move - 1)
+        with pytest.warns(UserWarning, match="a move by 1 in bfloat16 turns 10 of 32 pairs"):
+            cached = posenc.rerotate(spec, cached, start - move, start - move - 1)
     error = (cached.double() - posenc.rotate(spec, k, offset=4950)).abs().max()
     assert error < 51 * 2.0**-9 * k.norm(dim=-1).max()
+
+
+@pytest.mark.parametrize("base", [1e4, 1e6])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_moves_that_a_dtype_cannot_follow_are_warned_of(dtype: str, base: float) -> None:
+    """Pairs that turn by less than 2**-12 stay; far moves, other dtypes and none say nothing."""
+    spec = RoPE(64, pairing="half", base=base)
+    old = np.arange(3) + 9000
+    k = posenc.rotate(spec, random(3, 64), positions=old).astype(dtype)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for far in (0, 64, 1000, 9000):
+            posenc.rerotate(spec, k, old, old - far)
+        posenc.rerotate(spec, k, old, old, spec.replace(base=2 * base))
+        assert not caught
+        moved = posenc.rerotate(spec, k, old, old - 1)
+    assert [w.filename for w in caught] == ([__file__] if dtype == "float16" else [])
+    if dtype == "float16":
+        angles = posenc.frequencies(spec)
+        assert f"turns {(angles < 2.0**-12).sum()} of 32 pairs" in str(caught[0].message)
+        same = (moved == k).reshape(3, 2, 32).mean(axis=(0, 1))
+        assert same[angles < 2.0**-12].mean() > 0.7  # an entry beside a larger one may move
+        assert same[angles > 2.0**-9].mean() < 0.1
 
 
 @pytest.mark.parametrize("rule", ["sections", "cyclic", "alternate"])
