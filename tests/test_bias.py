@@ -210,6 +210,7 @@ def test_distances_of_neighbours_survive_at_any_position(backend: Backend) -> No
     np.testing.assert_array_equal(got[0, 0], [-2.5, -0.5, 0.0, -1.0])
 
 
+@pytest.mark.usefixtures("nan_results")
 def test_jax_refuses_distances_that_would_wrap() -> None:
     jnp = pytest.importorskip("jax.numpy", reason="JAX is not installed")
     import jax
@@ -485,6 +486,7 @@ def test_refusals(call: Any, error: type[Exception], text: str) -> None:
         call()
 
 
+@pytest.mark.usefixtures("nan_results")
 def test_offsets_outside_a_window_are_named_or_nan() -> None:
     spec = WindowTable(1, window=(2, 2))
     params = posenc.init(spec)

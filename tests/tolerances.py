@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 # |result - exact| for cosines, sines and tables of unit scale, at every integer position.
-ABSOLUTE = {"float64": 4e-16, "float32": 1.5e-7, "float16": 2.5e-4, "bfloat16": 2e-3}
+ABSOLUTE = {"float64": 4e-16, "float32": 1e-7, "float16": 2.5e-4, "bfloat16": 2e-3}
 # The same as a fraction of the exact value, away from zeros.
 RELATIVE = {"float64": 1e-15, "float32": 3e-7, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 # A step is rounded to 2**-65 turn; the error of a phase grows by this much with each position.

@@ -111,6 +111,12 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
     PositionError
         If the last position does not fit the integers of the library.
 
+    Notes
+    -----
+    JAX without `jax_enable_x64` has positions of 32 bits. What can be looked at is refused beyond
+    2**31 - 1; an offset that `jit` traces cannot be, and where offset and length pass 2**31
+    together, positions wrap to negative ones, as JAX's integers do.
+
     Examples
     --------
     >>> import posenc

@@ -57,8 +57,9 @@ def multimodal(
     Returns
     -------
     array of integers
-        (tokens, 3). Decoding goes on at one more than the largest entry, which after an image is
-        less than the number of tokens.
+        (tokens, 3), axes last. Decoding goes on at one more than the largest entry, which after an
+        image is less than the number of tokens. What has axes first, as `position_ids` (3, batch,
+        seq) of transformers, is carried over by `np.moveaxis(position_ids, 0, -1)`.
 
     Raises
     ------

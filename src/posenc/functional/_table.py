@@ -78,7 +78,7 @@ def table(
     Returns
     -------
     array
-        (..., dim), float32 right to 1.5e-7.
+        (..., dim), float32 of unit scale right to 1e-7.
 
     Raises
     ------

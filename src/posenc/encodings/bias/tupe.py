@@ -47,6 +47,12 @@ class TUPE(BiasSpec):
     SpecError
         If the width is not divisible by the heads, or there are no positions.
 
+    Notes
+    -----
+    The products are formed in float64 and rounded once: a float32 bias is right to 2e-6 of
+    max(1, |bias|). JAX without `jax_enable_x64` forms them in float32, with an error of up to 1e-4
+    where products of some hundreds cancel.
+
     Examples
     --------
     >>> import posenc
