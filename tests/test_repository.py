@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -116,7 +117,29 @@ def test_layers_stand_as_designed() -> None:
         "(scaling) | positions",
         "_core",
     ]
-    assert all(contract["exhaustive"] for contract in settings["contracts"])
+    layered = [found for found in settings["contracts"] if found["type"] == "layers"]
+    assert all(contract["exhaustive"] for contract in layered)
+
+
+def test_no_private_name_crosses_a_package() -> None:
+    """An underscored module or name is used in its own package alone; `_core` is for all."""
+    source = ROOT / "src" / "posenc"
+    crossing = []
+    for path in source.rglob("*.py"):
+        home = path.relative_to(source).parts[:-1]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("posenc"):
+                within = tuple(node.module.split(".")[1:])  # type: ignore[union-attr]
+                for name in ((*within, alias.name) for alias in node.names):
+                    private = [i for i, part in enumerate(name) if re.match("_(?!core$|_)", part)]
+                    if private and home[: private[0]] != name[: private[0]]:
+                        crossing.append(f"{path.relative_to(source)}: {'.'.join(name)}")
+    assert not crossing
+
+
+def test_the_detective_has_no_underscored_file() -> None:
+    detect = ROOT / "src" / "posenc" / "detect"
+    assert not [path for path in detect.rglob("_*.py") if path.name != "__init__.py"]
 
 
 def test_every_folder_of_the_source_is_a_package() -> None:

@@ -552,19 +552,30 @@ def test_decoding_compiles_at_most_two_frames() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-def test_compiled_bits_are_the_eager_bits() -> None:
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow("_core", "functional"))],
+)
+def test_compiled_bits_are_the_eager_bits(dtype: torch.dtype) -> None:
     import torch._inductor.config as inductor
 
     # One frame for all lengths and offsets, as each costs seconds of the C++ compiler.
     compiled = torch.compile(cold(RICH), fullgraph=True, dynamic=True)
     x = torch.randn(2, 1030, 8, generator=torch.Generator().manual_seed(2))
     with inductor.patch(compile_threads=1):  # a pool of processes starts slowly
-        for dtype in (torch.float32, torch.bfloat16):
-            for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
-                y = x[:, :length].to(dtype).contiguous()
-                assert_same(compiled(y, offset=offset), reference(y, RICH, offset=offset))
-        y = X.clone().requires_grad_()
-        compiled(y).square().sum().backward()
+        for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
+            y = x[:, :length].to(dtype).contiguous()
+            assert_same(compiled(y, offset=offset), reference(y, RICH, offset=offset))
+
+
+@pytest.mark.slow("_core", "functional", "kernels")
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_gradients_of_compiled_code_are_the_eager_ones() -> None:
+    import torch._inductor.config as inductor
+
+    y = X.clone().requires_grad_()
+    with inductor.patch(compile_threads=1):
+        torch.compile(cold(RICH), fullgraph=True, dynamic=True)(y).square().sum().backward()
     torch.testing.assert_close(y.grad, 2 * RICH.embedding_scale * reference(X, RICH))
 
 

@@ -497,7 +497,11 @@ def test_a_length_is_fixed_outside_of_compiled_code() -> None:
 
 @each_spec
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("strict", [True, False], ids=["strict", "non-strict"])
+@pytest.mark.parametrize(
+    "strict",
+    [False, pytest.param(True, marks=pytest.mark.slow("torch", "functional"))],
+    ids=["non-strict", "strict"],
+)
 def test_export(name: str, strict: bool) -> None:
     length = torch.export.Dim("length")
     module = cold(name)

@@ -124,7 +124,7 @@ def _specs(
     source: str, name: str, before: str | None, after: str | None, length: str | None
 ) -> tuple[Any, Any]:
     """The two specs of a table, by JSON, presets or the new length alone."""
-    from posenc.detect._checkpoint import open_checkpoint
+    from posenc.detect.files import open_checkpoint
     from posenc.encodings.table.learned import Learned
 
     tensors = open_checkpoint(source, config={}, who="convert").tensors

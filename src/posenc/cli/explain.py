@@ -55,7 +55,7 @@ def command(
         _translate(source, dialect, json_)
         return
     plan = _plan(source, pairing, base)
-    from posenc.detect.words import describe, lines
+    from posenc.detect.explain import describe, lines
 
     if json_:
         print_json(describe(plan))
@@ -68,7 +68,7 @@ def command(
 
 def _explain_plan(name: str, json_: bool) -> None:
     from posenc._core.spec import to_json
-    from posenc.detect.words import plan_lines
+    from posenc.detect.explain import plan_lines
     from posenc.presets import plan_row
 
     row = plan_row(name)
@@ -103,14 +103,14 @@ def _plan(source: str | Path, pairing: str | None, base: float | None) -> Any:
     from posenc.detect.explain import from_hf
 
     if isinstance(source, Path) and source.suffix == ".gguf":
-        from posenc.detect.gguf import from_gguf
+        from posenc.detect.explain import from_gguf
 
         return from_gguf(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
     return from_hf(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
 
 
 def _translate(source: str | Path, dialect: str, json_: bool) -> None:
-    from posenc.detect.dialects import to_hf
+    from posenc.detect.explain import to_hf
 
     made = to_hf(source, dialect)  # type: ignore[arg-type]
     if json_:

@@ -30,8 +30,7 @@ def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
     path = Path(file)
     if not path.exists():
         raise click.UsageError(f"{file[:200]!r} is not there.")
-    from posenc.detect._report import lines
-    from posenc.detect.identify import identify
+    from posenc.detect.identify import identify, lines
     from posenc.registry import to_json
 
     with progress("reading", 100) as advance:

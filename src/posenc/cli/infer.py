@@ -15,7 +15,7 @@ from posenc.cli._options import Choice, as_json
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
-    from posenc.detect.inferred import Inferred
+    from posenc.detect.infer import Inferred
 
 __all__ = ["command"]
 

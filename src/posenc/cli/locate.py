@@ -14,7 +14,7 @@ from posenc.cli._show import clean, print_json
 from posenc.cli._vectors import vector_from
 
 if TYPE_CHECKING:
-    from posenc.detect.location import Location
+    from posenc.detect.locate import Location
 
 __all__ = ["command"]
 

@@ -12,7 +12,7 @@ from posenc.cli._projections import given, projection_options
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
-    from posenc.detect.pairing import Finding
+    from posenc.detect.convert import Finding
 
 __all__ = ["command"]
 
@@ -36,7 +36,7 @@ def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
     config.json. What is stated comes first; the weights are evidence, as z values, and the answer
     may be that nothing tells. The exit code is 0 for that as well.
     """
-    from posenc.detect.pairing import detect_pairing
+    from posenc.detect.convert import detect_pairing
 
     if not Path(checkpoint).exists():
         raise click.UsageError(f"{checkpoint[:200]!r} is not there.")
@@ -53,7 +53,7 @@ def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
 
 def _lines(found: Finding) -> list[str]:
     """The finding in words."""
-    from posenc.detect.pairing import THRESHOLD
+    from posenc.detect.convert import THRESHOLD
 
     z = found.weights
     stated = f"{found.stated}, by {found.source}" if found.stated else "nothing"

@@ -9,7 +9,7 @@ from typing import Any
 from posenc import registry
 from posenc._core.errors import PosencError
 from posenc._core.spec import Spec
-from posenc.detect._columns import inner, sinusoids
+from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.explore.entry import Entry, samples
 from posenc.explore.rows import entries
 

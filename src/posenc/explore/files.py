@@ -98,8 +98,7 @@ def _of_config(path: Path) -> list[Entry]:
     spec = _spec(path)
     if spec is not None:
         return [_fixed(_id(path.stem), f"{path.name}: {type(spec).__name__}", spec)]
-    from posenc.detect.explain import from_hf
-    from posenc.detect.gguf import from_gguf
+    from posenc.detect.explain import from_gguf, from_hf
 
     reading = (from_gguf if path.suffix == ".gguf" else from_hf)(path, on_error="report")
     name = reading.model or path.stem

@@ -23,8 +23,8 @@ from posenc._core.array import (
     numpy_rules,
 )
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional._arguments import Kernel, asks, library_of, name_of, require
-from posenc.functional._scores import head_range, known, sides
+from posenc.functional.arguments import Kernel, asks, library_of, name_of, require
+from posenc.functional.scores import head_range, known, sides
 
 __all__ = ["bias"]
 

@@ -20,8 +20,8 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc.encodings.relative.base import Places, RelativeSpec
-from posenc.functional._arguments import name_of, require
-from posenc.functional._scores import Sides, head_range, known, sides
+from posenc.functional.arguments import name_of, require
+from posenc.functional.scores import Sides, head_range, known, sides
 
 __all__ = ["relative", "relative_values"]
 

@@ -37,7 +37,9 @@ from posenc._core.spec import texts_of
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Order, Pairing, turn
-from posenc.functional._arguments import (
+from posenc.functional._drift import warn_of_small_moves
+from posenc.functional._parameters import parameters
+from posenc.functional.arguments import (
     Kernel,
     align,
     asked_positions,
@@ -51,8 +53,6 @@ from posenc.functional._arguments import (
     token_positions,
     with_axes,
 )
-from posenc.functional._drift import warn_of_small_moves
-from posenc.functional._parameters import parameters
 
 __all__ = [
     "apply_rotary",

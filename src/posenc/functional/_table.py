@@ -19,7 +19,8 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
-from posenc.functional._arguments import (
+from posenc.functional._parameters import parameters
+from posenc.functional.arguments import (
     Kernel,
     asked_positions,
     asks,
@@ -29,7 +30,6 @@ from posenc.functional._arguments import (
     require,
     token_positions,
 )
-from posenc.functional._parameters import parameters
 
 __all__ = ["add", "table"]
 

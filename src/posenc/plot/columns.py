@@ -20,9 +20,9 @@ from posenc._core.matrix import PhaseMatrix
 from posenc._core.mixing import DenseMatrix
 from posenc._core.phase import steps
 from posenc._core.spec import Spec
-from posenc.detect._columns import columns_of, inner, phases_of, sinusoids
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.functional import cos_sin, table
 from posenc.plot.able import refuse
 

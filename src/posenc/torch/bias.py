@@ -14,9 +14,9 @@ from posenc._core.array import library
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional._arguments import Kernel, check_kernel, name_of, require
-from posenc.functional._scores import head_range, known, sides
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import Kernel, check_kernel, name_of, require
+from posenc.functional.scores import head_range, known, sides
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["AttentionBias", "alibi_mask_mod", "alibi_reach", "score_mod", "slopes"]
 

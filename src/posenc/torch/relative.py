@@ -8,8 +8,8 @@ from torch import Tensor
 
 from posenc import functional
 from posenc.encodings.relative.base import RelativeSpec
-from posenc.functional._arguments import require
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import require
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["RelativeAttention"]
 

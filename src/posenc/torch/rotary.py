@@ -14,9 +14,9 @@ from torch import Tensor
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional._arguments import Kernel, check_kernel, check_tokens, require
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import Kernel, check_kernel, check_tokens, require
 from posenc.torch._stale import drop, frequencies
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["RotaryEmbedding"]
 

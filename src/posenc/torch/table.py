@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.table.base import TableSpec
-from posenc.functional._arguments import Kernel, check_kernel, require
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import Kernel, check_kernel, require
 from posenc.torch._stale import drop, rows
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["PositionTable"]
 

@@ -1,0 +1,55 @@
+"""Registration of what an encoding learns as the parameters of a module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc import functional
+from posenc.functional.scores import head_range, part_shapes
+
+__all__ = ["LearnedModule"]
+
+
+class LearnedModule(nn.Module):
+    """A module with the parameters of a spec, or of some of its heads.
+
+    The first values are those of `posenc.init(spec, seed)`; the part of some heads is cut out of
+    them, so that the ranks of a divided model begin as the whole model does.
+    """
+
+    def __init__(self, spec: Any, heads: tuple[int, int] | None = None, seed: int = 0) -> None:
+        super().__init__()
+        self.spec = spec
+        self.seed = seed
+        self.heads = heads
+        if heads is not None:
+            self.heads = head_range(heads, spec.heads, type(self).__name__)
+        self._shapes = spec.shapes if self.heads is None else part_shapes(spec, *self.heads)
+        for name, shape in self._shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Give the parameters their first values anew, as after `to_empty` from the meta device."""
+        by_head = getattr(self.spec, "by_head", {})
+        for name, values in functional.init(self.spec, self.seed).items():
+            parameter = self.get_parameter(name)
+            if self.heads is not None and name in by_head:
+                part = np.take(values, range(*self.heads), axis=by_head[name])
+            else:
+                part = values
+            if not parameter.is_meta:
+                parameter.copy_(torch.from_numpy(np.array(part)))
+
+    def learned(self) -> dict[str, Tensor] | None:
+        """The parameters by name, as the verbs take them."""
+        return {name: getattr(self, name) for name in self._shapes} or None
+
+    def extra_repr(self) -> str:
+        """The spec, in `print(model)`."""
+        return repr(self.spec) if self.heads is None else f"{self.spec!r}, heads={self.heads}"
