@@ -696,6 +696,21 @@ BAD_CALLS: dict[str, tuple[Any, type[Exception], str]] = {
         posenc.ArgumentError,
         "length: expected at least 5, .*positions reach 4.*got 4",
     ),
+    "a length that is no number": (
+        lambda: posenc.rotate(ROPE, X, length=5.0),
+        posenc.ArgumentError,
+        "length: expected a number of positions",
+    ),
+    "keys of another width": (
+        lambda: posenc.relative_score(ROPE, np.ones(16), np.ones(18), [0]),
+        posenc.ArgumentError,
+        "of one width, got 16 and 18",
+    ),
+    "a distance beyond the length": (
+        lambda: posenc.relative_score(ROPE, np.ones(16), np.ones(16), [0, 50], length=50),
+        posenc.ArgumentError,
+        "at least 51",
+    ),
     "length without the cache": (
         lambda: posenc.rotate(ROPE, X, offset=np.array([-5, 7]), length=11),
         posenc.ArgumentError,

@@ -663,6 +663,10 @@ def relative_score(
     spec = _at(spec, length, "relative_score")
     _require_plain(spec, who)
     xp, dtype, inner = _checked(spec, q[..., None, :], who)
+    _checked(spec, k[..., None, :], who)
+    if q.shape[-1] != k.shape[-1]:
+        got = f"{q.shape[-1]} and {k.shape[-1]}"
+        raise ArgumentError(explain(who, "queries and keys of one width", got))
     read = reals if spec.coordinates == "real" else integers
     rel = with_axes(
         spec.axes, read(offsets, xp=xp, device=device_of(q), who=f"{who}: offsets"), who

@@ -12,6 +12,7 @@ from posenc._core.array import (
     concrete,
     device_of,
     integers,
+    is_array,
     is_compiling,
     is_foreign,
     is_symbolic,
@@ -110,10 +111,12 @@ def check_tokens(arrays: Sequence[Array], seq_dim: Any, who: str) -> None:
         shapes.append(tuple(x.shape))
         place_of(shapes[-1], seq_dim, who)
     lengths = [shape[seq_dim] for shape in shapes]
-    if any(length != lengths[0] for length in lengths):
+    for length in lengths:
+        if length == lengths[0]:
+            continue
         other = -3 if seq_dim == -2 else -2
         want = f"one number of tokens along axis {seq_dim}, the sequence"
-        got = f"{' and '.join(map(str, lengths))} (shapes {', '.join(map(str, shapes))})"
+        got = f"{lengths[0]} and {length} (shapes {shapes})"
         todo = (
             f"Where axis {other} is the sequence, as in {LAYOUTS[other]}, say seq_dim={other}. One "
             "query beside a KV cache is turned with its own new key, with offset= the number of "
@@ -135,12 +138,16 @@ def check_length(
 
     Nothing is read that lies on another device or in a graph.
     """
-    whole = isinstance(length, (int, np.integer)) and not isinstance(length, bool)
     # A comparison with a symbolic length would put a bound on it into the graph.
-    if not whole or is_compiling():
+    if is_compiling() or is_symbolic(length):
         return
-    if length < 1:
-        raise ArgumentError(explain(f"{who}: length", "a number of positions", length))
+    if is_array(length):
+        known = _values(length)
+        if known is None or known.size != 1:
+            return
+        length = known.item()
+    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+        raise ArgumentError(explain(f"{who}: length", "a number of positions", repr(length)))
     reach: Any = None
     if cu_seqlens is not None:
         ends = _values(cu_seqlens)
