@@ -126,10 +126,10 @@ def by_sums(put: Put, run: Callable[[Any], Any], name: str) -> Measured:
     p = p / np.sqrt((p * p).mean(axis=-1, keepdims=True) + 1e-5)
     p = p * d["norm_weight"] + d["norm_bias"]
     q, k = (
-        np.einsum("hed,nd->hne", d[f"{side}_weight"], p) + d[f"{side}_bias"][:, None]
+        np.einsum("hcd,nd->hnc", d[f"{side}_weight"], p) + d[f"{side}_bias"][:, None]
         for side in ("query", "key")
     )
-    exact = np.einsum("hme,hne->hmn", q, k) / math.sqrt(2 * dim / heads)
+    exact = np.einsum("hmc,hnc->hmn", q, k) / math.sqrt(2 * dim / heads)
     given = {name: put(value) for name, value in w.items()}
     got = run(lambda w: posenc.bias(spec, length, params=w))(given)
     yield name, worst(got, exact, np.maximum(1, np.abs(exact)))
