@@ -137,6 +137,7 @@ docs: $(READY) $(KERNELS) ## the pages, in docs/_build/html; warnings are errors
 .PHONY: bench
 bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and refresh the tables made from them
 	@$(BIN)/python benchmarks/precision.py
+	@$(BIN)/python benchmarks/bounds.py
 	@$(BIN)/python benchmarks/backends.py
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python benchmarks/kernels.py

@@ -439,6 +439,7 @@ def test_attend_turns_queries_and_keys() -> None:
         (lambda q, k, v: attend(q, k, v, mask=torch.zeros(5, 7)), "boolean"),
         (lambda q, k, v: attend(q, k, v, Entry("c", convolution="x")), "a convolution"),
         (lambda q, k, v: attend(q[:, :1], k, v), "divides 1"),
+        (lambda q, k, v: attend(q, k, v[:, :, 1:]), "keys and values of one number"),
     ],
 )
 def test_attend_refusals(call: Any, text: str) -> None:

@@ -201,6 +201,25 @@ def speed_summary() -> str:
     return "\n".join([*lines, "", _circumstances(rows[names[0]])])
 
 
+def bounds() -> str:
+    """The stated bounds, beside the worst that was measured on each library."""
+    rows = latest("bounds")
+    libraries = list(dict.fromkeys(row["library"] for row in rows))
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["what"], {})[row["library"]] = row
+    heads = ["stated, float32", "at most", "as a multiple of", *libraries]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for what, by_library in found.items():
+        row = next(iter(by_library.values()))
+        worst = [by_library.get(name, {}).get("worst") for name in libraries]
+        cells = [what, f"**{_short(row['stated'])}**", row["of"], *map(_short, worst)]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    row = rows[0]
+    versions = ", ".join(f"{n} {v.partition('+')[0]}" for n, v in row["versions"].items())
+    return "\n".join([*lines, "", f"Measured {row['date'][:10]} on {row['cpu']}, {versions}."])
+
+
 def _circumstances(row: dict[str, Any]) -> str:
     versions = row["versions"]
     peers = ", ".join(
@@ -216,6 +235,7 @@ def _circumstances(row: dict[str, Any]) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "precision": precision,
+    "bounds": bounds,
     "import-time": import_time,
     "pairing": pairing,
     "speed": speed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,9 @@ from posenc._core.array import (
     dtype_named,
     is_divided,
     library,
+    marked,
     namespace,
+    numpy_rules,
 )
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional.arguments import Kernel, asks, library_of, name_of, require
@@ -29,6 +32,7 @@ __all__ = ["bias"]
 Array = Any
 
 
+@numpy_rules
 def bias(
     spec: BiasSpec,
     q_positions: Any,
@@ -133,7 +137,7 @@ def bias(
     entries = spec.score(q, k, head, prepared, dtype=inner, xp=xp)
     wrapped = where.wrapped(xp)
     if wrapped is not None:
-        entries = xp.where(wrapped[..., None, :, :], xp.asarray(float("nan"), dtype=inner), entries)
+        entries = marked(entries, wrapped[..., None, :, :], math.nan, xp=xp)
     if dtype_name(out) == "float16":
         entries = _within_float16(entries, xp)
     shape = (*where.lead, end - first, where.rows, where.columns)

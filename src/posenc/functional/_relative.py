@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,9 @@ from posenc._core.array import (
     concrete,
     device_of,
     is_divided,
+    marked,
     namespace,
+    numpy_rules,
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, SpecError, explain
@@ -26,6 +29,7 @@ __all__ = ["relative", "relative_values"]
 Array = Any
 
 
+@numpy_rules
 def relative(
     spec: RelativeSpec,
     q: Array,
@@ -103,10 +107,11 @@ def relative(
     scores = spec.score(wide_q, wide_k, Places(*where.with_heads()), given, dtype=inner, xp=xp)
     wrapped = where.wrapped(xp)
     if wrapped is not None:
-        scores = xp.where(wrapped[..., None, :, :], xp.full_like(scores, float("nan")), scores)
+        scores = marked(scores, wrapped[..., None, :, :], math.nan, xp=xp)
     return astype(scores, dtype, xp)
 
 
+@numpy_rules
 def relative_values(
     spec: RelativeSpec,
     weights: Array,

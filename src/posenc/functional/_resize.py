@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from posenc._core.array import astype, compute_dtype, device_of, library, namespace
+from posenc._core.array import astype, compute_dtype, device_of, library, namespace, numpy_rules
 from posenc._core.errors import ArgumentError, SpecError, explain, suggest
 from posenc._core.resample import METHODS, Method, resample
 from posenc._core.spec import Spec
@@ -27,6 +27,7 @@ T = TypeVar("T", bound=TableSpec)
 S = TypeVar("S", bound=Spec)
 
 
+@numpy_rules
 def resize(
     spec: S,
     params: Mapping[str, Array],
@@ -124,6 +125,7 @@ def resize(
     }
 
 
+@numpy_rules
 def extend(
     spec: T,
     params: Mapping[str, Array],

@@ -26,18 +26,20 @@ from posenc._core.array import (
     is_torch,
     library,
     namespace,
+    numpy_rules,
     reals,
     result_dtype,
     undivided,
 )
 from posenc._core.errors import ArgumentError, SpecError, explain
-from posenc._core.inplace import overwrite
+from posenc._core.inplace import check_apart, overwrite
 from posenc._core.phase import Halves, Words
 from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Order, Pairing, turn
+from posenc.functional._drift import warn_of_small_moves
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments import (
     Kernel,
@@ -45,6 +47,8 @@ from posenc.functional.arguments import (
     align,
     asked_positions,
     asks,
+    check_length,
+    check_tokens,
     home,
     name_of,
     place_of,
@@ -120,6 +124,7 @@ def rotate(
     -------
     array
         As `x`, in its dtype, rounded once; wider where the encoding makes a pair of each channel.
+        float32 right to 1.8e-7 of the size of each pair, where pairs keep their size.
 
     Raises
     ------
@@ -184,16 +189,46 @@ def rotate_together(
     tuple of arrays
         The arrays turned, in order.
     """
+    if length is not None:
+        x = inputs[0][0] if inputs else None
+        check_length(
+            length,
+            _tokens(x, seq_dim),
+            positions,
+            offset,
+            cu_seqlens,
+            who=f"rotate({name_of(spec)})",
+        )
     if kernel in DIRECT and cu_seqlens is None:
         rotated = _direct()
         if rotated is not None:
             done = rotated(spec, inputs, positions, offset, seq_dim, inverse, inplace)
             if done is not None:
                 return done
-    who = f"rotate({name_of(spec)})"
     given = positions, offset, cu_seqlens
+    how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
+    return _together(spec, inputs, given, length=length, params=params, kernel=kernel, **how)
+
+
+@numpy_rules
+def _together(
+    spec: RotarySpec,
+    inputs: Sequence[tuple[Array, Any]],
+    given: tuple[Any, Any, Any],
+    *,
+    length: int | None,
+    params: Any,
+    kernel: Kernel,
+    seq_dim: int,
+    inverse: bool,
+    inplace: bool,
+) -> tuple[Array, ...]:
+    """The arrays turned by the first kernel that can, else by the reference."""
+    who = f"rotate({name_of(spec)})"
+    arrays = [x for x, _ in inputs]
+    check_tokens(arrays, seq_dim, who)
     learned = params.values() if isinstance(params, Mapping) else ()
-    if is_divided(*(x for x, _ in inputs), *given, *learned):
+    if is_divided(*arrays, *given, *learned):
         options = {"length": length, "inverse": inverse, "kernel": kernel}
         options.update(seq_dim=seq_dim, inplace=inplace)
         return tuple(
@@ -205,6 +240,8 @@ def rotate_together(
         if spec.output_dim != spec.dim:
             todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
         raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
+    if inplace:
+        check_apart(arrays, who)
     how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
     served = _served(spec, inputs, given, kernel, who, **how)
     if served is not None:
@@ -213,9 +250,7 @@ def rotate_together(
     last: Any = None
     for x, role in inputs:
         xp, dtype, inner = _checked(spec, x, who)
-        where = _token_positions(
-            spec, x, positions, offset, cu_seqlens, seq_dim=seq_dim, xp=xp, who=who
-        )
+        where = _token_positions(spec, x, *given, seq_dim=seq_dim, xp=xp, who=who)
         # Positions that do not vary with the heads are the same for all inputs.
         kind = (tuple(where.shape), inner, dtype_name(dtype), role if spec.sided else None)
         if last is None or last[0] != kind:
@@ -250,6 +285,15 @@ def rotate_together(
             )
         )
     return tuple(turned)
+
+
+def _tokens(x: Any, seq_dim: Any) -> int | None:
+    """The number of tokens of an array, or None where the long way has words for what is wrong."""
+    try:
+        tokens: int = x.shape[seq_dim]
+    except (AttributeError, TypeError, IndexError):
+        return None
+    return tokens
 
 
 def _direct() -> Any:
@@ -328,10 +372,12 @@ def _where(
     return _token_positions(spec, x, *given, seq_dim=seq_dim, xp=xp, who=who)
 
 
+@numpy_rules
 def cos_sin(
     spec: RotarySpec,
     positions: Any,
     *,
+    width: Literal["half", "full"] = "half",
     length: int | None = None,
     role: Role = "query",
     dtype: Any = None,
@@ -351,6 +397,9 @@ def cos_sin(
     positions : int, or array of integers
         A number n for the positions 0 to n - 1, or any positions of shape (...); for a spec of
         several axes (..., axes).
+    width : {"half", "full"}
+        Whether each pair has one entry, or each channel has one, as many models keep it: cat([cos,
+        cos]) where pairs stand half a head apart, each entry twice where they are interleaved.
     length : int, optional
         Length of the sequence, for scalings that depend on it.
     role : {"query", "key"}
@@ -369,8 +418,8 @@ def cos_sin(
     Returns
     -------
     tuple of arrays
-        cos, sin: (..., pairs), the attention factor included where it acts there. Half width: an
-        entry for each pair, not for each channel.
+        cos, sin: (..., pairs), the attention factor included where it acts there; (..., 2 pairs)
+        of full width.
 
     Raises
     ------
@@ -385,11 +434,22 @@ def cos_sin(
     >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half"), [2**31 - 1])
     >>> sin.round(4)
     array([[-0.7249,  0.7013]], dtype=float32)
+    >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half"), 2, width="full", dtype="float16")
+    >>> sin
+    array([[0.    , 0.    , 0.    , 0.    ],
+           [0.8413, 0.01  , 0.8413, 0.01  ]], dtype=float16)
     """
     who = f"cos_sin({name_of(spec)})"
+    if width not in ("half", "full"):
+        raise ArgumentError(explain(f"{who}: width", '"half" or "full"', repr(width)))
     if is_divided(positions, *(params.values() if isinstance(params, Mapping) else ())):
         options = {"length": length, "role": role, "dtype": dtype, "kernel": kernel}
-        return _divided_cos_sin(spec, positions, params, {**options, "device": device})
+        return _divided_cos_sin(
+            spec, positions, params, {**options, "device": device, "width": width}
+        )
+    if length is not None:
+        counted = isinstance(positions, (int, np.integer))
+        check_length(length, *((positions, None) if counted else (None, positions)), who=who)
     spec = _at(spec, length, "cos_sin")
     xp, device = home(positions, params, xp=xp, device=device, who=who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
@@ -399,7 +459,8 @@ def cos_sin(
         _check_role(role, who)
         found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
         if found is not None:
-            return found.value
+            cos, sin = found.value
+            return _widened(cos, sin, spec.channels, width, xp)
     if (spec.per_head or 1) > 1 and len(where.shape) > 2:
         where = where[..., None, :, :]  # heads stand before the sequence
     cos, sin, _ = _factors(
@@ -412,9 +473,10 @@ def cos_sin(
         xp=xp,
         who=who,
     )
-    return astype(cos, out, xp), astype(sin, out, xp)
+    return _widened(astype(cos, out, xp), astype(sin, out, xp), spec.channels, width, xp)
 
 
+@numpy_rules
 def apply_rotary(
     x: X,
     cos: Array,
@@ -494,6 +556,7 @@ def apply_rotary(
     return _turned(x, cos, sin, pairing, dim=dim, inner=inner, xp=xp, who=who, inplace=inplace)
 
 
+@numpy_rules
 def rerotate(
     spec: RotarySpec,
     k: X,
@@ -509,6 +572,12 @@ def rerotate(
 
     The two phases are subtracted as integers, so the angle is exact however far keys move; each
     move rounds once, to the dtype of the keys. `n` moves differ from one by at most n roundings.
+
+    In half precision that is much where moves are small: a pair that turns by less than half a
+    unit in the last place (0.002 in bfloat16, 0.0002 in float16) stays where it was. A thousand
+    moves by one position leave an error of half the key in bfloat16 and of 0.07 in float16, one
+    move by a thousand 0.002 and 0.0003 (width 128, base 10000). So move keys seldom and far, or
+    keep them in float32.
 
     Parameters
     ----------
@@ -532,6 +601,11 @@ def rerotate(
     ------
     SpecError
         If the two specs do not turn the same pairs.
+
+    Warns
+    -----
+    UserWarning
+        If keys in half precision move by fewer than 64 positions and some pairs cannot follow.
 
     Examples
     --------
@@ -562,6 +636,8 @@ def rerotate(
     xp, dtype, inner = _checked(spec, k, who)
     old = _token_positions(spec, k, old_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
     new = _token_positions(target, k, new_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
+    if target == spec:
+        warn_of_small_moves(spec, k, old, new, who)
     cos, sin = _difference(spec, target, old, new, inner=inner, xp=xp)
     before = spec.sizes(old, "key", constants(spec, old, xp=xp), dtype=inner, xp=xp)
     after = target.sizes(new, "key", constants(target, new, xp=xp), dtype=inner, xp=xp)
@@ -572,6 +648,7 @@ def rerotate(
     return _turned(k, cos, sin, spec.channels, dim=spec.dim, inner=inner, xp=xp, who=who)
 
 
+@numpy_rules
 def relative_score(
     spec: RotarySpec, q: Array, k: Array, offsets: Any, *, length: int | None = None
 ) -> Array:
@@ -604,9 +681,15 @@ def relative_score(
     """
     who = f"relative_score({name_of(spec)})"
     undivided(who, q, k, offsets)
+    if length is not None:
+        check_length(length, None, offsets, who=who)
     spec = _at(spec, length, "relative_score")
     _require_plain(spec, who)
     xp, dtype, inner = _checked(spec, q[..., None, :], who)
+    _checked(spec, k[..., None, :], who)
+    if q.shape[-1] != k.shape[-1]:
+        got = f"{q.shape[-1]} and {k.shape[-1]}"
+        raise ArgumentError(explain(who, "queries and keys of one width", got))
     read = reals if spec.coordinates == "real" else integers
     rel = with_axes(
         spec.axes, read(offsets, xp=xp, device=device_of(q), who=f"{who}: offsets"), who
@@ -625,6 +708,7 @@ def relative_score(
     return astype(xp.sum(wide * turned, axis=-1), dtype, xp)
 
 
+@numpy_rules
 def logit_scale(
     spec: RotarySpec | Temperature,
     positions: Any = None,
@@ -671,6 +755,8 @@ def logit_scale(
     if isinstance(spec, Temperature):
         constant, temperature = 1.0, spec
     else:
+        if length is not None:
+            check_length(length, None, positions, who=who)
         spec = _at(spec, length, "logit_scale")
         constant, found = spec.logit_factor, spec.magnitude_of_scores.temperature
         if found is None:
@@ -861,6 +947,28 @@ def _half_width(full: Array, pairing: Pairing) -> Array:
     if pairing.order == "half":
         return full[..., : full.shape[-1] // 2]
     return full[..., 0::2]
+
+
+def _widened(cos: Array, sin: Array, pairing: Pairing, width: str, xp: Any) -> tuple[Array, Array]:
+    """Cosines and sines with an entry for each pair, or for each channel of the input."""
+    if width == "half":
+        return cos, sin
+    return _full_width(cos, pairing, xp), _full_width(sin, pairing, xp)
+
+
+def _full_width(half: Array, pairing: Pairing, xp: Any) -> Array:
+    """The entry of each pair at both of its channels."""
+    pieces: list[Array] = []
+    begin = 0
+    for pairs in pairing.sizes(half.shape[-1]):
+        part = half[..., begin : begin + pairs]
+        begin += pairs
+        if pairing.order == "half":
+            pieces += [part, part]
+        else:
+            both = xp.stack([part, part], axis=-1)
+            pieces.append(xp.reshape(both, (*part.shape[:-1], 2 * pairs)))
+    return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)
 
 
 class _Difference:

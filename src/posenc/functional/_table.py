@@ -15,6 +15,7 @@ from posenc._core.array import (
     is_compiling,
     is_divided,
     namespace,
+    numpy_rules,
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, explain
@@ -37,6 +38,7 @@ __all__ = ["add", "table"]
 Array = Any
 
 
+@numpy_rules
 def table(
     spec: TableSpec,
     positions: Any,
@@ -78,7 +80,7 @@ def table(
     Returns
     -------
     array
-        (..., dim), float32 right to 1.5e-7.
+        (..., dim), float32 of unit scale right to 1e-7.
 
     Raises
     ------
@@ -126,6 +128,7 @@ def table(
     return rows[None, ...] if batch_dim else rows
 
 
+@numpy_rules
 def add(
     spec: TableSpec,
     x: X,

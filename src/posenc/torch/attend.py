@@ -100,6 +100,10 @@ def attend(
             todo = suggest(kind, kinds) if kinds else "The entry has no encodings."
             raise ArgumentError(explain("attend: params", "kinds of the entry", repr(kind), todo))
     rows, keys = q.shape[-2], k.shape[-2]
+    if k.shape[-3:-1] != v.shape[-3:-1]:
+        want = "keys and values of one number of heads and tokens, shape (..., heads, k, dim)"
+        got = f"shapes {tuple(k.shape)} and {tuple(v.shape)}"
+        raise ArgumentError(explain("attend: v", want, got))
     if q_positions is None and k_positions is None and rows == keys:
         q_positions = k_positions = torch.arange(rows, device=q.device)
     bound = entry.window is not None or entry.temperature is not None

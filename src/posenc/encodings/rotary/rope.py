@@ -60,7 +60,7 @@ class RoPE(RotarySpec):
 
     Notes
     -----
-    Cosines and sines are right to 1.5e-7 in float32 at every position up to 2**31. Rotations are
+    Cosines and sines are right to 1e-7 in float32 at every position up to 2**31. Rotations are
     computed in float32 (float64 for float64 inputs) and rounded once, to the dtype of the input.
 
     Examples
