@@ -57,6 +57,8 @@ def at_length(spec: RotarySpec, length: Any, verb: str) -> tuple[RotarySpec, Cho
     require(spec, RotarySpec, verb)
     if not spec.needs_length:
         return spec, None
+    if type(length) is int and length >= 1 and not is_followed():
+        return spec.at(length), None  # decoding comes this way for each token
     who = f"{verb}({name_of(spec)})"
     if length is None:
         todo = (

@@ -146,7 +146,10 @@ class RoPE(RotarySpec):
     def lengths(self) -> tuple[int, int | None] | None:
         """The first and last length with frequencies of their own, while the length is open."""
         # At most one scaling depends on the length, as each stretches the context.
-        return next((s.lengths for s in self.scalings if s.needs_length), None)
+        for scaling in self.scalings:
+            if scaling.needs_length:
+                return scaling.lengths
+        return None
 
     def at(self, length: int) -> RoPE:
         """The same encoding for sequences of `length` positions, its length-dependent rules fixed.
@@ -161,12 +164,13 @@ class RoPE(RotarySpec):
         RoPE
             A spec whose verbs need no `length`; itself where nothing depends on it.
         """
-        if not self.needs_length:
+        lengths = self.lengths
+        if lengths is None:
             return self
         if not isinstance(length, (int, np.integer)):
             todo = "Pass it to the verb: posenc.rotate(spec, x, length=...)."
             raise ArgumentError(explain("RoPE.at: length", "a number", type(length).__name__, todo))
-        first, last = self.lengths or (1, None)
+        first, last = lengths
         # Lengths of one set of frequencies are one spec, and one compiled graph.
         length = max(length, first) if last is None else min(max(length, first), last)
         return _at(self, length)
