@@ -349,7 +349,7 @@ def _() -> Row:
 def _() -> Row:
     from posenc.torch import PositionTable
 
-    return PositionTable(posenc.Learned(8, length=512)), lambda n: (x(n),)
+    return PositionTable(posenc.Learned(8, length=512), seed=0), lambda n: (x(n),)
 
 
 @row("RotaryEmbedding")
@@ -419,14 +419,14 @@ def _() -> Row:
 def _() -> Row:
     from posenc.torch import AttentionBias
 
-    return AttentionBias(posenc.T5(4), heads=(0, 2)), lambda n: (torch.arange(n),)
+    return AttentionBias(posenc.T5(4), heads=(0, 2), seed=0), lambda n: (torch.arange(n),)
 
 
 @row("RelativeAttention")
 def _() -> Row:
     from posenc.torch import RelativeAttention
 
-    return RelativeAttention(posenc.Shaw(8, clip=4)), lambda n: (q(n), q(n) + 1)
+    return RelativeAttention(posenc.Shaw(8, clip=4), seed=0), lambda n: (q(n), q(n) + 1)
 
 
 @row("attend")

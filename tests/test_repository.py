@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -52,7 +53,9 @@ def test_nothing_heavy_is_imported(statement: str) -> None:
 
 
 def test_that_test_would_notice() -> None:
-    assert "torch" in loaded_after("import posenc.torch")
+    loaded = loaded_after("import posenc.torch")
+    assert "torch" in loaded
+    assert "torch.distributed.tensor" not in loaded  # a second, for those who divide nothing
     assert "scipy" in loaded_after("import scipy")
 
 
@@ -116,7 +119,29 @@ def test_layers_stand_as_designed() -> None:
         "(scaling) | positions",
         "_core",
     ]
-    assert all(contract["exhaustive"] for contract in settings["contracts"])
+    layered = [found for found in settings["contracts"] if found["type"] == "layers"]
+    assert all(contract["exhaustive"] for contract in layered)
+
+
+def test_no_private_name_crosses_a_package() -> None:
+    """An underscored module or name is used in its own package alone; `_core` is for all."""
+    source = ROOT / "src" / "posenc"
+    crossing = []
+    for path in source.rglob("*.py"):
+        home = path.relative_to(source).parts[:-1]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("posenc"):
+                within = tuple(node.module.split(".")[1:])  # type: ignore[union-attr]
+                for name in ((*within, alias.name) for alias in node.names):
+                    private = [i for i, part in enumerate(name) if re.match("_(?!core$|_)", part)]
+                    if private and home[: private[0]] != name[: private[0]]:
+                        crossing.append(f"{path.relative_to(source)}: {'.'.join(name)}")
+    assert not crossing
+
+
+def test_the_detective_has_no_underscored_file() -> None:
+    detect = ROOT / "src" / "posenc" / "detect"
+    assert not [path for path in detect.rglob("_*.py") if path.name != "__init__.py"]
 
 
 def test_every_folder_of_the_source_is_a_package() -> None:
@@ -147,6 +172,44 @@ def test_version_and_changelog_agree() -> None:
     assert importlib.metadata.version("posenc") == posenc.__version__
     if len(headings) == 1:
         assert posenc.__version__ == "0.1.0", "the first version is the only one without a release"
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_every_licence_in_the_tree_is_declared() -> None:
+    """Texts of others come with their licences, which the package names and carries."""
+    carried = {str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*LICENSE*")}
+    assert carried  # the text of the study
+    assert set(PROJECT["license-files"]) == {"LICENSE", *carried}
+    assert PROJECT["license"] == "Apache-2.0 AND PSF-2.0"
+    told = (ROOT / "src/posenc/study/data/README.md").read_text(encoding="utf-8")
+    assert "PSF\nLicense Version 2" in told
+
+
+def test_classifiers_follow_the_versions_that_are_supported() -> None:
+    prefix = "Programming Language :: Python :: 3."
+    named = [int(line.removeprefix(prefix)) for line in PROJECT["classifiers"] if prefix in line]
+    assert PROJECT["requires-python"] == f">=3.{named[0]}"
+    assert named == list(range(named[0], named[-1] + 1))
+    supported = f"Supported are Python 3.{named[0]} and newer"
+    assert supported in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_page_of_the_package_leads_to_no_file_beside_it() -> None:
+    import package_page
+
+    text = package_page.dynamic_metadata("readme", {})["text"]
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert all(target.startswith(("https:", "#")) for target in targets)
+    assert "docs/plots.md has the twelve pictures" in text  # a link, as its words
+    assert "docs/img/" not in text
+    code = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    assert code.findall(text) == code.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert package_page.page("```\nx[0](y)\n```\n[a](b.md)") == "```\nx[0](y)\n```\na"
+    kept = "[a](https://example.org/x) and ![b](https://example.org/y.png)"
+    assert package_page.page(f"{kept} [c](d.md)") == f"{kept} c"
 
 
 def test_changelog_has_numerics() -> None:

@@ -13,7 +13,7 @@ from posenc.registry import SPECS  # noqa: E402
 from posenc.study.encodings import ENCODINGS, UNSUITED, Sizes, encoding, kebab  # noqa: E402
 from posenc.study.generate import beam, greedy  # noqa: E402
 from posenc.study.model import Cache, Scheme, Shape, Tokens, Transformer  # noqa: E402
-from posenc.torch._learned import LearnedModule  # noqa: E402
+from posenc.torch.learned import LearnedModule  # noqa: E402
 
 SIZES = Sizes(width=24, heads=2, layers=2, length=16, longest=40)
 CLOSE = 1e-12  # in float64, where rounding gives about 2e-15

@@ -20,7 +20,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -385,22 +384,6 @@ def test_weights_travel() -> None:
     assert_same(two(X), one(X))
 
 
-def test_distributed_data_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not dist.is_available() or not dist.is_gloo_available():
-        pytest.skip("this build of torch has no gloo")
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        model = nn.Sequential(nn.Linear(8, 8), PositionTable(copy.deepcopy(PLAIN)))
-        parallel = nn.parallel.DistributedDataParallel(model)
-        y = parallel(X)
-        y.square().sum().backward()
-        assert_same(y, reference(model[0](X)))
-        assert model[0].weight.grad is not None
-    finally:
-        dist.destroy_process_group()
-
-
 # --- constants on devices -------------------------------------------------------------------------
 
 
@@ -552,19 +535,30 @@ def test_decoding_compiles_at_most_two_frames() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-def test_compiled_bits_are_the_eager_bits() -> None:
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow("_core", "functional"))],
+)
+def test_compiled_bits_are_the_eager_bits(dtype: torch.dtype) -> None:
     import torch._inductor.config as inductor
 
     # One frame for all lengths and offsets, as each costs seconds of the C++ compiler.
     compiled = torch.compile(cold(RICH), fullgraph=True, dynamic=True)
     x = torch.randn(2, 1030, 8, generator=torch.Generator().manual_seed(2))
     with inductor.patch(compile_threads=1):  # a pool of processes starts slowly
-        for dtype in (torch.float32, torch.bfloat16):
-            for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
-                y = x[:, :length].to(dtype).contiguous()
-                assert_same(compiled(y, offset=offset), reference(y, RICH, offset=offset))
-        y = X.clone().requires_grad_()
-        compiled(y).square().sum().backward()
+        for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
+            y = x[:, :length].to(dtype).contiguous()
+            assert_same(compiled(y, offset=offset), reference(y, RICH, offset=offset))
+
+
+@pytest.mark.slow("_core", "functional", "kernels")
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_gradients_of_compiled_code_are_the_eager_ones() -> None:
+    import torch._inductor.config as inductor
+
+    y = X.clone().requires_grad_()
+    with inductor.patch(compile_threads=1):
+        torch.compile(cold(RICH), fullgraph=True, dynamic=True)(y).square().sum().backward()
     torch.testing.assert_close(y.grad, 2 * RICH.embedding_scale * reference(X, RICH))
 
 

@@ -194,11 +194,11 @@ def test_g4_no_state_that_meta_can_lose() -> None:
 
 def test_g4_learned_rotations_are_reset() -> None:
     with torch.device("meta"):
-        module = RotaryEmbedding(MixedRoPE(8, heads=4, pairing="half"))
+        module = RotaryEmbedding(MixedRoPE(8, heads=4, pairing="half"), seed=2)
     module = module.to_empty(device="cpu")
     nn.init.constant_(module.frequencies, float("nan"))
     module.reset_parameters()
-    fresh = RotaryEmbedding(MixedRoPE(8, heads=4, pairing="half"))
+    fresh = RotaryEmbedding(MixedRoPE(8, heads=4, pairing="half"), seed=2)
     assert torch.equal(module.frequencies, fresh.frequencies)
     assert module.frequencies.isfinite().all()
 
@@ -494,7 +494,11 @@ def test_a_length_is_fixed_outside_of_compiled_code() -> None:
 
 @each_spec
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("strict", [True, False], ids=["strict", "non-strict"])
+@pytest.mark.parametrize(
+    "strict",
+    [False, pytest.param(True, marks=pytest.mark.slow("torch", "functional"))],
+    ids=["non-strict", "strict"],
+)
 def test_export(name: str, strict: bool) -> None:
     length = torch.export.Dim("length")
     module = cold(name)

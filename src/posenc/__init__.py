@@ -25,17 +25,14 @@ if TYPE_CHECKING:
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
     from posenc._core.reading import Layer, Note, Reading, Source
-    from posenc.detect._findings import Finding, Identification
-    from posenc.detect.convert import Projections, convert
-    from posenc.detect.dialects import to_hf
-    from posenc.detect.explain import from_hf
-    from posenc.detect.gguf import from_gguf
-    from posenc.detect.identify import identify
-    from posenc.detect.infer import infer_spec
-    from posenc.detect.inferred import Inferred
-    from posenc.detect.locate import locate
-    from posenc.detect.location import Fit, Location
-    from posenc.detect.pairing import detect_pairing
+    from posenc.detect.convert import Projections, detect_pairing
+    from posenc.detect.convert.convert import convert
+    from posenc.detect.explain import from_gguf, from_hf, to_hf
+    from posenc.detect.identify import Finding, Identification
+    from posenc.detect.identify.identify import identify
+    from posenc.detect.infer import Inferred, infer_spec
+    from posenc.detect.locate import Fit, Location
+    from posenc.detect.locate.locate import locate
     from posenc.encodings.bias.adaptive_span import AdaptiveSpan
     from posenc.encodings.bias.alibi import ALiBi
     from posenc.encodings.bias.alibi_2d import ALiBi2D
@@ -137,17 +134,11 @@ _HOMES = {
     "posenc._core.magnitude": ("Magnitude",),
     "posenc._core.plan": ("Entry", "Plan"),
     "posenc._core.reading": ("Layer", "Note", "Reading", "Source"),
-    "posenc.detect.convert": ("Projections", "convert"),
-    "posenc.detect.dialects": ("to_hf",),
-    "posenc.detect.explain": ("from_hf",),
-    "posenc.detect.gguf": ("from_gguf",),
-    "posenc.detect._findings": ("Finding", "Identification"),
-    "posenc.detect.identify": ("identify",),
-    "posenc.detect.infer": ("infer_spec",),
-    "posenc.detect.inferred": ("Inferred",),
-    "posenc.detect.locate": ("locate",),
-    "posenc.detect.location": ("Fit", "Location"),
-    "posenc.detect.pairing": ("detect_pairing",),
+    "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
+    "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
+    "posenc.detect.identify": ("Finding", "Identification", "identify"),
+    "posenc.detect.infer": ("Inferred", "infer_spec"),
+    "posenc.detect.locate": ("Fit", "Location", "locate"),
     "posenc._core.parameters": ("Init",),
     "posenc.encodings.table.concatenated": ("Concatenated",),
     "posenc.encodings.table.learned": ("Learned",),
@@ -364,17 +355,20 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        import difflib
+# A type checker must not see it: to it, every misspelt name would then be there.
+if not TYPE_CHECKING:
 
-        close = difflib.get_close_matches(name, __all__, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise AttributeError(f"module 'posenc' has no attribute {name!r}.{hint}")
-    module = importlib.import_module(_HOME[name])
-    value = module if _HOME[name] == f"posenc.{name}" else getattr(module, name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            import difflib
+
+            close = difflib.get_close_matches(name, __all__, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise AttributeError(f"module 'posenc' has no attribute {name!r}.{hint}")
+        module = importlib.import_module(_HOME[name])
+        value = module if _HOME[name] == f"posenc.{name}" else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

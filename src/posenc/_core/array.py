@@ -35,6 +35,7 @@ __all__ = [
     "integers",
     "is_array",
     "is_compiling",
+    "is_divided",
     "is_foreign",
     "is_symbolic",
     "is_torch",
@@ -46,6 +47,7 @@ __all__ = [
     "rank",
     "reals",
     "result_dtype",
+    "undivided",
 ]
 
 Array = Any
@@ -61,6 +63,21 @@ def is_torch(x: object) -> bool:
     """Whether `x` is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_divided(*values: object) -> bool:
+    """Whether one of the values is a DTensor, divided between processes."""
+    # Where nobody imported its module there is none; importing it would cost a second.
+    module = sys.modules.get("torch.distributed.tensor")
+    kind = getattr(module, "DTensor", None)
+    return kind is not None and any(isinstance(value, kind) for value in values)
+
+
+def undivided(who: str, *values: object) -> None:
+    """Raise for a DTensor, where only the tensors of one process will do."""
+    if is_divided(*values):
+        todo = "Call it on local tensors: inside local_map, or on x.to_local()."
+        raise ArgumentError(explain(who, "tensors of this process", "a DTensor", todo))
 
 
 def is_jax(x: object) -> bool:

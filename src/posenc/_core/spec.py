@@ -8,6 +8,7 @@ anything derived from one may be keyed by the whole of it.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import hashlib
 import json
@@ -327,9 +328,21 @@ def _coerce(value: Any, hint: Any, who: str) -> Any:
             return coerced
     todo = ""
     if isinstance(value, str):
-        choices = [c for option in _options(hint) for c in typing.get_args(option)]
-        todo = suggest(value, [c for c in choices if isinstance(c, str)]) if choices else ""
+        inside = [c for option in _options(hint) for c in (option, *typing.get_args(option))]
+        words = [c for c in inside if isinstance(c, str)]
+        kinds = [c for c in inside if isinstance(c, type) and issubclass(c, Value)]
+        todo = suggest(value, words) if words else _object_for(value, kinds)
     raise SpecError(explain(who, _words(hint), _show(value), todo))
+
+
+def _object_for(name: str, kinds: list[type[Value]]) -> str:
+    """What to write where a name stands for an object: one of the kinds, or made by them."""
+    made = [one.__name__ for kind in kinds for one in (kind.__subclasses__() or [kind])]
+    by_letters = {known.lower(): known for known in made}
+    close = difflib.get_close_matches(name.lower(), by_letters, n=1)
+    shown = [by_letters[close[0]]] if close else sorted(set(made))
+    listed = ", ".join(f"{known}(…)" for known in shown)
+    return f"Give an object: {listed}." if made else ""
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
@@ -400,7 +413,8 @@ def _words(hint: Any) -> str:
             options.append(f"a tuple of {inner}" if several else f"{len(args)} {inner}")
         else:
             words = {int: "an integer", float: "a number", str: "a text", bool: "True or False"}
-            options.append(words.get(option, f"a {getattr(option, '__name__', option)}"))
+            name = getattr(option, "__name__", str(option))
+            options.append(words.get(option, f"{'an' if name[0] in 'AEIO' else 'a'} {name}"))
     return " or ".join(options)
 
 

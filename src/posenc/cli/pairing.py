@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc.cli._inputs import InputFile
 from posenc.cli._options import as_json
 from posenc.cli._projections import given, projection_options
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
-    from posenc.detect.pairing import Finding
+    from posenc.detect.convert import Finding
 
 __all__ = ["command"]
 
@@ -26,7 +26,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.argument("checkpoint", metavar="CHECKPOINT", type=InputFile())
 @projection_options
 @as_json
 def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
@@ -36,12 +36,8 @@ def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
     config.json. What is stated comes first; the weights are evidence, as z values, and the answer
     may be that nothing tells. The exit code is 0 for that as well.
     """
-    from posenc.detect.pairing import detect_pairing
+    from posenc.detect.convert import detect_pairing
 
-    if not Path(checkpoint).exists():
-        raise click.UsageError(f"{checkpoint[:200]!r} is not there.")
-    if projections["stored"] is not None:
-        raise click.UsageError("--stored says what is asked: leave it out.")
     layout, config = given(projections, stored="half")
     found = detect_pairing(checkpoint, layout=layout, config=config)
     if json_:
@@ -53,7 +49,7 @@ def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
 
 def _lines(found: Finding) -> list[str]:
     """The finding in words."""
-    from posenc.detect.pairing import THRESHOLD
+    from posenc.detect.convert import THRESHOLD
 
     z = found.weights
     stated = f"{found.stated}, by {found.source}" if found.stated else "nothing"

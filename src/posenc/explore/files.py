@@ -75,7 +75,7 @@ def _id(*words: str) -> str:
     return f"file:{plain[:60]}"
 
 
-def _fixed(name: str, label: str, spec: Spec, note: str = "") -> Entry:
+def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> Entry:
     def build(values: Values) -> Spec:
         del values
         return spec
@@ -84,7 +84,8 @@ def _fixed(name: str, label: str, spec: Spec, note: str = "") -> Entry:
         del values
         return written(spec)
 
-    return Entry(name, label, FROM_FILES, spec.kind, (), build, code, None, note)
+    note = f"Declared for {length} positions." if length else ""
+    return Entry(name, label, FROM_FILES, spec.kind, (), build, code, None, note, length)
 
 
 # --- configs and specs ----------------------------------------------------------------------------
@@ -98,8 +99,7 @@ def _of_config(path: Path) -> list[Entry]:
     spec = _spec(path)
     if spec is not None:
         return [_fixed(_id(path.stem), f"{path.name}: {type(spec).__name__}", spec)]
-    from posenc.detect.explain import from_hf
-    from posenc.detect.gguf import from_gguf
+    from posenc.detect.explain import from_gguf, from_hf
 
     reading = (from_gguf if path.suffix == ".gguf" else from_hf)(path, on_error="report")
     name = reading.model or path.stem
@@ -108,8 +108,7 @@ def _of_config(path: Path) -> list[Entry]:
         if layer.spec is None:
             continue
         label = f"{name}: {layer.layer} ({type(layer.spec).__name__})"
-        notes = [f"Declared for {layer.length} positions."] if layer.length else []
-        made.append(_fixed(_id(name, layer.layer), label, layer.spec, " ".join(notes)))
+        made.append(_fixed(_id(name, layer.layer), label, layer.spec, layer.length))
     if not made:
         told = "; ".join(reading.errors) or "it says nothing about positions"
         raise DataError(f"explore: {path}: no encoding could be read: {told}")

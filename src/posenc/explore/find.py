@@ -14,8 +14,7 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.ladder import LADDERS
 from posenc._core.spec import Spec
-from posenc.detect.locate import locate
-from posenc.detect.location import Fit, Location
+from posenc.detect.locate import Fit, Location, locate
 from posenc.explore.entry import Chosen, initial
 from posenc.explore.fields import shown
 from posenc.explore.panels import Link

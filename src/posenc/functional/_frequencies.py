@@ -15,8 +15,8 @@ from posenc._core.spec import Spec
 from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import columns
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.functional._arguments import name_of, with_axes
 from posenc.functional._table import table
+from posenc.functional.arguments import name_of, with_axes
 
 __all__ = ["frequencies", "resolution", "shift", "similarity", "wavelengths"]
 

@@ -21,7 +21,7 @@ from posenc._core.errors import ArgumentError, DTypeError, explain
 from posenc._core.phase import Halves, Words
 from posenc._core.tracing import is_compiling, is_followed
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional._arguments import name_of, require
+from posenc.functional.arguments import name_of, require
 
 __all__ = ["Choice", "at_length"]
 

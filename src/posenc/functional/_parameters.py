@@ -11,7 +11,7 @@ from posenc._core.array import FLOATS, dtype_name, is_array, namespace
 from posenc._core.errors import ArgumentError, DTypeError, explain, suggest
 from posenc._core.spec import Spec
 from posenc._core.tracing import compile_time
-from posenc.functional._arguments import name_of
+from posenc.functional.arguments import name_of
 
 __all__ = ["init", "parameters"]
 

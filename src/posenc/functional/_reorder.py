@@ -14,7 +14,7 @@ from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.encodings.table.timestep import Timestep
-from posenc.functional._arguments import name_of
+from posenc.functional.arguments import name_of
 
 __all__ = ["reorder"]
 

@@ -17,9 +17,9 @@ from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.learned import Learned
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.functional._arguments import name_of
 from posenc.functional._parameters import parameters
 from posenc.functional._resize_scores import offsets_of, resized
+from posenc.functional.arguments import name_of
 
 __all__ = ["extend", "resize"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -22,12 +22,14 @@ from posenc._core.array import (
     integers,
     is_array,
     is_compiling,
+    is_divided,
     is_foreign,
     is_torch,
     library,
     namespace,
     reals,
     result_dtype,
+    undivided,
 )
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.inplace import overwrite
@@ -38,19 +40,21 @@ from posenc._core.tracing import compile_time
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
-from posenc.functional._arguments import (
+from posenc.functional._lengths import Choice, at_length
+from posenc.functional._parameters import parameters
+from posenc.functional.arguments import (
     Kernel,
+    X,
     align,
     asked_positions,
     asks,
     home,
     name_of,
     place_of,
+    require,
     token_positions,
     with_axes,
 )
-from posenc.functional._lengths import Choice, at_length
-from posenc.functional._parameters import parameters
 
 __all__ = [
     "apply_rotary",
@@ -68,7 +72,7 @@ DIRECT = ("auto", "cpu")
 
 def rotate(
     spec: RotarySpec,
-    x: Array,
+    x: X,
     *,
     positions: Any = None,
     offset: Any = None,
@@ -80,7 +84,7 @@ def rotate(
     inplace: bool = False,
     params: Any = None,
     kernel: Kernel = "auto",
-) -> Array:
+) -> X:
     """Turn the queries or keys of a sequence by their positions.
 
         x'[pair j of token t] = m * R(positions[t] * f[j]) x[pair j of token t]
@@ -192,13 +196,20 @@ def rotate_together(
             if done is not None:
                 return done
     who = f"rotate({name_of(spec)})"
+    given = positions, offset, cu_seqlens
+    learned = params.values() if isinstance(params, Mapping) else ()
+    if is_divided(*(x for x, _ in inputs), *given, *learned):
+        options = {"length": length, "inverse": inverse, "kernel": kernel}
+        options.update(seq_dim=seq_dim, inplace=inplace)
+        return tuple(
+            _divided_turn(spec, x, given, params, {**options, "role": role}) for x, role in inputs
+        )
     spec, choice = at_length(spec, length, "rotate")
     if inplace and (spec.shapes or spec.output_dim != spec.dim):
         todo = "Gradients of what is learned need what stood there before."
         if spec.output_dim != spec.dim:
             todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
         raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
-    given = positions, offset, cu_seqlens
     how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
     asked = _asks(kernel, choice, who)
     served = _served(spec, inputs, given, kernel, who, **how) if asked else None
@@ -391,6 +402,9 @@ def cos_sin(
     array([[-0.7249,  0.7013]], dtype=float32)
     """
     who = f"cos_sin({name_of(spec)})"
+    if is_divided(positions, *(params.values() if isinstance(params, Mapping) else ())):
+        options = {"length": length, "role": role, "dtype": dtype, "kernel": kernel}
+        return _divided_cos_sin(spec, positions, params, {**options, "device": device})
     spec, choice = at_length(spec, length, "cos_sin")
     xp, device = home(positions, params, xp=xp, device=device, who=who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
@@ -418,7 +432,7 @@ def cos_sin(
 
 
 def apply_rotary(
-    x: Array,
+    x: X,
     cos: Array,
     sin: Array,
     *,
@@ -426,7 +440,7 @@ def apply_rotary(
     width: Literal["half", "full"] = "half",
     seq_dim: int = -2,
     inplace: bool = False,
-) -> Array:
+) -> X:
     """Turn by cosines and sines that are at hand.
 
         a' = a cos - b sin,   b' = b cos + a sin      for each pair (a, b) of channels
@@ -471,6 +485,9 @@ def apply_rotary(
     if not isinstance(pairing, Pairing):
         want = '"half", "interleaved" or a posenc.Pairing'
         raise ArgumentError(explain(f"{who}: pairing", want, repr(pairing)))
+    if is_divided(x, cos, sin):
+        options: dict[str, Any] = {"pairing": pairing, "width": width, "inplace": inplace}
+        return _divided_rotary(x, cos, sin, {**options, "seq_dim": seq_dim})
     xp = namespace(x, f"{who}: x")
     dtype = result_dtype(x, who)
     inner = compute_dtype(dtype, xp)
@@ -496,13 +513,13 @@ def apply_rotary(
 
 def rerotate(
     spec: RotarySpec,
-    k: Array,
+    k: X,
     old_positions: Any,
     new_positions: Any,
     new_spec: RotarySpec | None = None,
     *,
     seq_dim: int = -2,
-) -> Array:
+) -> X:
     """Move keys that are rotated already to other positions, or to another base or scaling.
 
         k' = R'(new) R(old)^-1 k
@@ -543,6 +560,10 @@ def rerotate(
     True
     """
     who = f"rerotate({name_of(spec)})"
+    if is_divided(k, old_positions, new_positions):
+        return _divided_move(
+            spec, k, old_positions, new_positions, target=new_spec, seq_dim=seq_dim
+        )
     target = spec if new_spec is None else new_spec
     (spec, _), (target, _) = (at_length(each, None, "rerotate") for each in (spec, target))
     alike = spec.dim == target.dim and spec.channels == target.channels and spec.axes == target.axes
@@ -599,6 +620,7 @@ def relative_score(
     array([64.   , 61.834, 42.103])
     """
     who = f"relative_score({name_of(spec)})"
+    undivided(who, q, k, offsets)
     spec, choice = at_length(spec, length, "relative_score")
     _require_plain(spec, who)
     xp, dtype, inner = _checked(spec, q[..., None, :], who)
@@ -914,3 +936,99 @@ def _difference(
 def _from_centre(spec: RotarySpec, rel: Array) -> Array:
     """Positions whose decay is that of a distance."""
     return rel + getattr(spec, "centre", 0)
+
+
+# --- divided between processes --------------------------------------------------------------------
+
+
+def _divided_turn(
+    spec: RotarySpec, x: Array, given: tuple[Any, Any, Any], params: Any, options: dict[str, Any]
+) -> Array:
+    from posenc.functional import _divided
+
+    (positions, offset, cu_seqlens), seq_dim = given, options["seq_dim"]
+
+    require(spec, RotarySpec, "rotate")
+    who = f"rotate({name_of(spec)})"
+    tokens, refused = _divided.of_tokens(x, seq_dim, positions, who)
+    last = 1 if len(spec.axes) > 1 else 0
+    if (spec.per_head or 1) > 1 and len(tokens) > 2:
+        todo = "Its heads turn differently: divide the batch."
+        refused = {**refused, tokens[-3 if seq_dim == -2 else -2]: ("all heads", todo)}
+
+    def turned(x: Array, positions: Any, offset: Any, ends: Any, **params: Array) -> Array:
+        return rotate(
+            spec,
+            x,
+            positions=positions,
+            offset=offset,
+            cu_seqlens=ends,
+            params=_divided.params_of(params),
+            **options,
+        )
+
+    parts = {
+        "x": _divided.Part(x, tokens, leads=True),
+        "positions": _divided.of_positions(positions, tokens, last, x),
+        "offset": _divided.of_offset(offset),
+        "ends": _divided.Part(cu_seqlens, ("axes",)),
+        **_divided.of_parameters(spec, params),
+    }
+    return _divided.apply(turned, parts, tokens, who, refused, inplace=options["inplace"])
+
+
+def _divided_rotary(x: Array, cos: Array, sin: Array, options: dict[str, Any]) -> Array:
+    from posenc.functional import _divided
+
+    tokens, refused = _divided.of_tokens(x, options["seq_dim"], cos, "apply_rotary")
+
+    def turned(x: Array, cos: Array, sin: Array) -> Array:
+        return apply_rotary(x, cos, sin, **options)
+
+    parts = {
+        "x": _divided.Part(x, tokens, leads=True),
+        "cos": _divided.of_positions(cos, tokens, 1, x),
+        "sin": _divided.of_positions(sin, tokens, 1, x),
+    }
+    more: Any = {"inplace": options["inplace"]}
+    return _divided.apply(turned, parts, tokens, "apply_rotary", refused, **more)
+
+
+def _divided_move(
+    spec: RotarySpec, k: Array, old: Any, new: Any, *, target: RotarySpec | None, seq_dim: int
+) -> Array:
+    from posenc.functional import _divided
+
+    who = f"rerotate({name_of(spec)})"
+    tokens, refused = _divided.of_tokens(k, seq_dim, old, who)
+    last = 1 if len(spec.axes) > 1 else 0
+
+    def moved(k: Array, old: Any, new: Any) -> Array:
+        return rerotate(spec, k, old, new, target, seq_dim=seq_dim)
+
+    parts = {
+        "k": _divided.Part(k, tokens, leads=True),
+        "old": _divided.of_positions(old, tokens, last, k),
+        "new": _divided.of_positions(new, tokens, last, k),
+    }
+    return _divided.apply(moved, parts, tokens, who, refused)
+
+
+def _divided_cos_sin(
+    spec: RotarySpec, positions: Any, params: Any, options: dict[str, Any]
+) -> tuple[Array, Array]:
+    from posenc.functional import _divided
+
+    who = f"cos_sin({name_of(spec)})"
+    if (spec.per_head or 1) > 1:
+        undivided(who, positions, *(params or {}).values())
+    axes = ("axes",) if len(spec.axes) > 1 else ()
+    where = _divided.numbered(positions, "last", axes)
+    lead = where.labels[: len(where.labels) - len(axes)] or ("last",)
+
+    def factors(where: Any, **params: Array) -> tuple[Array, Array]:
+        return cos_sin(spec, where, params=_divided.params_of(params), **options)
+
+    parts = {"where": where, **_divided.of_parameters(spec, params)}
+    found: tuple[Array, Array] = _divided.apply(factors, parts, (*lead, "pairs"), who, {})
+    return found

@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 from posenc._core.errors import SpecError, explain
 from posenc._core.spec import Spec
-from posenc.detect._columns import inner, sinusoids
 from posenc.encodings.rotary.rope import RoPE
+from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.encodings.table.learned import Learned
 
 __all__ = ["pictures_of", "refuse"]

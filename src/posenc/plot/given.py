@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, explain
-from posenc.detect._store import MOST_ENTRIES, Array, open_store
+from posenc.detect.files import MOST_ENTRIES, Array, open_store
 from posenc.encodings.table.learned import Learned
 
 __all__ = ["Given", "read_table"]

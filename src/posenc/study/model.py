@@ -43,7 +43,7 @@ from posenc.torch import (
     RotaryEmbedding,
     attend,
 )
-from posenc.torch._learned import LearnedModule
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["Cache", "Memory", "Scheme", "Shape", "Tokens", "Transformer"]
 

@@ -239,7 +239,7 @@ def _descend(
 
 def _groups(model: Transformer, decay: float) -> list[dict[str, Any]]:
     """Matrices decay; gains, shifts and what encodings learn do not."""
-    from posenc.torch._learned import LearnedModule
+    from posenc.torch.learned import LearnedModule
 
     kept = {id(p) for m in model.modules() if isinstance(m, LearnedModule) for p in m.parameters()}
     parameters = list(model.parameters())

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from posenc import functional
+from posenc._core.array import undivided
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc._core.plan import Entry
 from posenc._core.reading import Layer
@@ -91,6 +92,7 @@ def attend(
     >>> attend(q, k, k, posenc.ALiBi(8), q_positions=now, k_positions=past, mask="causal").shape
     torch.Size([1, 8, 1, 16])
     """
+    undivided("attend", q, k, v)
     entry = _entry(entry)
     given = dict(params or {})
     for kind in given:

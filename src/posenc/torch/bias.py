@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.array import library
+from posenc._core.array import library, undivided
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional._arguments import Kernel, check_kernel, name_of, require
-from posenc.functional._scores import head_range, known, sides
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import Kernel, check_kernel, name_of, require
+from posenc.functional.scores import head_range, known, sides
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["AttentionBias", "alibi_mask_mod", "alibi_reach", "score_mod", "slopes"]
 
@@ -38,8 +38,10 @@ class AttentionBias(LearnedModule):
         An encoding of the third kind, such as `posenc.T5(heads=8)`.
     heads : (int, int), optional
         The heads [first, end) of the spec that this module serves; all by default.
-    seed : int
-        Seed of the first values of the parameters: those of `posenc.init(spec, seed)`.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
     kernel : {"auto", "reference", "cpu", "triton"}
         What computes it, as for `posenc.bias`.
 
@@ -64,7 +66,7 @@ class AttentionBias(LearnedModule):
         spec: BiasSpec,
         *,
         heads: tuple[int, int] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         kernel: Kernel = "auto",
     ) -> None:
         require(spec, BiasSpec, "AttentionBias")
@@ -113,6 +115,11 @@ class AttentionBias(LearnedModule):
             device=self.home(q_positions, k_positions) if device is None else device,
         )
         return found
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def slopes(self) -> Tensor:
         """The slopes of ALiBi for kernels that take slopes: see `posenc.torch.slopes`."""
@@ -233,6 +240,7 @@ def score_mod(
     """
     who = f"score_mod({name_of(spec)})"
     require(spec, BiasSpec, "score_mod")
+    undivided(who, q_positions, k_positions, *(params or {}).values())
     xp = library(torch)
     if (q_positions is None) != (k_positions is None):
         want = "positions of both sides, or of neither"
@@ -267,6 +275,7 @@ def _given(spec: Any, params: Any, heads: Any, device: Any) -> tuple[dict[str, A
     """Constants and parameters of some heads, and the device they are on."""
     first, end = head_range(heads, spec.heads, name_of(spec))
     tensors = [p for p in (params or {}).values() if isinstance(p, Tensor)]
+    undivided(name_of(spec), *tensors)
     device = tensors[0].device if device is None and tensors else device
     beside = torch.empty(0, device=device)
     xp = library(torch)

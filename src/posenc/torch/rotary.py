@@ -7,16 +7,16 @@ graph for each length beyond the original one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional._arguments import Kernel, check_kernel, require
-from posenc.torch._learned import LearnedModule
+from posenc.functional.arguments import Kernel, check_kernel, require
 from posenc.torch._stale import drop, frequencies
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["RotaryEmbedding"]
 
@@ -41,8 +41,10 @@ class RotaryEmbedding(LearnedModule):
     inplace : bool
         Whether to write over queries and keys. Gradients stay right; what cannot be overwritten is
         refused with the reason.
-    seed : int
-        Of the initial parameters of learned rotations.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
     kernel : {"auto", "reference", "cpu", "triton"}
         What computes it, as for `posenc.rotate`.
 
@@ -68,7 +70,7 @@ class RotaryEmbedding(LearnedModule):
         *,
         seq_dim: int = -2,
         inplace: bool = False,
-        seed: int = 0,
+        seed: int | None = None,
         kernel: Kernel = "auto",
     ) -> None:
         require(spec, RotarySpec, "RotaryEmbedding")
@@ -158,6 +160,11 @@ class RotaryEmbedding(LearnedModule):
             params=self.learned(),
             kernel=self.kernel,
         )
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+            """As `forward`; torch's own says nothing of the result."""
 
     def _by_cos_sin(
         self, q: Tensor, k: Tensor, v: Tensor | None, cos_sin: tuple[Tensor, Tensor]

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
-from posenc.detect._columns import columns_of, inner, phases_of, sinusoids
-from posenc.detect._digits import Interval, read_value
-from posenc.detect.locate import locate
-from posenc.detect.location import Fit, Location
+from posenc.detect.locate import Fit, Interval, Location, locate, read_value
+from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.plot.able import pictures_of, refuse
 from posenc.plot.columns import Params, source
 from posenc.plot.words import brief, whole

@@ -12,8 +12,8 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
 from posenc._core.ladder import Arrangement, Ladder
-from posenc.detect._arcs import Arc, arcs_of, hits
-from posenc.detect._columns import inner
+from posenc.detect.locate import Arc, arcs_of, hits
+from posenc.encodings.table.column_phases import inner
 from posenc.plot.columns import TURN, Params, Source, source
 from posenc.plot.raster import Tile, placed, tile_of
 from posenc.plot.words import brief, counted, number

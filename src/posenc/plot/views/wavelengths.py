@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
 from posenc._core.spec import Spec
-from posenc.detect._columns import inner
+from posenc.encodings.table.column_phases import inner
 from posenc.functional import wavelengths
 from posenc.plot.able import refuse
 from posenc.plot.columns import settled

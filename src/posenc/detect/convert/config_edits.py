@@ -1,0 +1,80 @@
+"""What a conversion of weights means for the config beside them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from posenc.detect.explain import TRAINED, to_hf
+from posenc.encodings.table.learned import Learned
+from posenc.presets.families import convention, family
+
+__all__ = ["changed_config"]
+
+
+def changed_config(
+    config: Mapping[str, Any] | None,
+    *,
+    pairing: str | None,
+    tables: Mapping[str, tuple[Any, Any]] | None,
+    dialect: Literal["hf4", "hf5"] | None,
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """The new config, None where nothing in it changes; and remarks for people."""
+    remarks: list[str] = []
+    if config is None:
+        return None, remarks
+    made = copy.deepcopy(dict(config))
+    if pairing is not None:
+        stated = _state_pairing(made, pairing, "")
+        remarks += stated
+        if not stated:
+            who = made.get("model_type")
+            remarks.append(
+                f"the config of {who!r} cannot say it: code that reads the result must pair "
+                f"{pairing}; the metadata of the weights record it"
+            )
+    for source, target in (tables or {}).values():
+        if isinstance(source, Learned) and isinstance(target, Learned):
+            remarks += _state_length(made, source, target)
+    if dialect is not None:
+        translation = to_hf(made, dialect)
+        made = translation.config
+        remarks += [f"lost in the dialect {dialect}: {sentence}" for sentence in translation.lost]
+    return (None if made == dict(config) else made), remarks
+
+
+def _state_pairing(data: dict[str, Any], pairing: str, path: str) -> list[str]:
+    """Set the key of each family that has one for its pairing."""
+    said = []
+    row = family(data.get("model_type"))
+    for rule in () if row is None else row.entries:
+        choice = rule.get("rotary")
+        if not isinstance(choice, Mapping):
+            continue
+        for word, name in choice["values"].items():
+            value = convention(name).spec.get("pairing", "half")
+            order = value["order"] if isinstance(value, Mapping) else value
+            if order == pairing:
+                key = choice["key"]
+                data[key] = json.loads(word)
+                said.append(f"{path}{key} becomes {word}")
+    for key, value in data.items():
+        if isinstance(value, dict):
+            said += _state_pairing(value, pairing, f"{path}{key}.")
+    return said
+
+
+def _state_length(data: dict[str, Any], source: Learned, target: Learned) -> list[str]:
+    """Change the key that holds the number of rows, or of positions, of a table that grew."""
+    before = next(iter(source.parameters().values())).shape[0]
+    after = next(iter(target.parameters().values())).shape[0]
+    # Some families count reserved rows, some do not: the number in the config tells.
+    numbers = {before: after, source.limits[0]: target.limits[0]}
+    for key in TRAINED:
+        old = data.get(key)
+        if isinstance(old, int) and old in numbers and old != numbers[old]:
+            data[key] = numbers[old]
+            return [f"{key}={old} becomes {numbers[old]}"]
+    return []

@@ -1,0 +1,302 @@
+"""Checkpoints from one convention to another: pairings, tables, dialects; never in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc.detect.convert.config_edits import changed_config
+from posenc.detect.convert.destination import Work, others, target_of
+from posenc.detect.convert.heads import Projections, read_model
+from posenc.detect.convert.projections import Attention, Held, find, order_of
+from posenc.detect.convert.table_edits import How, table_change
+from posenc.detect.convert.tensor_edits import Change, Move
+from posenc.detect.convert.verification import Probe, probe
+from posenc.detect.explain import DIALECTS, PAIRINGS
+from posenc.detect.files import Checkpoint, Stored, open_checkpoint
+from posenc.encodings.rotary.pairing import Pairing
+from posenc.encodings.table.base import TableSpec
+
+__all__ = ["Conversion", "Projections", "convert"]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a conversion does, or did.
+
+    Parameters
+    ----------
+    source, output : str
+        The files or folders; `output` is empty for a plan.
+    pairing : tuple of str or None
+        The pairing before and after, where it changes.
+    source_of_pairing : str
+        Where the pairing before was read.
+    tensors : mapping of str to str
+        What happens to each tensor that changes, in words.
+    copied : int
+        Tensors that are copied byte for byte.
+    config : tuple of str
+        What changes in the config, and what a reader of it must be told.
+    files : mapping of str to str
+        What becomes of each other file of a folder.
+    probe : Probe or None
+        What the forward probe saw.
+    """
+
+    source: str
+    output: str
+    pairing: tuple[str, str] | None
+    source_of_pairing: str
+    tensors: Mapping[str, str]
+    copied: int
+    config: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    probe: Probe | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "source": self.source,
+            "output": self.output,
+            "pairing": None if self.pairing is None else list(self.pairing),
+            "source_of_pairing": self.source_of_pairing,
+            "tensors": dict(self.tensors),
+            "copied": self.copied,
+            "config": list(self.config),
+            "files": dict(self.files),
+            "probe": None if self.probe is None else self.probe._asdict(),
+        }
+
+
+def convert(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    pairing: Literal["half", "interleaved"] | None = None,
+    tables: Mapping[str, tuple[TableSpec, TableSpec]] | None = None,
+    method: How = "cubic_antialias",
+    dialect: Literal["hf4", "hf5"] | None = None,
+    layout: Projections | None = None,
+    config: Any = None,
+    existing: Literal["refuse", "replace"] = "refuse",
+    progress: Callable[[int], object] | None = None,
+) -> Conversion:
+    """Write a checkpoint in another convention, to a new file or folder.
+
+        half          [a_0 … a_n-1 | b_0 … b_n-1]
+        interleaved   [a_0 b_0 a_1 b_1 …]            pair j is (a_j, b_j) in both
+
+    Weights, biases and adapters of queries and keys, and the gains of their norms, change the order
+    of the channels that turn, head by head; all other tensors are copied byte for byte. Then random
+    inputs go through both, and the scores must agree. Converting back gives every tensor bit for
+    bit. What was done is recorded in the metadata of the file, and read by the next conversion.
+
+    Parameters
+    ----------
+    source : path
+        A `.safetensors` file, an index of several, or a folder with one of these. It is opened for
+        reading only.
+    output : path, optional
+        A new `.safetensors` file, or a folder where the source is a folder or an index. It appears
+        when it is complete. Without it nothing is written, and the plan returned.
+    pairing : {"half", "interleaved"}, optional
+        The pairing to write.
+    tables : mapping of str to (TableSpec, TableSpec), optional
+        Tensors that hold position tables: what they are and what they become. Computed tables of
+        the same sines and cosines change the order of their channels; learned tables the number of
+        rows, of reserved rows, or both.
+    method : str
+        For learned tables of another length: as in `posenc.resize`, or `tile` or `sinusoidal` as in
+        `posenc.extend`.
+    dialect : {"hf4", "hf5"}, optional
+        The dialect of the rotary parameters of the config, as in `posenc.to_hf`; of folders.
+    layout : Projections, optional
+        What the config does not say: heads, the stored pairing, how fused weights are packed.
+    config : mapping or path, optional
+        The config, where it does not stand beside the weights.
+    existing : {"refuse", "replace"}
+        What happens to an output that exists. Of folders only those that were written here are
+        replaced.
+    progress : callable, optional
+        Called with numbers of bytes while they are written.
+
+    Returns
+    -------
+    Conversion
+        What changed, in words, and what the probe saw.
+
+    Raises
+    ------
+    DataError
+        If names, widths or the config are not understood, or the probe fails.
+    ArgumentError
+        If nothing is asked for, or the output is the source.
+    FileExistsError
+        If the output exists.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc, tempfile, pathlib
+    >>> from safetensors.numpy import save_file
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> weights = {f"layers.0.{n}_proj.weight": np.eye(8, dtype="float32") for n in "qk"}
+    >>> save_file(weights, folder / "half.safetensors")
+    >>> layout = posenc.Projections(heads=2, rope=posenc.RoPE(4, pairing="half"))
+    >>> made = posenc.convert(folder / "half.safetensors", folder / "new.safetensors",
+    ...                       pairing="interleaved", layout=layout)
+    >>> made.pairing, made.probe.heads
+    (('half', 'interleaved'), 2)
+    """
+    who = "convert"
+    given = layout or Projections()
+    _check_arguments(pairing, tables, dialect, existing)
+    checkpoint = open_checkpoint(source, config=config, who=who)
+    target = None if output is None else target_of(checkpoint, Path(output), existing)
+    if dialect is not None and (checkpoint.folder is None or checkpoint.config is None):
+        todo = "`posenc.to_hf` translates a config by itself."
+        raise ArgumentError(explain("convert: dialect", "a folder with a config", "none", todo))
+    changes: dict[str, Change] = {}
+    attentions: tuple[Attention, ...] = ()
+    before, said = "", ""
+    if pairing is not None:
+        model = read_model(checkpoint, given, who)
+        attentions = find(checkpoint, model, who)
+        before, said = _before(attentions, pairing), model.source
+        for attention in attentions:
+            changes |= _moved(attention, pairing)
+    for name, specs in (tables or {}).items():
+        changes[name] = table_change(name, _tensor(checkpoint, name), *_two(name, specs), method)
+    new_config, remarks = changed_config(
+        checkpoint.config, pairing=pairing if before else None, tables=tables, dialect=dialect
+    )
+    record = _recorded(checkpoint, pairing, given.only, tables, dialect)
+    rest = {} if checkpoint.folder is None else others(checkpoint)
+    found = None
+    if target is not None:
+        work = Work(checkpoint, changes, record, new_config, progress or (lambda _: None))
+        with work.written(target, existing) as result:
+            if attentions:
+                found = probe(attentions, result, lambda old: old.replace(order=pairing))
+    total = sum(len(layout.tensors) for layout in checkpoint.layouts.values())
+    return Conversion(
+        str(source),
+        "" if output is None else str(output),
+        (before, pairing) if before and pairing else None,
+        said,
+        {name: change.what for name, change in changes.items()},
+        total - len(changes),
+        tuple(remarks),
+        rest,
+        found,
+    )
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def _check_arguments(pairing: Any, tables: Any, dialect: Any, existing: Any) -> None:
+    for name, value, choices in (
+        ("pairing", pairing, PAIRINGS),
+        ("dialect", dialect, DIALECTS),
+        ("existing", existing, ("refuse", "replace")),
+    ):
+        if value not in (*choices, *(() if name == "existing" else (None,))):
+            todo = suggest(value, choices)
+            raise ArgumentError(explain(f"convert: {name}", "one of its names", repr(value), todo))
+    if pairing is None and not tables and dialect is None:
+        todo = 'Give pairing="half" or "interleaved", tables= or dialect=.'
+        raise ArgumentError(explain("convert", "something to change", "nothing", todo))
+
+
+def _two(name: str, specs: Any) -> tuple[TableSpec, TableSpec]:
+    if not isinstance(specs, (tuple, list)) or len(specs) != 2:
+        want = "two specs, what it is and what it becomes"
+        raise ArgumentError(explain(f"convert: tables[{name!r}]", want, repr(specs)[:80]))
+    return specs[0], specs[1]
+
+
+def _tensor(checkpoint: Checkpoint, name: str) -> Stored:
+    tensors = checkpoint.tensors
+    if name not in tensors:
+        words = ("pos", "wpe", "embed")
+        close = [n for n in tensors if any(word in n.lower() for word in words)]
+        todo = suggest(name, close[:100] or list(tensors)[:100])
+        raise DataError(explain("convert: tables", "the name of a tensor", repr(name), todo))
+    return tensors[name]
+
+
+# --- plan -----------------------------------------------------------------------------------------
+
+
+def _before(attentions: tuple[Attention, ...], pairing: str) -> str:
+    orders = {attention.heads.channels.order for attention in attentions}
+    if len(orders) > 1:
+        got = ", ".join(sorted(orders))
+        raise DataError(explain("convert", "one pairing in all layers", got))
+    order = next(iter(orders))
+    if order == pairing:
+        todo = "If that is wrong, say `layout=Projections(stored=)`."
+        got = f"{order}, which it is already"
+        raise DataError(explain("convert: pairing", "another than that of the source", got, todo))
+    return order
+
+
+def _moved(attention: Attention, pairing: Literal["half", "interleaved"]) -> dict[str, Change]:
+    """The order of the channels of each tensor of a layer."""
+    heads = attention.heads
+    target = heads.channels.replace(order=pairing)
+    found: dict[str, Change] = {}
+    for held in attention.held:
+        turning = [s for s in held.segments if s.part in ("q", "k")]
+        if turning:
+            found[held.name] = Move(held.name, _told(held), held.view, _order(held, heads, target))
+    return found
+
+
+def _order(held: Held, heads: Any, target: Pairing) -> Any:
+    import numpy as np
+
+    order = np.arange(held.view[1], dtype=np.int64)
+    for part, begin, width in held.segments:
+        if part in ("q", "k"):
+            order[begin : begin + width] = begin + order_of(
+                heads.channels, target, heads.rotated, width
+            )
+    return order
+
+
+def _told(held: Held) -> str:
+    counts = {part: len(held.of(part)) for part in ("q", "k")}
+    widths = {s.width for part in ("q", "k") for s in held.of(part)}
+    told = " and ".join(
+        f"{count} head{'s' if count > 1 else ''} of {'queries' if part == 'q' else 'keys'}"
+        for part, count in counts.items()
+        if count
+    )
+    return f"{held.kind}: {told}, {'/'.join(map(str, sorted(widths)))} wide"
+
+
+def _recorded(
+    checkpoint: Checkpoint, pairing: Any, only: str, tables: Any, dialect: Any
+) -> dict[str, Any]:
+    """What the metadata of the result say; the pairing of an earlier conversion stays."""
+    import posenc
+
+    record = dict(checkpoint.record)
+    record["posenc"] = posenc.__version__
+    if pairing is not None and only == "*":
+        record["pairing"] = pairing
+        record.pop("pairing_of", None)
+    elif pairing is not None:
+        record["pairing_of"] = {**record.get("pairing_of", {}), only: pairing}
+    if tables:
+        made = {name: specs[1].to_dict() for name, specs in tables.items()}
+        record["tables"] = {**record.get("tables", {}), **made}
+    if dialect is not None:
+        record["dialect"] = dialect
+    return record

@@ -1,0 +1,152 @@
+"""Where a conversion goes: never onto its source, and under its name only when it is complete."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from posenc._core import files
+from posenc._core.errors import ArgumentError, DataError, explain
+from posenc._core.folders import replacing_folder
+from posenc.detect.convert.tensor_edits import Change, write_file
+from posenc.detect.files import CONFIG, Checkpoint, Stored, open_checkpoint
+
+__all__ = ["Work", "others", "target_of"]
+
+# Weights in other formats: they hold the old convention, so they do not travel along.
+OTHER_WEIGHTS = (
+    ".safetensors",
+    ".bin",
+    ".pt",
+    ".pth",
+    ".ckpt",
+    ".gguf",
+    ".h5",
+    ".msgpack",
+    ".onnx",
+    ".npz",
+    ".npy",
+)
+
+
+def target_of(checkpoint: Checkpoint, output: Path, existing: str) -> Path:
+    """The output, if it is another place than the source and may be written."""
+    who = "convert: output"
+    folder = checkpoint.folder
+    inputs = [layout.path for layout in checkpoint.layouts.values()]
+    if folder is not None:
+        inputs += [p for p in folder.iterdir() if p.is_file()]
+    same = [p for p in inputs if _same(p, output)]
+    if output.is_dir():
+        same += [p for p in inputs for q in output.iterdir() if _same(p, q)]
+    if same or (folder is not None and _same(folder, output)):
+        raise ArgumentError(explain(who, "another file than the source", str(output)))
+    if folder is None and output.suffix != ".safetensors":
+        raise ArgumentError(explain(who, "a name that ends in .safetensors", str(output)))
+    if folder is not None and output.suffix == ".safetensors":
+        raise ArgumentError(explain(who, "a folder, as the source is one", str(output)))
+    if folder is not None and folder.resolve() in output.resolve().parents:
+        raise ArgumentError(explain(who, "a folder outside the source", str(output)))
+    if output.is_dir() and folder is None:
+        raise ArgumentError(explain(who, "a file, as the source is one", str(output)))
+    if output.exists() and existing == "refuse":
+        raise FileExistsError(errno.EEXIST, "File exists", str(output))
+    if output.is_dir() and not _ours(output):
+        todo = "Remove it yourself, or choose another."
+        raise ArgumentError(explain(who, "a folder that a conversion wrote", str(output), todo))
+    if output.exists() and folder is not None and not output.is_dir():
+        raise ArgumentError(explain(who, "a folder, as the source is one", str(output)))
+    return output
+
+
+def _same(a: Path, b: Path) -> bool:
+    """Whether two names are of one file, by whatever links."""
+    try:
+        return a.samefile(b)
+    except OSError:
+        return False
+
+
+def _ours(folder: Path) -> bool:
+    try:
+        found = open_checkpoint(folder, config={}, who="convert")
+    except (DataError, OSError):
+        return not any(folder.iterdir())
+    return bool(found.record)
+
+
+def others(checkpoint: Checkpoint) -> dict[str, str]:
+    """What becomes of the other files of a folder."""
+    found = {}
+    for path in sorted(checkpoint.folder.iterdir()) if checkpoint.folder is not None else ():
+        if path.name in checkpoint.layouts or path.name == CONFIG or path.name.startswith("."):
+            continue
+        if path.name == checkpoint.index_name:
+            continue
+        weights = path.suffix in OTHER_WEIGHTS or path.name.endswith(".index.json")
+        kept = path.is_file() and not weights
+        found[path.name] = "copied" if kept else "left out"
+    return found
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything that writing needs."""
+
+    checkpoint: Checkpoint
+    changes: Mapping[str, Change]
+    record: Mapping[str, Any]
+    config: Mapping[str, Any] | None
+    progress: Callable[[int], object]
+
+    @contextlib.contextmanager
+    def written(
+        self, target: Path, existing: Literal["refuse", "replace"]
+    ) -> Iterator[dict[str, Stored]]:
+        """The tensors of the result before it gets its name, which it does if nothing raises."""
+        if self.checkpoint.folder is None:
+            (layout,) = self.checkpoint.layouts.values()
+            with files.replacing(target, existing=existing) as sink:
+                write_file(layout, self.changes, self.record, sink, self.progress)
+                made = files.read_open_layout(target, sink)
+                yield {name: Stored(tensor, sink) for name, tensor in made.tensors.items()}
+            return
+        old = target if target.exists() else None
+        with replacing_folder(target, old=old) as folder:
+            yield self._fill(folder)
+
+    def _fill(self, folder: Path) -> dict[str, Stored]:
+        result: dict[str, Stored] = {}
+        for name, layout in self.checkpoint.layouts.items():
+            with (folder / name).open("x+b", buffering=0) as sink:
+                write_file(layout, self.changes, self.record, sink, self.progress)
+            made = files.read_layout(folder / name)
+            result |= {n: Stored(t, folder / name) for n, t in made.tensors.items()}
+        source = next(iter(self.checkpoint.layouts.values())).path.parent
+        if self.checkpoint.index is not None:
+            index = dict(self.checkpoint.index)
+            about = index.get("metadata")
+            index["metadata"] = {**(about if isinstance(about, dict) else {})}
+            index["metadata"]["total_size"] = sum(
+                s.tensor.end - s.tensor.begin for s in result.values()
+            )
+            text = json.dumps(index, indent=2)
+            (folder / self.checkpoint.index_name).write_text(f"{text}\n", encoding="utf-8")
+        if self.config is not None:
+            text = json.dumps(self.config, indent=2, ensure_ascii=False)
+            (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
+        elif (source / CONFIG).is_file():
+            shutil.copyfile(source / CONFIG, folder / CONFIG)
+        for name, what in others(self.checkpoint).items():
+            if what == "copied":
+                shutil.copyfile(source / name, folder / name)
+        return result

@@ -1,0 +1,283 @@
+"""What the heads of a layer look like: how many, how wide, which channels turn, paired how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.reading import Reading
+from posenc.detect.explain import PAIRINGS, Keys, from_hf
+from posenc.detect.files import Checkpoint
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.pairing import Pairing
+
+__all__ = ["Heads", "Model", "Projections", "layer_of", "read_model", "recorded_pairing"]
+
+FUSED = ("blocks", "groups")
+BASE = 10_000.0
+HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
+KV_HEADS = (
+    "num_key_value_heads",
+    "num_kv_heads",
+    "n_kv_heads",
+    "n_head_kv",
+    "kv_n_heads",
+    "multi_query_group_num",
+)
+
+
+class Projections(NamedTuple):
+    """What the caller says of a checkpoint, where its config does not or is absent.
+
+    Parameters
+    ----------
+    heads : int, optional
+        Heads of queries.
+    kv_heads : int, optional
+        Heads of keys, where one module holds queries and keys.
+    rope : RotarySpec, optional
+        The rotation: its width, which channels of a head turn, and their pairing, unless a
+        conversion of the file has recorded another.
+    stored : {"half", "interleaved"}, optional
+        The pairing of the weights as they are.
+    fused : {"blocks", "groups"}, optional
+        How a module packs queries, keys and values: all of each after the other, or one head of
+        keys with its queries and values after the other.
+    names : mapping of str to str, optional
+        Patterns for names that are not known: `{"q": "*.query.w", "k": "*.key.w"}`; the keys are
+        `q`, `k`, `qkv`, `q_gain` and `k_gain`.
+    only : str
+        A pattern for the names that are looked at: `model.language_model.*`.
+    part : str, optional
+        The part of a config that speaks of several models: `text`.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.Projections(heads=32, rope=posenc.RoPE(128, pairing="half")).only
+    '*'
+    """
+
+    heads: int | None = None
+    kv_heads: int | None = None
+    rope: RotarySpec | None = None
+    stored: Literal["half", "interleaved"] | None = None
+    fused: Literal["blocks", "groups"] | None = None
+    names: Mapping[str, str] | None = None
+    only: str = "*"
+    part: str | None = None
+
+
+class Heads(NamedTuple):
+    """The heads of one layer."""
+
+    q: int
+    kv: int | None  # None: to be counted from the rows of the keys
+    width: int | None  # of a head, where it is stated
+    rotated: int
+    channels: Pairing
+
+
+class Model(NamedTuple):
+    """What was read of a model, layer by layer."""
+
+    given: Projections
+    model_type: str
+    part: Keys
+    reading: Reading | None
+    source: str  # where the pairing comes from, in words
+
+    def heads(self, layer: int | None) -> Heads | None:
+        """The heads of a layer; None if it does not turn.
+
+        Raises
+        ------
+        DataError
+            If the config leaves them open.
+        """
+        spec = self.given.rope or self._spec(layer)
+        if spec is None:
+            return None
+        heads = self.given.heads or self._number(HEADS, "the number of heads", "heads")
+        kv = self.given.kv_heads
+        if kv is None:
+            # Two keys of one config: the flag of a family wins over the number it ignores.
+            flag = self.part.data.get("multi_query") and not self.part.data.get(
+                "new_decoder_architecture"
+            )
+            found = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
+            kv = 1 if flag else None if found is None else _count(*found)
+        channels = spec.channels
+        if self.given.stored is not None:
+            channels = channels.replace(order=self.given.stored)
+        return Heads(heads, kv, self._width(layer), spec.dim, channels)
+
+    def _width(self, layer: int | None) -> int | None:
+        """The width of a head, where the config says it: that from which the rotated one came."""
+        for entry in () if self.reading is None else self.reading.layers:
+            if layer is None or entry.indices is None or layer in entry.indices:
+                for source in entry.sources:
+                    if source.field == "dim" and entry.kind == "rotary":
+                        found = self.part.evaluate(_expression(source.where))
+                        return None if found is None else int(found)
+        return self.part.integer("head_dim")
+
+    def _spec(self, layer: int | None) -> RotarySpec | None:
+        if self.reading is None:
+            todo = "Give `config`, or what it would say: `layout=Projections(heads=, rope=)`."
+            raise DataError(explain("the checkpoint", "a config beside it", "none", todo))
+        entries = self.reading.layers if layer is None else self.reading.at(layer)
+        found = [e.spec for e in entries if isinstance(e.spec, RotarySpec)]
+        kinds = {(s.dim, s.channels) for s in found}
+        if len(kinds) > 1:
+            told = "; ".join(f"width {dim}, {c.order}" for dim, c in sorted(kinds, key=str))
+            todo = "Name a part of the model: `layout=Projections(part=, only=)`."
+            raise DataError(explain("the config", "one rotation for each layer", told, todo))
+        return found[0] if found else None
+
+    def _number(self, keys: tuple[str, ...], what: str, field: str) -> int:
+        found = self.part.first(keys)
+        if found is None:
+            todo = f"Give `layout=Projections({field}=)`."
+            want = f"{what} ({', '.join(keys[:2])}, …)"
+            raise DataError(explain("the config", want, "none of them", todo))
+        return _count(*found)
+
+
+def _count(key: str, value: float) -> int:
+    if value != int(value) or value < 1:
+        raise DataError(explain(f"the config: {key}", "a positive integer", value))
+    return int(value)
+
+
+def _expression(where: str) -> str:
+    """What a source names, if it can be worked out again."""
+    return where if re.fullmatch(r"[\w \t/*+()-]+", where) and where[:1].isalpha() else "none"
+
+
+def _nested(keys: Keys, names: tuple[str, ...]) -> tuple[str, float] | None:
+    """A number one level down, where some families keep what concerns attention."""
+    for value in keys.data.values():
+        if isinstance(value, Mapping) and (found := Keys(value).first(names)) is not None:
+            return found
+    return None
+
+
+def layer_of(name: str) -> int | None:
+    """The number of the layer in the name of a tensor: its first part that is a number."""
+    found = re.search(r"(?:^|[./_])(\d+)[./]", name)
+    return None if found is None else int(found[1])
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_model(checkpoint: Checkpoint, given: Projections, who: str) -> Model:
+    """What the caller, the record of an earlier conversion and the config say, in this order."""
+    _check(given, who)
+    source = "the caller"
+    if given.stored is None:
+        recorded = recorded_pairing(checkpoint, given.only, who)
+        if recorded is not None:
+            given = given._replace(stored=recorded)
+            source = "the record of a conversion in the file"
+        else:
+            source = "the caller" if given.rope is not None else "the config"
+    config = checkpoint.config
+    if config is None:
+        return Model(given, "", Keys({}), None, source)
+    keys, reading = _part(config, given, who)
+    if source == "the config":
+        source = f"the config: {_pairing_source(reading, keys)}"
+    return Model(given, str(keys.data.get("model_type") or ""), keys, reading, source)
+
+
+def recorded_pairing(
+    checkpoint: Checkpoint, only: str, who: str
+) -> Literal["half", "interleaved"] | None:
+    """The pairing that an earlier conversion recorded for the same tensors; None if it did not."""
+    record = checkpoint.record
+    parts = record.get("pairing_of")
+    parts = parts if isinstance(parts, dict) else {}
+    if only not in parts and any(pattern != only for pattern in parts):
+        listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in parts.items())
+        todo = "Name one of these: `layout=Projections(only=)`, or say `stored=`."
+        raise DataError(explain(who, "one conversion of all tensors", f"of parts: {listed}", todo))
+    recorded = parts.get(only, record.get("pairing"))
+    return recorded if recorded in PAIRINGS else None
+
+
+def _check(given: Projections, who: str) -> None:
+    for field, choices in (("stored", PAIRINGS), ("fused", FUSED)):
+        value = getattr(given, field)
+        if value is not None and value not in choices:
+            todo = suggest(value, choices)
+            raise ArgumentError(explain(f"{who}: {field}", "one of its names", repr(value), todo))
+    for field in ("heads", "kv_heads"):
+        value = getattr(given, field)
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int) or value < 1
+        ):
+            raise ArgumentError(explain(f"{who}: {field}", "a positive integer", repr(value)))
+    known = ("q", "k", "qkv", "q_gain", "k_gain")
+    for role in given.names or {}:
+        if role not in known:
+            todo = suggest(role, known)
+            raise ArgumentError(explain(f"{who}: names", "roles as keys", repr(role), todo))
+
+
+def _parts(config: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The config and those inside it that have heads, by name."""
+    if Keys(config).first(HEADS) is not None:
+        yield name, config
+    for key, value in config.items():
+        if isinstance(value, Mapping) and (key.endswith("_config") or "model_type" in value):
+            yield from _parts(value, key.removesuffix("_config"))
+
+
+def _part(config: Mapping[str, Any], given: Projections, who: str) -> tuple[Keys, Reading | None]:
+    """The part of a config whose layers turn, and its reading."""
+    if given.rope is not None and given.heads is not None:
+        return Keys(config), None
+    parts = dict(_parts(config))
+    if given.part is not None:
+        if given.part not in parts:
+            todo = suggest(given.part, [name for name in parts if name] or ["(none)"])
+            raise ArgumentError(explain(f"{who}: part", "a part of the config", given.part, todo))
+        parts = {given.part: parts[given.part]}
+    read = {}
+    for name, data in parts.items():
+        # The base does not matter to pairs: one that is not stated is no obstacle. The pairing of
+        # a known family also says which channels turn, so the caller's comes in for others only.
+        reading = from_hf(dict(data), base=BASE, on_error="report")
+        if reading.errors and given.stored is not None:
+            reading = from_hf(dict(data), pairing=given.stored, base=BASE, on_error="report")
+        turns = any(entry.kind == "rotary" for entry in reading)
+        if turns or reading.errors:
+            read[name] = (Keys(data), reading)
+    turning = {n: r for n, r in read.items() if not r[1].errors}
+    if len(turning) > 1:
+        todo = "Name one, and its tensors: `layout=Projections(part=, only=)`."
+        raise DataError(explain(who, "one part that turns", ", ".join(turning), todo))
+    if turning:
+        return next(iter(turning.values()))
+    if given.rope is not None:
+        return Keys(next(iter(parts.values()), config)), None
+    errors = [error for _, reading in read.values() for error in reading.errors]
+    if errors:
+        todo = "Say what it does not: `layout=Projections(stored=, rope=)`."
+        raise DataError(f"{who}: the config leaves open: {'; '.join(errors)}. {todo}")
+    todo = "Say what turns: `layout=Projections(heads=, rope=)`."
+    raise DataError(explain(who, "a config of a model that turns queries and keys", "none", todo))
+
+
+def _pairing_source(reading: Reading | None, keys: Keys) -> str:
+    for entry in reading or ():
+        for source in entry.sources:
+            if source.field == "pairing":
+                if source.origin == "preset":
+                    return f"model_type {keys.data.get('model_type')!r}, as {source.where!r}"
+                return f"{source.where}"
+    return "its family"

@@ -1,0 +1,166 @@
+"""Position tables in checkpoints: another order of channels, other rows, another length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core import files
+from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.resample import METHODS, Method
+from posenc.detect.convert.tensor_edits import Change, Move, New
+from posenc.detect.files import Stored
+from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.learned import Learned
+from posenc.functional import extend, reorder, resize, table
+
+__all__ = ["How", "table_change"]
+
+How = Method | Literal["tile", "sinusoidal"]
+EXTENSIONS = ("tile", "sinusoidal")
+# A table in bfloat16, or of float32 phases at some thousand positions, is nearer than this to its
+# formula; a table of another formula is further by an order of magnitude.
+NEAR = 0.05
+
+
+def table_change(
+    name: str, stored: Stored, source: TableSpec, target: TableSpec, how: How
+) -> Change:
+    """What turns a stored table of one spec into that of another.
+
+    Parameters
+    ----------
+    name : str
+        The tensor.
+    stored : Stored
+        (rows, dim), or with axes of length 1 in front.
+    source, target : TableSpec
+        Two learned tables, or two of the same sines and cosines.
+    how : str
+        For learned tables of another length: a method of `posenc.resize`, or `tile` or
+        `sinusoidal` as in `posenc.extend`.
+
+    Raises
+    ------
+    DataError
+        If the tensor is not a table of the source.
+    ArgumentError
+        If one is learned and the other is not.
+    """
+    for spec in (source, target):
+        if not isinstance(spec, TableSpec):
+            got = type(spec).__name__
+            raise ArgumentError(explain(f"convert: tables[{name!r}]", "two tables", got))
+    if how not in (*METHODS, *EXTENSIONS):
+        known = (*METHODS, *EXTENSIONS)
+        todo = suggest(how, known)
+        raise ArgumentError(explain("convert: method", "one of its names", repr(how), todo))
+    if isinstance(source, Learned) != isinstance(target, Learned):
+        got = f"{type(source).__name__} to {type(target).__name__}"
+        todo = "A computed table that was stored is learned as well: give its rows."
+        want = "two learned tables, or two computed ones"
+        raise ArgumentError(explain(f"convert: tables[{name!r}]", want, got, todo))
+    shape = stored.tensor.shape
+    if len(shape) < 2 or any(n != 1 for n in shape[:-2]):
+        raise DataError(explain(f"{name}: shape", "(rows, dim)", list(shape)))
+    if isinstance(source, Learned) and isinstance(target, Learned):
+        return _learned(name, stored, source, target, how)
+    return _columns(name, stored, source, target)
+
+
+# --- computed tables ------------------------------------------------------------------------------
+
+
+def _columns(name: str, stored: Stored, source: Any, target: Any) -> Move:
+    rows, width = stored.tensor.shape[-2:]
+    if width != source.dim:
+        raise DataError(explain(f"{name}: shape", f"rows of {source.dim}", width))
+    order = reorder(source, target)
+    if len(source.axes) == 1:
+        _compare(name, stored, source, rows)
+    changed = int((order != np.arange(width)).sum())
+    what = f"{changed} of {width} channels change places"
+    return Move(name, what, (rows, width, 1), order)
+
+
+def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
+    """Raise unless the tensor holds the table of the source, from its first or a reserved row."""
+    count = min(rows, 4096)
+    values = stored.numbers(0, count * source.dim).reshape(count, source.dim)
+    size = max(1e-30, float(np.sqrt(np.mean(np.square(values)) * 2)))
+    arrangement = getattr(source, "arrangement", None)
+    starts = {0, -(arrangement.start if arrangement is not None else 0)}
+    worst = min(
+        float(np.abs(values - table(source, first + np.arange(count), dtype="float64")).max())
+        for first in starts
+    )
+    if not worst <= NEAR * size:
+        want = "the table that the source spec computes"
+        got = f"a table that differs by up to {worst:.3g}"
+        todo = "Channels of tables that do not hold what is claimed are not moved."
+        raise DataError(explain(name, want, got, todo))
+
+
+# --- learned tables -------------------------------------------------------------------------------
+
+
+def _learned(name: str, stored: Stored, source: Learned, target: Learned, how: How) -> Change:
+    shapes = {key: p.shape for key, p in source.parameters().items() if p.shape}
+    if len(shapes) != 1:
+        want = "one table; give those of each axis by itself"
+        raise ArgumentError(explain(f"convert: tables[{name!r}]", want, ", ".join(shapes)))
+    ((key, shape),) = shapes.items()
+    if stored.tensor.shape[-2:] != shape:
+        want = f"{list(shape)}, as the source spec has"
+        raise DataError(explain(f"{name}: shape", want, list(stored.tensor.shape)))
+    if target.dim != source.dim or target.lookup != source.lookup:
+        want = "the same width and lookup in both specs"
+        raise ArgumentError(explain(f"convert: tables[{name!r}]", want, f"{source} and {target}"))
+    rows = shape[0] - source.start
+    same = target.lengths == source.lengths
+    if not same:
+        longer, _ = _resized(source, {key: np.zeros(shape, np.float32)}, target, how)
+        rows = longer.parameters()[key].shape[0] - source.start
+
+    def make(found: Stored) -> np.ndarray:
+        tensor = found.tensor
+        size = found.itemsize * source.dim
+        patterns = found.raw(0, shape[0] * size).reshape(shape[0], size)
+        kept, body = patterns[: source.start], patterns[source.start :]
+        if not same:
+            if tensor.stored is None or tensor.dtype not in files.FLOATS:
+                raise DataError(explain(f"{name}: dtype", "floating numbers", tensor.dtype))
+            values = files.decode(patterns.reshape(-1).view(tensor.stored), tensor.dtype)
+            # Half precision is interpolated in float32 and rounded once.
+            values = values.astype(np.result_type(values.dtype, np.float32)).reshape(shape)
+            _, made = _resized(source, {key: values}, target, how)
+            data = files.encode(made[key][source.start :], tensor.dtype, tensor.stored)
+            body = data.reshape(rows, source.dim).view(np.uint8).reshape(rows, size)
+            if how in EXTENSIONS:  # rows that stay are not even rounded
+                body[: shape[0] - source.start] = patterns[source.start :]
+        front = np.zeros((target.start, size), dtype=np.uint8)
+        moved = min(source.start, target.start)
+        front[target.start - moved :] = kept[source.start - moved :]
+        if target.pad is not None and target.pad < target.start:
+            old = source.pad if source.pad is not None and source.pad < source.start else None
+            front[target.pad] = 0 if old is None else kept[old]
+        return np.concatenate([front, body])
+
+    front = stored.tensor.shape[:-2]
+    shape_now = (*front, target.start + rows, source.dim)
+    what = f"{shape[0]} rows to {target.start + rows}"
+    if not same:
+        what += f" ({how})"
+    if target.start != source.start:
+        what += f", {target.start} of them reserved instead of {source.start}"
+    return New(name, what, shape_now, make)
+
+
+def _resized(
+    source: Learned, params: Mapping[str, Any], target: Learned, how: How
+) -> tuple[Learned, dict[str, Any]]:
+    if how in EXTENSIONS:
+        return extend(source, params, target.length, how=how)  # type: ignore[arg-type]
+    return resize(source, params, target.length, method=how)  # type: ignore[arg-type]

@@ -1,0 +1,181 @@
+"""A forward probe: scores of random inputs before and after a conversion, in float64.
+
+    s[m, n] = (R(a_m) W_q x_m) · (R(a_n) W_k x_n)
+
+with random x, and for each position and pair a random angle. R pairs the channels of the source by
+the old pairing and those of the result by the new one; the scores must agree. The rotation is the
+library's verb, not the order by which the weights were moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from posenc._core import files
+from posenc._core.errors import DataError, explain
+from posenc.detect.convert.projections import Attention, Held
+from posenc.detect.files import Stored
+from posenc.encodings.rotary.pairing import Pairing
+from posenc.functional import apply_rotary
+
+__all__ = ["Probe", "probe"]
+
+POSITIONS = 3
+# Both sides add the same products in another order.
+AGREE = 1e-9
+
+
+class Probe(NamedTuple):
+    """What a forward probe saw."""
+
+    layers: int
+    heads: int
+    worst: float  # difference of scores as a part of their size
+
+
+def probe(
+    attentions: tuple[Attention, ...],
+    converted: Mapping[str, Stored],
+    target: Callable[[Pairing], Pairing],
+    *,
+    seed: int = 0,
+) -> Probe:
+    """Compare the scores of the source with those of the result.
+
+    Parameters
+    ----------
+    attentions : tuple of Attention
+        The layers of the source that were converted.
+    converted : mapping of str to Stored
+        The tensors of the result.
+    target : callable
+        The new pairing, from the old one.
+    seed : int
+        Of the random inputs and angles.
+
+    Raises
+    ------
+    DataError
+        If a score differs: the conversion is wrong and must not be used.
+    """
+    rng = np.random.default_rng(seed)
+    count, worst = 0, 0.0
+    for attention in attentions:
+        channels, rotated = attention.heads.channels, attention.heads.rotated
+        angles = rng.uniform(0, 2 * np.pi, (POSITIONS, rotated // 2))
+        state = rng.bit_generator.state
+        sides = []
+        with np.errstate(all="ignore"):
+            for tensors, pairing in (({}, channels), (converted, target(channels))):
+                rng.bit_generator.state = state  # the same inputs on both sides
+                heads = {part: _heads(attention, tensors, part, rng) for part in ("q", "k")}
+                turned = {
+                    part: None if rows is None else _turned(rows, rotated, pairing, angles)
+                    for part, rows in heads.items()
+                }
+                sides.append(_scores(turned, pairing, rng))
+            size = np.sqrt(np.mean(np.square(sides[0]), axis=(-2, -1), keepdims=True))
+            difference = np.abs(sides[1] - sides[0]) / np.where(size > 0, size, 1)
+        # Weights that are not finite give scores that are not; they must be so on both sides.
+        same = np.isfinite(sides[0]) == np.isfinite(sides[1])
+        largest = float(np.max(np.where(np.isfinite(difference), difference, 0), initial=0))
+        if not same.all() or largest > AGREE:
+            todo = "Nothing was written."
+            raise DataError(explain(f"probe of {attention.name}", "equal scores", largest, todo))
+        worst, count = max(worst, largest), count + len(sides[0])
+    return Probe(len(attentions), count, worst)
+
+
+def _heads(
+    attention: Attention, tensors: Mapping[str, Stored], part: str, rng: np.random.Generator
+) -> np.ndarray | None:
+    """The queries or keys of all heads at a few random inputs: (heads, positions, width)."""
+    made = None
+    for kind in ("weight", "bias", "scale", "gain", "shift"):
+        for held in attention.held:
+            if held.kind != kind or not held.of(part):
+                continue
+            stored = tensors.get(held.name, held.stored)
+            value = _projected(held, stored, rng) if kind == "weight" else stored.array()
+            value = value.reshape(-1, held.view[1])
+            rows = np.stack([value[:, s.begin : s.begin + s.width] for s in held.of(part)])
+            if made is None:
+                made = rows
+            elif kind in ("gain", "scale"):
+                made = made * rows
+            else:
+                made = made + rows
+    return made
+
+
+def _projected(held: Held, stored: Stored, rng: np.random.Generator) -> np.ndarray:
+    """Random inputs through a weight, in pieces: (positions, channels)."""
+    before, channels, behind = held.view
+    if before > 1:  # inputs first
+        x = rng.standard_normal((POSITIONS, before)) / np.sqrt(before)
+        total = np.zeros((POSITIONS, channels))
+        step = max(1, files.PIECE // (8 * channels))
+        for start in range(0, before, step):
+            rows = min(step, before - start)
+            piece = stored.numbers(start * channels, rows * channels).reshape(rows, channels)
+            total += x[:, start : start + rows] @ piece
+        return total
+    x = rng.standard_normal((POSITIONS, behind)) / np.sqrt(max(1, behind))
+    step = max(1, files.PIECE // (8 * max(1, behind)))
+    pieces = []
+    for start in range(0, channels, step):
+        rows = min(step, channels - start)
+        pieces.append(x @ stored.numbers(start * behind, rows * behind).reshape(rows, behind).T)
+    return np.concatenate(pieces, axis=1)
+
+
+class _Turned(NamedTuple):
+    """Heads at a few positions: the channels that turn, turned, and the others."""
+
+    turned: np.ndarray
+    others: np.ndarray
+
+
+def _turned(heads: np.ndarray, rotated: int, pairing: Pairing, angles: np.ndarray) -> _Turned:
+    begin = heads.shape[-1] - rotated if pairing.part == "trailing" else 0
+    part = np.ascontiguousarray(heads[..., begin : begin + rotated])
+    turned = pairing.replace(part="leading", output="same")
+    part = apply_rotary(part, np.cos(angles), np.sin(angles), pairing=turned)
+    return _Turned(part, np.delete(heads, np.s_[begin : begin + rotated], axis=-1))
+
+
+def _scores(
+    heads: Mapping[str, _Turned | None], pairing: Pairing, rng: np.random.Generator
+) -> np.ndarray:
+    """(heads, positions, positions); random vectors stand for queries or keys that are absent.
+
+    Channels that do not turn meet a random vector of their own, as heads of queries and of a latent
+    key need not be of one width.
+    """
+    q, k = heads["q"], heads["k"]
+    found = [side.turned for side in (q, k) if side is not None]
+    if len(found) == 1:
+        found.append(_random(found[0].shape[:-1], found[0].shape[-1], pairing, rng))
+    first, second = found
+    second = np.repeat(second, first.shape[0] // second.shape[0], axis=0)
+    scores = first @ np.swapaxes(second, -1, -2)
+    for side, axis in ((q, -1), (k, -2)):
+        if side is not None and side.others.shape[-1]:
+            more = side.others @ rng.standard_normal(side.others.shape[-1])
+            more = np.repeat(more, scores.shape[0] // more.shape[0], axis=0)
+            scores = scores + np.expand_dims(more, axis)
+    return np.asarray(scores)
+
+
+def _random(
+    shape: tuple[int, ...], rotated: int, pairing: Pairing, rng: np.random.Generator
+) -> np.ndarray:
+    """Random vectors, the same in every pairing, written pair by pair into their channels."""
+    pairs = rng.standard_normal((*shape, rotated // 2, 2))
+    rows = np.empty((*shape, rotated))
+    for j, (first, second) in enumerate(pairing.channels(rotated)):
+        rows[..., first], rows[..., second] = pairs[..., j, 0], pairs[..., j, 1]
+    return rows

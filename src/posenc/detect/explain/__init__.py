@@ -1,0 +1,21 @@
+"""A config -> the plan of its layers, each number with where it was read."""
+
+from posenc.detect.explain.config_view import Keys
+from posenc.detect.explain.describe import describe, lines, plan_lines
+from posenc.detect.explain.dialects import DIALECTS, to_hf
+from posenc.detect.explain.gguf import from_gguf
+from posenc.detect.explain.reader import PAIRINGS, from_hf
+from posenc.detect.explain.rotary_entries import TRAINED
+
+__all__ = [
+    "DIALECTS",
+    "PAIRINGS",
+    "TRAINED",
+    "Keys",
+    "describe",
+    "from_gguf",
+    "from_hf",
+    "lines",
+    "plan_lines",
+    "to_hf",
+]

@@ -1,0 +1,206 @@
+"""The same rotary parameters in the other dialect of transformers configs.
+
+Version 4 has `rope_theta` and `partial_rotary_factor` at the top and a `rope_scaling` for all
+layers; version 5 has everything in `rope_parameters`, with a dictionary for each type of layer
+where they differ. What a translation loses is found by reading both configs and comparing their
+plans.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.reading import Layer, Reading
+from posenc.detect.explain.config_view import Keys
+from posenc.detect.explain.layer_groups import GLOBAL, LOCAL, LOCAL_BASE_KEYS
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.reader import from_hf
+from posenc.detect.explain.rotary_entries import has_rotary, parameters
+from posenc.detect.explain.rotary_fields import BASES, FRACTIONS
+from posenc.detect.files import load
+
+__all__ = ["DIALECTS", "Translation", "to_hf"]
+
+DIALECTS = ("hf4", "hf5")
+# What no dialect states, and a reader must know of the family or be told.
+UNSTATED = {
+    "pairing": "the pairing of channels",
+    "ladder": "the rule of the ladder",
+    "arrangement": "how axes share the pairs",
+    "magnitude": "where factors on the scores act",
+}
+
+
+class Translation(NamedTuple):
+    """A config in another dialect."""
+
+    config: dict[str, Any]
+    lost: tuple[str, ...]
+
+
+def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
+    """Write the rotary parameters of a config in a dialect of transformers.
+
+    Parameters
+    ----------
+    config : mapping, str, path, or config object
+        What `from_hf` reads, in either dialect.
+    dialect : {"hf4", "hf5"}
+        `hf4`: `rope_theta` and `rope_scaling`. `hf5`: `rope_parameters`.
+
+    Returns
+    -------
+    Translation
+        `config`, a copy in which nothing else is changed; `lost`, a sentence for each thing that
+        the dialect cannot say or that no config says.
+
+    Raises
+    ------
+    ArgumentError
+        If the dialect is unknown.
+    DataError
+        If the config cannot be read.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 1e4, "rope_scaling": None}
+    >>> posenc.to_hf(config, "hf5").config["rope_parameters"]
+    {'rope_theta': 10000.0, 'rope_type': 'default'}
+    """
+    if dialect not in DIALECTS:
+        todo = suggest(dialect, DIALECTS)
+        raise ArgumentError(explain("to_hf: dialect", "one of its names", repr(dialect), todo))
+    data = load(config, "to_hf")
+    made = copy.deepcopy(data)
+    lost: list[str] = []
+    _rewrite(made, "", dialect, lost)
+    before = from_hf(data, on_error="report")
+    after = from_hf(made, on_error="report")
+    lost += _differences(before, after)
+    lost += [f"{what} is not stated: a reader must know the family" for what in _unstated(before)]
+    return Translation(made, tuple(dict.fromkeys(lost)))
+
+
+def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> None:
+    keys = Keys(data, path)
+    if has_rotary(keys):
+        params = dict(parameters(keys, Notes()).data)
+        base = keys.first(BASES)
+        local = keys.first(LOCAL_BASE_KEYS)
+        fraction = keys.first(FRACTIONS)
+        write = _write_hf5 if dialect == "hf5" else _write_hf4
+        written = write(params, base, local, fraction, (path, lost))
+        if written is not None:
+            kept = "rope_theta" if dialect == "hf4" else ""
+            for key in ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASE_KEYS, *FRACTIONS):
+                if key != kept and key in data:
+                    del data[key]
+            data.update(written)
+    for key, value in data.items():
+        inner = isinstance(value, dict) and ("model_type" in value or key.endswith("_config"))
+        if inner and key != "quantization_config":
+            _rewrite(value, f"{path}.{key}" if path else key, dialect, lost)
+
+
+Number = tuple[str, float] | None
+Said = tuple[str, list[str]]  # (path of the part, where what is lost is written)
+
+
+def _write_hf5(
+    params: dict[str, Any], base: Number, local: Number, fraction: Number, said: Said
+) -> dict[str, Any] | None:
+    del said
+    nested = any(isinstance(value, Mapping) for value in params.values())
+    shared: dict[str, Any] = {}
+    if base is not None:
+        shared["rope_theta"] = base[1]
+    if fraction is not None:
+        shared["partial_rotary_factor"] = fraction[1]
+    if nested:
+        filled = {k: _typed({**shared, **v}) if v else v for k, v in params.items()}
+        return {"rope_parameters": filled}
+    flat = _typed({**shared, **params})
+    if local is None:
+        return {"rope_parameters": flat}
+    other = {**shared, "rope_theta": local[1], "rope_type": "default"}
+    return {"rope_parameters": {GLOBAL: flat, LOCAL: other}}
+
+
+def _write_hf4(
+    params: dict[str, Any], base: Number, local: Number, fraction: Number, said: Said
+) -> dict[str, Any] | None:
+    nested = {k: v for k, v in params.items() if isinstance(v, Mapping)}
+    path, lost = said
+    if nested:
+        own = {k: dict(v) for k, v in nested.items()}
+        where = f"{path}: " if path else ""
+        first = own.get(GLOBAL, next(iter(own.values())))
+        other = own.get(LOCAL)
+        plain = other is None or other.get("rope_type", "default") == "default"
+        fractions = {v.get("partial_rotary_factor", 1.0) for v in own.values()}
+        if set(own) - {GLOBAL, LOCAL} or not plain or len(fractions) > 1 or len(own) < len(params):
+            lost.append(
+                f"{where}version 4 has one rope_scaling for all layers: {', '.join(params)} stay "
+                "in rope_parameters"
+            )
+            return None
+        local = None if other is None else ("rope_local_base_freq", other["rope_theta"])
+        params = first
+    made: dict[str, Any] = {}
+    params = _typed(dict(params))
+    theta = params.pop("rope_theta", None if base is None else base[1])
+    if theta is not None:
+        made["rope_theta"] = theta
+    part = params.pop("partial_rotary_factor", None if fraction is None else fraction[1])
+    if part is not None:
+        made["partial_rotary_factor"] = part
+    if local is not None:
+        made["rope_local_base_freq"] = local[1]
+    made["rope_scaling"] = None if params in ({}, {"rope_type": "default"}) else params
+    return made
+
+
+def _typed(params: dict[str, Any]) -> dict[str, Any]:
+    """With `rope_type` for `type`."""
+    kind = params.pop("type", None)
+    params.setdefault("rope_type", kind or "default")
+    return params
+
+
+def _differences(before: Reading, after: Reading) -> list[str]:
+    """What the second plan says otherwise, or not at all."""
+    said = []
+    others = {entry.layer: entry for entry in after}
+    for entry in before:
+        other = others.get(entry.layer)
+        if other is None:
+            said.append(f"{entry.layer} is not read back: {'; '.join(after.errors) or 'no entry'}")
+        else:
+            said += _changed(entry, other)
+    return said
+
+
+def _changed(entry: Layer, other: Layer) -> list[str]:
+    if entry.spec == other.spec and entry.indices == other.indices:
+        return []
+    if entry.spec is None or other.spec is None or type(entry.spec) is not type(other.spec):
+        return [f"{entry.layer} is read back as another kind"]
+    names = [field.name for field in dataclasses.fields(entry.spec)]  # type: ignore[arg-type]
+    changed = [n for n in names if getattr(entry.spec, n) != getattr(other.spec, n)]
+    return [f"{entry.layer}: {name} is read back otherwise" for name in changed or ["layers"]]
+
+
+def _unstated(plan: Reading) -> list[str]:
+    """Fields that came from the family or the caller, in words."""
+    found = {
+        source.field
+        for entry in plan
+        for source in entry.sources
+        if source.origin in ("preset", "caller")
+    }
+    return [words for field, words in UNSTATED.items() if field in found]

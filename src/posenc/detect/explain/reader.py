@@ -1,0 +1,252 @@
+"""Configs of models, read into plans: layer -> encoding, every field with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.reading import Layer, Note, Reading, Source
+from posenc.detect.explain.config_view import Keys
+from posenc.detect.explain.non_rotary import applies, read_other
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.rotary_entries import has_rotary, read_rotary, unread
+from posenc.detect.explain.rotary_fields import Given
+from posenc.detect.files import load
+from posenc.presets.families import Family, families, family, family_of_architectures
+
+__all__ = ["check_arguments", "from_hf"]
+
+PAIRINGS = ("half", "interleaved")
+ON_ERROR = ("raise", "report")
+# Words in the names of keys that concern positions: such a key is read, or reported.
+WORDS = (
+    "rope",
+    "rotary",
+    "theta",
+    "alibi",
+    "position_embedding_type",
+    "relative_attention",
+    "yarn",
+)
+# Keys with one of those words that say nothing of angles or biases.
+SILENT = ("rope_interleave", "no_rope_layer_interval", "rope_dropout", "rope_feat_sizes")
+DEEPEST_PART = 8
+# Sub-configs that may leave out their name, as the model's own says it.
+MAIN_PARTS = ("text_config", "language_config", "llm_config")
+
+
+def from_hf(
+    config: Any,
+    *,
+    pairing: Literal["half", "interleaved"] | None = None,
+    base: float | None = None,
+    on_error: Literal["raise", "report"] = "raise",
+) -> Reading:
+    """Read the config of a transformers model into a plan.
+
+    Both dialects are understood: `rope_scaling` with `type` beside `rope_theta` (version 4), and
+    `rope_parameters` with `rope_type` and `rope_theta` inside, flat or for each type of layer
+    (version 5). Nothing is taken for granted: a base that is not stated, a key nobody understands
+    and two keys that contradict each other are errors that name the keys. What no config ever
+    states, the pairing above all, comes from the row of the family, and `Layer.sources` says so.
+
+    Parameters
+    ----------
+    config : mapping, str, path, or config object
+        A dictionary, JSON text, the path of a `config.json` or of its folder, or an object with
+        `to_dict`.
+    pairing : {"half", "interleaved"}, optional
+        The pairing of channels, for families that are not known; it overrides the row of others.
+    base : float, optional
+        The base, for configs that do not state it; it overrides those that do.
+    on_error : {"raise", "report"}
+        Whether to raise what cannot be settled, or return it as `plan.errors`; entries that could
+        not be settled are left out then.
+
+    Returns
+    -------
+    Reading
+        An entry for each type of layer of each part of the model.
+
+    Raises
+    ------
+    DataError
+        If the config cannot be read, or something that changes numbers is left open.
+    ArgumentError
+        If an argument is none of its choices.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 500000.0,
+    ...           "max_position_embeddings": 8192}
+    >>> plan = posenc.from_hf(config)
+    >>> plan["attention"].spec == posenc.RoPE(64, pairing="half", base=500_000)
+    True
+    >>> [(s.field, s.origin) for s in plan["attention"].sources][:3]
+    [('base', 'config'), ('dim', 'config'), ('pairing', 'preset')]
+    """
+    check_arguments("from_hf", pairing, base, on_error)
+    data = load(config, "from_hf")
+    plan = _Reader(Given(pairing, None if base is None else float(base))).plan(data)
+    if plan.errors and on_error == "raise":
+        told = "; ".join(plan.errors)
+        todo = 'on_error="report" returns what could be read.'
+        raise DataError(f"from_hf: {told}. {todo}")
+    return plan
+
+
+def check_arguments(who: str, pairing: object, base: object, on_error: object) -> None:
+    """Raise `ArgumentError` for arguments of a reader that are none of its choices."""
+    if pairing is not None and pairing not in PAIRINGS:
+        todo = suggest(pairing, PAIRINGS)
+        raise ArgumentError(explain(f"{who}: pairing", "one of its names", repr(pairing), todo))
+    number = isinstance(base, (int, float)) and not isinstance(base, bool)
+    if base is not None and not (number and base > 0):  # type: ignore[operator]
+        raise ArgumentError(explain(f"{who}: base", "a positive number", repr(base)))
+    if on_error not in ON_ERROR:
+        todo = suggest(on_error, ON_ERROR)
+        raise ArgumentError(explain(f"{who}: on_error", "one of its names", repr(on_error), todo))
+
+
+class _Reader:
+    """One reading: parts of a config, and what is noted on the way."""
+
+    def __init__(self, given: Given) -> None:
+        self.given = given
+        self.entries: list[Layer] = []
+        self.notes: list[Note] = []
+
+    def plan(self, data: Mapping[str, Any]) -> Reading:
+        model = data.get("model_type") or ""
+        if not isinstance(model, str):
+            told = repr(model)[:60]
+            self.notes.append(Note("error", f"model_type={told} is not the name of a family"))
+            model = ""
+        self.part(data, "", "", depth=0)
+        if not self.entries and not any(note.level == "error" for note in self.notes):
+            text = "nothing in the config says what the model does about positions"
+            known = suggest(model, families()) if model and family(model) is None else ""
+            text += f", and {model!r} is no known family. {known}" if known else ""
+            self.notes.append(Note("error", text))
+        return Reading(tuple(self.entries), notes=tuple(self.notes), model=model)
+
+    def part(
+        self,
+        data: Mapping[str, Any],
+        path: str,
+        name: str,
+        *,
+        depth: int,
+        called: str | None = None,
+    ) -> None:
+        """One config or sub-config, and those inside it; `called` names one without a name."""
+        keys = Keys(data, path)
+        inside = {k: v for k, v in data.items() if _is_part(k, v)}
+        row = self._recognised(keys, name, called)
+        if row is not None and not _hollow(keys, row, inside):
+            self._known(keys, row, name)
+        elif row is None and has_rotary(keys) and not _hollow(keys, None, inside):
+            self._unknown(keys, name)
+        elif row is None and not inside:
+            model = data.get("model_type")
+            said = f"model_type {model!r}" if model else "without a model_type"
+            todo = suggest(model, families()) if isinstance(model, str) and model else ""
+            hint = f". {todo}" if todo.startswith("Did") else ""
+            notes = Notes(name)
+            told = f"{path or 'the config'}: {said} is not known, and states no rotary base"
+            notes.remark(told + hint)
+            self.notes += notes.notes
+        if depth < DEEPEST_PART:
+            for key, value in inside.items():
+                inner = f"{path}.{key}" if path else key
+                label = ".".join(p for p in (name, _label(key)) if p)
+                name_of = None if row is None else row.inside.get(key)
+                if name_of is None and key in MAIN_PARTS:
+                    name_of = _name_of_text(keys.data.get("model_type"))
+                self.part(value, inner, label, depth=depth + 1, called=name_of)
+
+    def _recognised(self, keys: Keys, name: str, called: str | None) -> Family | None:
+        model_type = keys.get("model_type") or called
+        row = family(model_type)
+        if row is None:
+            found = family_of_architectures(keys.get("architectures"))
+            if found is not None:
+                row = found[1]
+                notes = Notes(name)
+                said = f"{keys.where('architectures')} names the family {found[0]!r}"
+                notes.remark(
+                    said if model_type is None else f"{said}; model_type is {model_type!r}"
+                )
+                self.notes += notes.notes
+        return row
+
+    def _known(self, keys: Keys, row: Family, name: str) -> None:
+        notes = Notes(name)
+        if row.note:
+            notes.remark(row.note)
+        for rule in row.entries:
+            if not applies(keys, rule):
+                continue
+            if "rotary" in rule:
+                rotary = {**rule, "preset": rule["rotary"]}
+                self.entries += read_rotary(keys, rotary, name, self.given, notes)
+            else:
+                self.entries += read_other(keys, rule, name, notes)
+        self._finish(keys, notes)
+
+    def _unknown(self, keys: Keys, name: str) -> None:
+        notes = Notes(name)
+        model_type = keys.data.get("model_type")
+        if model_type is not None:
+            todo = suggest(model_type, families())
+            hint = f" {todo}" if todo.startswith("Did") else ""
+            notes.warning(f"{keys.where('model_type')}={model_type!r} is not a known family.{hint}")
+        self.entries += read_rotary(keys, {}, name, self.given, notes)
+        self._finish(keys, notes)
+
+    def _finish(self, keys: Keys, notes: Notes) -> None:
+        for key in unread(keys, WORDS):
+            said = keys.data[key] is not False and keys.data[key] != "absolute"
+            if said and not any(word in key for word in SILENT):
+                notes.warning(f"{keys.where(key)}={keys.data[key]!r} was not read"[:300])
+        self.notes += notes.notes
+
+
+def _is_part(key: str, value: Any) -> bool:
+    if not isinstance(value, Mapping) or not value:
+        return False
+    if key in ("rope_parameters", "rope_scaling", "quantization_config", "per_layer_config"):
+        return False
+    return "model_type" in value or key.endswith("_config") or key in ("encoder", "decoder")
+
+
+def _name_of_text(model_type: object) -> str | None:
+    """The family of the text part of a model, by the name of the whole."""
+    for name in (f"{model_type}_text", model_type):
+        if family(name) is not None:
+            return str(name)
+    return None
+
+
+def _label(key: str) -> str:
+    return key.removesuffix("_config").removesuffix("_model") or key
+
+
+def _hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool:
+    """Whether a config only holds others: it has parts, and no attention of its own."""
+    if not inside:
+        return False
+    if row is not None and row.entries and row.entries[0].get("own"):
+        return False
+    heads = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+    return not any(key in keys for key in heads)
+
+
+def source_of(entry: Layer, field: str) -> Source | None:
+    """Where a field of an entry was found."""
+    for source in entry.sources:
+        if source.field == field:
+            return source
+    return None

@@ -1,0 +1,219 @@
+"""Rotary parameters of one part of a config, made into entries of a plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from posenc import registry
+from posenc._core.errors import PosencError
+from posenc._core.reading import Layer
+from posenc._core.spec import Spec, Value
+from posenc.detect.explain.config_view import WIDEST, Keys
+from posenc.detect.explain.layer_groups import Layers, layers_of
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.rotary_fields import (
+    ABSOLUTE,
+    BASES,
+    FRACTIONS,
+    LOCAL_BASES,
+    Given,
+    base_of,
+    even,
+    head_of,
+    temperature_of,
+    template_of,
+    width_of,
+    with_sections,
+)
+from posenc.detect.explain.scaling_rules import Asked, Lengths, read_scaling, rope_type
+from posenc.presets import fill
+
+__all__ = ["has_rotary", "parameters", "read_rotary", "trained_length", "unread"]
+
+TRAINED = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "max_seq_length",
+    "max_sequence_length",
+    "n_ctx",
+    "seq_length",
+    "model_max_length",
+)
+DICTIONARIES = ("rope_parameters", "rope_scaling")
+
+
+def has_rotary(keys: Keys) -> bool:
+    """Whether a config says anything that only a rotary embedding needs."""
+    stated = (*DICTIONARIES, *BASES, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE)
+    return any(key in keys for key in stated)
+
+
+def trained_length(keys: Keys) -> tuple[str, int] | None:
+    """The key and value of the longest position the model was made for."""
+    for key in TRAINED:
+        value = keys.integer(key)
+        if value:
+            return keys.where(key), value
+    return None
+
+
+def parameters(keys: Keys, notes: Notes) -> Keys:
+    """The dictionary of rotary parameters, of either dialect; empty where there is none."""
+    found = {key: keys.get(key) for key in DICTIONARIES}
+    for key, value in found.items():
+        if value is not None and not isinstance(value, Mapping):
+            notes.error(f"{keys.where(key)}={value!r} is not a dictionary")
+    new, old = (v if isinstance(v, Mapping) else None for v in found.values())
+    if new and old:
+        for name in sorted(set(new) & set(old)):
+            if new[name] != old[name]:
+                told = f"{keys.where('rope_parameters')}.{name}={new[name]!r}"
+                notes.error(f"{told} and rope_scaling.{name}={old[name]!r} contradict each other")
+        merged = {**old, **new}
+        if "rope_type" in merged and old.get("type") == merged["rope_type"]:
+            merged.pop("type", None)
+        return Keys(merged, keys.where("rope_parameters"))
+    if new:
+        return Keys(new, keys.where("rope_parameters"))
+    return Keys(old or {}, keys.where("rope_scaling"))
+
+
+def read_rotary(
+    keys: Keys, rule: Mapping[str, Any], name: str, given: Given, notes: Notes
+) -> list[Layer]:
+    """The entries of a part whose layers turn queries and keys.
+
+    Parameters
+    ----------
+    keys : Keys
+        The config, or the sub-config of the part.
+    rule : mapping
+        What the row of the family says beyond the config.
+    name : str
+        Name of the part; empty for the whole model.
+    given : Given
+        What the caller says.
+    notes : Notes
+        Where remarks on the part go; those on an entry travel with its layer.
+    """
+    params = parameters(keys, notes)
+    layers = layers_of(keys, params, rule, notes)
+    if notes.failed:
+        return []
+    entries = []
+    for layer in layers:
+        label = ".".join(part for part in (name, layer.name or rule.get("name", "")) if part)
+        own = Notes(label or "attention")
+        entry = _entry(keys, params, layer, rule, notes=own, given=given)
+        notes.notes += [note for note in own.notes if note not in notes.notes]
+        if entry is not None:
+            entries.append(entry)
+    return entries
+
+
+def _entry(
+    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], *, notes: Notes, given: Given
+) -> Layer | None:
+    if not layer.turns:
+        scale = temperature_of(keys, params, rule, "nope", notes)
+        return Layer(
+            notes.layer, indices=layer.indices, logit_scale=scale, sources=tuple(notes.sources)
+        )
+    own = layer.params
+    base = base_of(keys, own, layer, rule, given=given, notes=notes)
+    kind = rope_type(own, notes) if layer.scaled else "default"
+    head = head_of(keys, layer, rule, notes)
+    width = None if head is None else width_of(keys, own, head, kind=kind, rule=rule, notes=notes)
+    template = template_of(keys, own, rule, given, notes)
+    if kind is None or width is None:
+        return None
+    if width > WIDEST:
+        notes.error(f"a rotated width of {width:g} is more than any model has ({WIDEST} at most)")
+        return None
+    dim, ladder = even(width, notes)
+    length = trained_length(keys)
+    lengths = Lengths(
+        None if length is None else length[1],
+        keys.where("max_position_embeddings") if length is None else length[0],
+        keys.integer("original_max_position_embeddings"),
+        keys.where("original_max_position_embeddings"),
+    )
+    with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
+    temperature = temperature_of(keys, own, rule, "turning", notes)
+    for key in rule.get("ignored", ()):
+        own.get(key)
+    asked = _asked(own, kind, lengths, dim // 2, layer=layer, notes=notes)
+    if notes.failed or base is None:
+        return None
+    spec = _build(
+        dim, base, ladder, template=template, asked=asked, temperature=temperature, notes=notes
+    )
+    if spec is None:
+        return None
+    return Layer(
+        notes.layer,
+        spec=spec,
+        indices=layer.indices,
+        length=lengths.trained,
+        sources=tuple(notes.sources),
+    )
+
+
+def _asked(
+    params: Keys, kind: str, lengths: Lengths, pairs: int, *, layer: Layers, notes: Notes
+) -> Asked:
+    if not layer.scaled:
+        return Asked((), None, False)
+    try:
+        return read_scaling(params, kind, lengths, pairs, notes)
+    except PosencError as error:
+        notes.error(f"{params.path}: {error}")
+        return Asked((), None, False)
+
+
+def _build(
+    dim: int,
+    base: float,
+    ladder: Mapping[str, Any] | None,
+    *,
+    template: dict[str, Any],
+    asked: Asked,
+    temperature: Value | None,
+    notes: Notes,
+) -> Spec | None:
+    magnitude = dict(template.pop("magnitude", {"type": "RotaryMagnitude"}))
+    if asked.attention_factor is not None:
+        magnitude["attention_factor"] = asked.attention_factor
+    if temperature is not None:
+        magnitude["temperature"] = temperature.to_dict()
+    if ladder is not None:
+        template["ladder"] = {**template.get("ladder", {"type": "Ladder"}), **ladder}
+    scaling = [value.to_dict() for value in asked.scaling]
+    try:
+        settled = fill(template, {"dim": dim})
+    except PosencError as error:
+        notes.error(str(error))
+        return None
+    filled = {**settled, "dim": dim, "base": base, "magnitude": magnitude}
+    if scaling:
+        filled["scaling"] = scaling
+    try:
+        spec = registry.from_json(json.dumps(filled))
+    except PosencError as error:
+        notes.error(str(error))
+        return None
+    return spec if isinstance(spec, Spec) else None
+
+
+def unread(keys: Keys, words: Iterable[str]) -> list[str]:
+    """Keys of a part that sound as if they meant positions, and that nobody read."""
+    found = []
+    for key, value in keys.data.items():
+        if key in keys.read or value in (None, False) or isinstance(value, Mapping):
+            continue
+        if any(word in key.lower() for word in words):
+            found.append(key)
+    return found

@@ -1,0 +1,341 @@
+"""The fields of a rotary embedding, each from wherever a config says it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from posenc import registry
+from posenc._core.errors import PosencError, suggest
+from posenc._core.spec import Value
+from posenc.detect.explain.config_view import WIDEST, Keys
+from posenc.detect.explain.layer_groups import Layers
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.scaling_rules import FRACTION_KEYS, THETA_KEYS
+from posenc.presets.families import convention
+
+__all__ = [
+    "ABSOLUTE",
+    "BASES",
+    "FRACTIONS",
+    "LOCAL_BASES",
+    "Given",
+    "base_of",
+    "even",
+    "head_of",
+    "temperature_of",
+    "template_of",
+    "width_of",
+    "with_sections",
+]
+
+# How configs spell one quantity. The first that is there counts; two that differ contradict.
+BASES = (
+    "rope_theta",
+    "global_rope_theta",
+    "rotary_emb_base",
+    "rotary_embedding_base",
+    "rotary_base",
+    "rope_base",
+    "rope_freq_base",
+    "theta",
+)
+LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
+FRACTIONS = (
+    "partial_rotary_factor",
+    "rotary_pct",
+    "rope_pct",
+    "rotary_percent",
+    "rotary_percentage",
+    "rotary_emb_fraction",
+    "rope_percentage",
+)
+ABSOLUTE = ("rotary_dim", "rotary_ndims", "rope_dim", "rotary_emb_dim")
+WIDTHS = (
+    "head_dim",
+    "kv_channels",
+    "hidden_size // num_attention_heads",
+    "n_embd // n_head",
+    "d_model // n_heads",
+    "d_model // num_heads",
+    "d_model // num_attention_heads",
+    "embed_dim // num_heads",
+    "embed_dim // num_attention_heads",
+    "hidden_size // num_heads",
+    "hidden_size // n_heads",
+    "hidden_size // n_head",
+    "n_embed // n_head",
+    "dim // n_heads",
+    "dim // num_heads",
+)
+
+
+class Given(NamedTuple):
+    """What the caller of the reader says himself."""
+
+    pairing: str | None = None
+    base: float | None = None
+
+
+def base_of(
+    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], *, given: Given, notes: Notes
+) -> float | None:
+    """The base, from wherever it is; an error where it is nowhere or two places disagree."""
+    if given.base is not None:
+        notes.source("base", "caller", "base")
+        return given.base
+    found: dict[str, float] = {}
+    if layer.base is not None:
+        found[layer.base[0]] = layer.base[1]
+    else:
+        for key in THETA_KEYS:
+            value = params.number(key)
+            if value is not None:
+                found[params.where(key)] = value
+        if not layer.nested or not found:
+            for key in rule.get("base_keys", BASES):
+                value = keys.number(key)
+                if value is not None:
+                    found[keys.where(key)] = value
+    if len(set(found.values())) > 1:
+        told = " and ".join(f"{key}={value:g}" for key, value in found.items())
+        notes.error(f"{told} contradict each other")
+        return None
+    if found:
+        key, value = next(iter(found.items()))
+        if value <= 0:
+            notes.error(f"{key}={value:g} is no base: it must be positive")
+            return None
+        notes.source("base", "config", key)
+        return float(value)
+    if "base" in rule:
+        notes.source("base", "preset", "fixed in the code of the family")
+        return float(rule["base"])
+    wrong = params.wrong(THETA_KEYS) or keys.wrong(rule.get("base_keys", BASES))
+    if wrong is not None:
+        notes.error(f"{wrong} is not a number")
+        return None
+    spelled = keys.where("rope_theta")
+    notes.error(
+        f"{spelled} is missing: no base is stated, neither there nor in the rotary parameters. "
+        "Many models use 10000, many do not: pass base="
+    )
+    return None
+
+
+def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> int | None:
+    """The width of what may turn: a head, or the slice of it that a family keeps for rotation."""
+    for key, width in layer.overrides:
+        notes.source("dim", "config", f"per_layer_config: {key}")
+        return int(width)
+    expressions = (*rule.get("widths", {}).get(layer.kind, ()), *rule.get("width", WIDTHS))
+    for expression in expressions:
+        wrong = keys.wrong((expression,))
+        if wrong is not None:
+            notes.error(f"{wrong} is not a number")
+            return None
+        value = keys.evaluate(expression)
+        if value is not None and value >= 1:
+            notes.source("dim", "preset" if expression.isdigit() else "config", expression)
+            return int(value)
+    stated = " or ".join(expressions[:3])
+    notes.error(f"{keys.path or 'the config'}: the width of a head is not stated ({stated})")
+    return None
+
+
+def width_of(
+    keys: Keys, params: Keys, head: int, *, kind: str | None, rule: Mapping[str, Any], notes: Notes
+) -> int | None:
+    """The rotated width: the head, times a fraction, or a number of its own."""
+    if kind == "proportional":
+        return head
+    outside = rule.get("fraction_keys", FRACTIONS)
+    inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(ABSOLUTE)
+    if "fraction" in rule:
+        fixed = rule["fraction"]
+        if fixed != 1:
+            notes.source("dim", "preset", f"{fixed} of the head")
+        return int(head * fixed)
+    wrong = params.wrong(FRACTION_KEYS) or keys.wrong((*outside, *ABSOLUTE))
+    if wrong is not None:
+        notes.error(f"{wrong} is not a number")
+        return None
+    told: dict[str, int] = {}
+    for found in (inner, outer, absolute):
+        if found is not None and not 0 <= found[1] <= WIDEST:
+            notes.error(f"{found[0]}={found[1]:g} is no width, and no fraction of a head of {head}")
+            return None
+    if inner is not None:
+        told[params.where(inner[0])] = int(head * inner[1])
+    elif outer is not None:
+        told[keys.where(outer[0])] = int(head * outer[1])
+    if absolute is not None:
+        told[keys.where(absolute[0])] = int(absolute[1])
+    if inner is not None and outer is not None and inner[1] != outer[1]:
+        where = params.where(inner[0])
+        notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(outer[0])}={outer[1]:g}")
+    if len(set(told.values())) > 1:
+        sizes = " and ".join(f"{key} (width {width})" for key, width in told.items())
+        notes.error(f"{sizes} contradict each other")
+        return None
+    if not told:
+        if "fraction_default" in rule:
+            notes.source("dim", "preset", f"{rule['fraction_default']} of the head")
+            return int(head * rule["fraction_default"])
+        return head
+    key, width = next(iter(told.items()))
+    notes.source("dim", "config", key)
+    if not 1 <= width <= head * rule.get("widest", 1):
+        notes.error(f"{key}: a rotated width of {width} does not fit a head of {head}")
+        return None
+    return width
+
+
+def even(width: int, notes: Notes) -> tuple[int, Mapping[str, Any] | None]:
+    """An even width; an odd one is rounded up, as its code does, on the ladder of the odd one."""
+    if width % 2 == 0:
+        return width, None
+    notes.warning(f"the rotated width {width} is odd: {width + 1} channels turn on its ladder")
+    return width + 1, {"denominator": "d/2-0.5"}
+
+
+def template_of(
+    keys: Keys, params: Keys, rule: Mapping[str, Any], given: Given, notes: Notes
+) -> dict[str, Any]:
+    """The spec without what the config says: pairing, arrangement, other conventions."""
+    name = _chosen(keys, params, rule, notes)
+    template: dict[str, Any] = {"type": "RoPE"}
+    if name is not None:
+        template = dict(convention(name).spec)
+        for field in ("pairing", "arrangement", "ladder", "magnitude"):
+            if field in template:
+                notes.source(field, "preset", name)
+        # Numbers of a row are examples of its family: the config's count.
+        template.pop("base", None)
+        template.pop("scaling", None)
+        magnitude = template.get("magnitude")
+        if magnitude is not None:
+            template["magnitude"] = {k: v for k, v in magnitude.items() if k != "temperature"}
+        template.update(rule.get("spec", {}))
+    if given.pairing is not None:
+        template["pairing"] = given.pairing
+        notes.sources = [s for s in notes.sources if s.field != "pairing"]
+        notes.source("pairing", "caller", "pairing")
+    elif "pairing" not in template:
+        notes.error(
+            "the pairing of channels is never stated in a config, and the family is not known: "
+            'pass pairing="half" (most models) or pairing="interleaved"'
+        )
+        template["pairing"] = "half"
+    return template
+
+
+def _chosen(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> str | None:
+    preset = rule.get("preset")
+    if not isinstance(preset, Mapping):
+        return preset
+    value = keys.get(preset["key"])
+    if value is None:
+        value = params.get(preset["key"])
+    word = json.dumps(value)
+    names: Mapping[str, str] = preset["values"]
+    if value is None and "absent" in preset:
+        return str(preset["absent"])
+    if word not in names:
+        where = keys.where(preset["key"])
+        notes.error(f"{where}={word} is none of {', '.join(names)}. {suggest(word, names)}")
+        return next(iter(names.values()))
+    notes.source("pairing", "config", keys.where(preset["key"]))
+    return names[word]
+
+
+def with_sections(
+    keys: Keys,
+    params: Keys,
+    rule: Mapping[str, Any],
+    *,
+    template: dict[str, Any],
+    pairs: int,
+    notes: Notes,
+) -> None:
+    """Sizes of the sections of M-RoPE, from the config or from the row."""
+    sections = rule.get("sections")
+    arrangement = dict(template.get("arrangement", {}))
+    flag = params.get("mrope_interleaved")
+    if sections is None:
+        if "mrope_section" in params or "xdrope_section" in params:
+            key = "mrope_section" if "mrope_section" in params else "xdrope_section"
+            notes.error(
+                f"{params.where(key)} asks for sections of several axes, and the family that would "
+                "say how axes share the ladder is not known"
+            )
+        return
+    if flag is not None and bool(flag) != (arrangement.get("rule") == "cyclic"):
+        told = f"{params.where('mrope_interleaved')}={flag}"
+        notes.error(f"{told}, while the family deals {arrangement.get('rule')!r}")
+    sizes = None
+    for key in sections["keys"]:
+        for source in (params, keys):
+            if key in source:
+                sizes = source.get(key)
+                notes.source("arrangement.sizes", "config", source.where(key))
+    if sizes is None:
+        sizes = sections.get("default")
+        if sizes is None:
+            notes.error(f"{params.where(sections['keys'][0])} is missing")
+            return
+        notes.source("arrangement.sizes", "preset", sections["keys"][0])
+    if not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)):
+        notes.error(f"{sections['keys'][0]}={sizes!r} is not a list of sizes")
+        return
+    if arrangement.get("rule") == "cyclic" and sum(sizes) != pairs:
+        dealt = _dealt(sizes, pairs)
+        notes.warning(
+            f"the sections {sizes} add up to {sum(sizes)}, and {pairs} pairs turn: the first axis "
+            f"takes what the others leave, which makes {dealt}"
+        )
+        sizes = dealt
+    template["arrangement"] = {**arrangement, "sizes": sizes}
+
+
+def _dealt(sizes: list[int], pairs: int) -> list[int]:
+    """Pairs of each axis when axes take turns up to their sizes, and the first takes the rest."""
+    axes = len(sizes)
+    ends = [min(axes * size, pairs) for size in sizes]
+    counts = [len(range(axis, ends[axis], axes)) for axis in range(axes)]
+    return [pairs - sum(counts[1:]), *counts[1:]]
+
+
+def temperature_of(
+    keys: Keys, params: Keys, rule: Mapping[str, Any], where: str, notes: Notes
+) -> Value | None:
+    """The factor on scores that grows with the position."""
+    asked = rule.get("temperature")
+    if asked is None:
+        return None
+    found: dict[str, Any] = {"type": "Temperature", "rule": asked["rule"]}
+    values = {}
+    for field in ("length", "strength", "start"):
+        if field not in asked:
+            continue
+        value = asked[field]
+        if isinstance(value, str):
+            source = params if value in params.data else keys
+            key, value = value, source.number(value)
+            if value is None:
+                return None
+            notes.source(f"temperature.{field}", "config", source.where(key))
+        values[field] = value
+    if asked["layers"] != where:
+        return None
+    if "when" in asked and not keys.get(asked["when"]):
+        return None
+    for field in ("length", "start"):
+        if field in values:
+            values[field] = int(values[field])
+    try:
+        return registry.from_json(json.dumps({**found, **values}))
+    except PosencError as error:
+        notes.error(str(error))
+        return None

@@ -1,0 +1,217 @@
+"""The weights of a model in safetensors: one file, or many with an index; only headers are read.
+
+    model.safetensors                   one file
+    model.safetensors.index.json        {"weight_map": {name of a tensor: name of a file}}
+    FOLDER                              either of the two, and a config.json
+
+Everything else works on `Checkpoint` and `Stored`: another format needs another `open_checkpoint`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from posenc._core import files
+from posenc._core.errors import DataError, explain, suggest
+from posenc.detect.files.config_json import FILE as CONFIG
+from posenc.detect.files.config_json import load
+from posenc.detect.files.index import read_index, shards_of
+
+__all__ = ["RECORD", "SINGLE", "Checkpoint", "Stored", "open_checkpoint", "record_of"]
+
+SINGLE = "model.safetensors"
+INDEX = ".safetensors.index.json"
+LARGEST_INDEX = 2**27  # bytes; a million tensors take half of it
+RECORD = "posenc.conversion"  # the key of the metadata under which a conversion is recorded
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor and where its bytes are: a path, or a file that is open."""
+
+    tensor: files.Tensor
+    where: Path | IO[bytes]
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[IO[bytes]]:
+        """The file, without a buffer."""
+        if isinstance(self.where, Path):
+            with self.where.open("rb", buffering=0) as file:
+                yield file
+        else:
+            yield self.where
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one number; raises where numbers share bytes."""
+        bits = next(b for b, name, _ in files.CODES.values() if name == self.tensor.dtype)
+        if bits % 8:
+            who = f"{self.tensor.name}: dtype"
+            raise DataError(explain(who, "numbers of whole bytes", self.tensor.dtype))
+        return bits // 8
+
+    def raw(self, begin: int, count: int) -> np.ndarray:
+        """`count` bytes from byte `begin` of the tensor, uint8."""
+        with self.opened() as file:
+            return files.read(file, self.tensor.begin + begin, count, "|u1")
+
+    def numbers(self, begin: int, count: int) -> np.ndarray:
+        """`count` numbers from number `begin`, float64; bytes where NumPy lacks the dtype."""
+        size = self.itemsize
+        data = self.raw(begin * size, count * size)
+        kind = self.tensor.stored or f"<u{size}"
+        return files.decode(data.view(kind), self.tensor.dtype).astype(np.float64)
+
+    def array(self) -> np.ndarray:
+        """All of it, float64 in its shape."""
+        shape = self.tensor.shape
+        return self.numbers(0, int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Tensors by name, the files they are in, and the config beside them.
+
+    Parameters
+    ----------
+    path : Path
+        What was opened.
+    folder : Path or None
+        The folder, where one was opened or an index names several files.
+    layouts : mapping of str to Layout
+        By the name of the file, in the order in which they are written.
+    index : dict or None
+        The index, where there is one.
+    config : dict or None
+        The config beside the weights.
+    index_name : str
+        The name of the file of the index; empty where there is none.
+    """
+
+    path: Path
+    folder: Path | None
+    layouts: Mapping[str, files.Layout]
+    index: dict[str, Any] | None
+    config: dict[str, Any] | None
+    index_name: str = ""
+
+    @property
+    def tensors(self) -> dict[str, Stored]:
+        """All tensors by name."""
+        return {
+            name: Stored(tensor, layout.path)
+            for layout in self.layouts.values()
+            for name, tensor in layout.tensors.items()
+        }
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What an earlier conversion recorded; empty where there was none."""
+        found = [record_of(layout.metadata) for layout in self.layouts.values() if layout.tensors]
+        if any(one != found[0] for one in found[1:]):
+            want = "one conversion recorded in all files"
+            raise DataError(explain(str(self.path), want, "files of different conversions"))
+        return found[0] if found else {}
+
+
+def record_of(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The conversion that the metadata of a file record; empty where they record none."""
+    try:
+        record = json.loads(metadata.get(RECORD, "{}"))
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise DataError(explain(f"metadata {RECORD!r}", "a JSON object", metadata[RECORD][:80]))
+    return record
+
+
+def open_checkpoint(source: str | os.PathLike[str], *, config: Any, who: str) -> Checkpoint:
+    """The layout of a checkpoint; no tensor is read.
+
+    Parameters
+    ----------
+    source : path
+        A `.safetensors` file, an index, or a folder.
+    config : mapping, path or None
+        The config; the one in the folder of the weights by default.
+    who : str
+        The name of the caller, for messages.
+    """
+    path = Path(source)
+    if not path.exists():
+        raise DataError(explain(who, "a file or folder that exists", repr(str(path)[:200])))
+    folder = path if path.is_dir() else None
+    chosen = _inside(path, who) if path.is_dir() else path
+    index = None
+    if chosen.name.endswith(INDEX):
+        folder = chosen.parent
+        index = _index(chosen, who)
+        layouts = {name: _layout(chosen.parent / name, who) for name in sorted(shards_of(index))}
+        _check_index(chosen, index["weight_map"], layouts)
+    else:
+        layouts = {chosen.name: _layout(chosen, who)}
+    beside = chosen.parent / CONFIG
+    if config is None and beside.is_file():
+        config = beside
+    read = None if config is None else load(config, who)
+    name = "" if index is None else chosen.name
+    return Checkpoint(path, folder, layouts, index, read, name)
+
+
+def _inside(folder: Path, who: str) -> Path:
+    indexes = sorted(folder.glob(f"*{INDEX}"))
+    singles = sorted(folder.glob("*.safetensors"))
+    for found in (indexes, singles):
+        preferred = [p for p in found if p.name in (SINGLE, f"model{INDEX}")]
+        if preferred or len(found) == 1:
+            return (preferred or found)[0]
+        if found:
+            got = ", ".join(p.name for p in found[:10])
+            want = f"a folder with {SINGLE}, an index or one .safetensors file"
+            raise DataError(explain(who, want, got, "Name one of these files."))
+    todo = "Save the model as safetensors first." if any(folder.glob("*.bin")) else ""
+    raise DataError(explain(who, "a folder with .safetensors files", repr(str(folder)), todo))
+
+
+def _layout(path: Path, who: str) -> files.Layout:
+    if not path.is_file():
+        raise DataError(explain(who, "a file of the index that exists", repr(str(path))))
+    layout = files.read_layout(path)
+    if layout.format != "safetensors":
+        raise DataError(explain(who, "a .safetensors file", f"{path.name}, a .npy"))
+    return layout
+
+
+def _index(path: Path, who: str) -> dict[str, Any]:
+    who = f"{who}: {path.name}"
+    index = read_index(path, who, largest=LARGEST_INDEX)
+    names = shards_of(index)
+    if not names:
+        raise DataError(explain(who, "a weight_map of names to files", "an empty one"))
+    for name in names:
+        if not name.endswith(".safetensors"):
+            raise DataError(explain(who, "names of .safetensors files", repr(name)[:120]))
+    return index
+
+
+def _check_index(
+    path: Path, places: Mapping[str, str], layouts: Mapping[str, files.Layout]
+) -> None:
+    held = {name: file for file, layout in layouts.items() for name in layout.tensors}
+    count = sum(len(layout.tensors) for layout in layouts.values())
+    for name, file in places.items():
+        if held.get(name) != file:
+            got = held.get(name, "nowhere")
+            raise DataError(explain(f"{path.name}: {name[:80]!r}", f"the tensor in {file}", got))
+    if count != len(places):
+        extra = next((n for n in held if n not in places), "a name that stands twice")
+        todo = suggest(extra, list(places)[:1000]) if extra in held else ""
+        raise DataError(explain(path.name, "every tensor of its files once", repr(extra), todo))

@@ -1,0 +1,410 @@
+"""The arrays of a file, by name: their shapes from headers first, their numbers only when asked.
+
+    .safetensors, .npy          one header (`_core.files`)
+    model.safetensors.index.json   the headers of several files beside it
+    .npz                        a zip of .npy files
+    .bin .pt .pth               a zip whose pickle is read without running it (`torch_file`)
+    .gguf                       tensors that are not quantised
+
+The kind of a file is told by its first bytes. Every header is somebody else's claim: sizes are
+checked against the file before anything of that size is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from posenc._core import files
+from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc.detect.files import gguf_header, torch_file
+from posenc.detect.files.index import ENDING, read_index, shards_of
+
+__all__ = ["MOST_ENTRIES", "Array", "Store", "open_store"]
+
+MOST_ENTRIES = 2**22  # numbers that are read at a time
+LARGEST_HEADER = 2**22  # bytes of JSON; those of large models take a few hundred kilobytes
+LARGEST_DIRECTORY = 2**22  # bytes of a zip's list of members
+INDEX = "model.safetensors.index.json"
+GGUF_TYPES = {
+    0: ("float32", "<f4"),
+    1: ("float16", "<f2"),
+    24: ("int8", "|i1"),
+    25: ("int16", "<i2"),
+    26: ("int32", "<i4"),
+    27: ("int64", "<i8"),
+    28: ("float64", "<f8"),
+    30: ("bfloat16", "<u2"),
+}
+STORED = {
+    "float64": "<f8",
+    "float32": "<f4",
+    "float16": "<f2",
+    "bfloat16": "<u2",
+    "int64": "<i8",
+    "int32": "<i4",
+    "int16": "<i2",
+    "int8": "|i1",
+    "uint8": "|u1",
+    "bool": "|b1",
+}
+
+
+class Array(NamedTuple):
+    """An array of a file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    fetch: Callable[[int, int], np.ndarray] | None  # entries from, to; None where it cannot be read
+    why_not: str = ""
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return math.prod(self.shape)
+
+    def read(self, begin: int = 0, end: int | None = None) -> np.ndarray:
+        """Entries `begin` to `end` in C order, as numbers to compute with."""
+        end = self.size if end is None else min(end, self.size)
+        if self.fetch is None:
+            raise DataError(f"{self.name[:80]}: {self.why_not}")
+        if end - begin > MOST_ENTRIES:
+            who = f"{self.name[:80]}: entries at a time"
+            raise DataError(explain(who, f"at most {MOST_ENTRIES}", end - begin))
+        return self.fetch(begin, end)
+
+
+class Store(NamedTuple):
+    """The arrays of one file, or of the files of one model."""
+
+    path: Path
+    format: str
+    arrays: Mapping[str, Array]
+    facts: Mapping[str, Any]  # what a header says besides, such as the base in a GGUF file
+    remarks: tuple[str, ...] = ()
+
+    def pick(self, name: str) -> Array:
+        """The array of that name.
+
+        Raises
+        ------
+        ArgumentError
+            If there is none; the message suggests the nearest one.
+        """
+        if name not in self.arrays:
+            todo = suggest(name, sorted(self.arrays)[:1000])
+            raise ArgumentError(explain(str(self.path), "the name of a tensor", repr(name), todo))
+        return self.arrays[name]
+
+
+@contextlib.contextmanager
+def open_store(path: str | Path) -> Iterator[Store]:
+    """Open a file, or the folder of a model, and read its headers.
+
+    Parameters
+    ----------
+    path : str or path
+        A file of one of the formats, or a folder that holds `model.safetensors` or its index.
+
+    Yields
+    ------
+    Store
+        Its arrays can be read while the context lasts.
+
+    Raises
+    ------
+    DataError
+        If it is no regular file, of no known format, or its headers contradict it.
+    OSError
+        If it cannot be opened.
+    """
+    path = _resolve(Path(path))
+    with contextlib.ExitStack() as stack:
+        yield _opened(path, stack)
+
+
+def _resolve(path: Path) -> Path:
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        for name in (INDEX, "model.safetensors"):
+            if (path / name).is_file():
+                return path / name
+        todo = "Name the file itself."
+        raise DataError(explain(str(path), "a folder with model.safetensors", "none inside", todo))
+    if not stat.S_ISREG(mode):  # opening a pipe would block
+        raise DataError(explain(str(path), "a regular file", "something else"))
+    return path
+
+
+def _opened(path: Path, stack: contextlib.ExitStack) -> Store:
+    file = stack.enter_context(path.open("rb", buffering=0))
+    start = file.read(8)
+    size = path.stat().st_size
+    if start[:4] == b"PK\x03\x04" or start[:4] == b"PK\x05\x06":
+        return _zip_store(path, file, size, stack)
+    if start[:4] == b"GGUF":
+        return _gguf_store(path, file, size)
+    if start[:6] == b"\x93NUMPY":
+        return _plain_store(path, file)
+    if path.name.endswith(ENDING):
+        return _index_store(path, stack)
+    length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+    bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
+    if bare and length > size - 8:
+        todo = "It may be a bare pickle, which runs code: save it again with torch.save."
+        raise DataError(explain(str(path), "a zip, as torch.save writes", repr(start), todo))
+    if LARGEST_HEADER < length <= size - 8:
+        want = f"a header of at most {LARGEST_HEADER} bytes"
+        raise DataError(explain(str(path), want, f"one of {length} bytes"))
+    return _plain_store(path, file)
+
+
+# --- .safetensors and .npy ------------------------------------------------------------------------
+
+
+def _plain_store(path: Path, file: IO[bytes]) -> Store:
+    layout = files.read_layout(path)
+    arrays = {}
+    for key, tensor in layout.tensors.items():
+        name = key or path.stem
+        arrays[name] = _plain_array(name, tensor, file)
+    return Store(path, layout.format, arrays, {})
+
+
+def _plain_array(name: str, tensor: files.Tensor, file: IO[bytes]) -> Array:
+    stored = tensor.stored
+    if stored is None:
+        return Array(name, tensor.dtype, tensor.shape, None, f"{tensor.dtype} has no numbers here")
+    count = math.prod(tensor.shape)
+    if tensor.order == "F" and count > MOST_ENTRIES:
+        why = "it is stored column by column and too large to turn"
+        return Array(name, tensor.dtype, tensor.shape, None, why)
+    width = np.dtype(stored).itemsize
+
+    def fetch(begin: int, end: int) -> np.ndarray:
+        if tensor.order == "F":
+            whole = files.read(file, tensor.begin, count, stored).reshape(tensor.shape, order="F")
+            return files.decode(whole.reshape(-1)[begin:end], tensor.dtype)
+        found = files.read(file, tensor.begin + begin * width, end - begin, stored)
+        return files.decode(found, tensor.dtype)
+
+    return Array(name, tensor.dtype, tensor.shape, fetch)
+
+
+def _index_store(path: Path, stack: contextlib.ExitStack) -> Store:
+    """Several files, told by a JSON that maps names of tensors to names of files."""
+    who = str(path)
+    index = read_index(path, who, largest=LARGEST_HEADER)
+    names = index["weight_map"]
+    arrays: dict[str, Array] = {}
+    for shard in shards_of(index):
+        if not (path.parent / shard).exists():
+            raise DataError(explain(who, "the files it names beside it", f"no {shard[:80]!r}"))
+        part = _opened(_resolve(path.parent / shard), stack)
+        if part.format != "safetensors":
+            raise DataError(explain(f"{who}: {shard[:80]}", "a .safetensors file", part.format))
+        arrays.update({k: v for k, v in part.arrays.items() if names.get(k) == shard})
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        got = f"{len(missing)} without, such as {missing[0][:80]!r}"
+        raise DataError(explain(who, "every tensor in the file it names", got))
+    return Store(path, "safetensors", arrays, {})
+
+
+# --- zips -----------------------------------------------------------------------------------------
+
+
+# What the library raises for zips that do not hold together.
+UNSOUND = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OSError,  # a seek before the start
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+
+
+@contextlib.contextmanager
+def _sound(who: str) -> Iterator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except UNSOUND as error:
+        raise DataError(explain(who, "a zip that holds together", str(error)[:200])) from None
+
+
+def _zip_store(path: Path, file: IO[bytes], size: int, stack: contextlib.ExitStack) -> Store:
+    with _sound(str(path)):
+        _check_directory(str(path), file, size)
+        archive = stack.enter_context(zipfile.ZipFile(file))
+        if any(n == "data.pkl" or n.endswith("/data.pkl") for n in archive.namelist()):
+            return _torch_store(path, file, archive)
+        return _npz_store(path, archive)
+
+
+def _check_directory(who: str, file: IO[bytes], size: int) -> None:
+    """Refuse a list of members that is too long to be loaded, before it is loaded."""
+    reach = min(size, 2**16 + 22)
+    file.seek(size - reach)
+    tail = file.read(reach)
+    at = tail.rfind(b"PK\x05\x06")
+    if at < 0 or at + 22 > len(tail):
+        raise DataError(explain(who, "a whole zip", "one without its directory"))
+    (length,) = struct.unpack("<I", tail[at + 12 : at + 16])
+    if length == 0xFFFFFFFF:
+        large = tail.rfind(b"PK\x06\x06", 0, at)
+        if large < 0 or large + 48 > len(tail):
+            raise DataError(explain(who, "a whole zip", "one without its directory"))
+        (length,) = struct.unpack("<Q", tail[large + 40 : large + 48])
+    if length > min(size, LARGEST_DIRECTORY):
+        got = f"one of {length}"
+        raise DataError(explain(who, f"a directory of at most {LARGEST_DIRECTORY} bytes", got))
+    file.seek(0)
+
+
+def _npz_store(path: Path, archive: zipfile.ZipFile) -> Store:
+    arrays = {}
+    for member in archive.infolist():
+        if not member.filename.endswith(".npy"):
+            continue
+        name = member.filename.removesuffix(".npy")
+        arrays[name] = _npz_array(f"{path}: {name[:80]}", name, archive, member)
+    if not arrays:
+        raise DataError(explain(str(path), "a zip with .npy or data.pkl inside", "neither"))
+    return Store(path, "npz", arrays, {})
+
+
+def _npz_array(who: str, name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    with archive.open(member) as stream:
+        head = stream.read(12)
+        if head[:6] != b"\x93NUMPY" or len(head) < 12:
+            raise DataError(explain(who, "a .npy file", repr(head[:8])))
+        length = (
+            struct.unpack("<H", head[8:10])[0]
+            if head[6] == 1
+            else (struct.unpack("<I", head[8:12])[0])
+        )
+        if length > files.LARGEST_NPY_HEADER:
+            want = f"a header of at most {files.LARGEST_NPY_HEADER} bytes"
+            raise DataError(explain(who, want, length))
+        head += stream.read(length)
+    tensor = files.parse_npy(who, io.BytesIO(head), member.file_size)
+    stored = tensor.stored
+    assert stored is not None, "NumPy wrote it"  # noqa: S101 - for the type checker
+    if math.prod(tensor.shape) > MOST_ENTRIES:
+        why = f"more than {MOST_ENTRIES} entries inside a zip are not unpacked"
+        return Array(name, tensor.dtype, tensor.shape, None, why)
+
+    def fetch(begin: int, end: int) -> np.ndarray:
+        with _sound(who), archive.open(member) as stream:
+            raw = stream.read(tensor.end)[tensor.begin :]
+        if len(raw) != tensor.end - tensor.begin:
+            raise DataError(explain(f"{who} is truncated", f"{tensor.end} bytes", len(raw)))
+        found = np.frombuffer(raw, dtype=stored)
+        if tensor.order == "F":
+            found = found.reshape(tensor.shape, order="F").reshape(-1)
+        return files.decode(found[begin:end], tensor.dtype)
+
+    return Array(name, tensor.dtype, tensor.shape, fetch)
+
+
+def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Store:
+    who = str(path)
+    folder, parts, foreign = torch_file.parts(archive, who)
+    if f"{folder}byteorder" in archive.namelist():
+        with archive.open(f"{folder}byteorder") as stream:
+            if stream.read(16) != b"little":
+                raise DataError(explain(who, "little-endian numbers", "others"))
+    members = {m.filename: m for m in archive.infolist()}
+    arrays = {}
+    for name, part in parts.items():
+        member = members.get(f"{folder}data/{part.storage}")
+        arrays[name] = _torch_array(f"{who}: {name[:80]}", name, part, member, file)
+    remarks: tuple[str, ...] = ()
+    if foreign:
+        shown = ", ".join(foreign[:5])
+        remarks = (f"its pickle also names {shown}: nothing of it was run",)
+        if not arrays:
+            todo = "Do not load it with pickle."
+            got = f"a pickle that calls {shown}, which was not run"
+            raise DataError(explain(who, "tensors", got, todo))
+    return Store(path, "torch", arrays, {}, remarks)
+
+
+def _torch_array(
+    who: str,
+    name: str,
+    part: torch_file.Part,
+    member: zipfile.ZipInfo | None,
+    file: IO[bytes],
+) -> Array:
+    if member is None:
+        raise DataError(explain(who, "its storage in the zip", f"no data/{part.storage[:80]}"))
+    width = torch_file.SIZES[part.dtype]
+    count = math.prod(part.shape)
+    if (part.begin + count) * width > member.file_size:
+        want = f"{(part.begin + count) * width} bytes of storage"
+        raise DataError(explain(f"{who} is truncated", want, member.file_size))
+    if not part.contiguous:
+        return Array(name, part.dtype, part.shape, None, "its entries are not side by side")
+    if member.compress_type != zipfile.ZIP_STORED:
+        return Array(name, part.dtype, part.shape, None, "its storage is compressed")
+    stored = STORED[part.dtype]
+
+    def fetch(begin: int, end: int) -> np.ndarray:
+        file.seek(member.header_offset)
+        head = file.read(30)
+        if len(head) != 30 or head[:4] != b"PK\x03\x04":
+            raise DataError(explain(who, "its storage where the zip says", "something else"))
+        data = member.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))
+        at = data + (part.begin + begin) * width
+        return files.decode(files.read(file, at, end - begin, stored), part.dtype)
+
+    return Array(name, part.dtype, part.shape, fetch)
+
+
+# --- .gguf ----------------------------------------------------------------------------------------
+
+
+def _gguf_store(path: Path, file: IO[bytes], size: int) -> Store:
+    header = gguf_header.read_header(path)
+    arrays = {}
+    for name, tensor in header.tensors.items():
+        shape = tuple(reversed(tensor.shape))  # the fastest axis comes first there
+        if tensor.type not in GGUF_TYPES:
+            arrays[name] = Array(name, f"type {tensor.type}", shape, None, "it is quantised")
+            continue
+        dtype, stored = GGUF_TYPES[tensor.type]
+        width = np.dtype(stored).itemsize
+        begin = header.data + tensor.offset
+        if begin + math.prod(shape) * width > size:
+            who = f"{path}: {name[:80]} lies beyond the end of the file"
+            raise DataError(explain(who, f"{math.prod(shape) * width} bytes at {begin}", size))
+        arrays[name] = Array(name, dtype, shape, _gguf_fetch(file, begin, width, dtype, stored))
+    return Store(path, "gguf", arrays, header.keys)
+
+
+def _gguf_fetch(
+    file: IO[bytes], data: int, width: int, dtype: str, stored: str
+) -> Callable[[int, int], np.ndarray]:
+    def fetch(begin: int, end: int) -> np.ndarray:
+        return files.decode(files.read(file, data + begin * width, end - begin, stored), dtype)
+
+    return fetch

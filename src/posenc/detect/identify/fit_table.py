@@ -1,0 +1,302 @@
+"""Which sinusoidal table this is: order, axes, ladder, base, start, scale, pad row.
+
+A guess is made from phases and lines (`layout`, `fit_line`, `table_specs`); then posenc computes
+the table that the guess describes, and every entry is compared. What is returned is a spec that has
+rebuilt the table, with the bits that the table spells out and the bits it takes to state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc._core.array import library
+from posenc._core.errors import PosencError
+from posenc._core.ladder import Ladder
+from posenc.detect.identify.fit_line import Line, fit_line
+from posenc.detect.identify.layout import Grid, Layout, grid_of, layouts
+from posenc.detect.identify.placement import Placement
+from posenc.detect.identify.table_specs import Axis, Guess, Sighting, specs
+from posenc.encodings.table.base import TableSpec, columns
+from posenc.encodings.table.fourier import Fourier
+from posenc.functional import table as build
+
+__all__ = ["Placement", "TableFit", "fit_table", "residual_of"]
+
+FLOAT32, FLOAT16 = 2.0**-24, 2.0**-11
+LEAST_ROWS, LEAST_COLUMNS = 3, 2
+PIECE = 2**20  # entries that are rebuilt at a time
+CLASSIC = 4.0  # roundings of float32 in a phase: of the product, and of the frequency
+FARTHEST_OFF = 2.0**-6  # radians by which they may move a phase at most
+SLACK = 1.25  # of half a unit: what a base that is solved for may add
+TINY = 2.0**-25  # half the smallest float16
+MOST_FITS = 4
+ENOUGH = 40.0  # bits over which no other layout is tried
+# Errors of phases to allow for besides those of the dtype: classic arithmetic at far positions.
+NOISES = (2.0**-13, 2.0**-7, 2.0**-4)
+
+
+class Residual(NamedTuple):
+    """How far a table is from what a spec gives."""
+
+    worst: float  # largest |difference|
+    allowed: float  # what was allowed there
+    loosest: float  # the most that was allowed anywhere
+
+
+class TableFit(NamedTuple):
+    """One spec that rebuilds a table."""
+
+    spec: TableSpec
+    placement: Placement
+    residual: float  # largest |difference|, in units of the table
+    tolerance: float  # what was allowed there
+    evidence: float  # bits that the table spells out beyond smooth columns
+    description: float  # bits of the spec and the placement
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def margin(self) -> float:
+        """Bits by which the table says more than the spec."""
+        return self.evidence - self.description
+
+    @property
+    def positions(self) -> np.ndarray:
+        """Of all rows that were fitted; `posenc.table(spec, positions)` rebuilds them."""
+        return self.placement.positions(0, self.placement.rows)
+
+
+def fit_table(rows: np.ndarray, *, eps: float, noise: float = 0.0) -> tuple[TableFit, ...]:
+    """Every spec that rebuilds all entries, the cheapest to state first.
+
+    Parameters
+    ----------
+    rows : numpy.ndarray
+        (rows, width), real.
+    eps : float
+        Half a unit of the last place at 1.0 of the dtype that the numbers were rounded to: 2**-24
+        for float32, 2**-11 for float16, 2**-8 for bfloat16.
+    noise : float
+        What besides may have been added to each entry, in units of the table's scale. Fits to
+        noise are likenesses, no claims.
+
+    Returns
+    -------
+    tuple of TableFit
+        None is to be believed unless its `margin` is at least 20 bits.
+    """
+    table = np.asarray(rows, dtype=np.float64)
+    if table.ndim != 2 or table.shape[0] < LEAST_ROWS or not np.isfinite(table).all():
+        return ()
+    filled = np.flatnonzero(table.any(axis=0))
+    width = int(filled[-1]) + 1 if len(filled) else 0
+    if width < LEAST_COLUMNS:
+        return ()
+    eps = max(eps, FLOAT32)
+    present = np.asarray(table.any(axis=1))
+    found: dict[str, TableFit] = {}
+    for layout in layouts(table[present, :width], eps + noise):
+        for fit in _fits(table, layout, present, eps, noise):
+            found.setdefault(repr(fit[:2]), fit)
+        if found and max(fit.margin for fit in found.values()) > ENOUGH:
+            break
+    return tuple(sorted(found.values(), key=lambda fit: fit.description)[:MOST_FITS])
+
+
+def _fits(
+    table: np.ndarray, layout: Layout, present: np.ndarray, eps: float, noise: float
+) -> Iterator[TableFit]:
+    several = len(layout.sines) > 1
+    zeros = np.flatnonzero(~present)
+    leading = bool((zeros == np.arange(len(zeros))).all())
+    prefix = len(zeros) if several and leading else 0
+    if len(zeros) > (prefix if several else 1):
+        return
+    pad = int(zeros[0]) if len(zeros) > prefix else None
+    body = table[prefix:]
+    scale = _scale(table[present], layout)
+    least = TINY / scale if eps == FLOAT16 else 0.0
+    blurs = (noise,) if noise else (least, *(level for level in NOISES if level > 4 * eps))
+    for blur in blurs:
+        axes = _axes(body / scale, layout, eps, blur, noise)
+        if axes is None:
+            continue
+        seen = Sighting(table.shape[1], layout, axes, scale, prefix, pad, eps + noise)
+        found = False
+        for lines in _choices(axes):
+            for guess in specs(seen, lines):
+                fit = _verified(table, guess, eps, noise)
+                if fit is None:
+                    continue
+                found = True
+                spec, residual = fit
+                evidence = _evidence(body / scale, seen, residual.loosest / scale)
+                yield TableFit(
+                    spec,
+                    guess.placement,
+                    residual.worst,
+                    residual.allowed,
+                    evidence,
+                    guess.bits,
+                    guess.remarks,
+                )
+        if found:
+            return
+
+
+def _scale(body: np.ndarray, layout: Layout) -> float:
+    """The radius of the circles, from the pairs that turn: the others are rounded all alike."""
+    sines, cosines = np.concatenate(layout.sines), np.concatenate(layout.cosines)
+    radius = np.sqrt((body[:, sines] ** 2 + body[:, cosines] ** 2).mean(axis=0))
+    turning = np.ptp(body[:, cosines], axis=0) > radius / 2
+    chosen = radius[turning] if turning.any() else radius
+    return float(np.sqrt((chosen**2).mean()))
+
+
+def _axes(
+    body: np.ndarray, layout: Layout, eps: float, blur: float, noise: float
+) -> list[Axis] | None:
+    """Grid and lines of each axis, or None where one has none."""
+    several = len(layout.sines) > 1
+    axes = []
+    for sines, cosines in zip(layout.sines, layout.cosines, strict=True):
+        z = body[:, cosines] + 1j * body[:, sines]
+        grid = grid_of(z, eps + noise) if several else Grid(1, len(z), np.arange(len(z)))
+        if grid is None or grid.places < 2:
+            return None
+        lines = fit_line(z[grid.rows], eps, blur)
+        if not lines:
+            return None
+        extra = 1 if layout.lone is not None and not several else 0
+        axes.append(Axis(grid, lines, len(sines) + extra))
+    axes[-1] = axes[-1]._replace(pairs=axes[-1].pairs + layout.short)
+    if several and not _is_grid([axis.grid for axis in axes], len(body)):
+        return None
+    return axes
+
+
+def _is_grid(grids: list[Grid], rows: int) -> bool:
+    stride = 1
+    for grid in sorted(grids, key=lambda grid: grid.stride):
+        if grid.stride != stride:
+            return False
+        stride *= grid.places
+    return stride == rows
+
+
+def _choices(axes: list[Axis]) -> Iterator[tuple[Line, ...]]:
+    """A line for each axis: the likeliest of all, then the others of a single axis."""
+    yield tuple(axis.lines[0] for axis in axes)
+    if len(axes) == 1:
+        for line in axes[0].lines[1:]:
+            yield (line,)
+
+
+def _evidence(body: np.ndarray, seen: Sighting, allowed: float) -> float:
+    """Bits of a table beyond columns that go on as their last two rows did."""
+    bits = 0.0
+    for a, axis in enumerate(seen.axes):
+        chosen = np.concatenate([seen.layout.sines[a], seen.layout.cosines[a]])
+        line = body[axis.grid.rows][:, chosen]
+        if len(line) >= 3:
+            bend = np.abs(line[2:] - 2 * line[1:-1] + line[:-2])
+            bits += float(np.log2(np.maximum(bend / (8 * allowed), 1)).sum())
+    return bits
+
+
+# --- rebuilding -----------------------------------------------------------------------------------
+
+
+def _verified(
+    table: np.ndarray, guess: Guess, eps: float, noise: float
+) -> tuple[TableSpec, Residual] | None:
+    """The spec, or the same in classic arithmetic where that is nearer, if every entry agrees."""
+    spec, place = guess.spec, guess.placement
+    best = residual_of(table, spec, place, eps, noise=noise)
+    if not noise and (best is None or best.worst > 2 * (eps + FLOAT32) * _scale_of(spec)):
+        for other in _classic(guess.spec):
+            found = residual_of(table, other, place, eps)
+            if found is not None and (best is None or found.worst < best.worst / 3):
+                spec, best = other, found
+    return None if best is None else (spec, best)
+
+
+def _classic(spec: Any) -> Iterator[TableSpec]:
+    """The same in float32 arithmetic, by each expression that published code has."""
+    yield spec.replace(phase="float32")
+    if isinstance(spec.ladder, Ladder):
+        for expression in ("exp", "exp_quotient"):
+            yield spec.replace(phase="float32", ladder=spec.ladder.replace(expression=expression))
+
+
+def _scale_of(spec: Any) -> float:
+    magnitude = getattr(spec, "magnitude", None)
+    return 1.0 if magnitude is None else float(magnitude.table(spec.dim))
+
+
+def residual_of(
+    table: np.ndarray,
+    spec: Any,
+    placement: Placement,
+    eps: float,
+    *,
+    begin: int = 0,
+    noise: float = 0.0,
+) -> Residual | None:
+    """The largest difference to the rows that a spec gives, and what was allowed there.
+
+    Parameters
+    ----------
+    table : numpy.ndarray
+        (rows, dim).
+    spec : TableSpec
+        What they may be.
+    placement : Placement
+        The positions of the rows.
+    eps : float
+        Half a unit of the last place at 1.0.
+    begin : int
+        The number of the first row of `table`.
+    noise : float
+        What besides is allowed, in units of the scale.
+
+    Returns
+    -------
+    Residual or None
+        None where an entry differs by more than rounding and float32 phases explain.
+    """
+    scale = _scale_of(spec)
+    worst, allowed, loosest = 0.0, 0.0, 0.0
+    rows = max(1, PIECE // table.shape[1])
+    dtype = "float64" if spec.phase == "exact" else "float32"
+    frequency = _frequency_of_columns(spec)
+    for at in range(0, len(table), rows):
+        piece = np.asarray(table[at : at + rows], dtype=np.float64)
+        where = placement.positions(begin + at, begin + at + len(piece))
+        try:
+            made = np.asarray(build(spec, where, dtype=dtype), dtype=np.float64)
+        except PosencError:
+            return None
+        farthest = np.abs(where if where.ndim == 1 else where.max(axis=1))
+        farthest = farthest + abs(spec.arrangement.start)
+        slack = SLACK * eps * np.maximum(np.abs(made), np.abs(piece))
+        slack += (2 * FLOAT32 + noise) * scale + (TINY if eps > 2 * FLOAT32 else 0.0)
+        slack += np.minimum(np.outer(CLASSIC * FLOAT32 * farthest, frequency), FARTHEST_OFF) * scale
+        off = np.abs(made - piece)
+        if (off > slack).any():
+            return None
+        at_worst = np.unravel_index(int(np.argmax(off)), off.shape)
+        if off[at_worst] >= worst:
+            worst, allowed = float(off[at_worst]), float(slack[at_worst])
+        loosest = max(loosest, float(slack.max()))
+    return Residual(worst, allowed, loosest)
+
+
+def _frequency_of_columns(spec: Any) -> np.ndarray:
+    row = np.array([[float(f) for f in spec.matrix.frequencies()]])
+    blocks = spec.sizes() if isinstance(spec, Fourier) else spec.arrangement.blocks(spec.pairs)
+    lone = getattr(spec, "odd", "") == "sin_extra"
+    laid = columns(row, row, spec.order, spec.dim, blocks, lone_sine=lone, xp=library(np))
+    return np.asarray(laid)[0]

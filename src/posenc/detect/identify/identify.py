@@ -1,0 +1,199 @@
+"""What are these numbers? Tables, frequencies, slopes and biases, by name and by shape."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posenc._core.array import concrete, dtype_name, is_array
+from posenc._core.errors import ArgumentError, DTypeError, explain
+from posenc.detect.files import Array, Store, open_store
+from posenc.detect.identify.judge_bias import judge_bias
+from posenc.detect.identify.judge_table import EPS, judge_table, looks_sinusoidal
+from posenc.detect.identify.judge_vector import LONGEST, judge_vector
+from posenc.detect.identify.result import Finding, Identification
+
+__all__ = ["identify", "in_memory"]
+
+LEAST_VECTOR = 3
+ALONE = ("array", "npy")  # what holds one array, which somebody wants to know about
+# What names of tensors say, the most telling first. A name is a hint: the numbers decide.
+NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        ("divisors", r"rope_(freqs|factors)"),
+        ("frequencies", r"inv_?freq|inv_?timescale|(^|[._])freqs$|rotary\S*freq"),
+        ("slopes", r"slope"),
+        ("bias", r"alibi|relative_(attention|position)_bias(_table)?|(rel|relative)_?pos\w*bias"),
+        ("table", r"pos(ition)?s?_?(al)?[_.]?(emb|enc|table)|embed(ding)?s?[_.]?pos"),
+        ("table", r"(^|[._])(wpe|pe)([._]|$)|sin(usoid)?[_.]?(emb|table)|sinusoid|timing_signal"),
+    )
+)
+
+
+def identify(
+    source: Any,
+    *,
+    name: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Identification:
+    """Say which convention tables, frequencies, slopes and biases follow.
+
+    Arrays are chosen by name (`pos_embed`, `inv_freq`, `relative_attention_bias`, …) and by what
+    their first rows look like, whatever they are called. A convention is claimed only after posenc
+    has rebuilt every entry from a spec, and only if the entries spell out at least 20 bits more
+    than the spec takes to state. Bases, starts and factors are solved for, not looked up.
+
+    Parameters
+    ----------
+    source : path, array, or mapping of str to array
+        A `.safetensors` file, its index or folder, a `.npy`, `.npz`, `.gguf`, or a zip of
+        `torch.save`, whose pickle is read without running it; an array of any library; or several
+        by name, such as a state dict.
+    name : str, optional
+        The array to look at, whatever it is called; all of them by default.
+    progress : callable, optional
+        Called with the number of arrays done and of all.
+
+    Returns
+    -------
+    Identification
+        A finding for each array that holds positions, in order.
+
+    Raises
+    ------
+    DataError
+        If a file is not what it claims to be.
+    ArgumentError
+        If there is no array of that name, or the source is none of the kinds above.
+
+    Notes
+    -----
+    From a file, headers are read first, then the first rows of what may be a table, then all rows
+    of what is one. float16 and bfloat16 are recognised also after they were widened. A table fixes
+    the ratio between neighbouring frequencies: where a base with one denominator equals another
+    base with another, the round one is named, and the other in `remarks`.
+
+    Not found: tables that rotate or mix axes, interleaved tables whose cosines come first,
+    positions beyond about 4 million, grids with an axis of length 1 or with more than 4 million
+    entries.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> table = posenc.table(posenc.Sinusoidal(64, base=500, order="sin_cos"), 128)
+    >>> [finding] = posenc.identify(table)
+    >>> finding.verdict, finding.spec.order, finding.spec.base
+    ('claimed', 'sin_cos', 500.0)
+    >>> finding.placement.words()
+    'positions 0 to 127, a row each'
+    """
+    if isinstance(source, (str, os.PathLike)):
+        with open_store(Path(source)) as store:
+            return _identified(store, name, progress)
+    if isinstance(source, Mapping):
+        arrays = {str(key): in_memory(str(key), value) for key, value in source.items()}
+        store = Store(Path("arrays"), "arrays", arrays, {})
+    else:
+        store = Store(Path("array"), "array", {"array": in_memory("array", source)}, {})
+    return _identified(store, name, progress)
+
+
+def in_memory(name: str, value: Any) -> Array:
+    """An array of any library as if it were in a file."""
+    if isinstance(value, (list, tuple)):
+        try:
+            value = np.asarray(value, dtype=np.float64)
+        except (ValueError, TypeError):
+            raise ArgumentError(explain(f"identify: {name}", "numbers", "others")) from None
+    if not is_array(value):
+        want = "a path, an array, or a mapping of names to arrays"
+        raise ArgumentError(explain("identify", want, type(value).__name__))
+    dtype = dtype_name(value.dtype)
+    if hasattr(value, "detach"):
+        value = value.detach()
+    if dtype == "bfloat16":
+        value = value.float() if hasattr(value, "float") else np.asarray(value).astype(np.float32)
+    known = concrete(value)
+    if known is None:
+        raise ArgumentError(explain(f"identify: {name}", "an array with values", "a traced one"))
+    known = np.asarray(known)
+    if known.dtype.hasobject or known.dtype.kind not in "fiub":
+        raise DTypeError(explain(f"identify: {name}", "real numbers", str(known.dtype)))
+    flat = np.ascontiguousarray(known).reshape(-1)
+    return Array(name, dtype, tuple(known.shape), lambda begin, end: flat[begin:end])
+
+
+def _identified(
+    store: Store, name: str | None, progress: Callable[[int, int], object] | None
+) -> Identification:
+    chosen = store.arrays if name is None else {name: store.pick(name)}
+    findings = []
+    for number, array in enumerate(chosen.values()):
+        found = _judged(array, store, asked=name is not None or store.format in ALONE)
+        if found is not None:
+            findings.append(found)
+        if progress is not None:
+            progress(number + 1, len(chosen))
+    return Identification(
+        str(store.path), findings=tuple(findings), arrays=len(store.arrays), remarks=store.remarks
+    )
+
+
+def _judged(array: Array, store: Store, *, asked: bool) -> Finding | None:
+    """The finding on one array; `asked` if it is to be looked at whatever it is called."""
+    kind = next((kind for kind, pattern in NAMES if pattern.search(array.name)), None)
+    if array.dtype not in EPS:
+        why = array.why_not or f"its numbers are {array.dtype}"
+        return _unread(array, kind, why) if asked else None
+    if array.fetch is None:
+        return _unread(array, kind, array.why_not) if asked or kind is not None else None
+    longest = max(array.shape, default=0)
+    if array.size == longest:
+        if LEAST_VECTOR <= longest <= LONGEST:
+            called = kind if kind in ("frequencies", "divisors", "slopes") else None
+            if called is None and kind == "bias":
+                called = "slopes"
+            found = judge_vector(array, called=called, facts=store.facts)
+            return found if found is not None else _nothing(array, asked=asked)
+        return _nothing(array, asked=asked)
+    if kind == "bias":
+        return judge_bias(array)
+    if kind == "table" or asked or looks_sinusoidal(array):
+        return judge_table(array, named=kind == "table" or asked)
+    return None
+
+
+def _unread(array: Array, kind: str | None, why: str) -> Finding:
+    known: Any = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
+    return Finding(
+        array.name,
+        kind=known,
+        verdict="unread",
+        shape=array.shape,
+        dtype=array.dtype,
+        remarks=(why,),
+    )
+
+
+def _nothing(array: Array, *, asked: bool) -> Finding | None:
+    if not asked:
+        return None
+    remark = (
+        "no ladder of frequencies or slopes rebuilds it"
+        if LEAST_VECTOR <= array.size <= LONGEST
+        else f"a vector of {LEAST_VECTOR} to {LONGEST} numbers, or a table, can be told",
+    )
+    return Finding(
+        array.name,
+        kind="other",
+        verdict="unclear",
+        shape=array.shape,
+        dtype=array.dtype,
+        remarks=remark,
+    )

@@ -1,0 +1,124 @@
+"""Findings in words: what an array is, how well that is known, and what was not settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from posenc._core.brief import brief
+from posenc._core.spec import Value
+from posenc.detect.identify.description_length import MARGIN
+from posenc.detect.identify.result import Finding, Identification
+
+__all__ = ["headline", "lines"]
+
+KINDS = {
+    "table": "table of positions",
+    "frequencies": "rotary frequencies",
+    "slopes": "slopes of linear biases",
+    "bias": "biases of relative positions",
+    "other": "numbers",
+}
+
+
+def lines(found: Identification, *, most: int) -> Iterator[str]:
+    """An identification for people: in full up to `most` findings, beyond that a line for each."""
+    yield f"{found.source}: {len(found)} of {_count(found.arrays, 'array')} with positions"
+    yield from (f"  {remark}" for remark in found.remarks)
+    if len(found) > most:
+        yield from _rows(found)
+        return
+    for finding in found:
+        yield ""
+        yield from _block(finding)
+
+
+def _rows(found: Identification) -> Iterator[str]:
+    width = min(max(len(finding.name) for finding in found), 48)
+    for finding in found:
+        name = finding.name if len(finding.name) <= width else f"…{finding.name[1 - width :]}"
+        yield f"  {name.ljust(width)}  {headline(finding)}"
+    yield "  --tensor NAME explains one."
+
+
+def headline(finding: Finding) -> str:
+    """A finding in one line."""
+    what = KINDS[finding.kind]
+    if finding.verdict == "claimed":
+        return f"{told(finding.spec)}"
+    if finding.verdict == "close":
+        off = finding.measures.get("relative_rms")
+        return f"close to {told(finding.spec)}" + (f", {100 * off:.2g} % off" if off else "")
+    if finding.verdict == "by_name":
+        return f"{told(finding.spec)}, by its name and shape"
+    if finding.verdict == "learned":
+        return f"{what}: learned, no rule"
+    if finding.verdict == "unread":
+        return f"{what}: not read: {'; '.join(finding.remarks)}"
+    return f"{what}: too little to tell"
+
+
+def _block(finding: Finding) -> Iterator[str]:
+    shape = " x ".join(map(str, finding.shape))
+    yield f"{finding.name}  {shape} {finding.dtype}: {KINDS[finding.kind]}"
+    measures = finding.measures
+    if finding.verdict == "claimed":
+        yield f"  {told(finding.spec)}"
+        if finding.placement is not None:
+            yield f"  {finding.placement.words()}"
+        yield f"  {_rebuilt(finding)}"
+        yield (
+            f"  {measures['evidence']:,.0f} bits of evidence, {measures['description']:.0f} to "
+            "state it"
+        )
+    elif finding.verdict == "by_name":
+        yield f"  {told(finding.spec)}, by its name and shape; its numbers are learned"
+    elif finding.verdict == "close":
+        yield f"  close to, but not, {told(finding.spec)}"
+        if finding.placement is not None:
+            yield f"  {finding.placement.words()}"
+    elif finding.verdict == "learned":
+        yield "  learned: no rule rebuilds it"
+        if "effective_rank" in measures:
+            yield (
+                f"  neighbouring rows are more alike than others by {measures['smoothness']:.2f}; "
+                f"its effective rank is {measures['effective_rank']:.0f}"
+            )
+    elif finding.verdict == "unclear":
+        yield f"  too little to tell: no claim has {MARGIN:g} bits to spare"
+        if finding.spec is not None:
+            yield f"  perhaps {told(finding.spec)}"
+    else:
+        yield "  not read"
+    yield from (f"  - {remark}" for remark in finding.remarks)
+
+
+def _rebuilt(finding: Finding) -> str:
+    residual, tolerance = finding.measures["residual"], finding.measures.get("tolerance", 0.0)
+    relative = "" if finding.kind in ("table", "bias") else ", relative"
+    arithmetic = " in float32 arithmetic" if getattr(finding.spec, "phase", "") == "float32" else ""
+    if not residual:
+        return f"every entry rebuilt{arithmetic}, to the last bit"
+    largest = f"every entry rebuilt{arithmetic}: largest difference {residual:.2g}{relative}"
+    return f"{largest}, where {tolerance:.2g} is rounding" if tolerance else largest
+
+
+def told(value: Any) -> str:
+    """A spec in brief, rounded; or what stands in its place."""
+    return brief(value, _plain) if isinstance(value, Value) else repr(value)
+
+
+def _plain(held: Any) -> str:
+    if isinstance(held, Value):
+        return told(held)
+    if isinstance(held, tuple):
+        if len(held) > 8:
+            return f"({', '.join(map(_plain, held[:3]))}, … {len(held)} in all)"
+        return f"({', '.join(map(_plain, held))}{',' if len(held) == 1 else ''})"
+    if isinstance(held, float):
+        return f"{held:.10g}"
+    return repr(held)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,338 @@
+"""From the angles of pairs to the encoding that turns them so."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import PosencError
+from posenc._core.ladder import Arrangement, Ladder
+from posenc.detect.identify import bits_of, fit_frequencies, roundest
+from posenc.detect.infer.angular_speed import FLOAT32, Lines, lines_of, wrapped
+from posenc.detect.infer.channel_pairs import Places, channels_of, placed
+from posenc.detect.infer.pairs import NotARotationError, Turns
+from posenc.encodings.rotary.magnitude import RotaryMagnitude
+from posenc.encodings.rotary.mixed import MixedRoPE
+from posenc.encodings.rotary.pairing import Pairing
+from posenc.encodings.rotary.rope import RoPE
+from posenc.encodings.rotary.xpos import XPos
+from posenc.functional import frequencies as frequencies_of
+from posenc.scaling.base import Scaling
+from posenc.scaling.multipliers import Multipliers
+
+__all__ = ["Found", "rotation_of"]
+
+RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
+LARGEST_START = 2**16
+NAMED = 14.0  # bits to write a base that nobody chose
+
+
+class Found(NamedTuple):
+    """An encoding, or what keeps the angles from being one."""
+
+    spec: Any
+    params: dict[str, np.ndarray]
+    channels: tuple[int, ...] | None  # where pairs stand, if no pairing says so
+    role: Literal["query", "key"]
+    notes: tuple[str, ...]
+
+
+def rotation_of(turns: Turns, axes: tuple[str, ...], base: float | None, unit: float) -> Found:
+    """The encoding of some turns.
+
+    Parameters
+    ----------
+    turns : Turns
+        Pairs with their angles at some positions.
+    axes : tuple of str
+        Names of the coordinates.
+    base : float, optional
+        The base, for frequencies that follow no rule.
+    unit : float
+        What one step of the positions is in coordinates; not 1 where those are real.
+    """
+    if not turns.pairs:
+        raise NotARotationError("nothing turns: every channel passes through")
+    lines = lines_of(turns, axes)
+    notes: list[str] = []
+    mixing = (np.abs(lines.frequency) > lines.error).sum(axis=0) > 1
+    signs = np.sign(lines.frequency.sum(axis=0))
+    backward = bool((signs <= 0).all() and (signs < 0).any())
+    flipped = (signs < 0) & (not backward) & (not mixing.any())
+    places = channels_of(turns, lines, flipped)
+    pairing, index, channels = places
+    if channels is not None:
+        notes.append("its pairs are neither halves nor neighbours")
+    if backward:
+        pairing = pairing.replace(direction="backward")
+        places = places._replace(pairing=pairing)
+        lines = lines._replace(frequency=-lines.frequency, origin=-lines.origin)
+    elif flipped.any():
+        lines = lines._replace(
+            frequency=np.where(flipped, -lines.frequency, lines.frequency),
+            origin=np.where(flipped, -lines.origin, lines.origin),
+        )
+    if mixing.any():
+        return _mixed(lines, places, axes, unit, notes)
+    frequency, error = placed(lines, index)
+    origin = np.zeros(len(index))
+    origin[index >= 0] = lines.origin[index[index >= 0]]
+    start = _start(frequency.sum(axis=0), error, origin)
+    kept = index >= 0
+    sizes = turns.size[:, index[kept]]
+    factor = float(np.median(sizes))
+    if sizes.size and np.abs(sizes / factor - 1).max() > 2e-4:
+        return _decaying(turns, frequency[0], sizes, places, notes)
+    factor = 1.0 if abs(factor - 1) < 2e-6 else factor
+    real = unit != 1 or bool((turns.positions != np.rint(turns.positions)).any())
+    made = _rope(
+        frequency / unit,
+        np.where(frequency.sum(axis=0) > 0, error / unit, 0.0),
+        pairing,
+        axes,
+        factor=factor,
+        start=start,
+        base=base,
+        real=real,
+        notes=notes,
+    )
+    return Found(made, {}, channels, "query", tuple(notes))
+
+
+def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:
+    """The position that the first one is computed at."""
+    turning = frequency > 0
+    if not np.abs(origin[turning]).max(initial=0.0) > 2e-6:
+        return 0
+    slowest = int(np.argmin(np.where(turning, frequency, math.inf)))
+    guess = origin[slowest] / frequency[slowest]
+    near = int(np.clip(round(guess), -LARGEST_START, LARGEST_START))
+    for start in sorted(range(near - 8, near + 9), key=lambda s: abs(s - guess)):
+        off = np.abs(wrapped(origin - start * frequency))[turning]
+        if (off <= 1e-5 + 8 * abs(start) * (FLOAT32 * frequency + error)[turning]).all():
+            return start
+    raise NotARotationError("pairs are turned at position 0, by angles of no position")
+
+
+# --- frequencies ----------------------------------------------------------------------------------
+
+
+def _rope(
+    frequency: np.ndarray,
+    error: np.ndarray,
+    pairing: Pairing,
+    axes: tuple[str, ...],
+    *,
+    factor: float,
+    start: int,
+    base: float | None,
+    real: bool,
+    notes: list[str],
+) -> RoPE:
+    """The encoding of pairs with known frequencies."""
+    total = frequency.sum(axis=0)
+    doubt = np.where(total > 0, error / np.where(total > 0, total, 1.0), 0.0)
+    count = len(total)
+    phase: Any = "real" if real else "exact"
+    common: dict[str, Any] = {"pairing": pairing, "phase": phase}
+    options: list[tuple[Arrangement, np.ndarray, np.ndarray]] = []
+    if len(axes) == 1:
+        arrangement = Arrangement(axes=axes, start=start)
+        options.append((arrangement, np.arange(count), np.arange(count)))
+    else:
+        options += _arrangements(frequency, axes, start)
+    for arrangement, rungs, chosen in options:
+        ladder_f = np.zeros(int(rungs.max()) + 1)
+        ladder_e = np.zeros_like(ladder_f)
+        ladder_f[rungs], ladder_e[rungs] = total[chosen], doubt[chosen]
+        tolerance = 4 * ladder_e + 8 * FLOAT32 * (1 + np.abs(np.log(np.maximum(ladder_f, 1e-30))))
+        fits = [f for f in fit_frequencies(ladder_f, tolerance) if f.margin >= 8]
+        # Of rules that give the same frequencies, the one that comes with this size.
+        fits.sort(key=lambda fit: not math.isclose(_asked(fit.scaling), factor, rel_tol=1e-5))
+        for fit in fits:
+            try:
+                spec = RoPE(
+                    2 * count,
+                    base=fit.base,
+                    ladder=fit.ladder,
+                    scaling=fit.scaling,
+                    arrangement=arrangement,
+                    magnitude=_magnitude(fit.scaling, factor),
+                    **common,
+                )
+            except PosencError:
+                continue
+            made = frequencies_of(spec)
+            if (np.abs(made - total) <= np.maximum(doubt, 1e-6) * 8 * np.abs(total) + 1e-12).all():
+                if bits_of(fit.base) >= NAMED:
+                    notes += list(fit.remarks[:1])
+                return spec
+    common["magnitude"] = _magnitude((), factor)
+    if len(axes) == 1:
+        common["arrangement"] = Arrangement(axes=axes, start=start)
+        return _multiples(total, doubt, base, common, notes)
+    return _listed(frequency, axes, start, common, notes)
+
+
+def _asked(scaling: tuple[Scaling, ...]) -> float:
+    factor = 1.0
+    for rule in scaling:
+        factor *= rule.attention_factor()
+    return factor
+
+
+def _magnitude(scaling: tuple[Scaling, ...], factor: float) -> RotaryMagnitude:
+    if math.isclose(_asked(scaling), factor, rel_tol=1e-5):
+        return RotaryMagnitude()
+    if factor == 1:
+        return RotaryMagnitude(at="none")
+    return RotaryMagnitude(attention_factor=_tidy(factor, 4 * FLOAT32))
+
+
+def _tidy(value: float, error: float) -> float:
+    """The round number that is meant, if there is one within a relative error."""
+    if value <= 0:
+        return value
+    found = roundest(value, max(error, FLOAT32))
+    return value if found is None else found
+
+
+def _arrangements(
+    frequency: np.ndarray, axes: tuple[str, ...], start: int
+) -> list[tuple[Arrangement, np.ndarray, np.ndarray]]:
+    """Rules that deal pairs to axes as they are seen: each with rungs and the pairs on them."""
+    turning = (frequency > 0).any(axis=0)
+    axis = np.where(turning, frequency.argmax(axis=0), -1)
+    count = frequency.shape[1]
+    seen = [int(a) for a in dict.fromkeys(axis.tolist()) if a >= 0]
+    if len(seen) != len(axes) or not turning.all():
+        return []
+    found = []
+    orders = [tuple(axes[a] for a in seen), axes]
+    orders += list(itertools.permutations(axes))[:24]
+    for rule in RULES:
+        for order in dict.fromkeys(orders):
+            sizes = tuple(int((axis == axes.index(name)).sum()) for name in order)
+            try:
+                made = Arrangement(
+                    rule=rule,  # type: ignore[arg-type]
+                    axes=axes,
+                    order=None if order == axes else order,
+                    sizes=None if len(set(sizes)) == 1 else sizes,
+                    start=start,
+                )
+                layout = made.layout(count)
+            except PosencError:
+                continue
+            if list(layout.axis) != axis.tolist():
+                continue
+            rungs = np.array(layout.index)
+            if made.shared:
+                found.append((made, rungs, np.arange(count)))
+            else:  # the ladders of the axes are alike; the longest one tells most
+                longest = int(np.argmax(layout.counts))
+                chosen = np.flatnonzero(axis == longest)
+                found.append((made, rungs[chosen], chosen))
+            break
+    return found
+
+
+def _multiples(
+    total: np.ndarray,
+    doubt: np.ndarray,
+    base: float | None,
+    common: dict[str, Any],
+    notes: list[str],
+) -> RoPE:
+    """Frequencies that follow no known rule: each as a multiple of a plain one."""
+    count = len(total)
+    base = 10_000.0 if base is None else base
+    plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
+    notes.append(
+        f"its frequencies follow no known rule: they are given as multiples of base {base:g}"
+    )
+    values = [_tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
+    return RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common)
+
+
+def _listed(
+    frequency: np.ndarray,
+    axes: tuple[str, ...],
+    start: int,
+    common: dict[str, Any],
+    notes: list[str],
+) -> RoPE:
+    """The same on several axes: a list of frequencies, and the axis of each."""
+    notes.append("its frequencies follow no known rule: they are listed")
+    total, count = frequency.sum(axis=0), frequency.shape[1]
+    turning = total > 0
+    arrangement = Arrangement(
+        rule="explicit",
+        axes=axes,
+        axis=tuple(int(a) for a in frequency.argmax(axis=0)),
+        index=tuple(j if turning[j] else -1 for j in range(count)),
+        start=start,
+    )
+    last = max(j for j in range(count) if turning[j])
+    ladder = Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1]))
+    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common)
+
+
+# --- the others -----------------------------------------------------------------------------------
+
+
+def _mixed(
+    lines: Lines, places: Places, axes: tuple[str, ...], unit: float, notes: list[str]
+) -> Found:
+    """Pairs that mix the axes: their frequencies are learned values."""
+    pairing, index, channels = places
+    frequency, _ = placed(lines, index)
+    if np.abs(lines.origin).max(initial=0.0) > 1e-5:
+        raise NotARotationError("pairs that mix axes are turned at position 0")
+    spec = MixedRoPE(2 * len(index), heads=1, pairing=pairing, space=axes, init="normal")
+    notes.append("each pair mixes the axes: the frequencies are in `params`")
+    params = {"frequencies": (frequency / unit)[None].astype(np.float32)}
+    return Found(spec, params, channels, "query", tuple(notes))
+
+
+def _decaying(
+    turns: Turns, frequency: np.ndarray, sizes: np.ndarray, places: Places, notes: list[str]
+) -> Found:
+    """Pairs whose size changes with the position: xPos, or nothing known."""
+    pairing, index, channels = places
+    wrong = NotARotationError(
+        "its pairs change their size with the position, by up to "
+        f"{sizes.max() / sizes.min():.3g}, and not as those of xPos do"
+    )
+    if turns.positions.shape[1] > 1 or (index < 0).any() or (sizes <= 0).any():
+        raise wrong
+    p = turns.positions[:, 0].astype(np.float64)
+    slope, level = np.polyfit(p, np.log(sizes), 1)
+    if np.abs(np.log(sizes) - p[:, None] * slope - level).max() > 1e-4 or not slope[0]:
+        raise wrong
+    dim = 2 * len(index)
+    j = np.arange(len(index))
+    gamma = 0.4
+    rates = np.log((2 * j / dim + gamma) / (1 + gamma))
+    scale = float(rates @ rates / (rates @ slope))
+    role: Literal["query", "key"] = "query" if scale > 0 else "key"
+    centre = -float(level[0] / slope[0])
+    fits = fit_frequencies(frequency, 16 * FLOAT32 * np.ones(len(index)), scalings="none")
+    if np.abs(slope * scale - rates).max() > 1e-3 * abs(rates[0]) or not fits:
+        raise wrong
+    tidy = (
+        round(abs(scale)) if abs(abs(scale) - round(abs(scale))) < 0.02 * 1e-2 * abs(scale) else 0
+    )
+    spec = XPos(
+        dim,
+        pairing=pairing,
+        base=fits[0].base,
+        ladder=fits[0].ladder,
+        scale=float(tidy or abs(scale)),
+        gamma=gamma,
+        centre=round(centre),
+    )
+    return Found(spec, {}, channels, role, tuple(notes))

@@ -1,0 +1,197 @@
+"""The position from a query or key before and after it was turned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, PosencError, SpecError, explain
+from posenc.detect.locate.alternatives import EXPONENTS
+from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, near
+from posenc.detect.locate.result import Fit
+from posenc.detect.locate.vector_problem import Attempt, Measured, Problem, Sample, attempt
+from posenc.encodings.rotary.pairing import turn
+from posenc.encodings.table.column_phases import Phases, phases_of
+from posenc.functional import cos_sin
+
+__all__ = ["search"]
+
+
+def search(
+    spec: Any,
+    sample: Sample,
+    before: np.ndarray,
+    within: Mapping[int, tuple[float, float]],
+    conventions: str,
+) -> tuple[tuple[Fit, ...], int]:
+    """The conventions under which a vector is another one turned; how many were tried."""
+    fits = []
+    first = _found(spec, sample, before, within, noisy=conventions == "stated")
+    if first is not None or conventions == "stated":
+        return (() if first is None else (_fit((), spec, first, within),)), 1
+    tried = _siblings(spec)
+    penalty = math.log2(1 + len(tried))
+    for words, other in tried:
+        found = _found(other, sample, before, within, noisy=False)
+        if found is not None:
+            made = _fit(words, other, found, within)
+            fits.append(replace(made, bits=made.bits - penalty))
+    if not fits:
+        for words, other in [((), spec), *tried]:
+            found = _found(other, sample, before, within, noisy=True)
+            if found is not None:
+                made = _fit(words, other, found, within)
+                fits.append(replace(made, bits=made.bits - (penalty if words else 0.0)))
+    fits = [fit for fit in fits if fit.bits >= CLAIM or not fit.convention]
+    fits.sort(key=lambda fit: -fit.bits)
+    return tuple(fits[:5]), 1 + len(tried)
+
+
+def _siblings(spec: Any) -> list[tuple[tuple[str, ...], Any]]:
+    """Other pairings, other exponents, and both."""
+    order = spec.channels.order
+    other = "interleaved" if order == "half" else "half"
+    words = {
+        "half": "pairs are channels j and j + d/2",
+        "interleaved": "pairs are channels 2j and 2j + 1",
+    }[other]
+    ladders = []
+    for name, ladder in EXPONENTS.items():
+        if not ladder.cos_shift and spec.ladder.spacing == "geometric":
+            changed = spec.ladder.replace(denominator=ladder.denominator, start=ladder.start)
+            if changed != spec.ladder:
+                ladders.append((name, changed))
+    found = []
+    for words_of_order, pairing in (
+        ((), spec.channels),
+        ((words,), spec.channels.replace(order=other)),
+    ):
+        for name, ladder in [("", spec.ladder), *ladders]:
+            try:
+                made = spec.replace(pairing=pairing, ladder=ladder)
+            except SpecError:
+                continue
+            both = words_of_order + ((name,) if name else ())
+            if both:
+                found.append((both, made))
+    return found
+
+
+def _found(
+    spec: Any,
+    sample: Sample,
+    before: np.ndarray,
+    within: Mapping[int, tuple[float, float]],
+    *,
+    noisy: bool,
+) -> Attempt | None:
+    try:
+        phases = phases_of(spec)
+    except PosencError:
+        return None
+    if spec.sided:
+        # Sizes decay with the position too; angles alone say it better than both together.
+        sample = sample._replace(values=_resized(spec, sample.values, before))
+    problem = _problem(spec, sample, before, phases)
+    if noisy:
+        return at_noise(problem, sample, within)
+    if problem.measured.spread > 30 * sample.floor:
+        return None
+    for drift in (0.0, DRIFT):
+        limits = near(within) if drift else within
+        found = attempt(problem, sample, limits, sample.floor, drift=drift)
+        if found is not None and (found.exact or (drift and found.bits >= CLAIM)):
+            return found
+    return None
+
+
+def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> Problem:
+    pairing = spec.channels
+    width = spec.dim
+    part = slice(0, width) if pairing.part == "leading" else slice(len(before) - width, None)
+    x, y = before[part], sample.values[part]
+    a, b = np.array(pairing.channels(width)).T
+    if pairing.output == "half" and pairing.order != "half":
+        c, d = np.arange(width // 2), np.arange(width // 2) + width // 2
+    else:
+        c, d = a, b
+    source, target = x[a] + 1j * x[b], y[c] + 1j * y[d]
+    size = np.abs(source)
+    ratio = target * source.conj() / np.maximum(size**2, 1e-300)
+    if pairing.direction == "backward":
+        ratio = ratio.conj()
+    alive = (size > 0) & (phases.frequencies()[0] != 0)
+    typical = float(np.sqrt(np.mean(size[alive] ** 2))) if alive.any() else 1.0
+    factor = np.abs(ratio[alive])
+    strong = size[alive] > 0.3 * typical
+    middle = float(np.median(factor[strong])) if strong.any() else 1.0
+    spread = float(np.std(factor[strong]) / middle) if strong.any() and middle else math.nan
+    measured = Measured(
+        phases.axis[alive],
+        phases.frequencies()[0, alive],
+        np.stack([np.angle(ratio[alive]), np.full(int(alive.sum()), np.nan)], axis=1),
+        size[alive] / typical * (middle or 1.0),
+        0.0 if spec.sided else spread,
+        0.0,
+    )
+
+    def rebuild(places: list[tuple[Any, ...]]) -> np.ndarray:
+        where = np.array(places, dtype=np.float64 if phases.real else np.int64)
+        where = where[:, 0] if where.shape[1] == 1 else where
+        cos, sin = cos_sin(spec, where, dtype="float64")
+        if spec.sided:
+            size = np.hypot(cos, sin)
+            cos, sin = cos / size, sin / size
+        rows = np.repeat(before[None], len(places), axis=0)
+        rows[:, part] = turn(np.repeat(x[None], len(places), axis=0), cos, sin, pairing, xp=np)
+        return rows
+
+    return Problem(phases, measured, rebuild, 1.0)
+
+
+def _resized(spec: Any, after: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """The pairs after turning, each as large as before."""
+    part = slice(0, spec.dim) if spec.channels.part == "leading" else slice(-spec.dim, None)
+    pairs = np.array(spec.channels.channels(spec.dim))
+    x, y = before[part], after[part].copy()
+    for pair in pairs:
+        size = math.hypot(*y[pair])
+        y[pair] *= math.hypot(*x[pair]) / size if size else 0.0
+    found = after.copy()
+    found[part] = y
+    return found
+
+
+def _fit(
+    words: tuple[str, ...],
+    spec: Any,
+    found: Attempt,
+    within: Mapping[int, tuple[float, float]],
+) -> Fit:
+    if not math.isclose(found.scale, 1.0, rel_tol=1e-3):
+        words = (*words, f"its size is times {found.scale:.6g}")
+    expected = 2.0 ** -min(found.bits, 1000.0)
+    return Fit(
+        words,
+        spec,
+        tuple(found.positions[:1000]),
+        "all" if found.total < 4096 else "first",
+        min(expected, math.prod(high - low + 1 for low, high in within.values())),
+        found.residual,
+        found.bits,
+        found.rival,
+    )
+
+
+def check_pair(spec: Any, before: np.ndarray, after: np.ndarray) -> None:
+    """Raise unless both are vectors that a rotation of this width can turn into each other."""
+    who = f"locate({type(spec).__name__})"
+    if before.shape != after.shape or len(before) < spec.dim:
+        want = f"`x` and `before` of one width, at least {spec.dim}"
+        raise ArgumentError(explain(who, want, f"widths {len(after)} and {len(before)}"))
+    if not np.any(before):
+        raise ArgumentError(explain(f"{who}: before", "a vector that is not zero", "zeros"))

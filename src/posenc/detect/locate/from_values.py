@@ -1,0 +1,272 @@
+"""The position from values at single dimensions, each known to some digits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+from posenc._core.phase import steps
+from posenc.detect.locate.alternatives import CUT, Sibling, siblings
+from posenc.detect.locate.arcs import TURN, Arc, arcs_of, both, density, hits
+from posenc.detect.locate.intervals import Interval
+from posenc.detect.locate.result import Fit
+from posenc.encodings.table.column_phases import FUNCTIONS, Columns, columns_of
+
+__all__ = ["Constraint", "Reading", "joined", "on_axis", "readings", "search", "up_to"]
+
+MOST = 1000  # positions that are listed
+PATIENCE = 20_000  # hits of the most telling value that are tried against the others
+ACCIDENTS = 4.0
+SHOWN = 5  # conventions that are reported beside the stated one
+
+
+class Constraint(NamedTuple):
+    """One value: at which phases it can be, and how the phase moves with the position."""
+
+    axis: int
+    function: str
+    step: int
+    arcs: tuple[Arc, ...]
+
+    def allows(self, position: int) -> bool:
+        """Whether the value can be that of a position."""
+        phase = position * self.step
+        return any((phase - start) % TURN <= length for start, length in self.arcs)
+
+
+class Reading(NamedTuple):
+    """A convention with what the values mean under it."""
+
+    sibling: Sibling
+    digits: Literal["rounded", "cut"]
+    constraints: tuple[Constraint, ...]  # one for each value
+    joint: tuple[Constraint, ...]  # one for each frequency, what its values allow together
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How it differs from what was stated."""
+        return self.sibling.words + ((CUT,) if self.digits == "cut" else ())
+
+    @property
+    def density(self) -> float:
+        """The share of positions that fit by chance."""
+        return math.prod(density(c.arcs) for c in self.joint)
+
+
+def readings(
+    spec: Any, values: Mapping[int, Interval], reach: int, conventions: str
+) -> Iterator[Reading]:
+    """Every convention that gives these values another meaning, the stated one first."""
+    tried = [Sibling(())] if conventions == "stated" else siblings(spec, of="values")
+    known = _Known(spec)
+    seen = set()
+    cuttable = conventions != "stated" and any(v.cut is not None for v in values.values())
+    for sibling in tried:
+        for digits in ("rounded", "cut") if cuttable else ("rounded",):
+            found = _constraints(known, sibling, digits, values, reach)
+            if found is None or found in seen:
+                continue
+            seen.add(found)
+            joint = joined(found)
+            if joint is not None:
+                yield Reading(sibling, digits, found, joint)
+
+
+def joined(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...] | None:
+    """A sine and a cosine of one phase are one fact, not two; None if they contradict."""
+    groups: dict[tuple[int, int], list[Constraint]] = {}
+    for constraint in constraints:
+        groups.setdefault((constraint.axis, constraint.step), []).append(constraint)
+    joint = []
+    for group in groups.values():
+        arcs = group[0].arcs
+        for other in group[1:]:
+            arcs = both(arcs, other.arcs)
+        if not arcs:
+            return None
+        joint.append(group[0]._replace(arcs=arcs))
+    return tuple(joint)
+
+
+class _Known:
+    """Columns by order and steps by ladder, each worked out once."""
+
+    def __init__(self, spec: Any) -> None:
+        self.spec = spec
+        self.matrix = spec.matrix
+        self.axis = self.matrix.arrangement.layout(self.matrix.pairs).axis
+        self._columns: dict[Any, Columns] = {}
+        self._frequencies: dict[Any, tuple[Decimal, ...]] = {}
+
+    def columns(self, order: str | None) -> Columns:
+        if order not in self._columns:
+            changed = self.spec if order is None else self.spec.replace(order=order)
+            self._columns[order] = columns_of(changed)
+        return self._columns[order]
+
+    def step(self, ladder: Any, pair: int, function: int) -> int:
+        key = ladder, function
+        if key not in self._frequencies:
+            matrix = self.matrix if ladder is None else self.matrix._replace(ladder=ladder)
+            self._frequencies[key] = matrix.frequencies(cosine=bool(function))
+        return int(steps([self._frequencies[key][pair]])[0])
+
+
+def _constraints(
+    known: _Known,
+    sibling: Sibling,
+    digits: str,
+    values: Mapping[int, Interval],
+    reach: int,
+) -> tuple[Constraint, ...] | None:
+    spec = known.spec
+    columns = known.columns(sibling.order)
+    scale = sibling.scale * (spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0)
+    start = spec.matrix.arrangement.start if sibling.start is None else sibling.start
+    found = []
+    for dimension, value in values.items():
+        column = dimension - sibling.counted_from
+        if not 0 <= column < len(columns.pair) or columns.pair[column] < 0:
+            return None
+        pair = int(columns.pair[column])
+        function = int(columns.function[column]) ^ (sibling.roles == "swapped")
+        step = known.step(sibling.ladder, pair, function)
+        read = value.read_as_cut() if digits == "cut" and value.cut is not None else value
+        unit = read.scaled(1 / scale)
+        arcs = arcs_of(FUNCTIONS[function], unit.low, unit.high, reach + abs(start))
+        if not arcs:
+            return None
+        moved = tuple(((begin - start * step) % TURN, length) for begin, length in arcs)
+        found.append(Constraint(known.axis[pair], FUNCTIONS[function], step, moved))
+    return tuple(found)
+
+
+# --- searching ------------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """Positions that fit, and whether the search came to its end."""
+
+    positions: tuple[Any, ...]
+    listed: Literal["all", "first"]
+
+
+def search(
+    spec: Any, values: Mapping[int, Interval], low: int, high: int, conventions: str
+) -> tuple[tuple[Fit, ...], int]:
+    """Conventions under which values have a position, the likeliest first; how many were tried."""
+    reach = max(abs(low), abs(high))
+    tried = list(readings(spec, values, reach, conventions))
+    counts = {k: sum(len(r.words) <= k for r in tried) for k in range(8)}
+    ranked = []
+    for reading in tried:
+        near = low, high
+        if reading.words:
+            # Farther hits are expected by chance more than this many times: nobody asks for them.
+            far = int(ACCIDENTS / (reading.density * counts[len(reading.words)])) + 1
+            near = max(low, min(-far, high)), min(high, max(far, low))
+        found = _positions(spec, reading, *near, most=1)
+        if found.positions:
+            before = up_to(found.positions[0], low, high)
+            chance = before * reading.density * counts[len(reading.words)]
+            ranked.append((-math.log2(max(chance, 1e-300)), reading))
+    ranked.sort(key=lambda entry: (-entry[0], len(entry[1].words)))
+    kept = ranked[:SHOWN] + [entry for entry in ranked[SHOWN:] if not entry[1].words]
+    fits = [_fit(spec, bits, reading, values, (low, high)) for bits, reading in kept]
+    fits = [fit for n, fit in enumerate(fits) if not _repeats(fit, fits[:n])]
+    return tuple(fits), max(1, len(tried))
+
+
+def _repeats(fit: Fit, before: list[Fit]) -> bool:
+    """Whether a fit is one already listed with its positions counted from elsewhere."""
+    for other in before:
+        start, base = (getattr(f.spec, "arrangement", None) for f in (fit, other))
+        if start is None or base is None or start.start == base.start:
+            continue
+        same = fit.spec.replace(arrangement=base) == other.spec
+        moved = start.start - base.start
+        if same and isinstance(fit.positions[0], int):
+            return fit.positions[0] + moved == other.positions[0]
+    return False
+
+
+def _fit(
+    spec: Any,
+    bits: float,
+    reading: Reading,
+    values: Mapping[int, Interval],
+    within: tuple[int, int],
+) -> Fit:
+    low, high = within
+    found = _positions(spec, reading, low, high, most=MOST)
+    axes = len({c.axis for c in reading.constraints})
+    expected = reading.density * (high - low + 1) ** axes
+    residual = max(
+        abs(value.middle - predicted)
+        for value, predicted in zip(
+            values.values(), predictions(spec, reading, found.positions[0]), strict=True
+        )
+    )
+    return Fit(
+        reading.words,
+        reading.sibling.of(spec),
+        found.positions,
+        found.listed,
+        expected,
+        residual,
+        bits,
+    )
+
+
+def predictions(spec: Any, reading: Reading, position: Any) -> list[float]:
+    """What a convention gives at each of the dimensions."""
+    scale = reading.sibling.scale
+    scale *= spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
+    start = spec.matrix.arrangement.start
+    start = start if reading.sibling.start is None else reading.sibling.start
+    found = []
+    for c in reading.constraints:
+        p = position[c.axis] if isinstance(position, tuple) else position
+        angle = ((p + start) * c.step % TURN) * (2 * math.pi / TURN)
+        found.append(scale * (math.sin(angle) if c.function == "sin" else math.cos(angle)))
+    return found
+
+
+def _positions(spec: Any, reading: Reading, low: int, high: int, *, most: int) -> Found:
+    axes = spec.matrix.arrangement.axes
+    groups = [[c for c in reading.joint if c.axis == a] for a in range(len(axes))]
+    if len(axes) == 1:
+        return on_axis(groups[0], low, high, most)
+    each = [on_axis(group, low, high, most) if group else None for group in groups]
+    lists = [(None,) if found is None else found.positions for found in each]
+    combined = itertools.islice(itertools.product(*lists), most)
+    listed = all(found is None or found.listed == "all" for found in each)
+    total = math.prod(len(values) for values in lists)
+    return Found(tuple(combined), "all" if listed and total <= most else "first")
+
+
+def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Found:
+    """The positions from `low` to `high` that every constraint allows, at most `most` of them."""
+    by_density = sorted(constraints, key=lambda c: density(c.arcs))
+    telling, others = by_density[0], by_density[1:]
+    patience = PATIENCE if most > 1 else PATIENCE // 10
+    found: list[int] = []
+    for n, position in enumerate(hits(telling.step, telling.arcs, low, high)):
+        if len(found) == most or n == patience + most:
+            return Found(tuple(found), "first")
+        if all(c.allows(position) for c in others):
+            found.append(position)
+    return Found(tuple(found), "all")
+
+
+def up_to(position: Any, low: int, high: int) -> float:
+    """How many positions of the range lie no further from 0 than this one."""
+    if isinstance(position, tuple):
+        return math.prod(up_to(p, low, high) for p in position if p is not None)
+    size = abs(position)
+    nearest = 0 if low <= 0 <= high else min(abs(low), abs(high))
+    below, above = max(low, -size), min(high, size)
+    return max(1, above - below + 1) if nearest == 0 else max(1, size - nearest + 1)

@@ -1,0 +1,319 @@
+"""The position from a whole vector: exact, rounded to any dtype, or under noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from posenc.detect.locate.alternatives import Sibling, siblings
+from posenc.detect.locate.arcs import TURN, arcs_of, density
+from posenc.detect.locate.from_values import Constraint, joined, on_axis
+from posenc.detect.locate.inverse import MOST
+from posenc.detect.locate.result import Fit
+from posenc.detect.locate.vector_problem import (
+    MOST_KEPT,
+    Attempt,
+    Known,
+    Measured,
+    Problem,
+    Sample,
+    attempt,
+    evidence,
+    known_of,
+    problem_of,
+    rebuilt,
+)
+from posenc.encodings.table.column_phases import FUNCTIONS
+from posenc.functional import table
+
+__all__ = ["CLAIM", "DRIFT", "at_noise", "explains", "near", "search"]
+
+DRIFT = 1.2e-7  # of angles that were formed in float32, in radians for each radian
+DROWNED = 2**25  # the position at which the fast half of angles formed in float32 is noise
+NOISES = (2e-3, 6e-3, 0.02, 0.06, 0.15, 0.3, 0.6)
+RAYLEIGH = 0.43  # spread of moduli at which noise has drowned the pairs; 0.46 is noise alone
+CLAIM = 16.0  # bits of evidence that make a noisy vector a position
+MOST_OF_SIBLINGS = 1 << 16
+MOST_OF_NOISE = 1 << 17
+MOST_LISTED = 1000
+NEIGHBOURS = 8
+NEAR = 2**12  # positions that are likely beforehand
+
+
+def exactly(
+    known: Known,
+    sample: Sample,
+    within: Mapping[int, tuple[float, float]],
+    most: int = MOST,
+) -> tuple[Attempt, Known] | None:
+    """What a convention gives if rounding, or the arithmetic of float32, is all the noise."""
+    problem = problem_of(known, sample)
+    measured = problem.measured
+    if not (measured.spread <= 30 * sample.floor or math.isnan(measured.spread)):
+        return None  # rounding does not do that to moduli
+    if measured.beyond > 30 * sample.floor:
+        return None
+    for drift in (0.0, DRIFT) if most == MOST or not math.isnan(measured.spread) else (0.0,):
+        found = attempt(
+            problem,
+            sample,
+            near(within) if drift else within,
+            sample.floor,
+            drift=drift,
+            most=most,
+        )
+        if found is None and not drift and most == MOST:
+            found = _listed(known, sample, within)
+        if found is None:
+            continue
+        if found.exact:
+            return found, known
+        if drift:
+            replayed = _replayed(known, sample, found)
+            if replayed is not None:
+                return replayed
+    return None
+
+
+def near(within: Mapping[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
+    """The part of the range in which float32 arithmetic leaves something of the angles."""
+    return {
+        axis: (max(low, min(-DROWNED, high)), min(high, max(DROWNED, low)))
+        for axis, (low, high) in within.items()
+    }
+
+
+def explains(spec: Any, sample: Sample, within: Mapping[int, tuple[float, float]]) -> bool:
+    """Whether the stated convention has a row as close as its dtype allows."""
+    known = known_of(spec, Sibling(()), None)
+    return known is not None and exactly(known, sample, within) is not None
+
+
+def noisily(
+    known: Known,
+    sample: Sample,
+    within: Mapping[int, tuple[float, float]],
+    most: int = MOST,
+) -> tuple[Attempt, Known] | None:
+    """What a convention gives at the first level of noise that leaves enough evidence.
+
+    The moduli of the pairs should all be one. How much they differ tells the noise before anything
+    is known of the position.
+    """
+    found = at_noise(problem_of(known, sample), sample, within, most)
+    return None if found is None else (found, known)
+
+
+def at_noise(
+    problem: Problem,
+    sample: Sample,
+    within: Mapping[int, tuple[float, float]],
+    most: int = MOST,
+) -> Attempt | None:
+    """The same for any problem."""
+    measured = problem.measured
+    spread, n = measured.spread, len(measured.weight)
+    if math.isnan(spread) or spread > RAYLEIGH + 0.3 / math.sqrt(n):
+        return None
+    for noise in NOISES:
+        fitting = n < 4 or 0.7 * spread <= noise <= max(4 * spread, NOISES[0])
+        if not fitting or _attainable(measured, noise, within) < CLAIM:
+            continue
+        found = attempt(problem, sample, within, noise, most=most)
+        if found is None:
+            found = attempt(problem, sample, reachable(measured, within, most), noise, most=most)
+        if found is not None and (found.bits >= CLAIM or found.exact):
+            return found
+    return None
+
+
+def reachable(
+    measured: Measured, within: Mapping[int, tuple[float, float]], most: int
+) -> dict[int, tuple[float, float]]:
+    """The part of a range in which the slowest pair has few enough turns to list them."""
+    found = {}
+    for axis, (low, high) in within.items():
+        own = np.abs(measured.frequency[(measured.axis == axis) & (measured.frequency != 0)])
+        far = 0.4 * most * 2 * math.pi / float(own.min()) if own.size else math.inf
+        found[axis] = (max(low, min(-far, high)), min(high, max(far, low)))
+    return found
+
+
+def _attainable(
+    measured: Measured, noise: float, within: Mapping[int, tuple[float, float]]
+) -> float:
+    """The bits of evidence that a true position would have at a level of noise."""
+    bits = 0.0
+    for axis, (low, high) in within.items():
+        weight = measured.weight[(measured.axis == axis) & (measured.frequency != 0)]
+        left = np.minimum(noise / np.maximum(weight, 1e-3), math.pi / math.sqrt(3))
+        squares = float(np.sum(left**2))
+        # Every position counts where nothing is known of it; nearer ones have more.
+        bits += evidence(squares, len(left), count=min(high - low + 1, NEAR))
+    return bits
+
+
+def _listed(
+    known: Known, sample: Sample, within: Mapping[int, tuple[float, float]]
+) -> Attempt | None:
+    """The positions whose entries all lie in their intervals, where pairs are too few to solve."""
+    if known.phases.real or len(known.phases.axes) > 1:
+        return None
+    low, high = (int(end) for end in within[0])
+    reach = max(abs(low), abs(high)) + abs(known.phases.start)
+    constraints = []
+    columns, phases = known.columns, known.phases
+    for value, pair, function in zip(sample.values, columns.pair, columns.function, strict=True):
+        if pair < 0:
+            continue
+        step = int(phases.steps[function, pair])
+        middle, slack = Decimal(value / known.scale), Decimal(sample.tolerance)
+        arcs = arcs_of(FUNCTIONS[function], middle - slack, middle + slack, reach)
+        moved = tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs)
+        constraints.append(Constraint(0, FUNCTIONS[function], step, moved))
+    if not constraints or any(not c.arcs for c in constraints):
+        return None
+    joint = joined(tuple(constraints))
+    if joint is None:
+        return None
+    found = on_axis(list(joint), low, high, MOST_LISTED)
+    if not found.positions:
+        return None
+    expected = math.prod(density(c.arcs) for c in joint) * (high - low + 1)
+    row = rebuilt(known, [(found.positions[0],)])[0]
+    off = float(np.sqrt(np.mean((sample.values - known.scale * row) ** 2)))
+    total = len(found.positions) if found.listed == "all" else MOST_KEPT
+    bits = -math.log2(max(expected, len(found.positions) - 1, 1e-300))
+    return Attempt(
+        list(found.positions), off, bits, None, known.scale, exact=True, spread=0.0, total=total
+    )
+
+
+def _replayed(known: Known, sample: Sample, found: Attempt) -> tuple[Attempt, Known] | None:
+    """The same position or one nearby, if float32 phases rebuild the numbers."""
+    if known.phases.real or len(known.phases.axes) > 1 or not hasattr(known.spec, "phase"):
+        return None
+    first = found.positions[0]
+    around = np.arange(first - NEIGHBOURS, first + NEIGHBOURS + 1)
+    best: tuple[float, int, Any] | None = None
+    for expression in ("power", "exp", "exp_quotient"):
+        ladder = known.spec.ladder
+        changed = known.spec.replace(phase="float32")
+        if ladder.spacing == "geometric":
+            changed = changed.replace(ladder=ladder.replace(expression=expression))
+        rows = np.asarray(table(changed, around, dtype="float64")) * (
+            found.scale / known.scale if known.scale else 1.0
+        )
+        off = np.abs(rows - sample.values).max(axis=1)
+        k = int(off.argmin())
+        if best is None or off[k] < best[0]:
+            mean = float(np.sqrt(np.mean((rows[k] - sample.values) ** 2)))
+            best = float(off[k]), int(around[k]), (changed, mean)
+    assert best is not None, "three expressions"  # noqa: S101 - for the type checker
+    off_best, position, (changed, mean) = best
+    # The libraries' powers and sines differ in the last bits, which a large angle multiplies.
+    slack = 4 * sample.tolerance + 2e-7 * abs(position) * 2.0**-3
+    if off_best > min(slack, 0.02) * max(abs(found.scale), 1e-30):
+        return None
+    made = found._replace(positions=[position], residual=mean, exact=True, total=1)
+    return made, known._replace(spec=changed)
+
+
+def search(
+    spec: Any,
+    sample: Sample,
+    within: Mapping[int, tuple[float, float]],
+    *,
+    params: Mapping[str, Any] | None,
+    conventions: str,
+) -> tuple[tuple[Fit, ...], int]:
+    """The conventions under which a vector is a row, the least accidental first; how many tried."""
+    first = known_of(spec, Sibling(()), params)
+    if first is None:
+        return (), 1
+    found = exactly(first, sample, within)
+    if found is not None or conventions == "stated":
+        found = found or noisily(first, sample, within)
+        return () if found is None else (_fit(spec, Sibling(()), found, within, params),), 1
+    tried = _distinct(spec, params)
+    penalty = math.log2(1 + len(tried))
+    fits = []
+    for sibling, known in tried:
+        other = exactly(known, sample, within, MOST_OF_SIBLINGS)
+        if other is not None:
+            made = _fit(spec, sibling, other, within, params)
+            fits.append(replace(made, bits=made.bits - penalty))
+    if not any(fit.bits >= CLAIM for fit in fits):
+        # Only then may it be noise: that of the stated convention, else of one near it.
+        found = noisily(first, sample, within)
+        if found is not None:
+            fits.append(_fit(spec, Sibling(()), found, within, params))
+        for sibling, known in tried if found is None else ():
+            # A sine without its cosine has two angles, and noise leaves too many of them.
+            plain = known.spec.ladder.cos_shift == 0 if hasattr(known.spec, "ladder") else True
+            other = noisily(known, sample, within, MOST_OF_NOISE) if plain else None
+            if other is not None:
+                made = _fit(spec, sibling, other, within, params)
+                fits.append(replace(made, bits=made.bits - penalty))
+    fits = [fit for fit in fits if fit.bits >= math.log2(1000) or not fit.convention]
+    fits.sort(key=lambda fit: -fit.bits)
+    return tuple(fits[:5]), 1 + len(tried)
+
+
+def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling, Known]]:
+    """The siblings that give some entry another meaning."""
+    found: dict[Any, tuple[Sibling, Known]] = {}
+    first = None
+    for sibling in siblings(spec, of="vectors"):
+        known = known_of(spec, sibling, params)
+        if known is None:
+            continue
+        parts = (known.columns.function, known.columns.pair, known.phases.steps)
+        key = tuple(part.tobytes() for part in parts)
+        first = key if first is None else first
+        found.setdefault(key, (sibling, known))
+    return [entry for key, entry in found.items() if key != first]
+
+
+def _fit(
+    spec: Any,
+    sibling: Sibling,
+    found: tuple[Attempt, Known],
+    within: Mapping[int, tuple[float, float]],
+    params: Mapping[str, Any] | None,
+) -> Fit:
+    made, known = found
+    words = list(sibling.words)
+    changed = known.spec
+    learned = params is None and bool(spec.parameters())
+    if hasattr(changed, "magnitude") and not learned and made.scale != known.scale:
+        words.append(_scale_words(made.scale, changed))
+        changed = changed.replace(magnitude=changed.magnitude.replace(table_scale=made.scale))
+    if getattr(changed, "phase", "exact") != getattr(spec, "phase", "exact"):
+        words.append("phases are formed in float32")
+    span = math.prod(high - low + 1 for low, high in within.values())
+    # `bits` counts the whole range; the density of hits follows from it.
+    expected = max(2.0 ** -min(made.bits, 1000.0), 0.0)
+    return Fit(
+        tuple(words),
+        changed,
+        tuple(made.positions[:MOST_LISTED]),
+        "all" if made.total < MOST_KEPT else "first",
+        min(expected, span),
+        made.residual,
+        made.bits,
+        made.rival,
+    )
+
+
+def _scale_words(scale: float, spec: Any) -> str:
+    root = math.sqrt(spec.dim)
+    for value, name in ((1.0, "1"), (root, "sqrt(d)"), (1 / root, "1/sqrt(d)"), (-1.0, "-1")):
+        if math.isclose(scale, value, rel_tol=2e-3):
+            return f"the table is times {name}"
+    return f"the table is times {scale:.6g}"

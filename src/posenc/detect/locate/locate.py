@@ -1,0 +1,382 @@
+"""`posenc.locate`: from numbers back to the position they belong to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core.array import dtype_name, is_array, is_torch
+from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.spec import Spec
+from posenc.detect.locate import (
+    from_learned_table,
+    from_rotated_pair,
+    from_values,
+    from_vector,
+    vector_problem,
+)
+from posenc.detect.locate.alternatives import Sibling
+from posenc.detect.locate.intervals import read_value
+from posenc.detect.locate.result import Fit, Location
+from posenc.detect.locate.sentences import of_values, of_vector
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
+from posenc.encodings.table.learned import Learned
+from posenc.functional import table as rows_of
+from posenc.functional import wavelengths
+
+__all__ = ["locate"]
+
+FARTHEST = 2**31 - 1
+CONVENTIONS = ("siblings", "stated")
+
+
+def locate(
+    spec: Spec,
+    x: Any,
+    *,
+    at: int | None = None,
+    before: Any = None,
+    params: Mapping[str, Any] | None = None,
+    within: tuple[float, float] | None = None,
+    conventions: Literal["siblings", "stated"] = "siblings",
+) -> Location:
+    """The position that numbers come from.
+
+        x = PE(p)      x = embedding_scale * before + PE(p)      x = R(p) before
+
+    No position is tried after another. A value with its digits is an interval of sines, so an arc
+    of phases, and Euclid's algorithm finds the multiples of a step that fall into an arc. A vector
+    is inverted from its slowest pair to its fastest, whatever its dtype and under noise. Where the
+    stated convention does not explain the numbers, or explains them by accident, its siblings are
+    tried too: other exponents, orders and scales, dimensions counted from 1, digits that were cut.
+
+    Parameters
+    ----------
+    spec : Spec
+        A sinusoidal or learned table, or a rotation.
+    x : array, number, str, or mapping of int to number or str
+        A row (dim,) of floating numbers, of any array library; or one value at the dimension `at`;
+        or values by dimension. Values count by their digits: give them as text, "0.50" is known
+        better than "0.5".
+    at : int, optional
+        The dimension of a single value, counted from 0.
+    before : array, optional
+        What stood there before the encoding acted: the embedding that a table was added to, or the
+        query or key that was turned. Rotations need it.
+    params : mapping, optional
+        The parameters of a learned table.
+    within : tuple of two numbers, optional
+        The least and the largest position. By default 0 to 2**31 - 1 for values, the same with
+        both signs for vectors, and one wavelength of the slowest pair for real coordinates.
+    conventions : {"siblings", "stated"}
+        Whether to try siblings of the stated convention.
+
+    Returns
+    -------
+    Location
+        `position`, `positions`, `residual` and `convention` of the best fit; all of `fits` in the
+        order of how unlikely they are by chance; `str()` tells it in sentences.
+
+    Raises
+    ------
+    ArgumentError
+        If the encoding cannot be inverted, with the reason, or the arguments do not fit it.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> pe = posenc.Sinusoidal(512)
+    >>> posenc.locate(pe, posenc.table(pe, [123_456_789])[0]).position
+    123456789
+    >>> found = posenc.locate(posenc.Sinusoidal(5120), "0.488814", at=1088)
+    >>> found.position, found.convention
+    (7, ('the exponent is i/d', 'the digits are cut, not rounded'))
+    >>> found.as_stated.positions[0]
+    929505
+    """
+    _check(spec, conventions)
+    if isinstance(x, Mapping) or at is not None:
+        if before is not None or params is not None:
+            todo = "Give a whole vector beside `before` or `params`."
+            got = "before" if before is not None else "params"
+            raise ArgumentError(
+                explain(f"locate({type(spec).__name__})", "values alone", got, todo)
+            )
+        return _of_values(spec, x, at, within, conventions)
+    sample = _sample(x, "x")
+    if isinstance(spec, RotarySpec):
+        return _of_turned(spec, sample, before, within, conventions)
+    assert isinstance(spec, TableSpec), "`_check` has seen to it"  # noqa: S101 - for mypy
+    return _of_vector(
+        spec, sample, before=before, params=params, within=within, conventions=conventions
+    )
+
+
+def _check(spec: Any, conventions: str) -> None:
+    if not isinstance(spec, Spec):
+        got = spec.__name__ if isinstance(spec, type) else type(spec).__name__
+        raise ArgumentError(explain("locate", "a spec such as posenc.Sinusoidal(512)", got))
+    who = f"locate({type(spec).__name__})"
+    if conventions not in CONVENTIONS:
+        raise ArgumentError(explain(f"{who}: conventions", " or ".join(CONVENTIONS), conventions))
+    if isinstance(spec, RotarySpec) and spec.needs_length:
+        todo = "Fix it: `spec.at(length)`."
+        raise ArgumentError(explain(who, "frequencies that are settled", "an open length", todo))
+    table = inner(spec)
+    if isinstance(spec, RotarySpec) and hasattr(spec, "matrix"):
+        return
+    if sinusoids(table) or isinstance(table, Learned):
+        return
+    reasons = {
+        "bias": "A bias knows the distance of a query and a key; no number of it has a position.",
+        "relative": "It knows distances of queries and keys; no number of it has a position.",
+        "rotary": "Its pairs mix the axes, so no coordinate can be found by itself.",
+    }
+    todo = reasons.get(spec.kind, "Nothing is known of how its rows follow from positions.")
+    raise ArgumentError(explain(who, "an encoding whose rows can be inverted", spec.kind, todo))
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _of_values(
+    spec: Any,
+    x: Any,
+    at: int | None,
+    within: tuple[float, float] | None,
+    conventions: str,
+) -> Location:
+    who = f"locate({type(spec).__name__})"
+    if isinstance(x, Mapping) and at is not None:
+        raise ArgumentError(explain(f"{who}: at", "it beside a single value only", at))
+    raw: Mapping[Any, Any] = x if isinstance(x, Mapping) else {at: x}
+    if not raw:
+        raise ArgumentError(explain(who, "at least one value", "none"))
+    values = {}
+    table = inner(spec)
+    if isinstance(spec, RotarySpec):
+        todo = "Give a whole query or key, and what it was before: before=."
+        raise ArgumentError(explain(who, "two vectors", "single values", todo))
+    for dimension, value in raw.items():
+        whole = isinstance(dimension, (int, np.integer)) and not isinstance(dimension, bool)
+        if not whole or not 0 <= dimension < table.dim:
+            want = f"dimensions from 0 to {table.dim - 1}"
+            raise ArgumentError(explain(who, want, repr(dimension)))
+        values[int(dimension)] = read_value(value, f"{who}: value at {dimension}")
+    if isinstance(table, Learned):
+        todo = "A learned table is known by its rows: give a whole one, and params=."
+        raise ArgumentError(explain(who, "a whole vector", "single values", todo))
+    if table.coordinates == "real":
+        todo = "Give a whole vector."
+        got = "single values, which fit infinitely many real coordinates"
+        raise ArgumentError(explain(who, "integer positions", got, todo))
+    phases_of(table)
+    for dimension in values:
+        if columns_of(table).pair[dimension] < 0:
+            want = "a dimension that holds a sine or cosine"
+            raise ArgumentError(explain(who, want, f"{dimension}, which is zero in every row"))
+    low, high = _range(within, (0, FARTHEST), who)
+    low, high = math.ceil(low), math.floor(high)
+    fits, tried = from_values.search(table, values, low, high, conventions)
+    found = Location(fits, table, (low, high), tried)
+    return replace(found, story=of_values(found, values))
+
+
+def _range(within: Any, default: tuple[float, float], who: str) -> tuple[float, float]:
+    if within is None:
+        return default
+    try:
+        low, high = within
+        fine = low <= high and math.isfinite(low) and math.isfinite(high)
+    except (TypeError, ValueError):
+        fine = False
+    if not fine:
+        want = "two numbers, the least and the largest position"
+        raise ArgumentError(explain(f"{who}: within", want, repr(within)))
+    if max(abs(low), abs(high)) > 2**40:
+        raise ArgumentError(explain(f"{who}: within", "positions up to 2**40", repr(within)))
+    return low, high
+
+
+# --- vectors --------------------------------------------------------------------------------------
+
+
+def _sample(x: Any, name: str) -> vector_problem.Sample:
+    """A vector as float64, with the dtype that rounded it."""
+    who = f"locate: {name}"
+    if isinstance(x, str):
+        todo = "A single value needs its dimension: at=."
+        raise ArgumentError(explain(who, "an array", "a text", todo))
+    dtype = dtype_name(x.dtype) if is_array(x) else "float64"
+    if is_torch(x):
+        x = x.detach().cpu().double().numpy()
+    try:
+        values = np.asarray(x)
+        values = values if values.dtype == np.float64 else values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(explain(who, "an array of numbers", type(x).__name__)) from None
+    if dtype not in vector_problem.FLOOR:
+        raise ArgumentError(explain(who, f"{' or '.join(vector_problem.FLOOR)}", dtype))
+    if values.ndim != 1 or not values.size:
+        todo = "Locate one vector at a time."
+        raise ArgumentError(explain(who, "one vector (dim,)", f"shape {values.shape}", todo))
+    if not np.isfinite(values).all():
+        raise ArgumentError(explain(who, "finite numbers", "NaN or infinity"))
+    size = float(np.abs(values).max())
+    return vector_problem.Sample(values, dtype, size, _narrowest(values, dtype))
+
+
+def _of_vector(
+    spec: TableSpec,
+    sample: vector_problem.Sample,
+    *,
+    before: Any,
+    params: Mapping[str, Any] | None,
+    within: tuple[float, float] | None,
+    conventions: str,
+) -> Location:
+    who = f"locate({type(spec).__name__})"
+    table = inner(spec)
+    width = sample.values.size
+    if width == spec.width and spec.width != spec.dim:  # what is appended stands last
+        sample = sample._replace(values=sample.values[spec.dim :])
+        width -= spec.dim
+    elif before is not None:
+        other = _sample(before, "before")
+        if other.values.size != width:
+            want = f"as wide as x, {width}"
+            raise ArgumentError(explain(f"{who}: before", want, other.values.size))
+        values = sample.values - spec.embedding_scale * other.values
+        sample = sample._replace(values=values)
+    if width != table.dim:
+        raise ArgumentError(explain(f"{who}: x", f"a vector of width {table.dim}", width))
+    scale = _scale(table, params)
+    if isinstance(table, Learned):
+        if params is None:
+            todo = "`params=` holds the rows that are compared."
+            raise ArgumentError(explain(who, "the parameters of the table", None, todo))
+        fits = from_learned_table.search(table, sample, params)
+        limits = (0, max(table.limits) - 1)
+        found = Location(fits, spec, limits, 1)
+        return replace(found, story=of_vector(found))
+    # The size of what was rounded counts in units of the table.
+    sample = sample._replace(size=sample.size / (abs(scale) or 1.0))
+    ranges = _ranges(table, within, who)
+    if not np.any(sample.values):
+        return _of_zeros(table, ranges)
+    if sample.narrow is not None and not from_vector.explains(table, sample, ranges):
+        sample = sample._replace(dtype=sample.narrow)
+    tried: tuple[Any, int] = from_vector.search(
+        table, sample, ranges, params=params, conventions=conventions
+    )
+    found = Location(tried[0], table, ranges[0], tried[1])
+    known = vector_problem.known_of(table, Sibling(()), params)
+    spread = None if known is None else vector_problem.measure(known, sample.values).spread
+    return replace(found, story=of_vector(found, spread) + _odd_one_out(found, sample))
+
+
+def _odd_one_out(found: Location, sample: vector_problem.Sample) -> tuple[str, ...]:
+    """The entry that alone is far off, as a misprint is."""
+    best = found.best
+    if best is None or len(best.positions) != 1 or sample.values.size < 8:
+        return ()
+    if not isinstance(best.spec, TableSpec) or best.spec.shapes:
+        return ()
+    row = np.asarray(rows_of(best.spec, [best.positions[0]], dtype="float64"))[0]
+    off = np.abs(sample.values - row)
+    worst = int(off.argmax())
+    others = np.sqrt(np.mean(np.delete(off, worst) ** 2))
+    if off[worst] < max(6 * others, 2 * sample.tolerance):
+        return ()
+    given, there = sample.values[worst], row[worst]
+    return (f"One entry stands out: {given:.6g} at dimension {worst}, where it has {there:.6g}.",)
+
+
+def _narrowest(values: np.ndarray, dtype: str) -> str | None:
+    """What numbers were, if they were half precision before they were stored."""
+    if dtype not in ("float32", "float64"):
+        return None
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+        half = np.array_equal(single.astype(np.float16).astype(np.float32), single)
+    if not np.array_equal(single, values):
+        return None
+    if not np.any(single.view(np.uint32) & 0xFFFF):
+        return "bfloat16"
+    return "float16" if half else None
+
+
+def _scale(table: Any, params: Mapping[str, Any] | None) -> float:
+    if not hasattr(table, "magnitude"):
+        return 1.0
+    if params is not None and "scale" in params:
+        return float(params["scale"])
+    return float(table.magnitude.table(table.dim))
+
+
+def _of_zeros(table: Any, ranges: Mapping[int, tuple[float, float]]) -> Location:
+    """The row of padding, where the table has one."""
+    arrangement = getattr(table, "arrangement", None)
+    if arrangement is None or arrangement.pad is None:
+        story = ("No such position: all entries are zero, and no row of the table is.",)
+        return Location((), table, ranges[0], 1, story)
+    place = arrangement.pad - arrangement.start
+    fit = Fit((), table, (place,), "all", 0.0, 0.0, 1000.0)
+    return Location((fit,), table, ranges[0], 1, (f"Position {place}: it is padding.",))
+
+
+def _ranges(
+    table: Any, within: tuple[float, float] | None, who: str
+) -> dict[int, tuple[float, float]]:
+    """The range of each axis."""
+    if table.coordinates != "real":
+        low, high = _range(within, (-FARTHEST, FARTHEST), who)
+        return {axis: (math.ceil(low), math.floor(high)) for axis in range(len(table.axes))}
+    phases = phases_of(table)
+    waves = wavelengths(table)
+    ranges = {}
+    for axis in range(len(table.axes)):
+        own = waves[(phases.axis == axis) & np.isfinite(waves)]
+        reach = float(own.max()) / 2 if own.size else 1.0
+        ranges[axis] = _range(within, (-reach, reach), who)
+    return ranges
+
+
+def _of_turned(
+    spec: RotarySpec,
+    sample: vector_problem.Sample,
+    before: Any,
+    within: tuple[float, float] | None,
+    conventions: str,
+) -> Location:
+    who = f"locate({type(spec).__name__})"
+    if before is None:
+        todo = "An angle shows beside what was turned alone: give the query or key as before=."
+        raise ArgumentError(explain(who, "`before` and `x`", "x alone", todo))
+    other = _sample(before, "before")
+    from_rotated_pair.check_pair(spec, other.values, sample.values)
+    size = max(sample.size, float(np.sqrt(np.mean(other.values**2))))
+    typical = float(np.sqrt(np.mean(other.values**2)))
+    kinds = [sample.narrow or sample.dtype, other.narrow or other.dtype]
+    coarse = max(kinds, key=lambda name: vector_problem.FLOOR[name])
+    # Rounding is a part of the size of the numbers, and an angle is one of them over its modulus.
+    sample = sample._replace(dtype=coarse, size=size / typical)
+    unit = vector_problem.Sample(sample.values / typical, coarse, sample.size)
+    low, high = _range(within, (-FARTHEST, FARTHEST), who)
+    if spec.coordinates != "real":
+        low, high = math.ceil(low), math.floor(high)
+    ranges = dict.fromkeys(range(len(spec.axes)), (low, high))
+    try:
+        fits, tried = from_rotated_pair.search(
+            spec, unit, other.values / typical, ranges, conventions
+        )
+    except SpecError as error:
+        raise ArgumentError(str(error)) from error
+    found = Location(fits, spec, (low, high), tried)
+    return replace(found, story=of_vector(found))

@@ -1,0 +1,235 @@
+"""What `locate` found, in sentences."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from posenc._core.ladder import Ladder
+from posenc.detect.locate.alternatives import CUT, EXPLANATIONS, SWAPPED
+from posenc.detect.locate.from_values import Reading, predictions, readings, up_to
+from posenc.detect.locate.intervals import Interval
+from posenc.detect.locate.result import Fit, Location
+
+__all__ = ["of_values", "of_vector"]
+
+
+def of_values(found: Location, values: Mapping[int, Interval]) -> tuple[str, ...]:
+    """The story of values at dimensions."""
+    return tuple(_value_lines(found, values))
+
+
+def of_vector(found: Location, spread: float | None = None) -> tuple[str, ...]:
+    """The story of a whole vector."""
+    return tuple(_vector_lines(found, spread))
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _value_lines(found: Location, values: Mapping[int, Interval]) -> Iterator[str]:
+    low, high = found.within
+    best, stated = found.best, found.as_stated
+    if best is None:
+        yield f"No position from {low} to {high} has such values, under any convention tried."
+        yield _none_as_stated(values, found)
+        return
+    reach = max(abs(int(low)), abs(int(high)))
+    by_words = {r.words: r for r in readings(found.stated, values, reach, "siblings")}
+    yield f"Position {_place(best.positions[0])}{_if(best)}."
+    yield from _worked(found, best, by_words[best.convention], values)
+    if stated is None:
+        yield "As stated: no position of the range."
+    elif stated is not best:
+        yield f"As stated: position {_place(stated.positions[0])}."
+        yield from _worked(found, stated, by_words[()], values)
+        yield _at_the_same_place(found, best, stated, values)
+    for word in best.convention:
+        if word in EXPLANATIONS:
+            yield f"{word[0].upper()}{word[1:]}: {EXPLANATIONS[word]}."
+    yield from _uniqueness(found, best, values)
+    others = [fit for fit in found.fits if fit is not best and fit is not stated]
+    if others:
+        yield "Less likely:"
+        for fit in others[:3]:
+            yield f"  position {_place(fit.positions[0])}{_if(fit)} ({_chance(fit)})"
+
+
+def _none_as_stated(values: Mapping[int, Interval], found: Location) -> str:
+    table: Any = found.stated
+    scale = getattr(table, "magnitude", None)
+    size = 1.0 if scale is None else abs(scale.table(table.dim))
+    large = [v.text for v in values.values() if abs(v.middle) > size]
+    if large:
+        return f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."
+    return "A larger range, or fewer values at once, may have one."
+
+
+def _worked(
+    found: Location, fit: Fit, reading: Reading, values: Mapping[int, Interval]
+) -> Iterator[str]:
+    """The formula with its numbers, for each value; then how likely that is by chance."""
+    position = fit.positions[0]
+    for (dimension, value), c, got in zip(
+        values.items(),
+        reading.constraints,
+        predictions(found.stated, reading, position),
+        strict=True,
+    ):
+        p = position[c.axis] if isinstance(position, tuple) else position
+        digits = (value.places or 7) + 2
+        formula = _formula(found.stated, reading, dimension, c.function, p)
+        yield f"  {formula} = {got:.{digits}f}   ({value.text} given)"
+    upto = up_to(position, *map(int, found.within))
+    tried = max(1, round(fit.chance / (upto * reading.density)))
+    yield (
+        f"  {_chance(fit)}: {upto:,.0f} position{'s' if upto > 1 else ''} up to it, of which "
+        f"{reading.density:.3g} fit; {_conventions(tried)} tried"
+    )
+
+
+def _formula(spec: Any, reading: Reading, dimension: int, function: str, p: Any) -> str:
+    from posenc.encodings.table.column_phases import columns_of
+
+    sibling = reading.sibling
+    changed = sibling.of(spec)
+    column = dimension - sibling.counted_from
+    pair = int(columns_of(changed).pair[column])
+    start = changed.matrix.arrangement.start
+    shown = str(p) if not start else f"({p} + {start})"
+    scale = changed.magnitude.table(changed.dim) if hasattr(changed, "magnitude") else 1.0
+    front = "" if scale == 1 else f"{scale:.6g} * "
+    ladder = changed.matrix.ladder
+    geometric = isinstance(ladder, Ladder) and ladder.spacing == "geometric"
+    if not geometric or ladder.first != 1 or len(changed.axes) > 1:
+        frequency = float(changed.matrix.frequencies(cosine=function == "cos")[pair])
+        return f"{front}{function}({shown} * {frequency:.6g})"
+    index = pair + ladder.start + (ladder.cos_shift if function == "cos" else 0.0)
+    parts = re.fullmatch(r"d/(\d+)", str(ladder.denominator))
+    if parts:
+        exponent = f"{index * int(parts[1]):g}/{changed.dim}"
+    else:
+        width = changed.matrix.width
+        divisor = ladder.divisor(count=changed.pairs, width=width)
+        exponent = f"{index:g}/{float(divisor):g}"
+    return f"{front}{function}({shown} / {changed.base:g}**({exponent}))"
+
+
+def _at_the_same_place(
+    found: Location, best: Fit, stated: Fit, values: Mapping[int, Interval]
+) -> str:
+    """What the stated formula gives at the position of the best convention."""
+    plain = next(iter(readings(found.stated, values, 0, "stated")))
+    place = best.positions[0]
+    got = predictions(found.stated, plain, place)
+    shown = ", ".join(f"{g:.{v.places or 7}f}" for g, v in zip(got, values.values(), strict=True))
+    given = " and ".join(v.text for v in values.values())
+    first = _place(stated.positions[0])
+    text = f"  The formula as stated gives {shown} at position {_place(place)}"
+    if isinstance(place, int) and found.within[0] == 0:
+        return f"{text}, and {given} nowhere before {first}."
+    return f"{text}."
+
+
+def _uniqueness(found: Location, best: Fit, values: Mapping[int, Interval]) -> Iterator[str]:
+    """How many positions fit, and what would leave one."""
+    low, high = found.within
+    if len(best.positions) == 1 and best.listed == "all":
+        yield f"No other position from {low} to {high} fits under that convention."
+        return
+    others = best.positions[1:4]
+    count = f"{len(best.positions)}" if best.listed == "all" else f"about {best.expected:,.0f}"
+    listed = ", ".join(map(_place, others))
+    yield f"In all {count} positions from {low} to {high} fit it; after the first come {listed}."
+    known = [v.places for v in values.values() if v.places is not None]
+    table: Any = found.stated
+    axes = len(table.axes)
+    if len(values) == 1 and known and axes == 1:
+        more = math.ceil(math.log10(max(best.expected, 2.0)) + 1)
+        yield f"One would be left with {known[0] + more} digits, or with another dimension's value."
+    else:
+        yield "More digits, or values at more dimensions, would leave one."
+
+
+# --- vectors --------------------------------------------------------------------------------------
+
+
+def _vector_lines(found: Location, spread: float | None) -> Iterator[str]:
+    low, high = found.within
+    best = found.best
+    if best is None:
+        yield f"No such position from {_place(low)} to {_place(high)}, under {_tried(found.tried)}."
+        if spread is not None and spread > 0.01:
+            yield (
+                f"The moduli of its pairs differ by {spread:.0%}; in a row of such a table they "
+                "are all the same."
+            )
+        return
+    many = len(best.positions)
+    if many == 1:
+        yield f"Position {_place(best.positions[0])}{_if(best)}."
+    else:
+        count = f"{many}" if best.listed == "all" else f"{many} or more"
+        listed = ", ".join(map(_place, best.positions[:5]))
+        yield f"{count} positions fit{_if(best)}: {listed}{', ...' if many > 5 else ''}"
+        yield "A wider vector, more digits or a smaller range would leave one."
+    start = getattr(getattr(best.spec, "arrangement", None), "start", 0)
+    if start and isinstance(best.positions[0], int):
+        yield f"  It is row {best.positions[0] + start} of a table that starts at {start}."
+    yield f"  root mean square difference {best.residual:.2g}{_rival(best)}"
+    yield f"  {_chance(best)}"
+    for word in best.convention:
+        if word in EXPLANATIONS:
+            yield f"{word[0].upper()}{word[1:]}: {EXPLANATIONS[word]}."
+    if best.convention and found.as_stated is None:
+        yield "As stated it is no row."
+    turned = getattr(best.spec, "kind", "") == "rotary"
+    if turned and isinstance(best.positions[0], int) and best.positions[0] < 0:
+        yield f"  If pairs turn the other way, it is position {-best.positions[0]}."
+
+
+def _rival(fit: Fit) -> str:
+    if fit.rival is None:
+        return ""
+    return f"; the next best, position {_place(fit.rival[0])}, has {fit.rival[1]:.2g}"
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+def _if(fit: Fit) -> str:
+    """`, if A, B and C`."""
+    words = [w for w in fit.convention if w != SWAPPED]
+    words += [SWAPPED] if SWAPPED in fit.convention else []
+    if not words:
+        return ""
+    cut = [w for w in words if w == CUT]
+    words = [w for w in words if w != CUT] + cut
+    head = ", ".join(words[:-1])
+    return f", if {head} and {words[-1]}" if head else f", if {words[-1]}"
+
+
+def _chance(fit: Fit) -> str:
+    if fit.bits > 50:
+        return f"by chance once in 10**{math.floor(fit.bits * math.log10(2))}"
+    if fit.bits > 1:
+        return f"by chance once in {2.0**fit.bits:,.0f}"
+    if fit.bits > -3:
+        return f"expected {fit.chance:.2g} times by chance, which is too little to tell"
+    return f"expected {fit.chance:,.0f} times by chance"
+
+
+def _tried(count: int) -> str:
+    return f"any of {_conventions(count)}" if count > 1 else "the convention stated"
+
+
+def _place(position: Any) -> str:
+    if isinstance(position, tuple):
+        return "(" + ", ".join("?" if p is None else _place(p) for p in position) + ")"
+    return f"{position:.9g}" if isinstance(position, float) else str(position)
+
+
+def _conventions(count: int) -> str:
+    return f"{count} conventions" if count > 1 else "1 convention"

@@ -1,0 +1,374 @@
+"""A vector under one convention: its pairs as angles, and the positions that they leave."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import PosencError
+from posenc.detect.locate.alternatives import Sibling
+from posenc.detect.locate.inverse import MOST, Angle, Candidates, solve
+from posenc.encodings.table.column_phases import Columns, Phases, columns_of, phases_of
+from posenc.functional import table
+
+__all__ = [
+    "FLOOR",
+    "Attempt",
+    "Known",
+    "Measured",
+    "Problem",
+    "Sample",
+    "attempt",
+    "evidence",
+    "known_of",
+    "measure",
+    "problem_of",
+    "rebuilt",
+]
+
+# Unit roundoff below 1, and the noise to assume of angles that were rounded so: too little noise
+# loses positions, too much only costs time.
+ROUNDOFF = {"float64": 1e-9, "float32": 2.0**-25, "float16": 2.0**-12, "bfloat16": 2.0**-9}
+FLOOR = {"float64": 6e-7, "float32": 6e-7, "float16": 2e-3, "bfloat16": 1e-2}
+OURS = 1.5e-7  # what an exact table in float32 may be off
+MOST_ANGLES = 256
+MOST_KEPT = 4096
+
+
+class Sample(NamedTuple):
+    """The numbers, and what is known of them."""
+
+    values: np.ndarray  # (width,) float64
+    dtype: str
+    size: float  # of the largest number that was rounded to that dtype
+    narrow: str | None = None  # a narrower dtype that holds them all as well
+
+    @property
+    def tolerance(self) -> float:
+        """How far an entry may be from its exact value by rounding alone, for unit tables."""
+        return 3 * ROUNDOFF[self.dtype] * max(1.0, self.size) + OURS
+
+    @property
+    def floor(self) -> float:
+        """Noise of an angle by rounding alone."""
+        return FLOOR[self.dtype] * max(1.0, self.size)
+
+
+class Known(NamedTuple):
+    """Everything about an encoding that its inversion needs."""
+
+    spec: Any
+    columns: Columns
+    phases: Phases
+    scale: float
+
+
+class Measured(NamedTuple):
+    """Columns read as angles, one entry for each pair that has both, or for each lone column."""
+
+    axis: np.ndarray
+    frequency: np.ndarray
+    options: np.ndarray  # (readings, 2); NaN in the second where there is one
+    weight: np.ndarray  # modulus, or the slope of a lone sine: the noise of an angle is over it
+    spread: float  # of the moduli about their mean, as a part of it; NaN without pairs
+    beyond: float  # how far a lone sine or cosine lies outside -1 to 1
+
+
+class Problem(NamedTuple):
+    """Angles, and how to rebuild the numbers that they came from."""
+
+    phases: Phases
+    measured: Measured
+    rebuild: Callable[[list[tuple[Any, ...]]], np.ndarray]  # positions -> (positions, width)
+    scale: float  # the stated factor on what `rebuild` gives
+
+
+def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> Known | None:
+    """The stated encoding changed as a sibling does; None where the parts do not fit."""
+    try:
+        changed = sibling.of(spec)
+        columns, phases = columns_of(changed), phases_of(changed)
+    except PosencError:
+        return None
+    if sibling.roles == "swapped":
+        columns = columns._replace(function=1 - columns.function)
+    scale = 1.0
+    if hasattr(changed, "magnitude"):
+        scale = changed.magnitude.table(changed.dim)
+        if params is not None and "scale" in params:
+            scale = float(params["scale"])
+    return Known(changed, columns, phases, scale)
+
+
+def measure(known: Known, values: np.ndarray) -> Measured:
+    """The angles of the pairs."""
+    columns, phases = known.columns, known.phases
+    n = phases.axis.size
+    both = np.full((2, n), np.nan)
+    taken = columns.pair >= 0
+    both[columns.function[taken], columns.pair[taken]] = values[taken]
+    frequencies = phases.frequencies()
+    paired = ~np.isnan(both).any(axis=0) & (frequencies[0] == frequencies[1])
+    z = both[1, paired] + 1j * both[0, paired]
+    modulus = np.abs(z)
+    size = float(np.sqrt(np.mean(modulus**2))) if z.size else abs(known.scale)
+    spread = float(np.std(modulus) / size) if z.size and size else math.nan
+    axis, frequency = phases.axis[paired], frequencies[0, paired]
+    options = np.stack([np.angle(z), np.full(z.shape, np.nan)], axis=1)
+    weight = modulus / size if size else modulus
+    beyond = 0.0
+    for function in (0, 1):
+        lone = ~paired & ~np.isnan(both[function])
+        value = both[function, lone] / (size or 1.0)
+        beyond = max(beyond, float(np.max(np.abs(value), initial=0.0)) - 1)
+        value = np.clip(value, -1.0, 1.0)
+        angle = np.arcsin(value) if function == 0 else np.arccos(value)
+        mirror = math.pi - angle if function == 0 else -angle
+        axis = np.concatenate([axis, phases.axis[lone]])
+        frequency = np.concatenate([frequency, frequencies[function, lone]])
+        options = np.concatenate([options, np.stack([angle, mirror], axis=1)])
+        weight = np.concatenate([weight, np.sqrt(1 - value**2)])
+    return Measured(axis, frequency, options, weight, spread, beyond)
+
+
+def angles(measured: Measured, axis: int, noise: float) -> list[Angle]:
+    """The readings of one axis for the solver."""
+    chosen = np.flatnonzero((measured.axis == axis) & (measured.frequency != 0))
+    if len(chosen) > MOST_ANGLES:
+        order = chosen[np.argsort(np.abs(measured.frequency[chosen]), kind="stable")]
+        spaced = np.linspace(0, len(order) - 1, MOST_ANGLES).round().astype(int)
+        chosen = order[spaced]
+    found = []
+    for j in chosen:
+        first, second = measured.options[j].tolist()
+        options = (first,) if math.isnan(second) else (first, second)
+        # Near its extreme a sine is flat: the angle is known to the root of the noise.
+        slope = max(float(measured.weight[j]), math.sqrt(noise) if len(options) > 1 else 1e-3)
+        sigma = noise / slope
+        if len(options) > 1 and abs(math.remainder(second - first, 2 * math.pi)) < 4 * sigma:
+            # At its extreme a sine has one angle, known to half the way between the two.
+            half = math.remainder(second - first, 2 * math.pi) / 2
+            options, sigma = (first + half,), max(sigma, abs(half))
+        found.append(Angle(float(measured.frequency[j]), options, sigma))
+    return found
+
+
+def differences(measured: Measured, axis: int, positions: np.ndarray) -> np.ndarray:
+    """What is left of the angles at some coordinates: (coordinates, readings)."""
+    chosen = (measured.axis == axis) & (measured.frequency != 0)
+    predicted = positions[:, None] * measured.frequency[chosen]
+    turn = 2 * math.pi
+    left = []
+    for option in measured.options[chosen].T:
+        r = option - predicted
+        left.append(np.abs(r - np.rint(r / turn) * turn))
+    return np.fmin(left[0], left[1])
+
+
+def evidence(
+    squares: float, n: int, *, lone: int = 0, count: float, pace: float = 0.0, real: bool = False
+) -> float:
+    """-log2 of how many coordinates would leave so little by chance.
+
+    Angles that have nothing to do with a position are uniform, so what they leave lies in a ball
+    of this radius as often as the ball's share of the cube of all angles. `count` coordinates are
+    drawn; where they are real, a ball is swept along them instead.
+
+    Parameters
+    ----------
+    squares : float
+        The sum of the squares of what is left of the angles.
+    n, lone : int
+        Number of angles, and of those that have two options.
+    count : float
+        Number of coordinates tried, or the length of their range where they are real.
+    pace : float
+        How fast the angles move together with a real coordinate.
+    real : bool
+        Whether coordinates are real.
+    """
+    if not n:
+        return 0.0
+    radius = max(math.sqrt(squares), 1e-9 * math.sqrt(n))
+    volume = n / 2 * math.log(math.pi) + n * math.log(radius) - math.lgamma(n / 2 + 1)
+    share = volume - n * math.log(2 * math.pi) + lone * math.log(2)
+    drawn = 1 + count * pace / radius if real else count
+    return -(share + math.log(max(drawn, 1.0))) / math.log(2)
+
+
+# --- one convention -------------------------------------------------------------------------------
+
+
+class Attempt(NamedTuple):
+    """What came of one convention at one level of noise."""
+
+    positions: list[Any]  # those that fit, or the best one
+    residual: float
+    bits: float
+    rival: tuple[Any, float] | None
+    scale: float  # of the table, as measured
+    exact: bool
+    spread: float
+    total: int
+
+
+def problem_of(known: Known, sample: Sample) -> Problem:
+    """The inversion of a table."""
+    measured = measure(known, sample.values)
+    return Problem(known.phases, measured, lambda places: rebuilt(known, places), known.scale)
+
+
+def attempt(
+    problem: Problem,
+    sample: Sample,
+    within: Mapping[int, tuple[float, float]],
+    noise: float,
+    *,
+    drift: float = 0.0,
+    most: int = MOST,
+) -> Attempt | None:
+    """The position under one convention, if angles are no noisier than said."""
+    measured, phases = problem.measured, problem.phases
+    axes = range(len(phases.axes))
+    per_axis: list[list[tuple[float, Any]]] = []  # for each axis: (squares left, coordinate)
+    bits, spread = 0.0, 0.0
+    real = phases.real
+    for axis in axes:
+        low, high = within[axis]
+        start = phases.start
+        found = solve(
+            angles(measured, axis, noise),
+            low + start,
+            high + start,
+            of="reals" if real else "integers",
+            drift=drift,
+            most=most,
+        )
+        ranked = _ranked(found, measured, axis, (low + start, high + start), real)
+        if ranked is None:
+            return None
+        rows, left = ranked
+        squares = (left**2).sum(axis=1)
+        spread = max(spread, found.spread if found is not None else 0.0)
+        chosen = (measured.axis == axis) & (measured.frequency != 0)
+        lone = int((~np.isnan(measured.options[chosen, 1])).sum())
+        pace = float(np.sqrt(np.sum(measured.frequency[chosen] ** 2)))
+        counts = _up_to(rows - start, low, high, real)
+        each = np.array(
+            [
+                evidence(s, left.shape[1], lone=lone, count=c, pace=pace, real=real)
+                for s, c in zip(squares.tolist(), counts.tolist(), strict=True)
+            ]
+        )
+        # Of two coordinates that leave as little, the one nearer to 0 is less of an accident.
+        order = np.lexsort((squares, -each.round(6)))
+        per_axis.append([(float(squares[k]), _number(rows[k], start, real)) for k in order])
+        bits += float(each[order[0]])
+    return _judged(problem, sample, per_axis, bits, spread)
+
+
+def _up_to(places: np.ndarray, low: float, high: float, real: bool) -> np.ndarray:
+    """How much of the range lies no further from 0 than each coordinate."""
+    size = np.abs(places)
+    nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+    span = np.minimum(high, size) - np.maximum(low, -size) if nearest == 0 else size - nearest
+    return np.maximum(span, 0.0) + (0.0 if real else 1.0)
+
+
+def _number(row: float, start: int, real: bool) -> Any:
+    return float(row) - start if real else int(row) - start
+
+
+def _ranked(
+    found: Candidates | None,
+    measured: Measured,
+    axis: int,
+    within: tuple[float, float],
+    real: bool,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    if found is None or not len(found.positions):
+        return None
+    low, high = within
+    rows = found.positions[:MOST_KEPT]
+    if not real:
+        rows = np.rint(rows)
+        # A rival must be named even where everything else has been struck out.
+        rows = np.unique(np.concatenate([rows, rows[:1] - 1, rows[:1] + 1]))
+    rows = rows[(rows >= low) & (rows <= high)]
+    return (rows, differences(measured, axis, rows)) if len(rows) else None
+
+
+def _judged(
+    problem: Problem,
+    sample: Sample,
+    per_axis: list[list[tuple[float, Any]]],
+    bits: float,
+    spread: float,
+) -> Attempt:
+    """The combination of coordinates that rebuilds the numbers best."""
+    most = MOST_KEPT if len(per_axis) == 1 else 16
+    combined = list(itertools.islice(itertools.product(*[c[:most] for c in per_axis]), MOST_KEPT))
+    places = [tuple(p for _, p in parts) for parts in combined]
+    rows = problem.rebuild(places)
+    scale = _scale_of(problem.scale, rows[0], sample.values)
+    left = sample.values - scale * rows
+    off, mean = np.abs(left).max(axis=1), np.sqrt(np.mean(left**2, axis=1))
+    tolerance = sample.tolerance * abs(scale)
+    fits = np.flatnonzero(off <= tolerance)
+    names = [p[0] if len(p) == 1 else p for p in places]
+    exact = len(fits) > 0
+    order = fits[np.argsort([_size(names[k]) for k in fits], kind="stable")] if exact else [0]
+    chosen = {int(k) for k in order}
+    others = [k for k in range(len(names)) if k not in chosen]
+    rival = min(others, key=lambda k: mean[k]) if others else None
+    best = int(order[0])
+    if len(order) > 1:  # so many others fit as well
+        bits = min(bits, -math.log2(len(order) - 1))
+    return Attempt(
+        [names[k] for k in order],
+        float(mean[best]),
+        bits,
+        None if rival is None else (names[rival], float(mean[rival])),
+        scale,
+        exact,
+        spread,
+        len(order),
+    )
+
+
+def rebuilt(known: Known, places: list[tuple[Any, ...]]) -> np.ndarray:
+    """Rows of the table at some positions, without its factor: (positions, width)."""
+    spec = known.spec
+    if hasattr(spec, "magnitude") and (spec.parameters() or known.scale != 1.0):
+        spec = spec.replace(magnitude=type(spec.magnitude)())
+    if getattr(spec, "phase", "exact") == "float32":
+        spec = spec.replace(phase="exact")
+    where = np.array(places, dtype=np.float64 if known.phases.real else np.int64)
+    rows = np.asarray(table(spec, where[:, 0] if where.shape[1] == 1 else where, dtype="float64"))
+    stated = columns_of(spec)
+    if not np.array_equal(stated.function, known.columns.function):  # sines and cosines swapped
+        rows = rows.copy()
+        sines = {int(p): c for c, p in enumerate(stated.pair) if p >= 0 and not stated.function[c]}
+        for column, pair in enumerate(stated.pair):
+            if pair >= 0 and stated.function[column] and int(pair) in sines:
+                other = sines[int(pair)]
+                rows[:, [column, other]] = rows[:, [other, column]]
+    return rows
+
+
+def _scale_of(stated: float, row: np.ndarray, values: np.ndarray) -> float:
+    """The factor of the table: as stated where it fits, else by least squares."""
+    product, squares = float(values @ row), float(row @ row)
+    fitted = product / squares if squares else stated
+    left = values - fitted * row
+    error = float(np.sqrt(np.mean(left**2)) / math.sqrt(max(squares, 1e-30)))
+    near = abs(fitted - stated) <= max(6 * error, 1e-3 * abs(stated))
+    return stated if near else fitted
+
+
+def _size(position: Any) -> float:
+    return sum(map(abs, position)) if isinstance(position, tuple) else abs(position)

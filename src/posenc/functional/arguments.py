@@ -1,0 +1,212 @@
+"""What the verbs do to their arguments before the arithmetic begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from posenc import positions as _positions
+from posenc._core.array import (
+    device_of,
+    integers,
+    is_foreign,
+    is_symbolic,
+    library,
+    namespace,
+    reals,
+)
+from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.spec import Spec
+from posenc.kernels import KERNELS
+
+__all__ = [
+    "Kernel",
+    "X",
+    "align",
+    "asked_positions",
+    "asks",
+    "check_kernel",
+    "home",
+    "library_of",
+    "name_of",
+    "place_of",
+    "require",
+    "token_positions",
+    "with_axes",
+]
+
+Array = Any
+Kernel = Literal["auto", "reference", "cpu", "triton"]
+
+
+class SomeArray(Protocol):
+    """An array of any library."""
+
+    @property
+    def shape(self) -> Any:
+        """Lengths of the axes."""
+
+    @property
+    def dtype(self) -> Any:
+        """What its numbers are."""
+
+
+X = TypeVar("X", bound=SomeArray)  # what comes back as an array of the same library
+
+EXAMPLES = {
+    "BiasSpec": "a bias such as posenc.ALiBi(heads=8)",
+    "RelativeSpec": "a relative encoding such as posenc.Shaw(64, clip=16)",
+    "RotarySpec": 'a rotation such as posenc.RoPE(128, pairing="half")',
+    "TableSpec": "a table such as posenc.Sinusoidal(512)",
+}
+
+
+def token_positions(
+    shape: tuple[int, ...],
+    positions: Any,
+    offset: Any,
+    *,
+    axes: int,
+    coordinates: str = "integer",
+    seq_dim: int,
+    xp: Any,
+    device: Any,
+    who: str,
+) -> Array:
+    """Positions of the tokens of an array of `shape`, ready to broadcast: (..., axes).
+
+    The leading shape is that of the array without its last axis, with 1 where positions do not
+    vary (heads).
+    """
+    place = place_of(shape, seq_dim, who)
+    if positions is not None and offset is not None:
+        todo = "An offset is for positions that count up from it: add it to your positions."
+        raise ArgumentError(explain(who, "positions or offset", "both", todo))
+    lead, seq = shape[:-1], shape[seq_dim]
+    if positions is None:
+        if axes > 1:
+            todo = "Give them: (..., seq, axes)."
+            raise ArgumentError(explain(f"{who}: positions", f"{axes} axes", None, todo))
+        where = _positions.offset(seq, 0 if offset is None else offset, xp=xp, device=device)
+    else:
+        read = reals if coordinates == "real" else integers
+        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
+    got = tuple(where.shape)
+    if axes > 1:
+        if not got or got[-1] != axes:
+            want = f"a trailing axis of {axes} coordinates"
+            raise ArgumentError(explain(f"{who}: positions", want, f"shape {got}"))
+        got = got[:-1]
+    aligned = align(got, lead, place, seq)
+    if aligned is None and positions is None:
+        rows = f" for each of the {lead[0]} rows" if place > 0 else ""
+        what = f"one number{', or one' if rows else ''}{rows}"
+        raise ArgumentError(explain(f"{who}: offset", what, f"shape {got[:-1]}"))
+    if aligned is None:
+        shapes = dict.fromkeys([(seq,), *([(lead[0], seq)] if place > 0 else []), lead])
+        options = " or ".join(map(str, shapes))
+        raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}"))
+    return xp.reshape(where, (*aligned, axes))
+
+
+def place_of(shape: tuple[int, ...], seq_dim: Any, who: str) -> int:
+    """The axis of the sequence, counted from the first."""
+    rank = len(shape)
+    if not isinstance(seq_dim, int) or not -rank <= seq_dim < -1:
+        todo = "The last axis holds the channels."
+        want = f"an axis from -{rank} to -2"
+        raise ArgumentError(explain(f"{who}: seq_dim", want, repr(seq_dim), todo))
+    return rank + seq_dim
+
+
+def align(
+    got: tuple[int, ...], lead: tuple[int, ...], place: int, seq: int
+) -> tuple[int, ...] | None:
+    """The shape that makes positions of shape `got` broadcast to `lead`, or None."""
+    if len(got) == 1 and got[0] == seq:
+        return (1,) * place + (seq,) + (1,) * (len(lead) - place - 1)
+    if len(got) == 2 and place > 0 and got[1] == seq and got[0] in (1, lead[0]):
+        return (got[0],) + (1,) * (place - 1) + (seq,) + (1,) * (len(lead) - place - 1)
+    fits = len(got) == len(lead) and got[place] == seq
+    if fits and all(g in (1, n) for g, n in zip(got, lead, strict=True)):
+        return got
+    return None
+
+
+def asks(kernel: Any, who: str) -> bool:
+    """Whether a kernel is to be asked before the reference; raises for a name of none."""
+    if kernel == "reference":
+        return False
+    check_kernel(kernel, who)
+    return True
+
+
+def check_kernel(kernel: Any, who: str) -> None:
+    """Raise unless `kernel` is the name of one."""
+    if kernel not in KERNELS:
+        todo = suggest(kernel, KERNELS) if isinstance(kernel, str) else ""
+        raise ArgumentError(explain(f"{who}: kernel", f"one of {KERNELS}", repr(kernel), todo))
+
+
+def library_of(*candidates: Any) -> Array | None:
+    """The first array that is not of NumPy."""
+    return next((value for value in candidates if is_foreign(value)), None)
+
+
+def home(positions: Any, params: Any, *, xp: Any, device: Any, who: str) -> tuple[Any, Any]:
+    """The library and device of a result: what was asked for, else where positions are.
+
+    Where those are of NumPy, or no array, parameters of another library decide; else it is NumPy.
+    """
+    found = library_of(positions)
+    if found is None and xp is None and isinstance(params, Mapping):
+        found = library_of(*params.values())
+    if found is None:
+        return library(np if xp is None else xp), device
+    return (
+        namespace(found, who) if xp is None else library(xp),
+        device_of(found) if device is None else device,
+    )
+
+
+def asked_positions(spec: Any, positions: Any, *, xp: Any, device: Any, who: str) -> Array:
+    """The positions that a verb is asked for, a number of them or an array: (..., axes)."""
+    counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
+    if not counted and not is_symbolic(positions):
+        read = reals if spec.coordinates == "real" else integers
+        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
+    elif len(spec.axes) > 1:
+        want = f"an array of coordinates {spec.axes} in its last axis"
+        raise ArgumentError(explain(f"{who}: positions", want, "a number of positions"))
+    else:
+        where = _positions.offset(positions, 0, xp=xp, device=device)
+    return with_axes(spec.axes, where, who)
+
+
+def with_axes(names: tuple[str, ...], positions: Array, who: str) -> Array:
+    """Positions (...) or (..., axes) as (..., axes)."""
+    axes = len(names)
+    if axes == 1:
+        return positions[..., None]
+    if not positions.shape or positions.shape[-1] != axes:
+        want = f"a trailing axis of {axes} coordinates {names}"
+        got = f"shape {tuple(positions.shape)}"
+        raise ArgumentError(explain(f"{who}: positions", want, got))
+    return positions
+
+
+def require(spec: object, kind: type[Spec], verb: str) -> None:
+    """Raise unless `spec` is an encoding of the kind that a verb works on."""
+    if not isinstance(spec, kind):
+        todo = ""
+        if isinstance(spec, type) and issubclass(spec, Spec):
+            todo = f"Construct it first: {spec.__name__}(...)."
+        want = EXAMPLES.get(kind.__name__, kind.__name__)
+        raise ArgumentError(explain(verb, want, name_of(spec), todo))
+
+
+def name_of(spec: object) -> str:
+    """The name of a spec for a message."""
+    return spec.__name__ if isinstance(spec, type) else type(spec).__name__
