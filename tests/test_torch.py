@@ -646,12 +646,37 @@ def test_mistakes_are_explained_under_compile_too() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-def test_a_spec_cannot_be_built_inside() -> None:
-    """The one limit that the module's documentation names; when it falls, so should that text."""
-    with pytest.raises(torch._dynamo.exc.Unsupported):
-        counted(lambda x: posenc.add(Sinusoidal(8), x))[0](X)
-    spec = Sinusoidal(8)
-    assert_same(counted(lambda x: posenc.add(spec, x))[0](X), reference(X))
+def test_specs_made_inside_are_constants_of_the_graph() -> None:
+    """Numbers that the compiler would leave open are fixed; refusals keep their words."""
+
+    def function(x: Tensor, base: float, step: int) -> tuple[Tensor, Sinusoidal]:
+        start = Arrangement(start=step)
+        spec = Sinusoidal(x.shape[-1], base=base, arrangement=start)
+        assert spec.replace(base=500.0).base == 500
+        return posenc.add(spec, x), spec
+
+    compiled, counter = counted(function)
+    for base, step in ((1e4, 1), (500.0, 1), (600.0, 3), (1e4, 1)):
+        got, spec = compiled(X, base, step)
+        want = Sinusoidal(8, base=base, arrangement=Arrangement(start=step))
+        assert spec == want
+        assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == want
+        assert_same(got, reference(X, want))
+    assert counter.frame_count == 3
+    with pytest.raises(Exception, match="expected a number, got 'wide'"):
+        counted(lambda x: posenc.add(Sinusoidal(8, base="wide"), x))[0](X)
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_specs_made_after_a_broken_graph() -> None:
+    """What then runs in eager mode is offered to the compiler frame by frame, and is left alone."""
+
+    def function(x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
+        return posenc.add(Sinusoidal(8, base=321.0), x)
+
+    compiled = torch.compile(function, backend="eager")
+    assert_same(compiled(X), reference(X, Sinusoidal(8, base=321.0)))
 
 
 # --- export ---------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from benchmarks.rows import latest
 ROOT = Path(__file__).resolve().parents[1]
 FILES = (
     "README.md",
+    "docs/compile.md",
     "docs/exact-phases.md",
     "docs/kernels.md",
     "docs/pairing.md",
@@ -183,6 +184,20 @@ def compiled() -> str:
     return "\n".join([*lines, "", note])
 
 
+def graphs() -> str:
+    """What compiles whole, and how many graphs four lengths cost."""
+    rows = latest("graphs")
+    lines = ["| verb or module | graphs |", "|---|--:|"]
+    lines += [f"| {row['row']} | {row['graphs']} |" for row in rows]
+    lengths = ", ".join(map(str, rows[0]["lengths"]))
+    version = rows[0]["versions"]["torch"].partition("+")[0]
+    note = (
+        f"Graphs for the lengths {lengths}, no break in any of the {len(rows)} rows; torch "
+        f"{version}, {rows[0]['date'][:10]}."
+    )
+    return "\n".join([*lines, "", note])
+
+
 def speed_summary() -> str:
     """The rows that a reader of the front page asks for."""
     rows = {row["row"]: row for row in latest("speed")}
@@ -242,6 +257,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed-targets": speed_targets,
     "speed-reasons": speed_reasons.reasons,
     "compiled": compiled,
+    "graphs": graphs,
     "speed-summary": speed_summary,
 }
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DTypeError, PositionError, explain
 from posenc._core.phase import Halves, halves
+from posenc._core.tracing import is_compiling
 
 __all__ = [
     "Array",
@@ -109,16 +110,15 @@ def is_foreign(x: object) -> bool:
     return is_array(x) and not isinstance(x, (np.ndarray, np.generic))
 
 
-def is_compiling() -> bool:
-    """Whether torch traces: a comparison with a length would become a condition of the graph."""
-    torch = sys.modules.get("torch")
-    return torch is not None and torch.compiler.is_compiling()
-
-
 def is_symbolic(x: object) -> bool:
     """Whether `x` is a number whose value a tracer does not know; it must not become an `int`."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.SymInt)
+    if torch is None or not isinstance(x, (torch.SymInt, torch.Tensor)):
+        return False
+    if isinstance(x, torch.SymInt) or torch.compiler.is_compiling():
+        return isinstance(x, torch.SymInt)
+    # In `torch.jit.trace` the entries of a shape are tensors.
+    return torch.jit.is_tracing() and len(x.shape) == 0
 
 
 def namespace(x: Array, who: str) -> Any:

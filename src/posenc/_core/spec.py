@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Union
 import numpy as np
 
 from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.tracing import compile_time, is_followed, unseen
 
 if TYPE_CHECKING:
     from posenc._core.parameters import Parameter
@@ -41,20 +42,21 @@ class Value:
     that equal meanings have equal JSON. `check` is the hook for conditions between fields.
     """
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> typing.Self:
+        if is_followed():
+            return _built(cls, args, tuple(kwargs), tuple(kwargs.values()))
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
-        name = type(self).__name__
-        for field, hint in _hints(type(self)).items():
-            value = getattr(self, field)
-            coerced = _coerce(value, hint, f"{name}: {field}")
-            if coerced is not value:
-                object.__setattr__(self, field, coerced)
-        self.check()
+        unseen(_settle, self)
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
 
     def replace(self, **changes: Any) -> typing.Self:
         """The same value with some fields changed, checked anew."""
+        if is_followed():
+            return _replaced(self, tuple(changes), tuple(changes.values()))
         known = _hints(type(self))
         for key in changes:
             if key not in known:
@@ -74,6 +76,36 @@ class Value:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+def _settle(value: Value) -> None:
+    """Bring the fields to the types of their annotations, and check them."""
+    name = type(value).__name__
+    for field, hint in _hints(type(value)).items():
+        given = getattr(value, field)
+        coerced = _coerce(given, hint, f"{name}: {field}")
+        if coerced is not given:
+            object.__setattr__(value, field, coerced)
+    value.check()
+
+
+@compile_time
+def _built(
+    cls: type[Self], args: tuple[Any, ...], names: tuple[str, ...], values: tuple[Any, ...]
+) -> Self:
+    value = cls(*args, **dict(zip(names, values, strict=True)))
+    # Dynamo goes on to initialise what `__new__` returned, and looks for the method here first.
+    object.__setattr__(value, "__init__", _initialised)
+    return value
+
+
+@compile_time
+def _replaced(value: Self, names: tuple[str, ...], values: tuple[Any, ...]) -> Self:
+    return value.replace(**dict(zip(names, values, strict=True)))
+
+
+def _initialised(*args: Any, **kwargs: Any) -> None:
+    """In place of `__init__`, for a value that has its fields."""
 
 
 class Spec(Value):
@@ -102,16 +134,7 @@ class Spec(Value):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arrays, texts = _derived(self)
-        shapes = {name: tuple(p.shape) for name, p in self.parameters().items()}
-        for name, value in (
-            ("arrays", arrays),
-            ("texts", texts),
-            ("shapes", shapes),
-            ("device_arrays", {}),
-            ("plans", {}),
-        ):
-            object.__setattr__(self, name, value)
+        unseen(_derive, self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -135,7 +158,26 @@ class Spec(Value):
     @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify the spec: the SHA-256 of its JSON."""
-        return hashlib.sha256(to_json(self).encode()).hexdigest()[:16]
+        return _digest(self)
+
+
+@compile_time
+def _digest(spec: Spec) -> str:
+    return hashlib.sha256(to_json(spec).encode()).hexdigest()[:16]
+
+
+def _derive(spec: Spec) -> None:
+    """Give a spec what follows from its fields."""
+    arrays, texts = _derived(spec)
+    shapes = {name: tuple(p.shape) for name, p in spec.parameters().items()}
+    for name, value in (
+        ("arrays", arrays),
+        ("texts", texts),
+        ("shapes", shapes),
+        ("device_arrays", {}),
+        ("plans", {}),
+    ):
+        object.__setattr__(spec, name, value)
 
 
 @functools.lru_cache(maxsize=256)
@@ -159,6 +201,7 @@ def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int
 # --- JSON -----------------------------------------------------------------------------------------
 
 
+@compile_time
 def to_json(value: Value, *, indent: int | None = None) -> str:
     """The JSON of a spec or value: keys sorted, defaults written out.
 

@@ -20,6 +20,7 @@ from posenc._core.array import (
     dtype_name,
     dtype_named,
     integers,
+    is_array,
     is_compiling,
     is_divided,
     is_foreign,
@@ -36,10 +37,12 @@ from posenc._core.inplace import check_apart, overwrite
 from posenc._core.phase import Halves, Words
 from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
+from posenc._core.tracing import compile_time
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
-from posenc.encodings.rotary.pairing import Order, Pairing, turn
+from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
 from posenc.functional._drift import warn_of_small_moves
+from posenc.functional._lengths import Choice, at_length
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments import (
     Kernel,
@@ -81,7 +84,7 @@ def rotate(
     seq_dim: int = -2,
     role: Role = "query",
     inverse: bool = False,
-    length: int | None = None,
+    length: Any = None,
     inplace: bool = False,
     params: Any = None,
     kernel: Kernel = "auto",
@@ -110,8 +113,10 @@ def rotate(
         What `x` is; it matters where queries and keys are treated differently (xPos).
     inverse : bool
         Whether to undo the rotation instead.
-    length : int, optional
-        Length of the sequence, cached tokens included, for scalings that depend on it.
+    length : int or array, optional
+        Length of the sequence, cached tokens included, for scalings that depend on it. An array of
+        shape () may have a value that is not known yet (in compiled code) for rules of two sets of
+        frequencies (`LongRoPE`), and then the reference computes both.
     inplace : bool
         Whether to write over `x`, a NumPy array or torch tensor; gradients stay right.
     params : mapping, optional
@@ -168,7 +173,7 @@ def rotate_together(
     cu_seqlens: Any = None,
     seq_dim: int = -2,
     inverse: bool = False,
-    length: int | None = None,
+    length: Any = None,
     inplace: bool = False,
     params: Any = None,
     kernel: Kernel = "auto",
@@ -216,7 +221,7 @@ def _together(
     inputs: Sequence[tuple[Array, Any]],
     given: tuple[Any, Any, Any],
     *,
-    length: int | None,
+    length: Any,
     params: Any,
     kernel: Kernel,
     seq_dim: int,
@@ -234,7 +239,7 @@ def _together(
         return tuple(
             _divided_turn(spec, x, given, params, {**options, "role": role}) for x, role in inputs
         )
-    spec = _at(spec, length, "rotate")
+    spec, choice = at_length(spec, length, "rotate")
     if inplace and (spec.shapes or spec.output_dim != spec.dim):
         todo = "Gradients of what is learned need what stood there before."
         if spec.output_dim != spec.dim:
@@ -243,7 +248,8 @@ def _together(
     if inplace:
         check_apart(arrays, who)
     how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
-    served = _served(spec, inputs, given, kernel, who, **how)
+    asked = _asks(kernel, choice, who)
+    served = _served(spec, inputs, given, kernel, who, **how) if asked else None
     if served is not None:
         return served
     turned: list[Array] = []
@@ -266,6 +272,7 @@ def _together(
                 who=who,
                 inverse=inverse,
                 seq_dim=seq_dim,
+                choice=choice,
             )
             last = kind, cos, sin, known
         _, cos, sin, known = last
@@ -313,6 +320,16 @@ def _direct() -> Any:
     return found.rotated
 
 
+def _asks(kernel: Kernel, choice: Choice | None, who: str) -> bool:
+    """Whether a kernel is asked: it takes one spec, and does not choose between two."""
+    if choice is not None and kernel not in ("auto", "reference") and asks(kernel, who):
+        want = "a length that is a number"
+        raise ArgumentError(
+            explain(f"{who}: kernel={kernel!r}", want, type(choice.length).__name__)
+        )
+    return asks(kernel, who) and choice is None
+
+
 def _served(
     spec: RotarySpec,
     inputs: Sequence[tuple[Array, Any]],
@@ -325,8 +342,6 @@ def _served(
     inplace: bool,
 ) -> tuple[Array, ...] | None:
     """What a kernel makes of the inputs, or None where the reference is to turn them."""
-    if not asks(kernel, who):
-        return None
     arrays: list[Array] = []
     where: list[Any] = []
     for x, role in inputs:
@@ -378,7 +393,7 @@ def cos_sin(
     positions: Any,
     *,
     width: Literal["half", "full"] = "half",
-    length: int | None = None,
+    length: Any = None,
     role: Role = "query",
     dtype: Any = None,
     xp: Any = None,
@@ -400,8 +415,8 @@ def cos_sin(
     width : {"half", "full"}
         Whether each pair has one entry, or each channel has one, as many models keep it: cat([cos,
         cos]) where pairs stand half a head apart, each entry twice where they are interleaved.
-    length : int, optional
-        Length of the sequence, for scalings that depend on it.
+    length : int or array, optional
+        Length of the sequence, for scalings that depend on it; as for `rotate`.
     role : {"query", "key"}
         What they will turn; it matters where queries and keys are treated differently (xPos).
     dtype : dtype or str, optional
@@ -450,12 +465,12 @@ def cos_sin(
     if length is not None:
         counted = isinstance(positions, (int, np.integer))
         check_length(length, *((positions, None) if counted else (None, positions)), who=who)
-    spec = _at(spec, length, "cos_sin")
+    spec, choice = at_length(spec, length, "cos_sin")
     xp, device = home(positions, params, xp=xp, device=device, who=who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
     where = asked_positions(spec, positions, xp=xp, device=device, who=who)
     inner = compute_dtype(out, xp)
-    if asks(kernel, who):
+    if _asks(kernel, choice, who):
         _check_role(role, who)
         found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
         if found is not None:
@@ -472,6 +487,7 @@ def cos_sin(
         dtype=dtype_name(out),
         xp=xp,
         who=who,
+        choice=choice,
     )
     return _widened(astype(cos, out, xp), astype(sin, out, xp), spec.channels, width, xp)
 
@@ -526,7 +542,8 @@ def apply_rotary(
     True
     """
     who = "apply_rotary"
-    pairing = Pairing(pairing) if isinstance(pairing, str) else pairing
+    if isinstance(pairing, str):
+        pairing = PAIRINGS.get(pairing) or Pairing(pairing)
     if not isinstance(pairing, Pairing):
         want = '"half", "interleaved" or a posenc.Pairing'
         raise ArgumentError(explain(f"{who}: pairing", want, repr(pairing)))
@@ -622,7 +639,7 @@ def rerotate(
             spec, k, old_positions, new_positions, target=new_spec, seq_dim=seq_dim
         )
     target = spec if new_spec is None else new_spec
-    spec, target = _at(spec, None, "rerotate"), _at(target, None, "rerotate")
+    (spec, _), (target, _) = (at_length(each, None, "rerotate") for each in (spec, target))
     alike = spec.dim == target.dim and spec.channels == target.channels and spec.axes == target.axes
     if not alike or type(spec) is not type(target):
         todo = "Other pairs cannot be reached by turning."
@@ -650,7 +667,7 @@ def rerotate(
 
 @numpy_rules
 def relative_score(
-    spec: RotarySpec, q: Array, k: Array, offsets: Any, *, length: int | None = None
+    spec: RotarySpec, q: Array, k: Array, offsets: Any, *, length: Any = None
 ) -> Array:
     """The score of a query and a key as a function of their distance, without the softmax scale.
 
@@ -664,8 +681,8 @@ def relative_score(
         (..., channels), before rotation.
     offsets : array of integers
         (n,) the distances; (n, axes) for specs of several axes.
-    length : int, optional
-        Length of the sequence, for scalings that depend on it.
+    length : int or array, optional
+        Length of the sequence, for scalings that depend on it; as for `rotate`.
 
     Returns
     -------
@@ -683,7 +700,7 @@ def relative_score(
     undivided(who, q, k, offsets)
     if length is not None:
         check_length(length, None, offsets, who=who)
-    spec = _at(spec, length, "relative_score")
+    spec, choice = at_length(spec, length, "relative_score")
     _require_plain(spec, who)
     xp, dtype, inner = _checked(spec, q[..., None, :], who)
     _checked(spec, k[..., None, :], who)
@@ -696,12 +713,13 @@ def relative_score(
     )
     if len(rel.shape) != 2:
         raise ArgumentError(explain(f"{who}: offsets", "shape (n,)", f"{tuple(rel.shape)}"))
-    cos, sin = spec.cos_sin(rel, constants(spec, rel, xp=xp), dtype=inner, xp=xp)
+    known = constants(spec, rel, xp=xp)
+    cos, sin, _ = _cos_sin(spec, rel, known, choice, inner=inner, xp=xp)
     # A distance is a key's position seen from a query at the centre, where sizes are those of m.
-    size = spec.sizes(
-        _from_centre(spec, rel), "key", constants(spec, rel, xp=xp), dtype=inner, xp=xp
-    )
+    size = spec.sizes(_from_centre(spec, rel), "key", known, dtype=inner, xp=xp)
     size = size * spec.attention_factor
+    if choice is not None:
+        size = choice.of(size, choice.spec.attention_factor**2, dtype=inner, xp=xp)
     wide, keys = astype(q, inner, xp)[..., None, :], astype(k, inner, xp)[..., None, :]
     same = spec.channels.replace(output="same")
     turned = _turned(keys, cos * size, sin * size, same, dim=spec.dim, inner=inner, xp=xp, who=who)
@@ -713,7 +731,7 @@ def logit_scale(
     spec: RotarySpec | Temperature,
     positions: Any = None,
     *,
-    length: int | None = None,
+    length: Any = None,
     xp: Any = None,
     device: Any = None,
 ) -> Any:
@@ -730,8 +748,8 @@ def logit_scale(
         An encoding, or a temperature alone (layers without positions have one in some models).
     positions : int or array of integers, optional
         Positions of the queries (...), needed for a temperature.
-    length : int, optional
-        Length of the sequence, for scalings that depend on it.
+    length : int or array, optional
+        Length of the sequence, for scalings that depend on it; as for `rotate`.
     xp : module, optional
         The library of the result; that of `positions` by default, else NumPy.
     device : device, optional
@@ -757,8 +775,14 @@ def logit_scale(
     else:
         if length is not None:
             check_length(length, None, positions, who=who)
-        spec = _at(spec, length, "logit_scale")
+        spec, choice = at_length(spec, length, "logit_scale")
         constant, found = spec.logit_factor, spec.magnitude_of_scores.temperature
+        if choice is not None:
+            # A number that is no constant is one that torch leaves open.
+            given = (
+                library(sys.modules["torch"]) if not is_array(length) else namespace(length, who)
+            )
+            constant = choice.of(constant, choice.spec.logit_factor, dtype=given.float32, xp=given)
         if found is None:
             return constant
         temperature = found
@@ -775,24 +799,6 @@ def logit_scale(
 
 
 # --- shared ---------------------------------------------------------------------------------------
-
-
-def _at(spec: RotarySpec, length: int | None, verb: str) -> RotarySpec:
-    """The spec for a length, where it depends on one."""
-    require(spec, RotarySpec, verb)
-    if not spec.needs_length:
-        return spec
-    if length is None:
-        todo = (
-            "Pass the length of the sequence, cached tokens included, or fix it: spec.at(length)."
-        )
-        want = "`length=`, on which its frequencies depend"
-        raise ArgumentError(explain(f"{verb}({name_of(spec)})", want, None, todo))
-    if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
-        want = "a number of positions known to Python"
-        todo = "Inside a compiled graph, fix it outside: spec.at(length)."
-        raise ArgumentError(explain(f"{verb}({name_of(spec)}): length", want, repr(length), todo))
-    return spec.at(int(length))
 
 
 def _require_plain(spec: RotarySpec, who: str) -> None:
@@ -872,17 +878,45 @@ def _factors(
     who: str,
     inverse: bool = False,
     seq_dim: int = -2,
+    choice: Choice | None = None,
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Cosines and sines with their sizes, (..., axes) -> two arrays (..., pairs), and constants."""
     _check_role(role, who)
     spec.check_positions(where, dtype)
     given = parameters(spec, params, xp=xp, device=device_of(where), who=who)
     known = _of_heads(spec, {**constants(spec, where, xp=xp), **given}, seq_dim)
-    cos, sin = spec.cos_sin(where, known, dtype=inner, xp=xp)
+    cos, sin, known = _cos_sin(spec, where, known, choice, inner=inner, xp=xp)
     size = spec.sizes(where, role, known, dtype=inner, xp=xp)
+    if choice is not None:
+        size = choice.of(size, choice.spec.attention_factor, dtype=inner, xp=xp)
     if isinstance(size, float) and size == 1:
         return cos, sin, known
     return (cos / size, sin / size, known) if inverse else (cos * size, sin * size, known)
+
+
+def _cos_sin(
+    spec: RotarySpec,
+    where: Array,
+    known: dict[str, Any],
+    choice: Choice | None,
+    *,
+    inner: Any,
+    xp: Any,
+) -> tuple[Array, Array, dict[str, Any]]:
+    """Cosines and sines of unit size, of the one spec or the other, and the constants."""
+    if choice is None:
+        return *spec.cos_sin(where, known, dtype=inner, xp=xp), known
+    other = constants(choice.spec, where, xp=xp)
+    if "step" in spec.arrays:  # the frequencies are among the constants, and nowhere else
+        known = {key: choice.of(known[key], other[key], dtype=inner, xp=xp) for key in known}
+        return *spec.cos_sin(where, known, dtype=inner, xp=xp), known
+    both = zip(
+        spec.cos_sin(where, known, dtype=inner, xp=xp),
+        choice.spec.cos_sin(where, other, dtype=inner, xp=xp),
+        strict=True,
+    )
+    cos, sin = (choice.of(a, b, dtype=inner, xp=xp) for a, b in both)
+    return cos, sin, known
 
 
 def _of_heads(spec: RotarySpec, known: dict[str, Any], seq_dim: int) -> dict[str, Any]:
@@ -984,6 +1018,7 @@ class _Difference:
         self.device_arrays: dict[Any, Any] = {}
 
 
+@compile_time
 @functools.lru_cache(maxsize=64)
 def _difference_constants(old: RotarySpec, new: RotarySpec) -> _Difference:
     return _Difference(old, new)

@@ -34,7 +34,7 @@ def attend(
     params: Mapping[str, Mapping[str, Tensor]] | None = None,
     mask: Literal["none", "causal"] | Tensor = "none",
     scale: float | None = None,
-    length: int | None = None,
+    length: int | Tensor | None = None,
 ) -> Tensor:
     """Attention with positions, as tests and studies want it: plain, and right in every place.
 
@@ -68,8 +68,9 @@ def attend(
     scale : float, optional
         What scores are multiplied by; by default what the entry says, or the encoding, or
         1 / sqrt(dim). Factors of a rotary encoding and the temperature come on top of it.
-    length : int, optional
-        Length of the sequence, for scalings of rotary encodings that depend on it.
+    length : int or Tensor, optional
+        Length of the sequence, for scalings of rotary encodings that depend on it, as for
+        `posenc.rotate`.
 
     Returns
     -------
@@ -153,7 +154,9 @@ def attend(
     return weights @ v + of_values
 
 
-def _warmed(q: Tensor, entry: Entry, rotary: Any, positions: Any, length: int | None) -> Tensor:
+def _warmed(
+    q: Tensor, entry: Entry, rotary: Any, positions: Any, length: int | Tensor | None
+) -> Tensor:
     """Queries times the factors on their scores: that of the encoding, and the temperature.
 
     On the query rather than on the scores, as a factor of a row commutes with products but not with
@@ -163,13 +166,13 @@ def _warmed(q: Tensor, entry: Entry, rotary: Any, positions: Any, length: int | 
         if not isinstance(spec, RotarySpec | Temperature):
             continue
         factor = functional.logit_scale(spec, positions, length=length, xp=torch, device=q.device)
-        if isinstance(factor, Tensor):
+        if isinstance(factor, Tensor) and factor.ndim:
             if factor.ndim > 2 or factor.shape[-1] != q.shape[-2]:
                 want = f"a position for each of {q.shape[-2]} queries, along one axis"
                 raise ArgumentError(explain("attend: q_positions", want, tuple(factor.shape)))
             q = (q * factor[..., None, :, None]).to(q.dtype)
-        elif factor != 1:
-            q = q * factor
+        elif isinstance(factor, Tensor) or factor != 1:
+            q = (q * factor).to(q.dtype)
     return q
 
 

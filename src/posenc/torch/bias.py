@@ -94,7 +94,8 @@ class AttentionBias(LearnedModule):
         dtype : torch.dtype
             Of the result; `scaled_dot_product_attention` wants that of its queries.
         device : torch.device, optional
-            Where the result goes, if neither positions nor parameters say so.
+            Where the result goes, if neither positions nor parameters say so; where the module was
+            moved to, by default.
 
         Returns
         -------
@@ -111,7 +112,7 @@ class AttentionBias(LearnedModule):
             dtype=dtype,
             xp=torch,
             kernel=self.kernel,
-            device=device,
+            device=self.home(q_positions, k_positions) if device is None else device,
         )
         return found
 
@@ -122,7 +123,7 @@ class AttentionBias(LearnedModule):
 
     def slopes(self) -> Tensor:
         """The slopes of ALiBi for kernels that take slopes: see `posenc.torch.slopes`."""
-        return slopes(self.spec, params=self.learned(), heads=self.heads)
+        return slopes(self.spec, params=self.learned(), heads=self.heads, device=self.home())
 
     def score_mod(
         self, q_positions: Any = None, k_positions: Any = None, *, scale: float = 1.0
@@ -135,6 +136,7 @@ class AttentionBias(LearnedModule):
             params=self.learned(),
             heads=self.heads,
             scale=scale,
+            device=self.home(q_positions, k_positions),
         )
 
 

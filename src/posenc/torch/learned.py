@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,12 +23,19 @@ class LearnedModule(nn.Module):
     The first values are those of `posenc.init(spec, seed)`; the part of some heads is cut out of
     them, so that the ranks of a divided model begin as the whole model does. Without a seed, each
     reset draws one from torch's generator of the CPU.
+
+    A module without parameters remembers the device that it was moved to, or made on. It is no
+    buffer, and the meta device, on which nothing is computed, is none to be made on.
     """
+
+    _device: torch.device | None = None
 
     def __init__(
         self, spec: Any, heads: tuple[int, int] | None = None, seed: int | None = None
     ) -> None:
         super().__init__()
+        made_on = torch.get_default_device()
+        self._device = None if made_on.type in ("cpu", "meta") else made_on
         self.spec = spec
         self.seed = seed
         self.heads = heads
@@ -61,6 +69,31 @@ class LearnedModule(nn.Module):
                 part = values
             if not parameter.is_meta:
                 parameter.copy_(_beside(parameter, torch.from_numpy(np.array(part))))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        beside = torch.empty(0, device=self._device or "cpu")
+        try:
+            self._device = fn(beside).device
+        except NotImplementedError:  # what is on the meta device cannot be copied to another
+            self._device = fn(torch.empty(0, device="cpu")).device
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A tensor goes where `torch.load` is told to map others to; a device would stay.
+        device = self._device
+        place = None if device is None else torch.empty(0, device=device)
+        return {**self.__dict__, "_device": place}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        place = state.get("_device")
+        device = place.device if isinstance(place, Tensor) else place
+        super().__setstate__({**state, "_device": device})  # type: ignore[no-untyped-call]
+
+    def home(self, *given: Any) -> torch.device | None:
+        """The device to answer on, where neither parameters nor a given tensor say so."""
+        known = self._shapes or any(isinstance(value, Tensor) for value in given)
+        return None if known else self._device
 
     def learned(self) -> dict[str, Tensor] | None:
         """The parameters by name, as the verbs take them."""

@@ -1,8 +1,8 @@
 """The module of the second kind: rotations of queries and keys.
 
-The module compiles and exports as a whole. A spec whose frequencies depend on the length of the
-sequence is fixed outside the compiled function, `RotaryEmbedding(spec.at(length))`, as its
-constants take arithmetic that Dynamo does not trace.
+The module compiles and exports as a whole, also where frequencies depend on the length of the
+sequence: of the two sets of LongRoPE a length chooses within the graph, while Dynamic NTK has a
+graph for each length beyond the original one.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class RotaryEmbedding(LearnedModule):
         cu_seqlens: Tensor | None = None,
         cos_sin: tuple[Tensor, Tensor] | None = None,
         position_ids: Tensor | None = None,
-        length: int | None = None,
+        length: int | Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         """Turn `q` and `k`, and `v` where the spec turns values; or one tensor alone.
 
@@ -118,8 +118,8 @@ class RotaryEmbedding(LearnedModule):
             What `posenc.cos_sin` gave for the positions, in place of all the above.
         position_ids : Tensor, optional
             The same as `positions`, under the name that other libraries use.
-        length : int, optional
-            Length of the sequence, for scalings that depend on it.
+        length : int or Tensor, optional
+            Length of the sequence, for scalings that depend on it; as for `posenc.rotate`.
 
         Returns
         -------

@@ -1,9 +1,7 @@
 """The module of the first kind: tables added to the embeddings.
 
 The module compiles and exports as a whole. So does a function that calls `posenc.add` or
-`posenc.table` with a spec from outside. A spec cannot be *built* inside a compiled function: its
-constants take arithmetic that Dynamo does not trace. Build it before, and let the function refer
-to it.
+`posenc.table`, with a spec from outside or one that it makes, which is a constant of its graph.
 """
 
 from __future__ import annotations

@@ -156,9 +156,9 @@ class XPos(RotarySpec):
     def check_positions(self, positions: Array, dtype: str) -> None:
         """Raise `PositionError` where a factor leaves the range of `dtype`."""
         known = concrete(positions)
-        reach = self.reach(dtype)
         if known is None or not known.size:
             return
+        reach = self.reach(dtype)
         least, most = int(known.min()) - self.centre, int(known.max()) - self.centre
         if max(-least, most) > reach:
             want = f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there"
