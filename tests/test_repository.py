@@ -52,6 +52,7 @@ def test_nothing_heavy_is_imported(statement: str) -> None:
     assert not loaded_after(statement) & set(HEAVY)
 
 
+@pytest.mark.costly
 def test_that_test_would_notice() -> None:
     loaded = loaded_after("import posenc.torch")
     assert "torch" in loaded
@@ -230,6 +231,7 @@ def test_generated_texts_follow_the_measurements() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.costly
 def test_docstrings_pass_their_check() -> None:
     done = run("tools/check_docstrings.py")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -284,6 +286,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 @pytest.mark.usefixtures("tools")
+@pytest.mark.costly
 def test_the_picture_shows_every_number(tmp_path: Path) -> None:
     """Each number is a square of pixels of one colour, the colour of its value."""
     import numpy as np
