@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Union
 
 import numpy as np
 
+from posenc._core import inputs
 from posenc._core.errors import SpecError, explain, suggest
 
 if TYPE_CHECKING:
@@ -188,15 +189,8 @@ def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise SpecError(explain("from_json", "a JSON text", type(text).__name__))
-    try:
-        data = json.loads(
-            text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
-        )
-    except RecursionError:
-        raise SpecError(f"from_json: nested deeper than {DEEPEST_NESTING} levels") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"from_json: not JSON: {error}") from None
-    return from_dict(data, resolve)
+    found = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
+    return from_dict(found, resolve)
 
 
 def from_dict(
@@ -242,15 +236,6 @@ def _build(value: object, resolve: Callable[[str], type[Value]], where: str, dep
 
 def _refuse_constant(name: str) -> object:
     raise SpecError(explain("from_json", "finite numbers", name))
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    data = dict(pairs)
-    if len(data) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        raise SpecError(explain("from_json", "each key once", f"{twice} more than once"))
-    return data
 
 
 def _plain(value: object) -> object:

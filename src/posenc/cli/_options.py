@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from posenc._core import inputs
 from posenc._core.errors import ArgumentError, PosencError, explain, suggest
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def spec_of(text: str, option: str) -> Any:
     if not text:
         raise click.UsageError(f"{option} is empty: give the JSON of a spec, or a file of it.")
     if not is_json(text):
-        return from_json(Path(text).read_bytes())
+        return from_json(inputs.content(text, inputs.SPEC))
     try:
         return from_json(text)
     except PosencError as error:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from posenc._core.errors import ArgumentError, SpecError, suggest
+from posenc._core import inputs
+from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, Choice
 from posenc.cli._parameters import ParameterChoice, learnt_from
 
@@ -152,7 +153,7 @@ def _spec(words: SpecWords, picture: str) -> Any:
     if words.spec is not None:
         _none_beside("--spec", fields)
         inline = words.spec.lstrip().startswith("{")
-        return from_json(words.spec if inline else Path(words.spec).read_bytes())
+        return from_json(words.spec if inline else inputs.content(words.spec, inputs.SPEC))
     if words.preset is not None:
         _none_beside("--preset", {k: v for k, v in fields.items() if k not in SIZES})
         from posenc.presets import preset, row
@@ -209,8 +210,8 @@ def _fields(words: SpecWords) -> dict[str, Any]:
         if not equals or not name.isidentifier():
             raise click.UsageError(f"--field {text[:60]!r}: write NAME=JSON, such as buckets=64.")
         try:
-            found[name] = json.loads(value)
-        except ValueError:
+            found[name] = inputs.parse(value, f"--field {name}", inputs.PAGE)
+        except DataError:
             found[name] = value
     return found
 

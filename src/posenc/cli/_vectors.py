@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.errors import DataError, explain
 
 __all__ = ["vector_from"]
 
-LARGEST_TEXT = 2**24
 FORMATS = (".npy", ".safetensors")
 
 
@@ -32,13 +30,12 @@ def vector_from(source: str, row: int | None, name: str | None) -> Any:
         The tensor, where the file holds several.
     """
     if source == "-":
-        return _picked(_numbers(sys.stdin.read(LARGEST_TEXT + 1), "standard input"), row, "-")
+        return _picked(_numbers(inputs.standard_input(inputs.VECTOR), "standard input"), row, "-")
     path = Path(source)
     if not path.exists():
         raise click.UsageError(f"{source[:200]!r} is not there.")
     if path.suffix not in FORMATS:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return _picked(_numbers(file.read(LARGEST_TEXT + 1), source), row, source)
+        return _picked(_numbers(inputs.text_of(path, inputs.VECTOR), source), row, source)
     return _of_file(path, row, name)
 
 
@@ -51,7 +48,7 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
     width, rows = tensor.shape[-1], int(np.prod(tensor.shape[:-1], dtype=object))
     row = _row(row, rows, str(path))
     size = (tensor.end - tensor.begin) // max(1, width * rows)
-    with path.open("rb", buffering=0) as file:
+    with inputs.opened(path) as file:
         if tensor.order == "C":
             flat = files.read(file, tensor.begin + row * width * size, width, tensor.stored)
         else:
@@ -61,8 +58,6 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
 
 
 def _numbers(text: str, source: str) -> np.ndarray:
-    if len(text) > LARGEST_TEXT:
-        raise DataError(explain(source, f"a text of at most {LARGEST_TEXT} characters", "more"))
     lines = [line for line in text.splitlines() if line.strip()]
     rows = [[w for w in re.split(r"[\s,;\[\]()]+", line) if w] for line in lines]
     try:

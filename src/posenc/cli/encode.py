@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.brief import brief
 from posenc._core.errors import DataError, DependencyError, explain
 from posenc._core.random_vectors import random_vectors
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["command", "random_vectors"]
 
 DEFAULT_DIM = 8  # fits a screen of 80 columns
-LONGEST_TEXT = 2**24  # bytes
+WORDS = inputs.Kind("a text", 2**23)
 MOST_NUMBERS = 2**23  # of the sum of a text
 
 EXAMPLES = """\b
@@ -310,7 +309,7 @@ def _result_in_words(spec: TableSpec) -> str:
 
 
 def _tokens(source: str, tokenizer: str | None) -> Tokens:
-    text = _stdin() if source == "-" else source
+    text = inputs.standard_input(WORDS) if source == "-" else source
     if source != "-" and ("/" in source or Path(source).suffix):
         path = Path(source)
         if len(source) < 4096 and "\0" not in source and path.is_dir():
@@ -329,19 +328,9 @@ def _tokens(source: str, tokenizer: str | None) -> Tokens:
     return found
 
 
-def _stdin() -> str:
-    data = sys.stdin.buffer.read(LONGEST_TEXT + 1)
-    if len(data) > LONGEST_TEXT:
-        raise DataError(explain("standard input", f"at most {LONGEST_TEXT} bytes", "more"))
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        got = f"the byte {data[error.start]:#04x} at {error.start}"
-        raise DataError(explain("standard input", "text in UTF-8", got)) from None
-
-
 def _tokenize(text: str, path: Path) -> Tokens:
-    content = path.read_bytes()
+    content = inputs.text_of(path, inputs.TOKENIZER)
+    inputs.parse(content, str(path), inputs.TOKENIZER)
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
@@ -351,7 +340,7 @@ def _tokenize(text: str, path: Path) -> Tokens:
         ) from error
     try:
         # The library raises plain `Exception` for what is no tokenizer.
-        found = Tokenizer.from_str(content.decode()).encode(text)
+        found = Tokenizer.from_str(content).encode(text)
     except Exception as error:  # noqa: BLE001
         raise DataError(explain(str(path), "a tokenizer.json", str(error)[:200])) from None
     return Tokens(list(found.tokens), list(found.ids))
@@ -377,7 +366,7 @@ def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool)
             explain(str(path), f"at most {MOST_NUMBERS} numbers", f"{len(ids)} x {dim}")
         )
     size = np.dtype(tensor.stored).itemsize * dim
-    with path.open("rb", buffering=0) as file:
+    with inputs.opened(path) as file:
         found = [files.read(file, tensor.begin + i * size, dim, tensor.stored) for i in ids]
     vectors = files.decode(np.stack(found), tensor.dtype)
     if finite and not np.isfinite(vectors).all():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from posenc._core import inputs
 from posenc.cli._options import Choice, as_json
 from posenc.cli._show import clean, print_json
 
@@ -92,7 +92,7 @@ def _explain_plan(name: str, json_: bool) -> None:
 
 def _source(config: str) -> str | Path:
     if config == "-":
-        return sys.stdin.read()
+        return inputs.standard_input(inputs.CONFIG)
     path = Path(config)
     if not path.exists():
         raise click.UsageError(f"{config[:200]!r} is not there.")

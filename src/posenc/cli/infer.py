@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 NAMES = ("input", "output", "positions")
-LARGEST_FILE = 2**31  # bytes of a recording
 
 EXAMPLES = """\b
 Examples:
@@ -84,19 +83,14 @@ def _recording(source: str) -> dict[str, np.ndarray]:
     path = Path(source)
     if not path.exists():
         raise click.UsageError(f"{source[:200]!r} is not there.")
-    if path.stat().st_size > LARGEST_FILE:
-        raise DataError(explain(source, f"at most {LARGEST_FILE} bytes", path.stat().st_size))
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in NAMES if name not in file.files]
-            if missing:
-                got = ", ".join(file.files) or "nothing"
-                raise DataError(explain(source, f"the arrays {', '.join(NAMES)}", got))
-            return {name: file[name] for name in NAMES}
-    except (ValueError, OSError, KeyError, EOFError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(explain(source, "a .npz of plain arrays", str(error)[:160])) from None
+    from posenc.detect.files import open_store
+
+    with open_store(path) as store:
+        missing = [name for name in NAMES if name not in store.arrays]
+        if store.format != "npz" or missing:
+            got = ", ".join(list(store.arrays)[:20]) or "nothing"
+            raise DataError(explain(source, f"a .npz with the arrays {', '.join(NAMES)}", got))
+        return {name: store.arrays[name].whole() for name in NAMES}
 
 
 def _function(source: str) -> Any:

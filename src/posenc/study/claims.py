@@ -21,6 +21,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain, suggest
 
 __all__ = ["BETTER", "Claim", "Part", "Score", "Side", "claims", "read_claims"]
@@ -171,10 +172,9 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
     DataError
         For a file that holds no claims.
     """
-    try:
-        return _claims(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise DataError(explain(str(path), "TOML", error)) from None
+    text = inputs.text_of(path, inputs.PAGE)
+    with inputs.understood(str(path), "TOML with tables [[claim]]"):
+        return _claims(text, str(path))
 
 
 def _claims(text: str, who: str) -> tuple[Claim, ...]:

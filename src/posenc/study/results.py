@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 from posenc.study.cell import Cell
 
@@ -284,7 +285,7 @@ def _row(line: dict[str, str]) -> tuple[int, Row]:
 
 
 def _record(line: dict[str, str]) -> tuple[int, Record]:
-    settings = json.loads(line["settings"])
+    settings = inputs.parse(line["settings"], "settings", inputs.PAGE)
     cell = Cell.of(line["task"], line["encoding"], seed=int(line["seed"]), settings=settings)
     if cell.key != line["key"]:
         todo = "The file was changed, or another protocol wrote it: export it again"
@@ -304,16 +305,16 @@ def _read(path: Path, columns: Sequence[str], make: Callable[[dict[str, str]], T
     """The lines of a file; whatever is wrong with one is told with its place."""
     place, made = str(path), []
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            got = ", ".join(reader.fieldnames or ("nothing",))
-            if tuple(reader.fieldnames or ()) != tuple(columns):
-                raise DataError(f"expected the columns {', '.join(columns)}, got {got[:120]}")
-            for line in reader:
-                place = f"{path}:{reader.line_num}"
-                if None in line or None in line.values():
-                    raise DataError(explain("a row", f"{len(columns)} fields", "others"))
-                made.append(make(line))
-    except (ValueError, TypeError, AttributeError, KeyError, csv.Error) as error:
+        file = io.StringIO(inputs.text_of(path, inputs.TABLE), newline="")
+        reader = csv.DictReader(file, strict=True)
+        got = ", ".join(reader.fieldnames or ("nothing",))
+        if tuple(reader.fieldnames or ()) != tuple(columns):
+            raise DataError(f"expected the columns {', '.join(columns)}, got {got[:120]}")
+        for line in reader:
+            place = f"{path}:{reader.line_num}"
+            if None in line or None in line.values():
+                raise DataError(explain("a row", f"{len(columns)} fields", "others"))
+            made.append(make(line))
+    except (ValueError, TypeError, AttributeError, KeyError, ArithmeticError, csv.Error) as error:
         raise DataError(f"{place}: {error}") from None
     return made

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from posenc._core import files
 from posenc._core.errors import ArgumentError, DataError, explain
-from posenc._core.folders import replacing_folder
+from posenc._core.outputs import replacing_folder
 from posenc.detect.convert.tensor_edits import Change, write_file
 from posenc.detect.files import CONFIG, Checkpoint, Stored, open_checkpoint
 
