@@ -52,7 +52,7 @@ __all__ = [
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 LARGEST_NPY_HEADER = 10_000  # NumPy's; `ast.literal_eval` is safe on a short text only
-MOST_TENSORS = 2**16  # of one file
+MOST_TENSORS = 2**15  # of one file; published ones hold a few thousand
 SAFETENSORS = inputs.Kind("a .safetensors header", 2**24, 16 * MOST_TENSORS)
 LARGEST_RANK = 64  # NumPy's
 PIECE = 2**22  # bytes per read when copying
@@ -309,6 +309,7 @@ def _is_shape(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
         isinstance(value, kind)
         and len(value) <= LARGEST_RANK
         and all(type(n) is int and 0 <= n < 2**63 for n in value)
+        and math.prod(n for n in value if n) < 2**56  # NumPy's limit, also where a side is 0
     )
 
 

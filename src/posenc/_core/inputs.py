@@ -65,7 +65,7 @@ class Kind(NamedTuple):
 
 
 CONFIG = Kind("a config", 2**24, 2**18)
-SPEC = Kind("the JSON of a spec", 2**25, 2**20)
+SPEC = Kind("the JSON of a spec", 2**23, 2**18)
 INDEX = Kind("an index of files", 2**25, 2**19)  # the largest published ones have 150,000 tensors
 RECORD = Kind("the record of a conversion", 2**22, 2**18)
 TOKENIZER = Kind("a tokenizer", 2**26, 2**22)

@@ -58,7 +58,8 @@ def pi() -> Decimal:
 
 
 _DENOMINATOR = re.compile(
-    r"(?P<factor>\d+)?(?P<unit>[nd])(/(?P<divisor>\d+))?(?P<shift>[+-]\d+(\.\d+)?)?"
+    r"(?P<factor>\d{1,9})?(?P<unit>[nd])(/(?P<divisor>(?!0+(?!\d))\d{1,9}))?"
+    r"(?P<shift>[+-]\d{1,9}(\.\d{1,20})?)?"
 )
 
 
@@ -175,7 +176,11 @@ class Ladder(Value):
         """
         not_too_many("Ladder", "frequencies", count, MOST_FREQUENCIES)
         with decimal.localcontext(context()):
-            rungs = self._rungs(Decimal(base), count, width, cosine)
+            try:
+                rungs = self._rungs(Decimal(base), count, width, cosine)
+            except decimal.DecimalException as error:
+                got = f"{type(error).__name__} in {self}"
+                raise SpecError(explain("Ladder", "frequencies that are numbers", got)) from None
             if any(abs(rung) > LARGEST_FREQUENCY for rung in rungs):
                 worst = max(abs(rung) for rung in rungs)
                 raise SpecError(

@@ -15,6 +15,7 @@ from posenc._core.errors import DataError, explain
 __all__ = ["vector_from"]
 
 FORMATS = (".npy", ".safetensors")
+MOST_NUMBERS = 2**24  # of an array that has to be turned
 
 
 def vector_from(source: str, row: int | None, name: str | None) -> Any:
@@ -52,6 +53,10 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
         if tensor.order == "C":
             flat = files.read(file, tensor.begin + row * width * size, width, tensor.stored)
         else:
+            if rows * width > MOST_NUMBERS:
+                todo = "Save it with numpy.ascontiguousarray(array)."
+                got = f"{rows} of {width} numbers, column by column"
+                raise DataError(explain(str(path), "rows that lie together", got, todo))
             everything = files.read(file, tensor.begin, rows * width, tensor.stored)
             flat = everything.reshape(tensor.shape, order="F").reshape(rows, width)[row]
     return files.decode(flat, tensor.dtype)

@@ -22,7 +22,7 @@ from posenc.explore.session import Embeddings, Session
 
 __all__ = ["load"]
 
-MOST_NUMBERS = 2**27  # of one table
+LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
 MOST_ENTRIES = 64
 MOST_WORDS = 4096
 FROM_FILES = "Files"
@@ -163,10 +163,6 @@ def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
         want = "an array of two axes (positions, dimensions) of floating numbers"
         raise DataError(explain(f"explore: {path}", want, "none"))
     for name, rows in fitting:
-        if rows.size > MOST_NUMBERS:
-            raise DataError(
-                explain(f"explore: {path} {name}", f"at most {MOST_NUMBERS} numbers", rows.size)
-            )
         if not np.isfinite(rows).all():
             raise DataError(explain(f"explore: {path} {name}", "finite numbers", "NaN or infinity"))
     return fitting
@@ -185,7 +181,7 @@ def _of_layout(path: Path) -> list[tuple[str, np.ndarray]]:
         for name, tensor in list(layout.tensors.items())[:10_000]:
             count = int(np.prod(tensor.shape, dtype=object))
             fits = tensor.dtype in files.FLOATS and tensor.stored is not None
-            if len(tensor.shape) != 2 or not fits or count > MOST_NUMBERS:
+            if len(tensor.shape) != 2 or not fits or tensor.end - tensor.begin > LARGEST:
                 continue
             if len(layout.tensors) > MOST_ENTRIES and "pos" not in name.lower():
                 continue  # of a whole model, what its names call positions

@@ -35,6 +35,8 @@ BETTER: dict[str, int] = {
 }
 
 PART_FIELDS = ("kind", "left", "right", "margin", "task", "metric", "each")
+FILE = inputs.Kind("claims", 2**17)
+LONGEST_LINE = 400
 CLAIM_FIELDS = ("id", "text", "source", "task", "metric", "seeds", "unexpected", "part")
 
 SCORE = re.compile(r"(?P<encoding>[a-z0-9-]*[a-z0-9])@(?P<bucket>[0-9.]+L)")
@@ -172,7 +174,10 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
     DataError
         For a file that holds no claims.
     """
-    text = inputs.text_of(path, inputs.PAGE)
+    text = inputs.text_of(path, FILE)
+    longest = max(map(len, text.splitlines()), default=0)
+    if longest > LONGEST_LINE:  # the time for a name of n parts grows with their square
+        raise DataError(explain(str(path), f"lines of at most {LONGEST_LINE} characters", longest))
     with inputs.understood(str(path), "TOML with tables [[claim]]"):
         return _claims(text, str(path))
 

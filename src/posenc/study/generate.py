@@ -36,6 +36,7 @@ from posenc.study.train import Run
 __all__ = ["Spoken", "beam", "greedy", "load", "save"]
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+LARGEST = 2**27  # bytes; the models of the study are small
 
 
 @dataclass(frozen=True)
@@ -343,6 +344,8 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         layout = files.read_layout(path)
     except FileNotFoundError:
         raise DataError(explain("generate", "a folder with a model", f"no {path}")) from None
+    if layout.size > LARGEST:
+        raise DataError(explain(str(path), f"a model of at most {LARGEST} bytes", layout.size))
     found = {}
     with inputs.unchanged(path, layout.state) as file:
         for name, tensor in layout.tensors.items():

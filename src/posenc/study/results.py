@@ -44,6 +44,7 @@ CELL_COLUMNS = (
     "provenance",
 )
 METRIC_COLUMNS = ("cell", "metric", "bucket", "length", "value")
+MOST_ROWS = 2**18  # of one file
 PROVENANCE_COLUMNS = ("number", "name", "value")
 
 
@@ -305,16 +306,21 @@ def _read(path: Path, columns: Sequence[str], make: Callable[[dict[str, str]], T
     """The lines of a file; whatever is wrong with one is told with its place."""
     place, made = str(path), []
     try:
-        file = io.StringIO(inputs.text_of(path, inputs.TABLE), newline="")
-        reader = csv.DictReader(file, strict=True)
-        got = ", ".join(reader.fieldnames or ("nothing",))
-        if tuple(reader.fieldnames or ()) != tuple(columns):
-            raise DataError(f"expected the columns {', '.join(columns)}, got {got[:120]}")
-        for line in reader:
-            place = f"{path}:{reader.line_num}"
-            if None in line or None in line.values():
-                raise DataError(explain("a row", f"{len(columns)} fields", "others"))
-            made.append(make(line))
+        with (
+            inputs.opened(path, inputs.TABLE) as raw,
+            io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", newline="") as file,  # type: ignore[type-var]
+        ):
+            reader = csv.DictReader(file, strict=True)
+            got = ", ".join(reader.fieldnames or ("nothing",))
+            if tuple(reader.fieldnames or ()) != tuple(columns):
+                raise DataError(f"expected the columns {', '.join(columns)}, got {got[:120]}")
+            for line in reader:
+                place = f"{path}:{reader.line_num}"
+                if None in line or None in line.values():
+                    raise DataError(explain("a row", f"{len(columns)} fields", "others"))
+                if len(made) == MOST_ROWS:
+                    raise DataError(f"expected at most {MOST_ROWS} rows, got more")
+                made.append(make(line))
     except (ValueError, TypeError, AttributeError, KeyError, ArithmeticError, csv.Error) as error:
         raise DataError(f"{place}: {error}") from None
     return made

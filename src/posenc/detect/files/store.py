@@ -36,7 +36,7 @@ __all__ = ["MOST_ENTRIES", "Array", "Store", "open_store"]
 MOST_ENTRIES = 2**22  # numbers that are read at a time
 LARGEST_DIRECTORY = 2**22  # bytes of a zip's list of members
 MOST_MEMBERS = 2**13  # of a .npz, whose headers lie in its members
-LARGEST_MEMBER = 2**26  # bytes of one array in a .npz, unpacked
+LARGEST_MEMBER = 2**25  # bytes of one array in a .npz, unpacked
 LARGEST_HEADERS = 2**20  # bytes of all these headers together; NumPy writes 118 for each
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy and torch write
 INDEX = "model.safetensors.index.json"
@@ -298,6 +298,9 @@ def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> Stor
             names = [member.filename for member in archive.infolist()]
             twice = next(name for name, count in Counter(names).items() if count > 1)
             raise DataError(explain(who, "each member once", f"{twice[:80]!r} more than once"))
+        if any(m.compress_type not in PACKED for m in members.values()):
+            # Others cannot be unpacked in part, so a few bytes may become any number.
+            raise DataError(explain(who, "members that are stored or deflated", "other packing"))
         if any(n == "data.pkl" or n.endswith("/data.pkl") for n in members):
             return _torch_store(path, file, archive)
         return _npz_store(path, archive)
@@ -325,8 +328,6 @@ def _npz_store(path: Path, archive: zipfile.ZipFile) -> Store:
 
 def _npz_header(who: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     """The first bytes of a member, to the end of its header."""
-    if member.compress_type not in PACKED:  # others cannot be unpacked in part
-        raise DataError(explain(who, "a member that is stored or deflated", "another packing"))
     with archive.open(member) as stream:
         head = stream.read(12)
         if head[:6] != b"\x93NUMPY" or len(head) < 12:
@@ -347,7 +348,7 @@ def _npz_array(
     tensor = files.parse_npy(who, io.BytesIO(head), member.file_size)
     stored = tensor.stored
     assert stored is not None, "NumPy wrote it"  # noqa: S101 - for the type checker
-    if tensor.end > LARGEST_MEMBER:
+    if tensor.end - tensor.begin > LARGEST_MEMBER:
         why = f"more than {LARGEST_MEMBER} bytes inside a zip are not unpacked: save it as .npy"
         return Array(name, tensor.dtype, tensor.shape, None, why)
     width = np.dtype(stored).itemsize
