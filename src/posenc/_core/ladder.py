@@ -32,6 +32,7 @@ __all__ = ["LADDERS", "Arrangement", "Ladder", "Layout", "context", "pi"]
 
 DIGITS = 50  # 2**64 needs 20; the rest covers positions, large frequencies and long recurrences
 LARGEST_FREQUENCY = 2**40  # radians per position; beyond it no integer position tells them apart
+MOST_OCTAVES = 1200  # from the smallest float to the largest frequency
 MOST_FREQUENCIES = 2**20  # each is worked out to 50 digits
 
 
@@ -199,6 +200,9 @@ class Ladder(Value):
             gap = (Decimal(self.last) - first) / max(count - 1, 1)
             return tuple(first + gap * j for j in range(count))
         if self.spacing == "octave":
+            if count > MOST_OCTAVES:
+                got = f"{count} octaves"
+                raise SpecError(explain("Ladder", "frequencies up to 2**40 rad/position", got))
             return tuple(first * 2**j for j in range(count))
         start = Decimal(self.start) + (Decimal(self.cos_shift) if cosine else 0)
         divisor = self.divisor(count=count, width=width)

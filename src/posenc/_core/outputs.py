@@ -126,17 +126,23 @@ def replacing_folder(target: str | os.PathLike[str], *, old: Path | None = None)
 def _exchanged(beside: Path, path: Path) -> None:
     """Exchange two folders in three steps."""
     aside = _hidden(path, OLD)
-    path.rename(aside)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        beside.rename(path)
-    except OSError as error:
+        _locked(descriptor)  # it is in use, and not left over
+        path.rename(aside)
         try:
-            aside.rename(path)
+            beside.rename(path)
         except OSError:
-            where = f"{error.strerror}; the old folder is {aside}, the new one {beside}"
+            aside.rename(path)
+            raise
+        aside.rename(beside)
+    except OSError as error:
+        if not path.exists():
+            where = f"{error.strerror}; the old folder is {aside}"
             raise OSError(error.errno, where, str(path)) from error
         raise
-    aside.rename(beside)
+    finally:
+        os.close(descriptor)
 
 
 # --- hidden names ---------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 from posenc.study.cell import Cell
 
-__all__ = ["Record", "Results", "Row", "read_csv", "write_csv"]
+__all__ = ["MOST_ROWS", "Record", "Results", "Row", "read_csv", "write_csv"]
 
 T = TypeVar("T")
 

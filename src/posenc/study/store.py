@@ -26,7 +26,7 @@ from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 from posenc._core.outputs import replacing
 from posenc.study.cell import Cell
-from posenc.study.results import Record, Results, Row
+from posenc.study.results import MOST_ROWS, Record, Results, Row
 
 __all__ = ["Store", "read_store"]
 
@@ -38,7 +38,6 @@ AT_VERSION, AT_APPLICATION = 60, 68  # bytes of the header, big-endian
 
 FILE = inputs.Kind("a store of the study", 2**30)
 LONGEST_VALUE = 2**20  # bytes of a text in it
-MOST_ROWS = 2**20  # of a table
 
 SCHEMA = """
 CREATE TABLE provenance (number INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE);
