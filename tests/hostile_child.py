@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import resource
 import signal
 import sys
@@ -15,7 +14,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
 
 SLOWEST = 20  # seconds that a reader is waited for
 
@@ -60,7 +58,7 @@ def readers() -> dict[str, Callable[[Path], object]]:
         "tokenizer": lambda path: encode._tokenize("a text", path),
         "store": store.read_store,
         "claims": claims.read_claims,
-        "table of results": lambda path: results._read(path, ("a", "b"), dict),
+        "results": lambda path: results._read(path, ("a", "b"), dict),
         "scheduler": engine._address,
         "model": _read,
         "text": text_of,
@@ -72,7 +70,7 @@ class TooSlowError(BaseException):
     """A reader that does not end."""
 
 
-def too_slow(number: int, frame: object) -> None:  # noqa: ARG001
+def too_slow(number: int, frame: object) -> None:
     raise TooSlowError
 
 
@@ -88,6 +86,8 @@ def forget() -> None:
 
 
 def main() -> None:
+    import click
+
     from posenc._core.errors import PosencError
 
     signal.signal(signal.SIGALRM, too_slow)
@@ -102,14 +102,14 @@ def main() -> None:
         try:
             with contextlib.redirect_stdout(None):
                 known[name](Path(path))
-        except (PosencError, OSError) as error:
+        except (PosencError, OSError, click.ClickException) as error:
             outcome, message = "refused", f"{type(error).__name__}: {error}"
         except BaseException as error:  # noqa: BLE001 - that is what the test looks for
             outcome, message = type(error).__name__, str(error)
         signal.alarm(0)
         cost = {
             "reader": name,
-            "file": os.path.basename(path),
+            "file": Path(path).name,
             "outcome": outcome,
             "message": str(message)[:160],
             "cpu": round(time.process_time() - begin, 3),

@@ -208,7 +208,7 @@ def test_the_names_reach_the_disk(
     assert synchronised[-1] == tmp_path.stat().st_ino
 
 
-# --- a source that changes while a command reads it -------------------------------------------------
+# --- a source that changes while a command reads it -----------------------------------------------
 
 
 def test_encode_refuses_a_source_that_is_written_meanwhile(
@@ -241,8 +241,9 @@ def test_encode_refuses_a_source_that_is_written_meanwhile(
 
 
 def test_convert_refuses_a_source_that_is_written_meanwhile(tmp_path: Path) -> None:
-    import posenc
     from safetensors.numpy import save_file
+
+    import posenc
 
     source = tmp_path / "x.safetensors"
     weights = {f"layers.0.{n}_proj.weight": np.eye(8, dtype="float32") for n in "qk"}

@@ -33,6 +33,7 @@ __all__ = [
     "VECTOR",
     "Kind",
     "State",
+    "check_count",
     "content",
     "opened",
     "parse",
@@ -69,7 +70,7 @@ SPEC = Kind("the JSON of a spec", 2**23, 2**18)
 INDEX = Kind("an index of files", 2**25, 2**19)  # the largest published ones have 150,000 tensors
 RECORD = Kind("the record of a conversion", 2**22, 2**18)
 TOKENIZER = Kind("a tokenizer", 2**26, 2**22)
-VECTOR = Kind("a text of numbers", 2**21)
+VECTOR = Kind("a text of numbers", 2**19)
 TEXT = Kind("a text", 2**26)
 TABLE = Kind("a table of results", 2**26)
 PAGE = Kind("a text of settings", 2**20, 2**16)
@@ -111,13 +112,12 @@ def opened(path: str | os.PathLike[str], kind: Kind | None = None) -> IO[bytes]:
     name = os.fspath(path)
     if "\0" in name:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name.replace("\0", "?"))
-    _check_regular(name, os.stat(name).st_mode)  # before, as opening a device may act on it
+    _check_regular(name, Path(name).stat().st_mode)  # before, as opening a device may act on it
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
         _check_regular(name, status.st_mode)  # and after, as the name may mean another file now
-        if kind is not None and status.st_size > kind.largest:
-            raise _too_large(name, kind, status.st_size)
+        _check_size(name, kind, status.st_size)
         return os.fdopen(descriptor, "rb", buffering=0)
     except BaseException:
         os.close(descriptor)
@@ -134,6 +134,11 @@ def _check_regular(name: str, mode: int) -> None:
     }
     got, todo = kinds.get(stat.S_IFMT(mode), ("a device", ""))
     raise DataError(explain(name, "a regular file", got, todo))
+
+
+def _check_size(name: str, kind: Kind | None, size: int) -> None:
+    if kind is not None and size > kind.largest:
+        raise _too_large(name, kind, size)
 
 
 def _too_large(who: str, kind: Kind, size: object) -> DataError:
@@ -220,6 +225,14 @@ def _check_state(path: str | os.PathLike[str], file: IO[bytes], state: State) ->
 # --- JSON -----------------------------------------------------------------------------------------
 
 
+def check_count(text: str, who: str, kind: Kind, *, error: type[PosencError] = DataError) -> None:
+    """Raise if a JSON text stands for too many values, before any is made."""
+    # Each value but the first follows one of these marks, so the count is never too low.
+    count = sum(text.count(mark) for mark in ",:[{")
+    if count > kind.most:
+        raise error(explain(who, f"{kind.name} of at most {kind.most} values", f"about {count}"))
+
+
 def parse(
     text: str | bytes,
     who: str,
@@ -262,12 +275,7 @@ def parse(
         raise error(str(_too_large(who, kind, len(text))))
     try:
         plain = text if isinstance(text, str) else bytes(text).decode("utf-8-sig")
-        # Each value but the first follows one of these marks: the count is never too low.
-        count = sum(plain.count(mark) for mark in ",:[{")
-        if count > kind.most:
-            raise error(
-                explain(who, f"{kind.name} of at most {kind.most} values", f"about {count}")
-            )
+        check_count(plain, who, kind, error=error)
         return json.loads(plain, object_pairs_hook=once, parse_constant=constant)
     except PosencError:
         raise

@@ -33,7 +33,7 @@ __all__ = ["LADDERS", "Arrangement", "Ladder", "Layout", "context", "pi"]
 DIGITS = 50  # 2**64 needs 20; the rest covers positions, large frequencies and long recurrences
 LARGEST_FREQUENCY = 2**40  # radians per position; beyond it no integer position tells them apart
 MOST_OCTAVES = 1200  # from the smallest float to the largest frequency
-MOST_FREQUENCIES = 2**20  # each is worked out to 50 digits
+MOST_FREQUENCIES = 2**18  # each is worked out to 50 digits
 
 
 def context() -> decimal.Context:

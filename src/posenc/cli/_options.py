@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ORDERS = ("interleaved", "sin_cos", "cos_sin")
 ODDS = ("sin_extra", "zero_pad", "cut", "error")
-LARGEST_DIM = 2**20  # a spec works its frequencies out to 50 digits each
+LARGEST_DIM = 2**19  # a spec works its frequencies out to 50 digits each
 
 
 class Choice(click.ParamType):

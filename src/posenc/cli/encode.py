@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -330,7 +331,7 @@ def _tokens(source: str, tokenizer: str | None) -> Tokens:
 
 def _tokenize(text: str, path: Path) -> Tokens:
     content = inputs.text_of(path, inputs.TOKENIZER)
-    inputs.parse(content, str(path), inputs.TOKENIZER)
+    inputs.check_count(content, str(path), inputs.TOKENIZER)
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
@@ -340,10 +341,21 @@ def _tokenize(text: str, path: Path) -> Tokens:
         ) from error
     try:
         # The library raises plain `Exception` for what is no tokenizer.
-        found = Tokenizer.from_str(content).encode(text)
+        made = Tokenizer.from_str(content)
+        _check_padding(str(path), made.padding or {})
+        found = made.encode(text)
+    except DataError:
+        raise
     except Exception as error:  # noqa: BLE001
         raise DataError(explain(str(path), "a tokenizer.json", str(error)[:200])) from None
     return Tokens(list(found.tokens), list(found.ids))
+
+
+def _check_padding(who: str, padding: Mapping[str, Any]) -> None:
+    """Refuse to fill a short text up to billions of tokens."""
+    for key in ("length", "pad_to_multiple_of"):
+        if (padding.get(key) or 0) > MOST_NUMBERS:
+            raise DataError(explain(f"{who}: padding", f"at most {MOST_NUMBERS}", padding[key]))
 
 
 def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool) -> np.ndarray:

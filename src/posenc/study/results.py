@@ -304,7 +304,8 @@ def _record(line: dict[str, str]) -> tuple[int, Record]:
 
 def _read(path: Path, columns: Sequence[str], make: Callable[[dict[str, str]], T]) -> list[T]:
     """The lines of a file; whatever is wrong with one is told with its place."""
-    place, made = str(path), []
+    made: list[T] = []
+    place = str(path)
     try:
         with (
             inputs.opened(path, inputs.TABLE) as raw,

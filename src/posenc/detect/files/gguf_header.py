@@ -27,7 +27,7 @@ LONGEST_TEXT = 2**24
 LARGEST_HEADER = 2**25  # bytes that are kept; vocabularies are stepped over
 MOST_KEYS = 2**16
 MOST_VALUES = 2**21  # of lists: a text that is stepped over counts once
-KEPT = 4  # what a value counts that is kept
+KEPT = 8  # what a value counts that is kept
 PIECE = 2**18  # bytes per read
 STRING, ARRAY = 8, 9
 # Type number -> struct format of one value.
