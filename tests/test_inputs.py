@@ -198,26 +198,6 @@ CALLS = {
     *("safe_open", "load_file", "ZipFile", "copyfile", "copy2", "connect", "fdopen"),
     *("np.load", "json.load", "json.loads", "tomllib.load", "tomllib.loads"),
 }
-    "open",
-    "read_text",
-    "read_bytes",
-    "memmap",
-    "fromfile",
-    "loadtxt",
-    "genfromtxt",
-    "safe_open",
-    "load_file",
-    "ZipFile",
-    "copyfile",
-    "copy2",
-    "connect",
-    "fdopen",
-    "np.load",
-    "json.load",
-    "json.loads",
-    "tomllib.load",
-    "tomllib.loads",
-]
 # What opens no file of a user: outputs, data of the package, members of a zip that is open, texts
 # that were made or read here.
 ALLOWED = {

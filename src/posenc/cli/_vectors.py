@@ -15,7 +15,7 @@ from posenc._core.errors import DataError, explain
 __all__ = ["vector_from"]
 
 FORMATS = (".npy", ".safetensors")
-MOST_NUMBERS = 2**24  # of an array that has to be turned
+MOST_NUMBERS = 2**24  # of a row, or of an array that has to be turned
 
 
 def vector_from(source: str, row: int | None, name: str | None) -> Any:
@@ -48,6 +48,8 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
         raise DataError(explain(str(path), want, got))
     width, rows = tensor.shape[-1], int(np.prod(tensor.shape[:-1], dtype=object))
     row = _row(row, rows, str(path))
+    if width > MOST_NUMBERS:
+        raise DataError(explain(str(path), f"a row of at most {MOST_NUMBERS} numbers", width))
     size = (tensor.end - tensor.begin) // max(1, width * rows)
     with inputs.opened(path) as file:
         if tensor.order == "C":
