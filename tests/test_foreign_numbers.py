@@ -1,4 +1,4 @@
-"""Numbers that no config or spec should hold: what comes is an error of this package, or a result."""
+"""Numbers that no config or spec should hold: an error of this package comes, or a result."""
 
 from __future__ import annotations
 
@@ -142,6 +142,9 @@ def test_specs_of_strange_numbers() -> None:
         posenc.Sinusoidal(8, ladder=posenc.Ladder(denominator="n-1", first=2.0, start=1.0)),
         posenc.preset("llama3", 64),
         posenc.ALiBi(4),
+        posenc.Decay(4),
+        posenc.IRPE(8),
+        posenc.LearnedFourier(8, features=4, hidden=6),
     ]
     for spec in specs:
         data = spec.to_dict()

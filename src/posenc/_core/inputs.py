@@ -311,7 +311,7 @@ def understood(who: str, expected: str) -> Iterator[None]:
     """
     try:
         yield
-    except DataError:
-        raise
-    except (PosencError, *_MISREADINGS) as error:
+    except PosencError as error:
+        raise DataError(str(error) if who in str(error) else f"{who}: {error}") from error
+    except _MISREADINGS as error:
         raise DataError(explain(who, expected, f"others ({str(error)[:120]})")) from error

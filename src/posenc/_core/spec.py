@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Union
 import numpy as np
 
 from posenc._core import inputs
-from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.errors import PosencError, SpecError, explain, suggest
 
 if TYPE_CHECKING:
     from posenc._core.parameters import Parameter
@@ -223,7 +223,14 @@ def from_dict(
     ]
     if missing:
         raise SpecError(explain(f"{where}: {cls.__name__}", f"the keys {missing}", sorted(data)))
-    return cls(**arguments)
+    try:
+        return cls(**arguments)
+    except PosencError:
+        raise
+    except (ArithmeticError, MemoryError, ValueError) as error:
+        got = f"{_show(arguments)} ({error})"
+        want = "numbers that its constants can be computed from"
+        raise SpecError(explain(f"{where}: {cls.__name__}", want, got)) from error
 
 
 def _build(value: object, resolve: Callable[[str], type[Value]], where: str, depth: int) -> object:

@@ -197,7 +197,7 @@ def _check_types(values: Sequence[object], types: tuple[type | UnionType, ...]) 
     """SQLite keeps in a column what does not fit its type."""
     for value, wanted in zip(values, types, strict=True):
         if not isinstance(value, wanted):
-            raise DataError(explain("a row", f"a value of type {wanted}", repr(value)[:80]))
+            raise DataError(explain("a row", f"values of the types {types}", repr(value)[:80]))
 
 
 def _record(line: tuple, rows: tuple[Row, ...], numbers: list[int]) -> Record:

@@ -181,7 +181,7 @@ def _inside(folder: Path, who: str) -> Path:
 
 
 def _layout(path: Path, who: str) -> files.Layout:
-    if not path.is_file():
+    if not path.exists():
         raise DataError(explain(who, "a file of the index that exists", repr(str(path))))
     layout = files.read_layout(path)
     if layout.format != "safetensors":
