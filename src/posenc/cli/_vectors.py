@@ -11,9 +11,11 @@ import numpy as np
 
 from posenc._core import files, inputs
 from posenc._core.errors import DataError, explain
+from posenc.cli._inputs import standard_input
 
 __all__ = ["vector_from"]
 
+STDIN = "standard input"
 FORMATS = (".npy", ".safetensors")
 MOST_NUMBERS = 2**24  # of a row, or of an array that has to be turned
 
@@ -31,12 +33,12 @@ def vector_from(source: str, row: int | None, name: str | None) -> Any:
         The tensor, where the file holds several.
     """
     if source == "-":
-        return _picked(_numbers(inputs.standard_input(inputs.VECTOR), "standard input"), row, "-")
+        return _picked(_numbers(standard_input("numbers", inputs.VECTOR), STDIN), row, STDIN)
     path = Path(source)
-    if not path.exists():
-        raise click.UsageError(f"{source[:200]!r} is not there.")
     if path.suffix not in FORMATS:
-        return _picked(_numbers(inputs.text_of(path, inputs.VECTOR), source), row, source)
+        text = _text(path)
+        if text is not None:  # else an array, or a format whose name is told
+            return _picked(_numbers(text, source), row, source)
     return _of_file(path, row, name)
 
 
@@ -64,19 +66,35 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
     return files.decode(flat, tensor.dtype)
 
 
+def _text(path: Path) -> str | None:
+    """The text in a file; None for a file of bytes."""
+    with inputs.opened(path) as file:
+        start = file.read(2**12) or b""
+    try:
+        start.decode()
+    except UnicodeDecodeError as error:
+        if error.reason != "unexpected end of data":  # the rest of a letter comes after these bytes
+            return None
+    return inputs.text_of(path, inputs.VECTOR)
+
+
 def _numbers(text: str, source: str) -> np.ndarray:
     lines = [line for line in text.splitlines() if line.strip()]
     rows = [[w for w in re.split(r"[\s,;\[\]()]+", line) if w] for line in lines]
-    try:
-        values = [[float(word) for word in row] for row in rows]
-    except ValueError as error:
-        raise DataError(explain(source, "numbers", str(error)[:120])) from None
+    values = [[_number(word, source) for word in row] for row in rows]
     widths = {len(row) for row in values}
     if not values or 0 in widths:
         raise DataError(explain(source, "numbers", "nothing"))
     if len(widths) > 1:  # one vector, broken into lines
         return np.array([[number for row in values for number in row]])
     return np.array(values)
+
+
+def _number(word: str, source: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise DataError(explain(source, "numbers", repr(word[:60]))) from None
 
 
 def _picked(values: np.ndarray, row: int | None, source: str) -> np.ndarray:

@@ -25,7 +25,7 @@ from typing import IO, Self
 from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 from posenc._core.outputs import replacing
-from posenc.study.cell import Cell
+from posenc.study.cell import PROTOCOL, Cell
 from posenc.study.results import MOST_ROWS, Record, Results, Row
 
 __all__ = ["Store", "read_store"]
@@ -183,14 +183,13 @@ def _all(database: sqlite3.Connection) -> Results:
     for key, *row in database.execute(query):
         _check_types(row, (str, str, int, float))
         rows.setdefault(key, []).append(Row(*row))
-    found = dict(database.execute("SELECT number, json FROM provenance ORDER BY number"))
-    numbers = list(found)
+    lines = database.execute("SELECT number, json FROM provenance ORDER BY number")
+    found = {n: inputs.parse(text, "provenance", inputs.PAGE) for n, text in lines}
     records = [
-        _record(line, tuple(rows.get(line[0], ())), numbers)
+        _record(line, tuple(rows.get(line[0], ())), found)
         for line in database.execute("SELECT * FROM cells ORDER BY key")
     ]
-    provenances = [inputs.parse(found[n], "provenance", inputs.PAGE) for n in numbers]
-    return Results.of(records, provenances)
+    return Results.of(records, list(found.values()))
 
 
 def _check_types(values: Sequence[object], types: tuple[type | UnionType, ...]) -> None:
@@ -200,11 +199,15 @@ def _check_types(values: Sequence[object], types: tuple[type | UnionType, ...]) 
             raise DataError(explain("a row", f"values of the types {types}", repr(value)[:80]))
 
 
-def _record(line: tuple, rows: tuple[Row, ...], numbers: list[int]) -> Record:
+def _record(line: tuple, rows: tuple[Row, ...], provenance: dict[int, dict[str, str]]) -> Record:
     _check_types(line, (str, str, float, int, int, float | None, str, int))
-    _, cell, seconds, steps, parameters, loss, reason, number = line
+    key, text, seconds, steps, parameters, loss, reason, number = line
+    cell, numbers = Cell.from_json(text), list(provenance)
+    if cell.key_of(int(provenance[number].get("protocol", PROTOCOL))) != key:
+        todo = "The store was changed: run the cell again into another one."
+        raise DataError(explain(str(cell), f"a cell of the key {key[:12]}…", text[:120], todo))
     return Record(
-        Cell.from_json(cell),
+        cell,
         rows,
         seconds=seconds,
         steps=steps,
