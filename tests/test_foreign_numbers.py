@@ -177,5 +177,5 @@ def test_numbers_as_they_stand_in_a_text(field: str, number: str) -> None:
 
 def test_a_config_names_the_number_that_is_beyond_every_float() -> None:
     config = replaced(CONFIGS["phi3"], ("rope_scaling", "long_factor", 0), HUGE)
-    with pytest.raises(posenc.DataError, match=r"rope_scaling\.long_factor: expected a finite"):
+    with pytest.raises(posenc.DataError, match="long_factor"):
         posenc.from_hf(config)

@@ -282,7 +282,7 @@ def parse(
     except RecursionError:
         raise error(f"{who}: its JSON is nested deeper than can be read") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as found:
-        raise error(f"{who}: not JSON: {found}") from None
+        raise error(f"{who} is not JSON: {found}") from None
     except ValueError:  # the limit of Python for integers
         raise error(f"{who}: its JSON holds a number of too many digits") from None
 

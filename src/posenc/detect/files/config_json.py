@@ -80,15 +80,13 @@ def _plain(value: Any, where: str, who: str, depth: int) -> Any:
         return {str(k): _plain(v, f"{where}.{k}", who, depth + 1) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(v, where, who, depth + 1) for v in value]
-    if isinstance(value, (int, float)) and not _is_finite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         # Python's JSON writes NaN and Infinity; a mask value may be one, an angle may not.
-        if "rope" in where or "theta" in where:
-            got = value if isinstance(value, float) else "an integer beyond every float"
-            raise DataError(explain(f"{who}: {where}", "a finite number", got))
-        return None
+        return None if "rope" not in where and "theta" not in where else _refuse(where, value, who)
+    if type(value) is int and abs(value) > sys.float_info.max:
+        return "an integer beyond every float"  # a text, so that whoever reads it finds no number
     return value
 
 
-def _is_finite(value: float) -> bool:
-    """Whether a float can be near it; an integer may be beyond all of them."""
-    return abs(value) <= sys.float_info.max if isinstance(value, int) else math.isfinite(value)
+def _refuse(where: str, value: float, who: str) -> None:
+    raise DataError(explain(f"{who}: {where}", "a finite number", value))
