@@ -215,7 +215,11 @@ def object_array() -> bytes:
 F4 = "{'descr': '<f4', 'fortran_order': False, 'shape': %s}"
 HOSTILE: dict[str, tuple[str, bytes, str]] = {
     "empty": ("a.safetensors", b"", "0 bytes"),
-    "a header of 2**63 bytes": ("a.safetensors", struct.pack("<Q", 2**63) + b"{}", "another format"),
+    "a header of 2**63 bytes": (
+        "a.safetensors",
+        struct.pack("<Q", 2**63) + b"{}",
+        "another format",
+    ),
     "a header of 50 MB": ("a.safetensors", header(b" " * 50_000_000), "at most"),
     "not JSON": ("a.safetensors", header(b"\x00\x01"), "JSON"),
     "deep JSON": ("a.safetensors", header(b'{"a":' + b"[" * 100_000), "JSON"),
