@@ -184,7 +184,7 @@ def test_embeddings_of_a_file_stand_for_the_words(tmp_path):
         ("a.json", b"[1, 2]", "JSON object"),
         ("a.json", b"{", "not JSON"),
         ("a.npy", b"nonsense", "a.npy"),
-        ("a.npz", b"nonsense", "a .npz file"),
+        ("a.npz", b"nonsense", "a.npz"),
         ("a.safetensors", b"nonsense", "a.safetensors"),
     ],
 )

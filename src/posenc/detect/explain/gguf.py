@@ -287,7 +287,7 @@ def _base(keys: Keys, given: float | None, local: str, notes: Notes) -> float:
         notes.error(f"{keys.where(key)}={value:g} is no base: it must be positive")
     notes.source("base", "config", keys.where(key))
     # The header holds float32 numbers, which were written as short decimal ones.
-    return float(str(np.float32(value)))
+    return float(str(np.float32(value))) if value < np.finfo(np.float32).max else float(value)
 
 
 def _sections(keys: Keys, rule: Mapping[str, Any], template: dict[str, Any], notes: Notes) -> None:
