@@ -54,7 +54,13 @@ def test_every_law_can_fail(kind: str, law: str) -> None:
 SLOW_LAWS = {"compile", "export"}
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["with a spec", "by laws alone"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param(True, id="with a spec"),
+        pytest.param(False, id="by laws alone", marks=pytest.mark.slow("testing")),
+    ],
+)
 @pytest.mark.parametrize("name", mutants.HIDDEN)
 def test_faults_that_hide_are_found(name: str, named: bool) -> None:
     make, by_law = mutants.HIDDEN[name]

@@ -96,7 +96,7 @@ ROTARY = [
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.slow
+@pytest.mark.slow("detect/explain", "presets")
 @pytest.mark.parametrize("part", range(8))
 def test_a_key_left_out_is_what_the_class_takes_for_it_or_refused(part: int) -> None:
     transformers = pytest.importorskip("transformers", reason="its classes are the oracle")
