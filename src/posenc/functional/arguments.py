@@ -162,13 +162,14 @@ def check_length(
     # A comparison with a symbolic length would put a bound on it into the graph.
     if is_compiling() or is_symbolic(length):
         return
-    if is_array(length):
+    if is_array(length) or isinstance(length, np.integer):
         known = _values(length)
-        if known is None or known.size != 1:
-            return
+        if known is None or known.ndim or known.dtype.kind != "i":
+            return  # where the length is used, it is read and has its words
         length = known.item()
     if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise ArgumentError(explain(f"{who}: length", "a number of positions", repr(length)))
+        want = "a number of positions, at least 1"
+        raise ArgumentError(explain(f"{who}: length", want, repr(length)))
     reach: Any = None
     if cu_seqlens is not None:
         ends = _values(cu_seqlens)

@@ -134,7 +134,7 @@ def test_the_command_explains_a_plan() -> None:
     ("arguments", "words"),
     [
         ([], "Give a CONFIG, or --plan NAME"),
-        (["config.json", "--plan", "llama4"], "Give a CONFIG, or --plan NAME"),
+        ([__file__, "--plan", "llama4"], "Give a CONFIG, or --plan NAME"),
         (["--plan", "llama4", "--pairing", "half"], "takes no option of configs"),
     ],
 )
