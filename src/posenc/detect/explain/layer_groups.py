@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from posenc.detect.explain.config_view import Keys, is_number
 from posenc.detect.explain.notes import Notes
 
-__all__ = ["Layers", "layers_of"]
+__all__ = ["COUNT_KEYS", "Layers", "layers_of"]
 
 TYPE_KEYS = ("layer_types", "layers_block_type")
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
