@@ -64,7 +64,7 @@ def _table(array: Array, shape: tuple[int, ...], about: dict[str, Any]) -> Findi
         remarks = [f"{told}; the largest distance (128 in T5) and the direction are not in numbers"]
     else:
         remarks = [f"{rows} rows for {heads} heads"]
-    verdict: Any = "by_name" if spec is not None else "learned"
+    verdict: Any = "by_name" if spec is not None else "unknown"
     return Finding(
         array.name, kind="bias", verdict=verdict, spec=spec, remarks=tuple(remarks), **about
     )

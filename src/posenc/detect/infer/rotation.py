@@ -29,6 +29,7 @@ from posenc.encodings.rotary.xpos import XPos
 from posenc.functional import frequencies as frequencies_of
 from posenc.scaling.base import Scaling
 from posenc.scaling.multipliers import Multipliers
+from posenc.scaling.ntk import NTK
 
 __all__ = ["Found", "Measured", "measured", "rotations_of"]
 
@@ -254,8 +255,14 @@ def _fits(
     for precision in dict.fromkeys((eps, FLOAT32)):
         tolerance = 4 * doubt + 2 * tolerance_of(frequency, precision, precision)
         fits = [fit for fit in fit_frequencies(frequency, tolerance) if fit.margin >= 8]
-        # Of rules that give the same frequencies, the one that comes with this size.
-        fits.sort(key=lambda fit: not math.isclose(_asked(fit.scaling), factor, rel_tol=1e-5))
+        # Of rules that give the same frequencies, the one that comes with this size; and a base
+        # before NTK, as any base is some factor on another.
+        fits.sort(
+            key=lambda fit: (
+                not math.isclose(_asked(fit.scaling), factor, rel_tol=1e-5),
+                any(isinstance(rule, NTK) for rule in fit.scaling),
+            )
+        )
         yield from fits
 
 
