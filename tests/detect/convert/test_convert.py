@@ -458,6 +458,11 @@ CRIPPLED: dict[str, tuple[Any, dict[str, Any], str]] = {
         {},
         r"expected gains of keys beside its gains of queries, .*keys_rms.weight \[8\]",
     ),
+    "a bias under another name": (
+        lambda w: renamed(w, "1.self_attn.k_proj.bias", "1.self_attn.k_bias"),
+        {},
+        r"expected known names of biases and norms .*1.self_attn.k_bias \[16\]",
+    ),
     "a layer under another name": (
         lambda w: renamed(w, "1.self_attn.", "1.mixer."),
         {"rename": ("mixer.q_proj", "mixer.a", "mixer.k_proj", "mixer.b")},

@@ -18,6 +18,7 @@ __all__ = ["check_whole", "is_part"]
 
 SHARD = re.compile(r"-(\d+)-of-(\d+)\.safetensors$")
 MOST_SHOWN = 8
+THEIRS = {"q", "k", "qk", "qkv", "query", "key", "queries", "keys"}  # words of names
 SAY = (
     'Say which they are: `layout=Projections(names={"q": PATTERN, "k": PATTERN})`, or which names '
     "count: `layout=Projections(only=PATTERN)`."
@@ -50,6 +51,7 @@ def check_whole(
     own = [a for a in attentions if not a.adapter]
     for attention in own:
         _check_sides(checkpoint, attention, own, model, who)
+        _check_vectors(checkpoint, attention, model, who)
     families: dict[str, set[int]] = {}
     for attention in own:
         if attention.layer is not None:
@@ -81,6 +83,25 @@ def _check_sides(
         complete = {a.layer for a in own if a.layer is not None and len(_sides(a, kinds)) == 2}
         close = unknown_names(checkpoint, model, f"{attention.name}.", complete, axes)
         raise DataError(explain(f"{who}: {attention.name}", want, _shown(checkpoint, close), SAY))
+
+
+def _check_vectors(checkpoint: Checkpoint, attention: Attention, model: Model, who: str) -> None:
+    """Raise where a vector beside queries and keys is called theirs by a name that is not known."""
+    tensors = checkpoint.tensors
+    sizes = {s.width for h in attention.held for s in h.segments if s.part in ("q", "k")}
+    sizes |= {h.view[1] for h in attention.held}
+    sizes |= {sum(s.width for s in h.of(part)) for h in attention.held for part in "qk"}
+    strange = [
+        name
+        for name in unknown_names(checkpoint, model, f"{attention.name}.", set(), 1)
+        if len(tensors[name].tensor.shape) == 1
+        and tensors[name].tensor.shape[0] in sizes
+        and THEIRS & set(re.split(r"[._]", name[len(attention.name) + 1 :]))
+    ]
+    if strange:
+        want = "known names of biases and norms of queries and keys"
+        todo = 'Say which they are: names={"q_gain": PATTERN, "q": PATTERN, …}, or rename them.'
+        raise DataError(explain(who, want, _shown(checkpoint, strange), todo))
 
 
 def _sides(attention: Attention, kinds: tuple[str, ...]) -> set[str]:
