@@ -71,9 +71,22 @@ demo: $(READY) $(KERNELS) ## the main job on real input: a sentence, then a file
 	@$(BIN)/python tools/demo.py out
 
 .PHONY: test
-test: $(READY) $(KERNELS) ## all tests but the slow sweeps
+test: $(READY) $(KERNELS) ## all tests but the slow ones
 	@tools/browser.sh
 	@$(PYTEST) -m 'not slow'
+
+.PHONY: test-fast
+test-fast: $(READY) $(KERNELS) ## one row of each test that takes no second
+	@$(PYTEST) --fast --quiet
+
+.PHONY: test-one
+test-one: $(READY) $(KERNELS) ## what concerns one encoding: make test-one E=ALiBi
+	@$(PYTEST) -m 'not slow' --encoding '$(or $(E),$(error Name an encoding: make $@ E=ALiBi))'
+
+.PHONY: test-changed
+test-changed: $(READY) $(KERNELS) ## the slow tests whose subject changed: make test-changed SINCE=main
+	@$(PYTEST) -m slow --since '$(or $(SINCE),$(error Name a commit: make $@ SINCE=main))' \
+	  || [ $$? = 5 ]  # pytest's way to say that nothing was chosen
 
 .PHONY: test-browser
 test-browser: $(READY) $(KERNELS) ## the explorer's page in a real browser; pictures in out/browser
@@ -81,7 +94,7 @@ test-browser: $(READY) $(KERNELS) ## the explorer's page in a real browser; pict
 	@$(PYTEST) tests/browser tests/test_explore_page.py
 
 .PHONY: test-slow
-test-slow: $(READY) $(KERNELS) ## the slow sweeps
+test-slow: $(READY) $(KERNELS) ## the slow tests: sweeps, other people's models, engines
 	@$(PYTEST) -m slow
 
 .PHONY: test-all
@@ -124,6 +137,7 @@ docs: $(READY) $(KERNELS) ## the pages, in docs/_build/html; warnings are errors
 .PHONY: bench
 bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and refresh the tables made from them
 	@$(BIN)/python benchmarks/precision.py
+	@$(BIN)/python benchmarks/bounds.py
 	@$(BIN)/python benchmarks/backends.py
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python benchmarks/kernels.py

@@ -137,6 +137,11 @@ BIASES: tuple[ScoreCase, ...] = (
         lambda m, n, h, w: oracle.symmetric(m, n, [*oracle.slopes(3), 0.0, 0.0][h]),
     ),
     ScoreCase(
+        "alibi-numbers",
+        ALiBi(3, slopes=(0.7, 0.0, 0.003)),
+        lambda m, n, h, w: oracle.symmetric(m, n, (0.7, 0.0, 0.003)[h]),
+    ),
+    ScoreCase(
         "alibi-learned",
         ALiBi(3, slopes="learned"),
         lambda m, n, h, w: oracle.symmetric(m, n, math.exp(w["log_slopes"][h])),

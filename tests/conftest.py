@@ -1,8 +1,35 @@
-"""Settings for all tests."""
+"""Settings for all tests, and which of them a tier runs.
+
+make test-fast      the first row of every test that is neither slow nor costly
+make test           all tests that are not slow
+make test-slow      sweeps, other people's models, engines
+make test-changed   the slow tests whose subject changed since a commit
+make test-one       the tests that concern one encoding
+"""
 
 from __future__ import annotations
 
+import inspect
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# JAX as strictly as people set it, in all tests; it reads this when it is imported.
+for name, value in (
+    ("JAX_NUMPY_RANK_PROMOTION", "raise"),
+    ("JAX_NUMPY_DTYPE_PROMOTION", "strict"),
+    ("JAX_DEBUG_NANS", "1"),
+):
+    os.environ.setdefault(name, value)
 
 # Two shared cores: a first call may compile or import, and no test of this suite is timed.
 settings.register_profile(
@@ -10,3 +37,125 @@ settings.register_profile(
 )
 settings.register_profile("thorough", parent=settings.get_profile("posenc"), max_examples=1000)
 settings.load_profile("posenc")
+
+
+@pytest.fixture
+def nan_results() -> Iterator[None]:
+    """For tests in which NaN under JAX is the right result, which `jax_debug_nans` would refuse."""
+    try:
+        import jax
+    except ImportError:
+        yield
+        return
+    with jax.debug_nans(False):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def tracers_stay_inside(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In the files about JAX a tracer that outlives its trace is an error.
+
+    The check traces anew what a cache would have kept, so the other files go without.
+    """
+    if "jax" not in request.path.stem:
+        yield
+        return
+    jax = pytest.importorskip("jax", reason="jax is not installed")
+    with jax.checking_leaks():
+        yield
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers = parser.getgroup("tiers of the suite of posenc")
+    tiers.addoption("--fast", action="store_true", help="one row of each test that takes no second")
+    tiers.addoption("--since", metavar="COMMIT", help="slow tests whose subject changed since then")
+    tiers.addoption("--encoding", metavar="NAME", help="tests that concern this encoding")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted: list[Callable[[pytest.Item], bool]] = []
+    if config.getoption("--fast"):
+        wanted.append(_is_first_and_cheap())
+    if commit := config.getoption("--since"):
+        changed = _changed_since(commit)
+        wanted.append(lambda item: _subject_changed(item, changed))
+    if name := config.getoption("--encoding"):
+        wanted.append(lambda item: concerns(item, name))
+    kept = [item for item in items if all(wants(item) for wants in wanted)]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
+
+
+# --- a row of each test ---------------------------------------------------------------------------
+
+
+def _is_first_and_cheap() -> Callable[[pytest.Item], bool]:
+    seen: set[str] = set()
+
+    def wants(item: pytest.Item) -> bool:
+        if item.get_closest_marker("slow") or item.get_closest_marker("costly"):
+            return False
+        function = item.nodeid.partition("[")[0]
+        if function in seen:
+            return False
+        seen.add(function)
+        return True
+
+    return wants
+
+
+# --- slow tests whose subject changed -------------------------------------------------------------
+
+
+def _changed_since(commit: str) -> list[str]:
+    done = subprocess.run(
+        ["git", "diff", "--name-only", commit],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise pytest.UsageError(f"--since {commit}: git does not know it: {done.stderr.strip()}")
+    return done.stdout.split()
+
+
+def subjects(item: Any) -> list[str]:
+    """The files and folders that the slow marks of a test name, below `src/posenc`."""
+    return [subject for mark in item.iter_markers("slow") for subject in mark.args]
+
+
+def _subject_changed(item: pytest.Item, changed: Sequence[str]) -> bool:
+    own = item.path.relative_to(ROOT).as_posix()
+    prefixes = tuple(f"src/posenc/{subject}" for subject in subjects(item))
+    return own in changed or any(path.startswith(prefixes) for path in changed)
+
+
+# --- one encoding ---------------------------------------------------------------------------------
+
+
+def concerns(item: Any, name: str) -> bool:
+    """Whether the encoding is a parameter of the test, or is named in its name or its source."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None:
+        values = [getattr(value, "spec", value) for value in callspec.params.values()]
+        specs = [value for value in values if hasattr(type(value), "__dataclass_fields__")]
+        if any(name in {type(spec).__name__, *_within(spec)} for spec in specs):
+            return True
+        if specs:
+            return False
+    return bool(re.search(rf"\b{re.escape(name)}\b", f"{item.name}\n{_source(item.function)}"))
+
+
+def _within(spec: Any) -> set[str]:
+    """The names of the specs that a spec is composed of."""
+    return set(re.findall(r"(\w+)\(", repr(spec)))
+
+
+@cache
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""

@@ -26,7 +26,8 @@ from posenc import (
 )
 from tests.backends import Backend, each_backend, each_backend_and_dtype
 from tests.cases_scores import BIASES, ScoreCase
-from tests.tolerances import PER_POSITION, assert_close
+from tests.oracles import bias as oracle
+from tests.tolerances import PER_POSITION, TUPE_SUMS, TUPE_SUMS_32, assert_close
 
 each_bias = pytest.mark.parametrize("case", BIASES, ids=lambda case: case.name)
 # Two or three roundings relative to the entry, and those of sums of terms near 1.
@@ -73,6 +74,21 @@ def test_bias_equals_oracle(case: ScoreCase, backend: Backend, dtype: str) -> No
         exact = np.where(np.isfinite(exact), exact.clip(-65504, 65504), exact)
     tolerance = bound(exact, dtype) * case.roundings + PER_POSITION * 2**31 * case.waves
     close(backend.numpy(got), exact, tolerance, f"{case.name} on {backend.name}")
+
+
+@each_backend
+def test_tupe_forms_its_sums_widely(backend: Backend) -> None:
+    """Products of normalised vectors cancel: 200 and -199 leave no digits to lose."""
+    spec, rng = posenc.TUPE(2, dim=64, length=6), np.random.default_rng(0)
+    params = {k: rng.normal(size=s).astype(np.float32) for k, s in spec.shapes.items()}
+    lists = {name: value.tolist() for name, value in params.items()}
+    exact = [
+        [[oracle.tupe(m, n, h, lists, 2, True) for n in range(6)] for m in range(6)]
+        for h in range(2)
+    ]
+    got = posenc.bias(spec, 6, params={k: backend.asarray(v) for k, v in params.items()})
+    most = TUPE_SUMS_32 if backend.name == "jax" else TUPE_SUMS
+    assert_close(backend.numpy(got), exact, most * np.maximum(1, np.abs(exact)))
 
 
 @each_bias
@@ -194,6 +210,7 @@ def test_distances_of_neighbours_survive_at_any_position(backend: Backend) -> No
     np.testing.assert_array_equal(got[0, 0], [-2.5, -0.5, 0.0, -1.0])
 
 
+@pytest.mark.usefixtures("nan_results")
 def test_jax_refuses_distances_that_would_wrap() -> None:
     jnp = pytest.importorskip("jax.numpy", reason="JAX is not installed")
     import jax
@@ -259,7 +276,7 @@ def test_t5_buckets_are_exact(buckets: int, limit: int, direction: str) -> None:
     np.testing.assert_array_equal(spec.bucket(n[1:]), later[1:])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("_core/buckets.py")
 @pytest.mark.parametrize(
     ("buckets", "limit", "direction"),
     [*GRID, (32, 2**20, "causal"), (128, 99_991, "bidirectional")],
@@ -447,6 +464,9 @@ def learned_at(spec: Any, q: Any, k: Any) -> Any:
         (lambda: ALiBi(4, max_bias=0), SpecError, "positive"),
         (lambda: ALiBi(4, biased=5), SpecError, "0 to 4"),
         (lambda: ALiBi(4, biased=2, slopes="learned"), SpecError, "every head"),
+        (lambda: ALiBi(3, slopes=(0.5, 0.25)), SpecError, "3 numbers of at least 0"),
+        (lambda: ALiBi(2, slopes=(0.5, -0.25)), SpecError, "2 numbers of at least 0"),
+        (lambda: ALiBi(1, slopes=(0.5,), max_bias=4), SpecError, "no recipe, max_bias or biased"),
         (lambda: ALiBi(4, form="casual"), SpecError, "Did you mean 'causal'"),
         (lambda: T5(2, buckets=3), SpecError, "4 to 2048"),
         (lambda: T5(2, max_distance=8), SpecError, "more than the 8"),
@@ -466,6 +486,7 @@ def test_refusals(call: Any, error: type[Exception], text: str) -> None:
         call()
 
 
+@pytest.mark.usefixtures("nan_results")
 def test_offsets_outside_a_window_are_named_or_nan() -> None:
     spec = WindowTable(1, window=(2, 2))
     params = posenc.init(spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.metadata
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ from posenc import presets
 from posenc.cli import _app, _show, _stream, app
 from posenc.cli.doctor import probe
 from posenc.cli.encode import random_vectors
+from posenc.kernels import cpu
 from posenc.registry import SPECS
 
 Run = Callable[..., Result]
@@ -196,7 +198,7 @@ def test_rows_of_a_tensor_in_bfloat16(run: Run) -> None:
         run("encode", "x y", "--embeddings", "e.safetensors", "--tensor", "a", "--json").stdout
     )
     np.testing.assert_array_equal(found["embedding"], rows.astype("float32"))
-    assert "several: a, b" in run("encode", "x y", "--embeddings", "e.safetensors", code=1).output
+    assert "several: a, b" in run("encode", "x y", "--embeddings", "e.safetensors", code=2).output
 
 
 def test_a_tokenizer_gives_ids_that_pick_rows(run: Run) -> None:
@@ -286,7 +288,7 @@ def test_safetensors_file_keeps_everything_else(run: Run, dtype: str) -> None:
     assert got == {}
     with safe_open("y.safetensors", "np") as file:
         assert file.metadata() == {"format": "pt", "note": "ü"}
-    assert "several: a, m, x, z" in run("encode", "x.safetensors", "-o", "n.npy", code=1).output
+    assert "several: a, m, x, z" in run("encode", "x.safetensors", "-o", "n.npy", code=2).output
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -367,7 +369,7 @@ def test_a_sum_that_does_not_fit_is_named(run: Run) -> None:
         (lambda: Path("x.npy").write_bytes(b""), 1, "0 bytes"),
         (lambda: Path("x.npy").write_text("hello, world"), 1, "a .npy or .safetensors file"),
         (lambda: Path("x.npy").mkdir(), 1, "a folder"),
-        (lambda: None, 2, "x.npy: No such file"),
+        (lambda: None, 2, "'x.npy' is not there"),
     ],
 )
 def test_files_that_cannot_be_encoded(
@@ -418,7 +420,7 @@ def test_the_output_is_not_the_input(run: Run) -> None:
         (["-o", "none/y.npy"], "No such file"),
         (["-o", "x.npy/y.npy"], "Not a directory"),
         (["-o", "y.npy", "--seed", "3"], "--seed is for a text"),
-        (["-o", "y.npy", "--tokenizer", "t"], "--tokenizer is for a text"),
+        (["-o", "y.npy", "--tokenizer", "x.npy"], "--tokenizer is for a text"),
         (["-o", "y.npy", "--dim", "8"], "--dim is 8, but the data are 4 wide"),
         (["-o", "y.npy", "--positions", "1,2"], "2 positions for 3 tokens"),
         (["-o", "y.npy", "--offset", str(2**63 - 2)], "beyond 2**63"),
@@ -430,10 +432,10 @@ def test_options_that_do_not_fit_a_file(run: Run, args: list[str], message: str)
     assert names() == ["x.npy"]
 
 
-def test_a_spec_of_another_width_is_an_error_in_the_data(run: Run) -> None:
+def test_a_spec_of_another_width_contradicts_the_data(run: Run) -> None:
     np.save("x.npy", array(3, 4))
     spec = posenc.to_json(posenc.Sinusoidal(8))
-    output = run("encode", "x.npy", "-o", "y.npy", "--spec", spec, code=1).output
+    output = run("encode", "x.npy", "-o", "y.npy", "--spec", spec, code=2).output
     assert "data 8 wide, as the spec, got 4" in output
 
 
@@ -533,7 +535,7 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "a", "--order", "interleave"], "Did you mean 'interleaved'"),
         (["encode", "a", "--odd", "zeropad"], "Did you mean 'zero_pad'"),
         (["encode", "a", "--preset", "wisper"], "Did you mean 'whisper'"),
-        (["encode", "a", "--preset", "whisper", "--dim", "7"], "dim=7"),
+        (["encode", "a", "--preset", "whisper", "--dim", "7"], "--dim 7"),
         (["encode", "a", "--preset", "whisper", "--base", "3"], "--preset settles --base"),
         (["encode", "a", "--spec", "{}", "--dim", "3"], "leave out --dim"),
         (["encode", "a", "--spec", "{}", "--preset", "x", "--odd", "cut"], "--odd, --preset"),
@@ -541,7 +543,7 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "a", "--spec", "{}"], "a key 'type'"),
         (["encode", "a", "--spec", '{"type": "Sinusoidl"}'], "Did you mean 'Sinusoidal'"),
         (["encode", "a", "--spec", '{"type": "Ladder"}'], "is no table"),
-        (["encode", "a", "--spec", "absent.json"], "No such file"),
+        (["encode", "a", "--spec", "absent.json"], "'absent.json' is not there"),
         (["encode", "a", "--dim", "0"], "--dim"),
         (["encode", "a", "--dim", "99999999"], "--dim"),
         (["encode", "a", "--base", "0"], "a positive number"),
@@ -557,10 +559,10 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "a", "--positions", f"{1 - 2**63}:{2**63 - 1}"], "more than"),
         (["encode", "a", "--positions", "9" * 5000], "beyond 2**63"),
         (["encode", "a", "--offset", "9223372036854775808"], "beyond 2**63"),
-        (["encode", "a", "--seed", "1", "--embeddings", "x.npy"], "--seed"),
+        (["encode", "a", "--seed", "1", "--embeddings", "notes.txt"], "--seed is for random"),
         (["encode", "a", "--tensor", "x"], "--tensor"),
-        (["encode", "a", "--embeddings", "absent.npy"], "No such file"),
-        (["encode", "a", "--tokenizer", "absent.json"], "No such file"),
+        (["encode", "a", "--embeddings", "absent.npy"], "'absent.npy' is not there"),
+        (["encode", "a", "--tokenizer", "absent.json"], "is not there"),
         (["encode", "a", "-o", "x.txt"], ".npy or .safetensors"),
         (["encode", "./"], "is a folder"),
         (["encode", "notes.txt"], "posenc encode - < notes.txt"),
@@ -705,11 +707,42 @@ def test_doctor_reports_a_broken_library(
     (tmp_path / "shaky.py").write_text(body)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found = probe("shaky")
+    found = probe("shaky", imported=True)
     assert found["status"] == status
     assert found["version"] == ("1.2" if status == "works" else None)
     assert (reason is None and found["reason"] is None) or str(reason) in str(found["reason"])
-    assert probe("no_such_package_anywhere")["status"] == "absent"
+    assert probe("no_such_package_anywhere", imported=True)["status"] == "absent"
+    unseen = {"status": "installed", "version": None, "reason": None}
+    assert probe("shaky", imported=False) == unseen
+
+
+def test_doctor_imports_nothing_that_no_reason_needs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions come from the metadata: what is installed may break, or take seconds, unseen."""
+    here = Path(posenc.__file__).parent.parent
+    for name in ("torch", "jax", "matplotlib", "triton"):
+        (tmp_path / f"{name}.py").write_text("raise OSError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{here}")
+    from posenc.kernels.gpu import gpu_device
+
+    found = json.loads(run("doctor", "--json", code=int(gpu_device())).stdout)
+    rows = {row["name"]: row for row in found["libraries"]}
+    assert rows["torch"]["status"] == rows["jax"]["status"] == "installed"
+    assert rows["jax"]["version"] == importlib.metadata.version("jax")
+    assert rows["numpy"]["status"] == "works"
+    broken = json.loads(run("doctor", "--import", "--json", code=1).stdout)["broken"]
+    assert broken == ["torch", "jax", "triton", "matplotlib"]
+
+
+def test_what_installs_again_goes_round_the_cache_of_pip() -> None:
+    """It keeps the package that was built without a compiler."""
+    root = Path(__file__).resolve().parents[1]
+    assert "--no-cache-dir" in cpu.AGAIN
+    for path in (root / "pyproject.toml", *(root / "docs").glob("*.md"), root / "README.md"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert "--force-reinstall" not in line or "--no-cache-dir" in line, path
 
 
 def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -717,7 +750,7 @@ def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
     answers = {"jax": "broken", "torch": "absent"}
 
-    def answer(name: str) -> dict[str, str | None]:
+    def answer(name: str, *, imported: bool) -> dict[str, str | None]:
         status = answers.get(name, "works")
         reason = "ImportError: no jaxlib" if status == "broken" else None
         return {"status": status, "version": "1" if status == "works" else None, "reason": reason}
@@ -751,7 +784,7 @@ def test_doctor_outlives_kernels_that_do_not(
     here = Path(posenc.__file__).parent.parent
     shaky = tmp_path / "sitecustomize.py"
     works = {"status": "works", "version": "1", "reason": None}
-    monkeypatch.setattr(doctor, "probe", lambda _: works)
+    monkeypatch.setattr(doctor, "probe", lambda _, imported: works)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{here}")
     # A module that cannot be loaded, and one whose instructions this processor has not.
     for body, reason in (
@@ -766,7 +799,7 @@ def test_doctor_outlives_kernels_that_do_not(
         assert reason in broken
 
 
-def test_doctor_asks_about_the_gpu_where_torch_works() -> None:
+def test_doctor_asks_about_the_gpu_as_torch_sees_it() -> None:
     from posenc.cli.doctor import kernels
 
     rows, reason = kernels(with_torch=True)

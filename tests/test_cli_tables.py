@@ -269,7 +269,7 @@ def test_counting_past_the_table_is_seen_before_any_work(
         (spec_of(LEARNED), "--init-seed N"),
         (spec_of(SCALED), "learns scale ()"),
         ([*spec_of(LEARNED), "--params", "p.npy", "--init-seed", "1"], "not both"),
-        ([*spec_of(LEARNED), "--params", "absent.npy"], "No such file"),
+        ([*spec_of(LEARNED), "--params", "absent.npy"], "is not there"),
         ([*spec_of(LEARNED), "--init-seed", "-1"], "--init-seed"),
         (["--params", "p.npy"], "--params is for learned tables; Sinusoidal learns nothing"),
         (["--init-seed", "1"], "--init-seed is for learned tables"),

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import io
+import json
 import math
+import re
 
 import numpy as np
 import pytest
 
 import posenc
-from posenc.explore import frame, unpack
+from posenc.explore import Session, catalogue, frame, unpack
 from posenc.explore import text as words
+from posenc.explore.catalogue import why_not
+from posenc.explore.entry import Entry, samples
+from posenc.explore.files import load
 from posenc.explore.protocol import pack
 from posenc.plot import palette
+from posenc.plot.columns import channels_of
+from posenc.plot.views import stretch
+from posenc.plot.views.stretch import Stretch
+from tests.configs import GEMMA_3, VERSION_4
 
 ALL = ("table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
 BIG = {"w": "2000", "h": "2000"}
@@ -155,11 +164,87 @@ def test_a_wide_table_says_which_dimension_a_pixel_stands_for():
     assert to[int(axis["at"])] == 300
 
 
-def test_a_rotation_in_the_table_is_its_cosines_and_sines():
-    header, arrays = shown(v="table", enc="rope", d="16", L="20", pairing="half")
-    cos, sin = posenc.cos_sin(posenc.RoPE(16, pairing="half"), 20, dtype="float64")
-    expected = np.stack([sin, cos], axis=-1).reshape(20, 16)
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_a_rotation_in_the_table_is_its_cosines_and_sines(pairing):
+    header, arrays = shown(v="table", enc="rope", d="16", L="20", pairing=pairing)
+    cos, sin = posenc.cos_sin(posenc.RoPE(16, pairing=pairing), 20, dtype="float64")
+    expected = np.concatenate([sin, cos], axis=-1)
+    if pairing == "interleaved":
+        expected = np.stack([sin, cos], axis=-1).reshape(20, 16)
     np.testing.assert_array_equal(arrays[panel(header, "table")["tile"]], palette.indices(expected))
+
+
+LAYOUTS = {
+    "half": posenc.Pairing("half"),
+    "interleaved": posenc.Pairing("interleaved"),
+    "trailing": posenc.Pairing("half", part="trailing"),
+    "to half": posenc.Pairing("interleaved", part="trailing", output="half"),
+    "backward": posenc.Pairing("half", direction="backward"),
+    "blocks": posenc.Pairing("half", blocks=(1, 5, 2)),
+}
+ROTATIONS = {
+    **{name: posenc.RoPE(16, pairing=layout) for name, layout in LAYOUTS.items()},
+    "narrow": posenc.RoPE(2, pairing="half"),
+    "six": posenc.RoPE(6, pairing="half", base=7),
+    "float32": posenc.RoPE(16, pairing="half", phase="float32"),
+    "of two sizes": posenc.XPos(16, pairing="half"),
+}
+
+
+def mixed(spec, channel: int, width: int) -> int:
+    """The pair that `rotate` turns a unit vector of one channel in, told by its angle."""
+    unit = np.zeros((1, 1, width))
+    unit[0, 0, channel + (width - spec.dim if spec.channels.part == "trailing" else 0)] = 1
+    turned = posenc.rotate(spec, unit, positions=[1]).ravel()
+    parts = np.sort(np.abs(turned))[-2:]
+    f = posenc.frequencies(spec)
+    angles = np.sort(np.abs([np.cos(f), np.sin(f)]), axis=0)
+    size = np.hypot(*parts)
+    return int(np.abs(angles - parts[:, None] / size).sum(axis=0).argmin())
+
+
+def said_pair(header) -> int:
+    """The pair that the readout speaks of."""
+    texts = [
+        b["text"] if b["block"] == "heading" else b["dial"]["label"]
+        for b in header["readout"]
+        if b["block"] in ("heading", "dial")
+    ]
+    return next(int(m[1]) for t in texts if (m := re.search(r"\bpair (\d+)", t, re.IGNORECASE)))
+
+
+@pytest.mark.parametrize("width", [0, 8], ids=["whole head", "wider head"])
+@pytest.mark.parametrize("name", ROTATIONS)
+def test_one_dimension_is_of_one_pair_in_every_view(name, width):
+    spec = ROTATIONS[name]
+    entry = Entry("file:one", name, "", "rotary", (), lambda _: spec, lambda _: "")
+    views = [v for v in ("waves", "rotate", "stretch", "table") if not why_not(v, entry, spec)]
+    if name in ("float32", "of two sizes"):  # whose table has stored numbers, and no dials
+        views.remove("table")
+    for j in range(spec.dim):
+        expected = mixed(spec, j, spec.dim + width)
+        for view in views:
+            state = {**BIG, "v": view, "enc": "file:one", "j": str(j), "L": "9"}
+            header = unpack(frame(state, Session((entry,)))).header
+            assert said_pair(header) == expected, (view, j)
+
+
+def test_a_click_on_a_pair_is_a_channel_of_it_in_every_view():
+    for name, spec in ROTATIONS.items():
+        channels = channels_of(spec)
+        assert [mixed(spec, int(j), spec.dim) for j in channels] == list(range(spec.pairs)), name
+
+
+def test_a_channel_without_a_pair_says_so():
+    spec = posenc.Sinusoidal(15, odd="zero_pad")
+    entry = Entry("file:one", "odd", "", "table", (), lambda _: spec, lambda _: "")
+    for j in range(15):
+        state = {**BIG, "v": "waves", "enc": "file:one", "j": str(j), "L": "9"}
+        header = unpack(frame(state, Session((entry,)))).header
+        alone = not posenc.table(spec, 9)[:, j].any()
+        assert ("belongs to no pair" in header["say"]) == alone, j
+        if not alone:
+            assert said_pair(header) == j // 2
 
 
 def test_a_learned_table_is_the_library_s_start_and_says_so():
@@ -362,6 +447,53 @@ def test_stretching_is_the_library_s():
     assert spoken(told["YaRN, code"]) == pytest.approx(factor, rel=1e-4)
     told = " ".join(b.get("text", "") for b in header["readout"])
     assert "at pair 36 they stretch ×4.99 and ×2.17" in told
+
+
+def counts_of(header) -> list[list[str]]:
+    return [row[:3] for row in panel(header, "counts")["rows"]]
+
+
+def plotted(found: Stretch) -> list[list[str]]:
+    return [
+        [r.label, f"{r.unseen} of {found.slow}", f"{r.lost} of {found.fast}"] for r in found.rules
+    ]
+
+
+def control(header, key) -> str:
+    return next(c["value"] for c in header["controls"] if c["key"] == key)
+
+
+def test_the_page_and_the_plot_stretch_every_preset_alike():
+    for entry in catalogue.offered("stretch"):
+        header, _ = shown(v="stretch", enc=entry.id)
+        found = stretch.data(entry.build(samples(entry)))
+        assert counts_of(header) == plotted(found), entry.id
+        asked = (int(control(header, "Lt")), float(control(header, "f")))
+        assert asked == (found.original_length, found.factor), entry.id
+
+
+@pytest.mark.parametrize("name", [*VERSION_4, "gemma 3"])
+def test_a_config_is_stretched_from_the_length_of_its_model(name, tmp_path):
+    config = GEMMA_3 if name == "gemma 3" else VERSION_4[name]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    session = load([str(path)])
+    for entry in session.entries:
+        spec = entry.build({})
+        if len(spec.axes) > 1:
+            continue
+        header = unpack(frame({"v": "stretch", "enc": entry.id}, session)).header
+        trained = int(control(header, "Lt"))
+        own = {getattr(s, "original_length", None) for s in spec.scalings} - {None}
+        expected = own or ({config["max_position_embeddings"]} if not spec.scalings else {4096})
+        assert {trained} == expected, entry.label
+        assert counts_of(header) == plotted(stretch.data(spec, original_length=trained))
+
+
+def test_meta_s_own_rule_meets_no_unseen_angle():
+    header, _ = shown(v="stretch", enc="preset:llama3")
+    assert control(header, "Lt") == "8192"
+    assert counts_of(header)[-1][:2] == ["Llama3, as given", "0 of 29"]
 
 
 # --- Compare and Find -----------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from posenc.explore import Session, frame, unpack
 from posenc.explore.files import load
 from posenc.explore.freeze import bundle, default_states, frozen, name_of, state_of
 from posenc.explore.views import SHAPES
+from tests.cases import CASES
 
 LLAMA = {
     "model_type": "llama",
@@ -102,6 +103,19 @@ def test_the_json_of_a_spec_can_be_chosen(tmp_path):
     from posenc.plot import palette
 
     np.testing.assert_array_equal(arrays[header["panels"][0]["tile"]], palette.indices(expected))
+
+
+def test_an_encoding_without_a_row_is_drawn_from_its_json(tmp_path):
+    note = unpack(frame({"v": "table", "enc": "treepositions"})).header["notes"][0]
+    assert "TreePositions is not offered here" in note
+    assert "axes" not in note
+    assert "coordinates" not in note
+    path = tmp_path / "spec.json"
+    spec = next(c.spec for c in CASES if type(c.spec).__name__ == "TreePositions")
+    path.write_text(posenc.to_json(spec))
+    session = load([str(path)])
+    header, _ = drawn(session, v="table", enc=session.entries[0].id)
+    assert header["state"]["enc"] == session.entries[0].id
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "safetensors"])

@@ -7,11 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
 import httpx
 import pytest
+import uvicorn
 
 from posenc.explore import Session, app, server, unpack
 from tests.asynchronous import finished
@@ -118,6 +120,27 @@ def test_head_has_the_headers_and_no_body():
 def test_pages_of_other_sites_get_no_pictures(site):
     assert ask("GET", "/api/frame", {"sec-fetch-site": site}).status_code == 403
     assert ask("GET", "/", {"sec-fetch-site": site}).status_code == 200  # a link to the page
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        "",
+        f"http://127.0.0.1:{PORT + 1}",
+        f"https://127.0.0.1:{PORT}",
+    ],
+)
+def test_pages_of_other_origins_get_no_pictures_where_no_site_is_named(origin):
+    assert ask("GET", "/api/frame?d=8", {"origin": origin}).status_code == 403
+    same = {"origin": origin, "sec-fetch-site": "same-origin"}
+    assert ask("GET", "/api/frame?d=8", same).status_code == 403
+
+
+def test_the_page_s_own_origin_gets_pictures():
+    own = {"origin": f"http://127.0.0.1:{PORT}"}
+    assert ask("GET", "/api/frame?d=8", own).status_code == 200
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
@@ -256,13 +279,74 @@ def test_a_raw_request_without_a_host_or_with_nonsense_is_refused():
         process.communicate(timeout=20)
 
 
+HALF = b"GET /api/frame?d=8 HTTP/1.1\r\n"
+
+
+def closed_within(connection: socket.socket, seconds: float) -> bool:
+    """Whether the server ends a connection in some time, whatever it said before."""
+    connection.settimeout(seconds)
+    try:
+        while connection.recv(65_536):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        pass
+    return True
+
+
+def test_clients_that_keep_the_server_waiting_lose_their_connections(monkeypatch):
+    monkeypatch.setattr(server, "PATIENCE", 0.4)
+    with server.bound() as listening:
+        host, port = listening.getsockname()
+        named = f"Host: {host}:{port}\r\n".encode()
+        whole = HALF + named + b"\r\n"
+        running = []
+        original = uvicorn.Server.run
+        monkeypatch.setattr(
+            uvicorn.Server, "run", lambda s, **k: running.append(s) or original(s, **k)
+        )
+        thread = threading.Thread(target=server.serve, args=(None, listening))
+        thread.start()
+        try:
+            silent, half, after, body = (
+                socket.create_connection((host, port), timeout=10) for _ in range(4)
+            )
+            half.sendall(HALF)
+            after.sendall(whole + HALF)  # half of a second request
+            body.sendall(HALF + named + b"Content-Length: 9\r\n\r\n1")
+            crowd = [socket.create_connection((host, port), timeout=10) for _ in range(64)]
+            for one in crowd:
+                one.sendall(HALF)
+            for one in (silent, half, after, body, *crowd):
+                assert closed_within(one, 10)
+                one.close()
+            with socket.create_connection((host, port), timeout=10) as drip:
+                ended = False
+                for byte in HALF + named:
+                    try:
+                        drip.sendall(bytes([byte]))
+                        time.sleep(0.05)
+                    except ConnectionError:
+                        ended = True
+                        break
+                assert ended, "a byte now and then moved the deadline"
+            with urllib.request.urlopen(
+                f"http://{host}:{port}/api/frame?d=8", timeout=20
+            ) as answer:
+                assert answer.status == 200
+        finally:
+            running[0].should_exit = True
+            thread.join(timeout=20)
+
+
 def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path):
     with server.bound() as taken:
         port = str(taken.getsockname()[1])
         cases = [
-            (["--port", port], 1, "in use"),
+            (["--port", port], 2, "in use"),
             (["--port", "99999"], 2, "99999"),
-            ([str(tmp_path / "absent.json")], 2, "No such file"),
+            ([str(tmp_path / "absent.json")], 2, "is not there"),
             (["--states", "v=table"], 2, "--freeze"),
         ]
         for arguments, code, words in cases:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import tracemalloc
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -12,8 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from posenc.explore import Session, app, catalogue, frame, unpack
+from posenc.explore.entry import Entry
+from posenc.explore.scene import read
 from posenc.explore.views import SHAPES
 from tests.asynchronous import finished
+from tests.cases import CASES
 
 KEYS = sorted(
     {"k", "v", "enc", "w", "h", "theme", "find", "tour", "reveal", "p", "j", "p0", "p1", "j0", "j1"}
@@ -124,15 +129,47 @@ def test_any_key_of_any_view_may_be_wrong(view, key, text):
 def test_what_a_frame_says_of_its_state_gives_the_same_frame(state):
     """The address that a frame asks for leads back to it."""
     first = unpack(frame(state)).header
-    kept = {k: v for k, v in first["state"].items() if first["defaults"].get(k) != v}
-    kept |= {k: v for k, v in state.items() if k in ("w", "h", "theme") and isinstance(v, str)}
-    if first["tour"] is not None:
-        return
-    again = unpack(frame({"v": first["view"], **kept})).header
+    seen = {k: v for k, v in state.items() if k in ("w", "h", "theme") and isinstance(v, str)}
+    again = unpack(frame({**first["address"], **seen})).header
     assert again["state"] == first["state"]
     assert again["title"] == first["title"]
     assert again["lead"] == first["lead"]
     assert again["say"] == first["say"]
+
+
+SETTINGS = st.fixed_dictionaries(
+    {"v": st.sampled_from(sorted(SHAPES))},
+    optional={
+        "enc": st.sampled_from(["sinusoidal", "learned", "rope", "alibi", "preset:llama3"]),
+        "d": st.sampled_from(["2", "15", "16", "32", "128", "5000"]),
+        "n": st.sampled_from(["10000", "500"]),
+        "L": st.sampled_from(["1", "64", "128", "45000"]),
+        "s": st.sampled_from(["0", "70"]),
+        "p": st.sampled_from(["0", "40", "100", "150"]),
+        "j": st.sampled_from(["2", "9", "21", "127"]),
+        "j0": st.sampled_from(["0", "8"]),
+        "j1": st.sampled_from(["16", "128"]),
+        "heads": st.sampled_from(["1", "8"]),
+        "m": st.sampled_from(["7", "9"]),
+        "off": st.sampled_from(["4", "10"]),
+        "Lt": st.sampled_from(["4096", "64"]),
+        "pairing": st.sampled_from(["half", "interleaved"]),
+        "order": st.sampled_from(["interleaved", "sin_cos"]),
+        "b.enc": st.sampled_from(["learned", "rope"]),
+    },
+)
+
+
+@given(SETTINGS, st.lists(st.sampled_from(sorted(SHAPES)), max_size=6))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_was_set_survives_every_way_through_the_views(state, way):
+    first = frame(state)
+    present = state
+    for view in [*way, state["v"]]:
+        # What the page does with a frame: what it had, and what the frame says of it.
+        present = {**present, **unpack(frame(present)).header["address"], "v": view}
+    assert {k: present[k] for k in state} == state
+    assert unpack(frame(present)).header == unpack(first).header
 
 
 @pytest.mark.parametrize(
@@ -200,6 +237,19 @@ def test_a_bias_that_is_costly_is_drawn_smaller_and_says_so():
     assert "512 positions" in header["problems"][0]["message"]
 
 
+@pytest.mark.parametrize("view", SHAPES)
+def test_no_number_of_an_address_costs_much_memory(view):
+    scene = read({"v": view}, SHAPES, Session())
+    keys = [f.key for f, _ in scene.fields if f.kind in ("integer", "real") and f.key != "tour"]
+    frame({"v": view})  # what is kept for all frames does not count
+    tracemalloc.start()
+    try:
+        frame({"v": view, "w": "200", "h": "200", **dict.fromkeys(keys, "9" * 19)})
+        assert tracemalloc.get_traced_memory()[1] < 80e6
+    finally:
+        tracemalloc.stop()
+
+
 def test_unknown_keys_are_named_and_keys_of_other_views_are_kept():
     header = unpack(frame({"v": "table", "color": "red", "Lt": "512"})).header
     assert any("‘color’" in note for note in header["notes"])
@@ -223,6 +273,22 @@ def test_every_encoding_of_the_registry_is_shown_or_says_why_not():
         header = checked(frame({"v": "table", "enc": name, "d": "8", "L": "8"}))
         assert name in header["notes"][0], name
         assert header["problems"] == []
+
+
+@pytest.mark.parametrize("view", ["table", "waves", "bias"])
+def test_any_spec_of_a_file_is_drawn_to_its_last_dimension(view):
+    for case in CASES:
+        spec = case.spec
+        entry = Entry("file:x", case.name, "", spec.kind, (), lambda _, s=spec: s, lambda _: "")
+        if catalogue.why_not(view, entry, spec):
+            continue
+        state = {"v": view, "enc": "file:x", "L": "33", "j": "9" * 9, "w": "100", "h": "100"}
+        header = unpack(frame(state, Session((entry,)))).header
+        if view != "bias" and not header["problems"]:
+            assert header["cursor"]["x"]["value"] == header["cursor"]["x"]["max"], case.name
+        sides = catalogue.grid_of(spec, 33)
+        if sides:
+            assert catalogue.grid_of(spec, math.prod(sides)) == sides, case.name
 
 
 def test_more_keys_than_a_page_ever_sends_are_left_out():

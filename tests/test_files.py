@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from posenc import DataError
+from posenc import ArgumentError, DataError
 from posenc._core import files
 
 DTYPES = ["float64", "float32", "float16", ">f4", ">f8", "int64", "uint8", "bool", "complex64"]
@@ -98,9 +98,9 @@ def test_safetensors(tmp_path: Path) -> None:
 def test_pick_lists_the_names(tmp_path: Path) -> None:
     save_file({"key": np.ones(2), "value": np.ones(2)}, tmp_path / "x.safetensors")
     layout = files.read_layout(tmp_path / "x.safetensors")
-    with pytest.raises(DataError, match="several: key, value"):
+    with pytest.raises(ArgumentError, match="several: key, value"):
         layout.pick()
-    with pytest.raises(DataError, match="Did you mean 'value'"):
+    with pytest.raises(ArgumentError, match="Did you mean 'value'"):
         layout.pick("valeu")
 
 

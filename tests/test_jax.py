@@ -122,7 +122,7 @@ def test_offsets_as_tracers() -> None:
     far = 2**31 - 6
     assert_near(shifted(X, far), posenc.add(PLAIN, X, offset=far))
     each = jnp.asarray([3, far])
-    want = posenc.add(PLAIN, X, positions=each[:, None] + jnp.arange(5))
+    want = posenc.add(PLAIN, X, positions=each[:, None] + jnp.arange(5)[None])
     assert_near(shifted(X, each), want)
     assert_same(posenc.add(PLAIN, X, offset=each), want)
 

@@ -285,7 +285,7 @@ def test_no_line_breaks_it(line: str) -> None:
         assert all(c.isprintable() for c in verdict.reason)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("learn")
 @pytest.mark.parametrize(("topic", "name"), ALL, ids=["-".join(pair) for pair in ALL])
 def test_many_seeds(topic: str, name: str) -> None:
     for seed in range(1000, 1150):

@@ -51,7 +51,43 @@ def test_a_stop_opens(n: int) -> None:
         assert header["view"] == state["v"]
         kept = {key: header["state"].get(key) for key in state}
         assert kept == state
-        assert header["tour"] == stop(n, revealed=answered)
+        told = stop(n, revealed=answered)
+        # Where the answer changes the picture, the sentence on it is about what was there before.
+        changed = answered and n in (3, 4, 5, 8)
+        before = "Before the answer: " if changed else ""
+        assert header["tour"] == {**told, "text": before + told["text"]}
+
+
+@pytest.mark.parametrize("n", NUMBERS)
+@pytest.mark.parametrize("answered", [False, True])
+def test_the_number_of_a_stop_alone_opens_its_picture(n: int, answered: bool) -> None:
+    whole = revealed(n) if answered else stop(n)["state"]
+    alone = {"tour": str(n), **({"reveal": "1"} if answered else {})}
+    assert frame(alone) == frame(whole)
+
+
+@pytest.mark.parametrize("n", NUMBERS)
+@pytest.mark.parametrize(
+    "other",
+    [{"v": "bias", "enc": "alibi"}, {"v": "waves", "d": "30"}, {"b.enc": "learned"}, {"L": "77"}],
+)
+def test_a_stop_says_nothing_of_another_picture(n: int, other: dict[str, str]) -> None:
+    header = opened({**stop(n)["state"], **other})
+    told, expected = header["tour"], stop(n)["state"]
+    mine = opened(expected)
+    if header["panels"] == mine["panels"]:  # a key that this view does not have
+        assert told["question"] == stop(n)["question"]
+        return
+    assert told["question"] == ""
+    assert told["text"] != stop(n)["text"]
+    assert told["here"] == expected
+    assert opened(told["here"])["tour"] == stop(n)
+
+
+def test_a_cursor_that_has_moved_is_told() -> None:
+    header = opened({**stop(2)["state"], "p": "50"})
+    assert header["tour"]["text"].endswith("Moved since: Position 50.")
+    assert header["tour"]["question"] == stop(2)["question"]
 
 
 @pytest.mark.parametrize("topic", topics())

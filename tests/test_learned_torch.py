@@ -18,7 +18,7 @@ from torch._dynamo.testing import CompileCounter
 
 import posenc
 from posenc import Concatenated, Init, Learned, Lookup, Magnitude, Sinusoidal
-from posenc.torch import PositionTable
+from posenc.torch import AttentionBias, PositionTable, RelativeAttention, RotaryEmbedding
 
 # torch's compiler imports parts of torch that torch itself deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning")
@@ -77,14 +77,14 @@ def test_row_15_a_state_dict_travels() -> None:
 
 
 def test_row_25_the_answer_follows_the_weights() -> None:
-    module = PositionTable(SPEC).eval()
+    module = PositionTable(SPEC, seed=0).eval()
     before = module(X)
     with torch.no_grad():
         module.weight.add_(1.0)
     torch.testing.assert_close(module(X) - before, torch.ones_like(X))
     twin = PositionTable(SPEC.replace(start=0, pad=None))
     assert_same(twin(X), X + twin.weight[:5])
-    assert_same(PositionTable(SPEC)(X), before)  # others of the same spec are not touched
+    assert_same(PositionTable(SPEC, seed=0)(X), before)  # others of the same spec are not touched
     longer = PositionTable(SPEC.replace(length=20))
     assert longer(torch.zeros(1, 20, 8)).shape == (1, 20, 8)
     with pytest.raises(posenc.PositionError, match="usable length is 12"):
@@ -160,6 +160,114 @@ def test_parameters_of_another_library_are_refused() -> None:
     params = {"weight": torch.zeros(14, 8)}
     with pytest.raises(posenc.ArgumentError, match="of numpy, as the input, got torch"):
         posenc.add(SPEC, X.numpy(), params=params)
+
+
+# --- the first values, and those of some heads ----------------------------------------------------
+
+MODULES = {
+    "table": (PositionTable, SPEC, {}),
+    "bias": (AttentionBias, posenc.T5(heads=8), {"heads": (2, 4)}),
+    "relative": (RelativeAttention, posenc.Shaw(8, clip=3), {}),
+    "rotary": (RotaryEmbedding, posenc.MixedRoPE(8, heads=4, pairing="half"), {}),
+}
+each_module = pytest.mark.parametrize("kind", MODULES)
+
+
+def values(module: nn.Module) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in module.parameters()]
+
+
+@each_module
+def test_first_values_follow_the_generator_of_torch(kind: str) -> None:
+    make, spec, options = MODULES[kind]
+
+    def pair() -> list[list[Tensor]]:
+        torch.manual_seed(0)
+        return [values(make(spec, **options)) for _ in range(2)]
+
+    first, second = pair()
+    assert any(not torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    for again, before in zip(pair(), (first, second), strict=True):
+        for a, b in zip(again, before, strict=True):
+            assert_same(a, b)
+    # A number is a pure function, and asks the generator for nothing.
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    one, two = (values(make(spec, seed=7, **options)) for _ in range(2))
+    for a, b in zip(one, two, strict=True):
+        assert_same(a, b)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@each_module
+def test_first_values_after_the_meta_device_follow_the_generator(kind: str) -> None:
+    make, spec, options = MODULES[kind]
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    with torch.device("meta"):
+        modules = [make(spec, **options) for _ in range(2)]
+    assert torch.equal(torch.get_rng_state(), state)  # nothing was drawn for values nobody sees
+    with torch.device("meta"):  # the default device of new tensors is no place to draw from
+        for module in modules:
+            module.to_empty(device="cpu").reset_parameters()
+    torch.manual_seed(3)
+    for module in modules:
+        for a, b in zip(module.parameters(), values(make(spec, **options)), strict=True):
+            assert_same(a.detach(), b)
+
+
+def test_a_spec_that_learns_nothing_asks_the_generator_for_nothing() -> None:
+    state = torch.get_rng_state()
+    (
+        PositionTable(Sinusoidal(8)),
+        AttentionBias(posenc.ALiBi(8)),
+        RotaryEmbedding(posenc.RoPE(8, pairing="half")),
+    )
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+PARTS = {
+    "T5": (AttentionBias, posenc.T5(heads=8)),  # heads in the last axis
+    "FIRE": (AttentionBias, posenc.FIRE(heads=8)),  # some parameters without heads
+    "TISA": (AttentionBias, posenc.TISA(heads=8)),
+    "TransformerXL": (RelativeAttention, posenc.TransformerXL(8, count=8, width=64)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("assign", [False, True])
+def test_some_heads_take_their_slice_of_a_whole_checkpoint(name: str, assign: bool) -> None:
+    make, spec = PARTS[name]
+    whole = nn.ModuleDict({"layer": make(spec, seed=1)}).state_dict()
+    kept = {key: value.clone() for key, value in whole.items()}
+    part = nn.ModuleDict({"layer": make(spec, heads=(2, 4), seed=2)})
+    assert part.load_state_dict(whole, assign=assign) == ([], [])
+    expected = make(spec, heads=(2, 4), seed=1).state_dict()
+    for key, value in part["layer"].state_dict().items():
+        assert_same(value, expected[key])
+        if value.shape != kept[f"layer.{key}"].shape:
+            assert value.untyped_storage().nbytes() == value.nbytes
+    for key, value in whole.items():
+        assert_same(value, kept[key])
+    # What its own state dict holds is loaded as it is.
+    again = nn.ModuleDict({"layer": make(spec, heads=(2, 4), seed=3)})
+    again.load_state_dict(part.state_dict())
+    for a, b in zip(again.parameters(), part.parameters(), strict=True):
+        assert_same(a.detach(), b.detach())
+
+
+def test_a_checkpoint_of_other_heads_is_refused() -> None:
+    part = AttentionBias(posenc.T5(heads=8), heads=(2, 4), seed=2)
+    before = values(part)
+    words = r"expected shape \(32, 2\), that of heads 2 to 3, or \(32, 8\), that of all heads, got"
+    with pytest.raises(RuntimeError, match=words) as caught:
+        part.load_state_dict(AttentionBias(posenc.T5(heads=16)).state_dict())
+    assert "issing" not in str(caught.value)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        part.load_state_dict({})
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        part.load_state_dict({"weight": torch.zeros(32, 8), "other": torch.zeros(1)})
+    part.load_state_dict({"weight": before[0]})
 
 
 # --- gradients ------------------------------------------------------------------------------------

@@ -5,10 +5,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import itertools
-import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -629,51 +625,3 @@ def test_buckets_without_a_weight_are_refused() -> None:
     result, weight = np.empty((2, 3, 3), np.float32), np.zeros((30, 2), np.float32)
     with pytest.raises(ValueError, match="at most 14 rising ones"):
         native.buckets(result, np.arange(3), np.arange(3), thresholds, weight)
-
-
-# --- processes ------------------------------------------------------------------------------------
-
-
-def run(code: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def test_posenc_does_not_load_them() -> None:
-    assert run("import posenc, sys; print('posenc.kernels._native' in sys.modules)") == "False"
-
-
-def test_threads_follow_the_environment() -> None:
-    code = "from posenc.kernels import _native as n; print(n.default_threads(), n.team())"
-    assert run(code, OMP_NUM_THREADS="3") == "3 own"
-
-
-@pytest.mark.parametrize("first", ["", "import torch"], ids=["alone", "beside torch"])
-def test_a_forked_child_works(first: str) -> None:
-    # Its parent's threads do not exist in it.
-    code = f"""
-        {first}
-        import os, signal, sys, warnings
-        import numpy as np
-        from posenc.kernels import _native as n
-        warnings.simplefilter("ignore")
-        x = np.ones((64, 512, 128), np.float32)
-        turn = n.Rotation(n.Phases(np.ones((1, 64), np.int64))).turn
-        turn((x,), (x,), 0, -2, 4)
-        child = os.fork()
-        if child == 0:
-            signal.alarm(60)
-            turn((x,), (x,), 0, -2, 4)
-            os._exit(7)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        turn((x,), (x,), 0, -2, 4)
-    """
-    assert run(code) == "7"

@@ -66,7 +66,7 @@ def test_every_picture_is_drawn_unasked(run: Run, name: str) -> None:
 def test_find_and_compare_need_what_they_are_about(run: Run) -> None:
     result = run("find", "--dim", "5120", "--value", "0.488814", "--at", "1088")
     assert "Position 7, if the exponent is i/d" in result.output
-    run("compare", "table", "--dim", "8", "--b-base", "100", "-o", "x.png", "--data", "x.csv")
+    run("compare", "table", "--dim", "8", "--b-base", "100", "-o", "x.png", "--numbers", "x.csv")
     assert names() == ["x.csv", "x.png"]
     assert "--value and --at" in run("find", "--dim", "8", code=2).output
     assert "say what B is" in run("compare", "table", code=2).output
@@ -74,22 +74,22 @@ def test_find_and_compare_need_what_they_are_about(run: Run) -> None:
 
 
 def test_the_figures_of_the_sources(run: Run) -> None:
-    run("table", "--dim", "64", "--positions", "16", "-o", "16x64.png")
-    run("table", "--dim", "50", "--positions", "20", "-o", "20x50.png")
+    run("table", "--dim", "64", "--length", "16", "-o", "16x64.png")
+    run("table", "--dim", "50", "--length", "20", "-o", "20x50.png")
     result = run("wavelengths", "--each-dim", "64,128,512", "-o", "widths.svg")
     assert "60,611" in result.output
-    asked = ("table", "--dim", "50", "--positions", "45000", "--height", "670", "--json")
+    asked = ("table", "--dim", "50", "--length", "45000", "--height", "670", "--json")
     honest = json.loads(run(*asked, "-o", "period.png").stdout)
     assert honest["facts"]["tile.blank"] == 18
     shown = json.loads(run(*asked, "--sample", "-o", "illusion.png").stdout)
     assert "not in the table" in " ".join(shown["caption"])
     assert Path("period.png").read_bytes() != Path("illusion.png").read_bytes()
-    assert "10010110" in run("counter", "--dim", "8", "--at", "150", "-o", "150.png").output
+    assert "10010110" in run("counter", "--dim", "8", "--position", "150", "-o", "150.png").output
 
 
 def test_a_length_is_drawn_unless_positions_are_named(run: Run) -> None:
-    run("table", "--dim", "8", "--length", "5", "--data", "five.npz")
-    run("table", "--dim", "8", "--length", "5", "--positions", "3", "--data", "three.npz")
+    run("table", "--dim", "8", "--length", "5", "--numbers", "five.npz")
+    run("table", "--dim", "8", "--length", "5", "--positions", "0:3", "--numbers", "three.npz")
     for name, rows in (("five", 5), ("three", 3)):
         with np.load(f"{name}.npz") as found:
             assert found["tile.values"].shape == (rows, 8)
@@ -98,11 +98,11 @@ def test_a_length_is_drawn_unless_positions_are_named(run: Run) -> None:
 
 
 def test_numbers_go_to_files(run: Run) -> None:
-    run("table", "--dim", "8", "--positions", "5", "--data", "x.npz")
+    run("table", "--dim", "8", "--length", "5", "--numbers", "x.npz")
     with np.load("x.npz") as found:
         exact = posenc.table(posenc.Sinusoidal(8), 5, dtype="float64")
         assert_close(found["tile.values"], exact, 1e-13)
-    run("offset", "--dim", "8", "--offsets", "4", "--axis", "linear", "--data", "x.csv")
+    run("offset", "--dim", "8", "--offsets", "4", "--axis", "linear", "--numbers", "x.csv")
     lines = Path("x.csv").read_text().splitlines()
     assert lines[0] == "offset,mean,low,high"
     assert [line.split(",")[0] for line in lines[1:]] == ["0", "1", "2", "3"]
@@ -113,7 +113,7 @@ def test_outputs_are_never_replaced_unasked(run: Run) -> None:
     Path("x.png").write_bytes(b"precious")
     assert "--force" in run("table", "--dim", "8", "-o", "x.png", code=2).output
     Path("y.csv").write_bytes(b"precious")
-    run("table", "--dim", "8", "-o", "z.png", "--data", "y.csv", code=2)
+    run("table", "--dim", "8", "-o", "z.png", "--numbers", "y.csv", code=2)
     assert Path("x.png").read_bytes() == Path("y.csv").read_bytes() == b"precious"
     assert names() == ["x.png", "y.csv"]
     run("table", "--dim", "8", "-o", "x.png", "--force")
@@ -122,7 +122,7 @@ def test_outputs_are_never_replaced_unasked(run: Run) -> None:
 
 def test_a_run_again_writes_the_same_file(run: Run) -> None:
     for name in ("a.png", "b.png"):
-        run("table", "--dim", "16", "--positions", "700", "-o", name)
+        run("table", "--dim", "16", "--length", "700", "-o", name)
     assert Path("a.png").read_bytes() == Path("b.png").read_bytes()
 
 
@@ -143,10 +143,10 @@ def test_encodings_come_by_name_options_json_preset_and_file(run: Run) -> None:
         ("--dim", "8", "--field", "base=50"): posenc.Sinusoidal(8, base=50),
     }  # fmt: skip
     for words, spec in cases.items():
-        found = json.loads(run("table", *words, "--positions", "4", "--json").stdout)
+        found = json.loads(run("table", *words, "--length", "4", "--json").stdout)
         assert posenc.from_json(json.dumps(found["parameters"]["spec"])) == spec
     Path("spec.json").write_text(posenc.to_json(posenc.Sinusoidal(6)))
-    run("table", "--spec", "spec.json", "--positions", "3")
+    run("table", "--spec", "spec.json", "--length", "3")
 
 
 def test_tables_come_from_files(run: Run) -> None:
@@ -155,7 +155,7 @@ def test_tables_come_from_files(run: Run) -> None:
     np.savez("rows.npz", other=np.zeros(3), table=rows)
     save_file({"wpe": rows, "bias": np.zeros(4, "float32")}, "rows.safetensors")
     for name in ("rows.npy", "rows.npz", "rows.safetensors"):
-        run("table", "--table", name, "--data", f"{name}.csv")
+        run("table", "--table", name, "--numbers", f"{name}.csv")
         lines = Path(f"{name}.csv").read_text().splitlines()[1:]
         found = np.array([[float(x) for x in line.split(",")[1:]] for line in lines])
         assert_close(found, rows, 0)
@@ -178,7 +178,7 @@ def test_learned_encodings_need_their_numbers(run: Run) -> None:
     spec = posenc.Learned(4, length=9)
     save_file(posenc.init(spec, 3), "learned.safetensors")
     asked = ("--encoding", "Learned", "--dim", "4", "--field", "length=9")
-    run("table", *asked, "--params", "learned.safetensors", "--data", "x.csv")
+    run("table", *asked, "--params", "learned.safetensors", "--numbers", "x.csv")
     assert len(Path("x.csv").read_text().splitlines()) == 10
 
 
@@ -190,27 +190,29 @@ def test_learned_encodings_need_their_numbers(run: Run) -> None:
         (("table", "--preset", "wisper"), "Did you mean 'whisper'"),
         (("table", "--theme", "drak"), "Did you mean 'dark'"),
         (("table", "--positions", "many"), "FROM:TO"),
-        (("table", "--positions", "0"), "at least 1"),
+        (("table", "--positions", "100"), "for the first 100 --positions 0:100"),
+        (("table", "--dims", "5"), "--dims 0:5"),
+        (("table", "--length", "0"), "x>=1"),
         (("table", "--dims", "0:200"), "dimensions 0 to 127"),
         (("table", "-o", "x.pdf"), ".png or .svg"),
-        (("table", "--data", "x.txt"), ".npz or .csv"),
+        (("table", "--numbers", "x.txt"), ".npz or .csv"),
         (("table", "--spec", "{}", "--dim", "4"), "leave out --dim"),
         (("table", "--preset", "mae"), "the number of cells along each"),
         (("table", "--heads", "4"), "--encoding"),
         (("table", "--field", "nonsense"), "NAME=JSON"),
         (("table", "--field", "nonsense=1"), "known keys only"),
-        (("table", "--preset", "llama", "--table", "x"), "not both"),
+        (("table", "--preset", "llama", "--spec", "{}"), "not both"),
         (("table", "--tensor", "x"), "--table"),
         (("waves", "--dims", "9-1"), "rising"),
         (("wavelengths", "--encoding", "ALiBi"), "'bias'"),
         (("wavelengths", "--each-base", "ten"), "100,1e4"),
-        (("rotation", "--at", "1"), "two positions"),
+        (("rotation", "--query-key", "1"), "two positions"),
         (("bias", "--dim", "8"), "dim"),
         (("bias", "--show-heads", "8"), "heads from 0 to 7"),
         (("stretch", "--rules", "yarm"), "Did you mean 'yarn'"),
-        (("offset", "--positions", "4"), "--offsets"),
+        (("offset", "--positions", "0:4"), "--offsets"),
         (("sum", "", "--dim", "8"), "tokens"),
-        (("counter", "--positions", "10000"), "at most 4096"),
+        (("counter", "--length", "10000"), "at most 4096"),
         (("table", "--encoding", "RoPE", "--field", "dim=7"), "even width"),
     ],
 )
@@ -227,25 +229,25 @@ def test_pictures_are_listed(run: Run) -> None:
     assert "after the name" in run("--json", "table", code=2).output
 
 
-def test_positions_are_numbers_or_ranges(run: Run) -> None:
-    for text, expected in (("7", (0, 7)), ("3:9", (3, 9)), ("1_000:1,010", (1000, 1010))):
+def test_positions_are_ranges(run: Run) -> None:
+    for text, expected in (("0:7", (0, 7)), ("3:9", (3, 9)), ("1_000:1,010", (1000, 1010))):
         found = json.loads(run("table", "--dim", "4", "--positions", text, "--json").stdout)
         got = found["facts"]["tile.positions.0"], found["facts"]["tile.positions.1"]
         assert got == expected
-    far = run("table", "--dim", "4", "--positions", "2147483640:2147483647", "--data", "x.csv")
+    far = run("table", "--dim", "4", "--positions", "2147483640:2147483647", "--numbers", "x.csv")
     assert "7 positions" in far.output
 
 
 def test_one_position_of_one_dimension(run: Run) -> None:
-    run("table", "--dim", "1", "--positions", "1", "-o", "x.png")
-    run("similarity", "--dim", "1", "--positions", "1", "-o", "y.png")
-    run("waves", "--dim", "1", "--positions", "1", "-o", "z.png")
+    run("table", "--dim", "1", "--length", "1", "-o", "x.png")
+    run("similarity", "--dim", "1", "--length", "1", "-o", "y.png")
+    run("waves", "--dim", "1", "--length", "1", "-o", "z.png")
     run("offset", "--dim", "1", "--offsets", "1", "-o", "o.png")
     run("wavelengths", "--dim", "1", "-o", "w.png")
 
 
 def test_a_huge_table_is_drawn(run: Run) -> None:
-    asked = ("table", "--dim", "65536", "--positions", "16777216")
+    asked = ("table", "--dim", "65536", "--length", "16777216")
     found = json.loads(run(*asked, "--height", "200", "--width", "300", "--json").stdout)
     assert found["facts"]["tile.method"] == "gain"
     assert "pairs, sines and cosines apart" in " ".join(found["caption"])

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import tracemalloc
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -17,6 +18,7 @@ from posenc.plot.columns import source
 from posenc.plot.curves import curve
 from posenc.plot.raster import arranged, tile, tile_of
 from posenc.plot.response import FADE, FULL, centres, gain, reduced
+from posenc.plot.views import offset
 from tests.tolerances import FLOAT64, assert_close
 
 PERIOD = (50, 45_000, 670)  # width, positions and pixels of a well-known figure
@@ -289,8 +291,7 @@ def test_a_rotation_shows_the_sines_and_cosines_of_its_angles() -> None:
     rope = posenc.RoPE(8, pairing="half", base=100)
     found = tile(rope, 20)
     cos, sin = posenc.cos_sin(rope, 20, dtype="float64")
-    assert_close(found.values[:, 0::2], sin, 1e-13)
-    assert_close(found.values[:, 1::2], cos, 1e-13)
+    assert_close(found.values, np.concatenate([sin, cos], axis=-1), 1e-13)
     yarn = posenc.scaling.YaRN(8, original_length=64)
     scaled = tile(rope.replace(scaling=yarn), 20)
     assert scaled.limit == pytest.approx(yarn.attention_factor())
@@ -407,8 +408,47 @@ def test_a_fast_wave_is_a_band_without_a_pattern() -> None:
     assert slow.shape == "line"
     exact = [wave(50, 49, middle(k, 45_000, 670)) for k in range(670)]
     assert_close(slow.mean, np.array(exact), 1e-12)
-    column = posenc.table(posenc.Sinusoidal(50), 45_000, dtype="float64")[:, 49]
-    assert slow.low[3] == pytest.approx(column[202:269].min(), abs=1e-12)
+    assert_close(slow.low, slow.mean, 0)
+    assert_close(slow.high, slow.mean, 0)
+
+
+@pytest.mark.parametrize("pixels", [670, 512, 333])
+@pytest.mark.parametrize("spec", [posenc.Sinusoidal(50), posenc.RoPE(32, pairing="half")])
+def test_a_curve_is_the_column_of_the_picture_beside_it(spec: Any, pixels: int) -> None:
+    heat = tile(spec, 45_000, rows=pixels, columns=512)
+    for dim in range(spec.dim):
+        found = curve(spec, dim, 45_000, pixels=pixels)
+        assert_close(found.mean, heat.values[:, dim], 1e-12)
+        # A band has no outline but that of the whole range, and a full wave has no band.
+        full = float(share(found.wavelength * pixels / 45_000)) == 1
+        assert (found.shape == "line") == full
+        assert_close(found.low, found.mean if full else np.full(pixels, -1.0), 1e-2)
+        assert_close(found.high, found.mean if full else np.full(pixels, 1.0), 1e-2)
+        assert full or np.ptp(found.low) == np.ptp(found.high) == 0
+
+
+def test_a_wave_of_unknown_frequency_has_no_false_outline_either() -> None:
+    rough = posenc.Sinusoidal(50, phase="float32")  # its columns are rows, as their phases round
+    heat = tile(rough, 4500, rows=67, columns=50)
+    for dim in (0, 1, 20, 21, 49):
+        found = curve(rough, dim, 4500, pixels=67)
+        assert_close(found.mean, heat.values[:, dim], 1e-9)
+        if curve(posenc.Sinusoidal(50), dim, 4500, pixels=67).wavelength * 67 / 4500 < 4:
+            assert found.low.max() < -0.9
+            assert found.high.min() > 0.9
+
+
+def test_long_distances_show_no_wave_that_a_pixel_cannot() -> None:
+    spec = posenc.Sinusoidal(2, base=1.0)  # one wave of 6.28 distances
+    found = offset.data(spec, 45_000, pixels=500)
+    assert found.band == "offsets"
+    assert_close(found.mean, np.zeros(500), 1e-12)
+    long = offset.data(posenc.Sinusoidal(64), 45_000, pixels=500)
+    exact = np.zeros(500)
+    for k in range(32):
+        f = 10_000.0 ** (-2 * k / 64)
+        exact += share(2 * math.pi / f / 90) * np.cos(f * long.offsets)
+    assert_close(long.mean, exact, 1e-3)
 
 
 def test_a_learned_column_is_a_band_of_its_values() -> None:
@@ -418,9 +458,11 @@ def test_a_learned_column_is_a_band_of_its_values() -> None:
     parts = weight[:, 1].astype(float).reshape(10, 100)
     assert found.shape == "band"
     assert math.isnan(found.wavelength)
-    assert_close(found.low, parts.min(axis=1), 1e-12)
-    assert_close(found.high, parts.max(axis=1), 1e-12)
-    assert_close(found.mean, parts.mean(axis=1), 1e-12)
+    for k in range(10):  # each pixel with two to either side
+        around = parts[max(k - 2, 0) : k + 3]
+        assert (found.low[k], found.high[k]) == (around.min(), around.max())
+    heat = tile(spec, 1000, rows=10, params={"weight": weight})
+    assert_close(found.mean, heat.values[:, 1], 1e-12)
 
 
 def test_a_curve_of_2_to_the_31_positions_is_bounded() -> None:

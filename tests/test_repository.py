@@ -53,7 +53,9 @@ def test_nothing_heavy_is_imported(statement: str) -> None:
 
 
 def test_that_test_would_notice() -> None:
-    assert "torch" in loaded_after("import posenc.torch")
+    loaded = loaded_after("import posenc.torch")
+    assert "torch" in loaded
+    assert "torch.distributed.tensor" not in loaded  # a second, for those who divide nothing
     assert "scipy" in loaded_after("import scipy")
 
 
@@ -170,6 +172,44 @@ def test_version_and_changelog_agree() -> None:
     assert importlib.metadata.version("posenc") == posenc.__version__
     if len(headings) == 1:
         assert posenc.__version__ == "0.1.0", "the first version is the only one without a release"
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_every_licence_in_the_tree_is_declared() -> None:
+    """Texts of others come with their licences, which the package names and carries."""
+    carried = {str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*LICENSE*")}
+    assert carried  # the text of the study
+    assert set(PROJECT["license-files"]) == {"LICENSE", *carried}
+    assert PROJECT["license"] == "Apache-2.0 AND PSF-2.0"
+    told = (ROOT / "src/posenc/study/data/README.md").read_text(encoding="utf-8")
+    assert "PSF\nLicense Version 2" in told
+
+
+def test_classifiers_follow_the_versions_that_are_supported() -> None:
+    prefix = "Programming Language :: Python :: 3."
+    named = [int(line.removeprefix(prefix)) for line in PROJECT["classifiers"] if prefix in line]
+    assert PROJECT["requires-python"] == f">=3.{named[0]}"
+    assert named == list(range(named[0], named[-1] + 1))
+    supported = f"Supported are Python 3.{named[0]} and newer"
+    assert supported in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_page_of_the_package_leads_to_no_file_beside_it() -> None:
+    import package_page
+
+    text = package_page.dynamic_metadata("readme", {})["text"]
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert all(target.startswith(("https:", "#")) for target in targets)
+    assert "docs/plots.md has the twelve pictures" in text  # a link, as its words
+    assert "docs/img/" not in text
+    code = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    assert code.findall(text) == code.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert package_page.page("```\nx[0](y)\n```\n[a](b.md)") == "```\nx[0](y)\n```\na"
+    kept = "[a](https://example.org/x) and ![b](https://example.org/y.png)"
+    assert package_page.page(f"{kept} [c](d.md)") == f"{kept} c"
 
 
 def test_changelog_has_numerics() -> None:

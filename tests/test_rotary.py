@@ -6,6 +6,7 @@ see distances alone, and rows that do not see their neighbours, their padding or
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import posenc
 from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, XPos, positions
@@ -20,7 +22,7 @@ from posenc import scaling as s
 from tests.backends import Backend, each_backend, each_backend_and_dtype
 from tests.oracles import rotary as oracle
 from tests.rotary_cases import LONG, ROTARY, SHORT, RotaryCase
-from tests.tolerances import ABSOLUTE, FLOAT64, PER_POSITION, RELATIVE, assert_close
+from tests.tolerances import ABSOLUTE, FLOAT64, PER_POSITION, RELATIVE, XPOS, assert_close
 
 each_case = pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
 POSITION = st.integers(-(2**31) + 1, 2**31 - 1)
@@ -142,6 +144,28 @@ def test_apply_rotary_reads_full_width_tables_in_either_order() -> None:
     cos, sin = (np.repeat(a, 2, axis=-1) for a in posenc.cos_sin(spec, 5, dtype="float64"))
     got = posenc.apply_rotary(x, cos, sin, pairing="interleaved", width="full")
     assert_close(got, posenc.rotate(spec, x), 0)
+
+
+@pytest.mark.parametrize("order", ["half", "interleaved"])
+@pytest.mark.parametrize("blocks", [(), (1, 3)])
+@each_backend
+def test_cosines_of_full_width_have_an_entry_for_each_channel(
+    order: Any, blocks: tuple[int, ...], backend: Backend
+) -> None:
+    spec = RoPE(8, pairing=Pairing(order, blocks=blocks))
+    where = backend.asarray(np.array([[0, 1, 70], [9, 8, 7]]))
+    half = [backend.numpy(a) for a in posenc.cos_sin(spec, where)]
+    full = posenc.cos_sin(spec, where, width="full", dtype="float32")
+    want = np.full((2, *where.shape, 8), np.nan)
+    for j, channels in enumerate(spec.channels.channels(8)):
+        for c in channels:
+            want[..., c] = [a[..., j] for a in half]
+    for got, expected in zip(full, want, strict=True):
+        assert_close(backend.numpy(got), expected, 0)
+    if not blocks:
+        x = backend.asarray(np.random.default_rng(0).normal(size=(2, 4, 3, 10)).astype(np.float32))
+        got = posenc.apply_rotary(x, *full, pairing=order, width="full")
+        assert_close(backend.numpy(got), backend.numpy(posenc.rotate(spec, x, positions=where)), 0)
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -310,9 +334,33 @@ def test_rerotate_rounds_once_a_move() -> None:
     cached = posenc.rotate(spec, k, offset=5000).to(torch.bfloat16)
     start = np.arange(4) + 5000
     for move in range(50):
-        cached = posenc.rerotate(spec, cached, start - move, start - move - 1)
+        with pytest.warns(UserWarning, match="a move by 1 in bfloat16 turns 10 of 32 pairs"):
+            cached = posenc.rerotate(spec, cached, start - move, start - move - 1)
     error = (cached.double() - posenc.rotate(spec, k, offset=4950)).abs().max()
     assert error < 51 * 2.0**-9 * k.norm(dim=-1).max()
+
+
+@pytest.mark.parametrize("base", [1e4, 1e6])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_moves_that_a_dtype_cannot_follow_are_warned_of(dtype: str, base: float) -> None:
+    """Pairs that turn by less than 2**-12 stay; far moves, other dtypes and none say nothing."""
+    spec = RoPE(64, pairing="half", base=base)
+    old = np.arange(3) + 9000
+    k = posenc.rotate(spec, random(3, 64), positions=old).astype(dtype)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for far in (0, 64, 1000, 9000):
+            posenc.rerotate(spec, k, old, old - far)
+        posenc.rerotate(spec, k, old, old, spec.replace(base=2 * base))
+        assert not caught
+        moved = posenc.rerotate(spec, k, old, old - 1)
+    assert [w.filename for w in caught] == ([__file__] if dtype == "float16" else [])
+    if dtype == "float16":
+        angles = posenc.frequencies(spec)
+        assert f"turns {(angles < 2.0**-12).sum()} of 32 pairs" in str(caught[0].message)
+        same = (moved == k).reshape(3, 2, 32).mean(axis=(0, 1))
+        assert same[angles < 2.0**-12].mean() > 0.7  # an entry beside a larger one may move
+        assert same[angles > 2.0**-9].mean() < 0.1
 
 
 @pytest.mark.parametrize("rule", ["sections", "cyclic", "alternate"])
@@ -383,6 +431,35 @@ def test_xpos_scores_depend_on_the_distance_alone(m: int, rel: int) -> None:
     assert abs(score(m) - score(0)) < 1e-11 * size
     got = posenc.relative_score(spec, q[0], k[0], [rel])[0]
     assert abs(got - score(m)) < 1e-11 * size
+
+
+@pytest.mark.parametrize("role", ["query", "key"])
+@each_backend
+def test_xpos_keeps_its_digits_at_every_position(role: Any, backend: Backend) -> None:
+    """The factor is the power of an exact exponent, not of a float32 that grew to 70."""
+    where = np.concatenate([np.linspace(-30_000, 30_000, 41, dtype=int), [1, 2, 29_999]])
+    x = np.random.default_rng(0).normal(size=(where.size, 16)).astype(np.float32)
+    spec = XPos(16, pairing="half")
+    got = posenc.rotate(spec, backend.asarray(x), positions=backend.asarray(where), role=role)
+    want = np.zeros(x.shape)
+    for t, p in enumerate(where.tolist()):
+        cos, sin = oracle.cos_sin(p, oracle.ladder(16))
+        turned = oracle.turn(x[t].tolist(), cos, sin, oracle.half(16))
+        size = np.array(oracle.xpos_factor(p, 16))
+        want[t] = turned * np.tile(size if role == "query" else 1 / size, 2)
+    of_pairs = np.tile(np.hypot(want[:, :8], want[:, 8:]), 2)
+    assert_close(backend.numpy(got) / of_pairs, want / of_pairs, XPOS, role)
+
+
+def test_xpos_of_huge_scales_and_steps() -> None:
+    """Steps that no integer holds, and exponents of many positions."""
+    x = np.ones((5, 16), np.float32)
+    for scale, most in ((1e-3, 0), (2e7, 10**9), (1e12, 2**31 - 1)):
+        spec, where = XPos(16, pairing="half", scale=scale), np.linspace(-most, most, 5, dtype=int)
+        wide = posenc.rotate(spec, x.astype(np.float64), positions=where)
+        got = posenc.rotate(spec, x, positions=where)
+        of_pairs = np.tile(np.hypot(wide[:, :8], wide[:, 8:]), 2)
+        assert_close(got / of_pairs, wide / of_pairs, XPOS, f"scale {scale}")
 
 
 def test_xpos_cached_keys_do_not_depend_on_the_length() -> None:
@@ -607,6 +684,58 @@ BAD_CALLS: dict[str, tuple[Any, type[Exception], str]] = {
         posenc.ArgumentError,
         "read-only",
     ),
+    "windows that overlap": (
+        lambda: posenc.rotate(
+            ROPE, sliding_window_view(np.zeros(40), 16, writeable=True), inplace=True
+        ),
+        posenc.ArgumentError,
+        "windows that overlap",
+    ),
+    "length of fewer tokens": (
+        lambda: posenc.rotate(ROPE, X, length=4),
+        posenc.ArgumentError,
+        "length: expected at least 5, .*positions reach 4.*got 4",
+    ),
+    "a length that is no number": (
+        lambda: posenc.rotate(ROPE, X, length=5.0),
+        posenc.ArgumentError,
+        "length: expected a number of positions",
+    ),
+    "keys of another width": (
+        lambda: posenc.relative_score(ROPE, np.ones(16), np.ones(18), [0]),
+        posenc.ArgumentError,
+        "of one width, got 16 and 18",
+    ),
+    "a distance beyond the length": (
+        lambda: posenc.relative_score(ROPE, np.ones(16), np.ones(16), [0, 50], length=50),
+        posenc.ArgumentError,
+        "at least 51",
+    ),
+    "length without the cache": (
+        lambda: posenc.rotate(ROPE, X, offset=np.array([-5, 7]), length=11),
+        posenc.ArgumentError,
+        "at least 12.*cached tokens included",
+    ),
+    "length of fewer positions": (
+        lambda: posenc.rotate(ROPE, X, positions=[0, 1, 2, 3, 300], length=300),
+        posenc.ArgumentError,
+        "at least 301",
+    ),
+    "length of shorter sequences": (
+        lambda: posenc.rotate(ROPE, X, cu_seqlens=[0, 1, 5], length=3),
+        posenc.ArgumentError,
+        "at least 4",
+    ),
+    "length of fewer cosines": (
+        lambda: posenc.cos_sin(ROPE, 300, length=10),
+        posenc.ArgumentError,
+        "at least 300",
+    ),
+    "a third width": (
+        lambda: posenc.cos_sin(ROPE, 3, width="double"),
+        posenc.ArgumentError,
+        '"half" or "full"',
+    ),
     "no coordinates": (
         lambda: posenc.rotate(
             RoPE(16, pairing="half", arrangement=Arrangement(rule="axial", axes=("h", "w"))), X
@@ -629,6 +758,42 @@ def test_calls_that_cannot_be(name: str) -> None:
     call, error, message = BAD_CALLS[name]
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_length_that_holds_all_positions_is_taken() -> None:
+    want = posenc.rotate(ROPE, X)
+    for more in ({}, {"positions": range(5)}, {"offset": 0}, {"cu_seqlens": [0, 5]}):
+        assert_close(posenc.rotate(ROPE, X, length=5, **more), want, 0)
+    assert posenc.rotate(ROPE, X, offset=-9, length=1).shape == X.shape
+    nothing = X[..., :0, :]
+    assert posenc.rotate(ROPE, nothing, length=1).shape == nothing.shape
+    assert posenc.cos_sin(ROPE, 5, length=5)[0].shape == (5, 8)
+
+
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    steps=st.lists(st.integers(-6, 6), min_size=3, max_size=3),
+)
+def test_in_place_takes_any_view_whose_elements_are_apart(
+    shape: list[int], steps: list[int]
+) -> None:
+    """Negative steps, transposes and interleaved rows are written to; no element turns twice."""
+    shape, steps = [*shape, 4], [*steps[: len(shape)], 1]
+    at = sum(np.ix_(*(step * np.arange(n) for n, step in zip(shape, steps, strict=True))))
+    memory = np.arange(200.0) + 1
+    before, at = memory.copy(), at + 100
+    view = as_strided(memory[100:], shape, [8 * step for step in steps])
+    spec = RoPE(4, pairing="half")
+    view = view if view.ndim > 1 else view[None]
+    if np.unique(at).size < at.size:
+        with pytest.raises(posenc.ArgumentError, match="windows that overlap"):
+            posenc.rotate(spec, view, inplace=True)
+        assert_close(memory, before, 0)
+        return
+    want = posenc.rotate(spec, view.copy())
+    assert_close(posenc.rotate(spec, view, inplace=True), want, 0)
+    rest = np.setdiff1d(np.arange(200), at)
+    assert_close(memory[rest], before[rest], 0)
 
 
 def test_in_place_writes_over_the_input() -> None:

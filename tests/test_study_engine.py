@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -100,6 +102,11 @@ def test_a_killed_driver_loses_the_running_cells_alone(tmp_path: Path) -> None:
     kept = {record.cell.seed for record in read_store(path).records}
     assert set(told) <= kept
     assert len(kept) < 12, "the driver has to be killed before it is done"
+    # Its workers end with it, and give back their memory.
+    begun = time.monotonic()
+    while (left := members(driver.pid)) and time.monotonic() - begun < 30:
+        time.sleep(0.2)
+    assert not left
     cells = [fakes.cell(seed) for seed in range(12)]
     done = run(path, cells)
     assert (done.finished, done.skipped) == (12 - len(kept), len(kept))
@@ -119,6 +126,17 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     assert len(read_store(path).records) == 1
 
 
+def members(session: int) -> list[str]:
+    """The processes of a session that still run, by their command lines."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state, _, _, number = folder.joinpath("stat").read_text().rpartition(")")[2].split()[:4]
+            if int(number) == session and state != "Z":
+                found.append(folder.joinpath("cmdline").read_text())
+    return found
+
+
 # --- a cluster ------------------------------------------------------------------------------------
 
 
@@ -135,6 +153,41 @@ def test_a_cluster_does_the_same_and_outlives_a_worker(tmp_path: Path) -> None:
     assert (tmp_path / "once").exists()
     for seed, value in read_store(path).values("order", "rope", "accuracy", "L").items():
         assert value == fakes.accuracy(fakes.cell(seed), "L")
+
+
+def test_a_cluster_of_one_thread_trains_and_the_driver_does_not(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    cells = [fakes.cell(seed, folder=str(tmp_path)) for seed in range(4)]
+    told: list[str] = []
+    with distributed.LocalCluster(
+        n_workers=0, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+
+        def say(text: str) -> None:
+            told.append(text)
+            if "no workers" in text:  # the cells wait for the first
+                cluster.scale(1)
+
+        path, where = tmp_path / "s.sqlite", Cluster(cluster.scheduler_address)
+        done = run(path, cells, fakes.placed, where=where, say=say)
+    assert (done.finished, done.failed) == (4, 0)
+    assert ["no workers; start some" in text for text in told] == [True, False]
+    ran = {int(file.read_text()) for file in tmp_path.glob("*.pid")}
+    assert len(ran) == 1
+    assert os.getpid() not in ran
+
+
+def test_an_interrupt_ends_the_wait_for_workers(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    with distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as cluster:
+
+        def interrupt(text: str) -> None:
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+        where, begun = Cluster(cluster.scheduler_address), time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "s.sqlite", [fakes.cell()], where=where, say=interrupt)
+    assert time.monotonic() - begun < 60
 
 
 def test_no_cluster_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

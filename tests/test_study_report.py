@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import itertools
+import math
 import random
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,17 +18,18 @@ import scipy.stats
 
 from posenc._core.errors import DataError
 from posenc.study.cell import Cell
-from posenc.study.claims import BETTER, Claim, claims, read_claims
+from posenc.study.claims import BETTER, Claim, claims, read_claims, registrations
 from posenc.study.document import Heading, Table, Words, as_html, as_markdown
 from posenc.study.figures import apart
 from posenc.study.grid import TIERS
 from posenc.study.report import UNITS, curves, document, probability, write_report
 from posenc.study.results import Record, Results, Row, read_csv
-from posenc.study.statistics import holm
+from posenc.study.statistics import detectable, holm, interval
 from posenc.study.verdicts import ALPHA, differences, finding, judge
 
 WHERE = {"posenc": "0", "commit": "c0ffee", "sources": "aa"}
 LENGTHS = {"1L": 8, "2L": 16}
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 PLAIN = """
 [[claim]]
@@ -366,6 +370,58 @@ def test_probabilities_are_never_zero() -> None:
     assert [probability(p) for p in (0.0, 0.00123, 0.04, 1.0)] == [
         "< 0.0001", "0.0012", "0.04", "1.00"
     ]  # fmt: skip
+
+
+def test_length_is_judged_by_the_last_characters() -> None:
+    for claim in claims():
+        for part in claim.parts:
+            beyond = any(s.bucket != "1L" for s in part.left.scores + part.right.scores)
+            if beyond and part.metric.startswith("nats"):
+                assert "last" in part.metric, claim.id
+                assert all("last" not in p.metric for p in claim.as_registered().parts)
+    rows = DOCS / "data"
+    found = {v.claim.id: v for v in judge(read_csv(rows), claims())}["alibi-flat"]
+    assert found.word != "reproduced"
+    # The mean over seeds of what the file says, by hand.
+    with (rows / "study_cells.csv").open() as file:
+        alibi = {
+            row["number"]: row["seed"]
+            for row in csv.DictReader(file)
+            if (row["task"], row["encoding"]) == ("text-lm", "alibi")
+        }
+    last: dict[str, list[float]] = {"1L": [], "4L": []}
+    with (rows / "study_metrics.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["cell"] in alibi and row["metric"] == "nats-last" and row["bucket"] in last:
+                last[row["bucket"]].append(float(row["value"]))
+    expected = np.mean(last["4L"]) - np.mean(last["1L"])
+    assert expected > 0.03
+    difference = found.findings[1].difference
+    assert difference is not None
+    assert difference.mean == pytest.approx(expected)
+
+
+def test_the_report_says_how_blindly_its_claims_were_made() -> None:
+    text = as_markdown(document(read_csv(DOCS / "data"), claims()))
+    assert "a pilot on the same tasks" in text
+    for version in registrations():
+        assert datetime.fromisoformat(version.time) < datetime(2026, 11, 20, 19, tzinfo=UTC)
+        assert re.fullmatch("[0-9a-f]{64}", version.sha256)
+        assert f"| {version.time} | `{version.sha256}` |" in text
+    assert "This was decided after the run" in text
+    assert "invented" in text
+    assert "give the same" not in text
+
+
+def test_what_could_be_detected_is_what_is_mostly_found() -> None:
+    rng = np.random.default_rng(0)
+    sample = rng.normal(size=8)
+    sample = (sample - sample.mean()) / sample.std(ddof=1)
+    size = detectable(interval(list(sample)), alpha=0.05)
+    drawn = rng.normal(size, 1, size=(4000, 8))
+    t = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / 8**0.5)
+    assert (np.abs(t) > 2.3646).mean() == pytest.approx(0.8, abs=0.04)
+    assert detectable(interval([1.0]), alpha=0.05) == math.inf
 
 
 def test_the_page_is_that_of_the_committed_rows() -> None:

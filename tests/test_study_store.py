@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import math
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from posenc._core.errors import DataError
+from posenc.study import cell as cells
 from posenc.study import store as module
 from posenc.study.provenance import PROTOCOL_FILES, provenance
 from posenc.study.results import Record, Results, Row, read_csv, write_csv
@@ -217,6 +219,26 @@ def test_csv_there_and_back(tmp_path: Path) -> None:
     write_csv(back, tmp_path / "b")
     for path in written:
         assert (tmp_path / "b" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_cell_that_was_edited_in_a_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    made(path, [record(3), record(1)])
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE cells SET cell = replace(cell, '\"seed\":3', '\"seed\":4')")
+        database.commit()
+    with pytest.raises(DataError, match=r"seed 4: expected a cell of the key"):
+        read_store(path)
+
+
+def test_rows_of_an_earlier_protocol_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.sqlite"
+    with Store(path, {"protocol": str(cells.PROTOCOL)}) as store:
+        store.add(record(3))
+    monkeypatch.setattr(cells, "PROTOCOL", cells.PROTOCOL + 1)
+    assert [found.cell.seed for found in read_store(path).records] == [3]
 
 
 def test_a_store_and_its_files_are_the_same_results(tmp_path: Path) -> None:

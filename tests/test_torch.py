@@ -20,7 +20,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -385,22 +384,6 @@ def test_weights_travel() -> None:
     assert_same(two(X), one(X))
 
 
-def test_distributed_data_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not dist.is_available() or not dist.is_gloo_available():
-        pytest.skip("this build of torch has no gloo")
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        model = nn.Sequential(nn.Linear(8, 8), PositionTable(copy.deepcopy(PLAIN)))
-        parallel = nn.parallel.DistributedDataParallel(model)
-        y = parallel(X)
-        y.square().sum().backward()
-        assert_same(y, reference(model[0](X)))
-        assert model[0].weight.grad is not None
-    finally:
-        dist.destroy_process_group()
-
-
 # --- constants on devices -------------------------------------------------------------------------
 
 
@@ -552,19 +535,30 @@ def test_decoding_compiles_at_most_two_frames() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-def test_compiled_bits_are_the_eager_bits() -> None:
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow("_core", "functional"))],
+)
+def test_compiled_bits_are_the_eager_bits(dtype: torch.dtype) -> None:
     import torch._inductor.config as inductor
 
     # One frame for all lengths and offsets, as each costs seconds of the C++ compiler.
     compiled = torch.compile(cold(RICH), fullgraph=True, dynamic=True)
     x = torch.randn(2, 1030, 8, generator=torch.Generator().manual_seed(2))
     with inductor.patch(compile_threads=1):  # a pool of processes starts slowly
-        for dtype in (torch.float32, torch.bfloat16):
-            for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
-                y = x[:, :length].to(dtype).contiguous()
-                assert_same(compiled(y, offset=offset), reference(y, RICH, offset=offset))
-        y = X.clone().requires_grad_()
-        compiled(y).square().sum().backward()
+        for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
+            y = x[:, :length].to(dtype).contiguous()
+            assert_same(compiled(y, offset=offset), reference(y, RICH, offset=offset))
+
+
+@pytest.mark.slow("_core", "functional", "kernels")
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_gradients_of_compiled_code_are_the_eager_ones() -> None:
+    import torch._inductor.config as inductor
+
+    y = X.clone().requires_grad_()
+    with inductor.patch(compile_threads=1):
+        torch.compile(cold(RICH), fullgraph=True, dynamic=True)(y).square().sum().backward()
     torch.testing.assert_close(y.grad, 2 * RICH.embedding_scale * reference(X, RICH))
 
 
@@ -652,12 +646,37 @@ def test_mistakes_are_explained_under_compile_too() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-def test_a_spec_cannot_be_built_inside() -> None:
-    """The one limit that the module's documentation names; when it falls, so should that text."""
-    with pytest.raises(torch._dynamo.exc.Unsupported):
-        counted(lambda x: posenc.add(Sinusoidal(8), x))[0](X)
-    spec = Sinusoidal(8)
-    assert_same(counted(lambda x: posenc.add(spec, x))[0](X), reference(X))
+def test_specs_made_inside_are_constants_of_the_graph() -> None:
+    """Numbers that the compiler would leave open are fixed; refusals keep their words."""
+
+    def function(x: Tensor, base: float, step: int) -> tuple[Tensor, Sinusoidal]:
+        start = Arrangement(start=step)
+        spec = Sinusoidal(x.shape[-1], base=base, arrangement=start)
+        assert spec.replace(base=500.0).base == 500
+        return posenc.add(spec, x), spec
+
+    compiled, counter = counted(function)
+    for base, step in ((1e4, 1), (500.0, 1), (600.0, 3), (1e4, 1)):
+        got, spec = compiled(X, base, step)
+        want = Sinusoidal(8, base=base, arrangement=Arrangement(start=step))
+        assert spec == want
+        assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == want
+        assert_same(got, reference(X, want))
+    assert counter.frame_count == 3
+    with pytest.raises(Exception, match="expected a number, got 'wide'"):
+        counted(lambda x: posenc.add(Sinusoidal(8, base="wide"), x))[0](X)
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_specs_made_after_a_broken_graph() -> None:
+    """What then runs in eager mode is offered to the compiler frame by frame, and is left alone."""
+
+    def function(x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
+        return posenc.add(Sinusoidal(8, base=321.0), x)
+
+    compiled = torch.compile(function, backend="eager")
+    assert_same(compiled(X), reference(X, Sinusoidal(8, base=321.0)))
 
 
 # --- export ---------------------------------------------------------------------------------------

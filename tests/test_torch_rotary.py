@@ -194,11 +194,11 @@ def test_g4_no_state_that_meta_can_lose() -> None:
 
 def test_g4_learned_rotations_are_reset() -> None:
     with torch.device("meta"):
-        module = RotaryEmbedding(MixedRoPE(8, heads=4, pairing="half"))
+        module = RotaryEmbedding(MixedRoPE(8, heads=4, pairing="half"), seed=2)
     module = module.to_empty(device="cpu")
     nn.init.constant_(module.frequencies, float("nan"))
     module.reset_parameters()
-    fresh = RotaryEmbedding(MixedRoPE(8, heads=4, pairing="half"))
+    fresh = RotaryEmbedding(MixedRoPE(8, heads=4, pairing="half"), seed=2)
     assert torch.equal(module.frequencies, fresh.frequencies)
     assert module.frequencies.isfinite().all()
 
@@ -309,9 +309,12 @@ def test_writing_in_place_gives_the_same_gradients(name: str) -> None:
     torch.testing.assert_close(gradient(True), gradient(False), rtol=1e-6, atol=1e-5)
 
 
+SHARED = torch.randn(2, 4, 5, 8)
 REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
     "leaf": (lambda: Q.clone().requires_grad_(), "leaf"),
     "expanded": (lambda: torch.randn(1, 1, 1, 8).expand(2, 4, 5, 8), "expanded"),
+    "overlapping": (lambda: torch.randn(60).as_strided((2, 4, 5, 8), (16, 4, 4, 1)), "overlap"),
+    "its keys": (lambda: SHARED, "arrays that share memory"),
     "chunk": (lambda: nn.Linear(8, 16)(Q).chunk(2, dim=-1)[0], "chunk, split and unbind"),
 }
 
@@ -320,7 +323,7 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], str]] = {
 def test_what_cannot_be_overwritten_is_refused(how: str) -> None:
     make, message = REFUSED[how]
     with pytest.raises(posenc.ArgumentError, match=message):
-        cold(inplace=True)(make(), K.clone())
+        cold(inplace=True)(make(), SHARED[:, :2] if how == "its keys" else K.clone())
 
 
 def test_overwriting_what_its_maker_needs_fails_loudly() -> None:
@@ -494,7 +497,11 @@ def test_a_length_is_fixed_outside_of_compiled_code() -> None:
 
 @each_spec
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("strict", [True, False], ids=["strict", "non-strict"])
+@pytest.mark.parametrize(
+    "strict",
+    [False, pytest.param(True, marks=pytest.mark.slow("torch", "functional"))],
+    ids=["non-strict", "strict"],
+)
 def test_export(name: str, strict: bool) -> None:
     length = torch.export.Dim("length")
     module = cold(name)
@@ -540,6 +547,35 @@ def test_arguments_of_a_call_are_checked() -> None:
     ):
         with pytest.raises(posenc.ArgumentError, match=message):
             call()
+
+
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+def test_queries_and_keys_are_equally_long(kernel: Any) -> None:
+    """Grouped heads where the sequence was meant, or one query beside a cache, are no guess."""
+    module = RotaryEmbedding(SPECS["plain"], kernel=kernel)
+    tables = posenc.cos_sin(SPECS["plain"], torch.arange(5))
+    grouped = torch.randn(2, 5, 4, 8), torch.randn(2, 5, 2, 8)
+    cached = torch.randn(2, 4, 1, 8), torch.randn(2, 4, 9, 8)
+    module(Q, K)  # the short way is open
+    for q, k in (grouped, cached, tuple(reversed(cached))):
+        for more in ({}, {"offset": 8}, {"positions": torch.arange(9)}, {"cos_sin": tables}):
+            with pytest.raises(posenc.ArgumentError, match=r"seq_dim=-3.*offset=") as caught:
+                module(q, k, **more)
+            assert f"{q.shape[-2]} and {k.shape[-2]}" in str(caught.value)
+    layout = RotaryEmbedding(SPECS["plain"], seq_dim=-3)
+    for x, turned in zip(grouped, layout(*grouped), strict=True):
+        torch.testing.assert_close(turned, posenc.rotate(SPECS["plain"], x, seq_dim=-3))
+    with pytest.raises(posenc.ArgumentError, match=r"Axis -3 is that long: say seq_dim=-3"):
+        posenc.rotate(SPECS["plain"], grouped[0], positions=torch.arange(5))
+
+
+@each_spec
+def test_one_tensor_alone(name: str) -> None:
+    module, ids = cold(name), ids_of(name)
+    alone = module(Q, positions=ids)
+    torch.testing.assert_close(alone, module(Q, K, ids)[0], rtol=0, atol=0)
+    with pytest.raises(posenc.ArgumentError, match="keys beside values"):
+        module(Q, v=K)
 
 
 def test_cosines_of_a_learned_rotation_follow_its_parameters() -> None:

@@ -22,6 +22,7 @@ from posenc.torch import (
     slopes,
 )
 from tests.cases_scores import BIASES, RELATIVES, RelativeCase, ScoreCase
+from tests.compilers import each_compiler
 
 # Inductor asks for `torch.jit`, which torch itself deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning")
@@ -151,14 +152,15 @@ def test_relative_module_is_the_verb(case: RelativeCase) -> None:
     close(module(q, k, m, n), exact, 1e-6 if case.name == "dape" else 0)
 
 
+@each_compiler("encodings", "torch")
 @pytest.mark.parametrize(
     "spec",
     [ALiBi(4), T5(4), Sandwich(4, dim=16), posenc.TISA(2), posenc.RotaryBias(2, dim=20)],
     ids=repr,
 )
-def test_verb_compiles_as_a_whole(spec: Any) -> None:
+def test_verb_compiles_as_a_whole(spec: Any, compiler: str) -> None:
     module = AttentionBias(spec)
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = torch.compile(module, fullgraph=True, backend=compiler)
     q, k = torch.arange(3, 8), torch.arange(9)
     close(compiled(q, k), module(q, k), 1e-6)
 
@@ -173,13 +175,15 @@ COMPILED = (
 )
 
 
+@each_compiler("encodings", "torch")
 @pytest.mark.parametrize("name", COMPILED)
-def test_relative_compiles_as_a_whole(name: str) -> None:
+def test_relative_compiles_as_a_whole(name: str, compiler: str) -> None:
     case = next(c for c in RELATIVES if c.name == name)
     module = RelativeAttention(case.spec)
     q, k = (torch.from_numpy(x) for x in case.content())
     m, n = torch.tensor(case.queries), torch.tensor(case.keys)
-    close(torch.compile(module, fullgraph=True)(q, k, m, n), module(q, k, m, n))
+    compiled = torch.compile(module, fullgraph=True, backend=compiler)
+    close(compiled(q, k, m, n), module(q, k, m, n))
 
 
 # --- FlexAttention --------------------------------------------------------------------------------
@@ -225,8 +229,27 @@ FLEX = [
 ]
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("spec", FLEX, ids=repr)
+# Compiled: the fixed slopes, and a table of learned numbers; the others differ in eager code alone.
+ALWAYS_COMPILED = (ALiBi, posenc.ClippedTable)
+
+
+@pytest.mark.parametrize(
+    ("spec", "compiled"),
+    [
+        *(pytest.param(spec, False, id=f"{spec}-eager") for spec in FLEX),
+        *(
+            pytest.param(
+                spec,
+                True,
+                id=f"{spec}-compiled",
+                marks=()
+                if isinstance(spec, ALWAYS_COMPILED)
+                else pytest.mark.slow("encodings/bias", "torch"),
+            )
+            for spec in FLEX
+        ),
+    ],
+)
 def test_pain_16_flex_attention_equals_dense(spec: Any, compiled: bool) -> None:
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -416,6 +439,7 @@ def test_attend_turns_queries_and_keys() -> None:
         (lambda q, k, v: attend(q, k, v, mask=torch.zeros(5, 7)), "boolean"),
         (lambda q, k, v: attend(q, k, v, Entry("c", convolution="x")), "a convolution"),
         (lambda q, k, v: attend(q[:, :1], k, v), "divides 1"),
+        (lambda q, k, v: attend(q, k, v[:, :, 1:]), "keys and values of one number"),
     ],
 )
 def test_attend_refusals(call: Any, text: str) -> None:

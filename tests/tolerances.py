@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 # |result - exact| for cosines, sines and tables of unit scale, at every integer position.
-ABSOLUTE = {"float64": 4e-16, "float32": 1.5e-7, "float16": 2.5e-4, "bfloat16": 2e-3}
+ABSOLUTE = {"float64": 4e-16, "float32": 1e-7, "float16": 2.5e-4, "bfloat16": 2e-3}
 # The same as a fraction of the exact value, away from zeros.
 RELATIVE = {"float64": 1e-15, "float32": 3e-7, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 # A step is rounded to 2**-65 turn; the error of a phase grows by this much with each position.
 PER_POSITION = 2e-19
+# Pairs turned by xPos, as a fraction of the pair's size, in float32 while entries stay normal.
+XPOS = 5e-7
+# Biases of TUPE in float32, of max(1, |bias|); and where sums cannot be formed in float64.
+TUPE_SUMS, TUPE_SUMS_32 = 2e-6, 1e-4
 # Agreement with other people's float32 code at positions up to 64.
 ORIGINAL = 1.5e-6
 # Interpolated rows of entries up to 1 in size, float32: a few taps, each rounded once.

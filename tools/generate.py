@@ -23,6 +23,7 @@ from benchmarks.rows import latest
 ROOT = Path(__file__).resolve().parents[1]
 FILES = (
     "README.md",
+    "docs/compile.md",
     "docs/exact-phases.md",
     "docs/kernels.md",
     "docs/pairing.md",
@@ -183,6 +184,20 @@ def compiled() -> str:
     return "\n".join([*lines, "", note])
 
 
+def graphs() -> str:
+    """What compiles whole, and how many graphs four lengths cost."""
+    rows = latest("graphs")
+    lines = ["| verb or module | graphs |", "|---|--:|"]
+    lines += [f"| {row['row']} | {row['graphs']} |" for row in rows]
+    lengths = ", ".join(map(str, rows[0]["lengths"]))
+    version = rows[0]["versions"]["torch"].partition("+")[0]
+    note = (
+        f"Graphs for the lengths {lengths}, no break in any of the {len(rows)} rows; torch "
+        f"{version}, {rows[0]['date'][:10]}."
+    )
+    return "\n".join([*lines, "", note])
+
+
 def speed_summary() -> str:
     """The rows that a reader of the front page asks for."""
     rows = {row["row"]: row for row in latest("speed")}
@@ -201,6 +216,25 @@ def speed_summary() -> str:
     return "\n".join([*lines, "", _circumstances(rows[names[0]])])
 
 
+def bounds() -> str:
+    """The stated bounds, beside the worst that was measured on each library."""
+    rows = latest("bounds")
+    libraries = list(dict.fromkeys(row["library"] for row in rows))
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["what"], {})[row["library"]] = row
+    heads = ["stated, float32", "at most", "as a multiple of", *libraries]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for what, by_library in found.items():
+        row = next(iter(by_library.values()))
+        worst = [by_library.get(name, {}).get("worst") for name in libraries]
+        cells = [what, f"**{_short(row['stated'])}**", row["of"], *map(_short, worst)]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    row = rows[0]
+    versions = ", ".join(f"{n} {v.partition('+')[0]}" for n, v in row["versions"].items())
+    return "\n".join([*lines, "", f"Measured {row['date'][:10]} on {row['cpu']}, {versions}."])
+
+
 def _circumstances(row: dict[str, Any]) -> str:
     versions = row["versions"]
     peers = ", ".join(
@@ -216,12 +250,14 @@ def _circumstances(row: dict[str, Any]) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "precision": precision,
+    "bounds": bounds,
     "import-time": import_time,
     "pairing": pairing,
     "speed": speed,
     "speed-targets": speed_targets,
     "speed-reasons": speed_reasons.reasons,
     "compiled": compiled,
+    "graphs": graphs,
     "speed-summary": speed_summary,
 }
 

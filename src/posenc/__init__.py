@@ -355,17 +355,20 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        import difflib
+# A type checker must not see it: to it, every misspelt name would then be there.
+if not TYPE_CHECKING:
 
-        close = difflib.get_close_matches(name, __all__, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise AttributeError(f"module 'posenc' has no attribute {name!r}.{hint}")
-    module = importlib.import_module(_HOME[name])
-    value = module if _HOME[name] == f"posenc.{name}" else getattr(module, name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            import difflib
+
+            close = difflib.get_close_matches(name, __all__, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise AttributeError(f"module 'posenc' has no attribute {name!r}.{hint}")
+        module = importlib.import_module(_HOME[name])
+        value = module if _HOME[name] == f"posenc.{name}" else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

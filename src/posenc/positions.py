@@ -24,6 +24,7 @@ from posenc._core.array import (
     library,
     limits,
     namespace,
+    numpy_rules,
 )
 from posenc._core.errors import ArgumentError, PositionError, explain
 from posenc._core.grid import boxes, descending, from_grid_mask, grid
@@ -81,6 +82,7 @@ def arange(length: int, *, start: int = 0, xp: Any = np, device: Any = None) -> 
     return offset(length, start, xp=xp, device=device)
 
 
+@numpy_rules
 def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Array:
     """Positions of sequences that go on at an offset, such as the tokens already in a KV cache.
 
@@ -108,6 +110,12 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
         If the offsets are not integers.
     PositionError
         If the last position does not fit the integers of the library.
+
+    Notes
+    -----
+    JAX without `jax_enable_x64` has positions of 32 bits. What can be looked at is refused beyond
+    2**31 - 1; an offset that `jit` traces cannot be, and where offset and length pass 2**31
+    together, positions wrap to negative ones, as JAX's integers do.
 
     Examples
     --------
@@ -152,6 +160,7 @@ def _sum(first: Array, count: Array, length: int) -> Array:
     return first + count if len(first.shape) == 0 else first[:, None] + count
 
 
+@numpy_rules
 def from_mask(mask: Array, *, pad: int = 0) -> Array:
     """Positions of the real tokens of padded rows: each counts the real tokens before it.
 
@@ -201,6 +210,7 @@ def from_mask(mask: Array, *, pad: int = 0) -> Array:
     return xp.where(real, counted, zero + pad)
 
 
+@numpy_rules
 def packed(cu_seqlens: Array, total: int | None = None) -> Array:
     """Positions within each of several sequences packed into one row.
 

@@ -9,6 +9,7 @@ from typing import cast
 from posenc._core import spec as _spec
 from posenc._core.errors import SpecError, explain, suggest
 from posenc._core.spec import Spec, Value, to_json
+from posenc._core.tracing import compile_time
 
 __all__ = ["SPECS", "VALUES", "from_json", "lookup", "specs", "to_json"]
 
@@ -122,6 +123,7 @@ def specs() -> Iterator[type[Spec]]:
         yield cast("type[Spec]", lookup(name))
 
 
+@compile_time
 def from_json(text: str | bytes) -> Value:
     """Parse the JSON of a spec or value; the inverse of `to_json`.
 

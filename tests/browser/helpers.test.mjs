@@ -63,15 +63,15 @@ test("sliders reach both ends and every step", () => {
   assert.equal(scale.onStep({ min: 0, max: 1, step: 0 }, 0.12345678), 0.1235);
 });
 
-test("an address leaves out what Python would choose, and keeps what it does not know", () => {
+test("an address holds what was set, be it a default or unknown", () => {
   const defaults = { v: "table", d: "128", p: "40" };
   const given = state.parseHash("#k=1&v=waves&d=128&p=41&colour=red&w=99&theme=dark");
   assert.deepEqual(given, { v: "waves", d: "128", p: "41", colour: "red" });
-  assert.equal(state.formatHash(given, defaults), "#k=1&v=waves&colour=red&p=41");
+  assert.equal(state.formatHash(given), "#k=1&v=waves&colour=red&d=128&p=41");
   assert.equal(state.canonicalQuery({ ...given, find: "a&b" }, defaults, "dark"),
     "colour=red&find=a%26b&p=41&v=waves&theme=dark");
-  const header = { view: "waves", state: { v: "waves", d: "128", p: "40" }, defaults };
-  assert.deepEqual(state.settled(given, header), { v: "waves", colour: "red" });
+  const header = { view: "waves", address: { v: "waves", d: "128", j: "3" }, defaults };
+  assert.deepEqual(state.settled(given, header), { v: "waves", d: "128", p: "41", colour: "red", j: "3" });
 });
 
 test("a frame is taken apart", () => {

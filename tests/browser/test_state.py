@@ -24,10 +24,46 @@ def test_an_address_is_a_picture(open_site: Callable[..., Site], server: str) ->
     assert [again.value(key) for key in ("d", "L", "p", "j", "n")] == ["48", "96", "30", "7", "500"]
 
 
-def test_defaults_are_left_out_and_strangers_are_noted(site: Site) -> None:
+def test_what_was_set_stays_and_strangers_are_noted(site: Site) -> None:
     site.open("k=1&v=table&d=128&colour=red")
-    expect(site.page).to_have_url(re.compile(r"v=table(&colour=red)?$"))
+    expect(site.page).to_have_url(re.compile(r"v=table&colour=red&d=128$"))
     assert "colour" in site.page.locator("#notes").inner_text()
+
+
+def test_settings_survive_views_with_other_defaults(site: Site) -> None:
+    site.open("v=table")
+    page = site.page
+    for key, text in (("d", "16"), ("p", "100"), ("j", "9")):
+        page.locator(f"#control-{key}").fill(text)
+        page.keyboard.press("Enter")
+        site.settle()
+    for view in ("rotate", "bias", "sentence", "stretch", "distance", "table"):
+        page.locator(f"#tab-{view}").click()
+        expect(page.locator(f"#tab-{view}")).to_have_attribute("aria-selected", "true")
+        site.settle()
+    assert [site.value(key) for key in ("d", "p", "j")] == ["16", "100", "9"]
+
+
+def test_the_tour_shows_its_own_picture_and_gives_back_the_reader_s(site: Site) -> None:
+    site.open("v=bias&enc=alibi&heads=4&L=64")
+    page = site.page
+    page.locator("#tour-start").click()
+    bar = page.locator("#tour")
+    expect(bar.locator(".question")).to_be_visible()
+    expect(page.locator("#tab-table")).to_have_attribute("aria-selected", "true")
+    site.settle()
+    assert site.value("d") == "128"
+    page.locator("#tab-waves").click()
+    expect(bar.locator(".question")).to_have_count(0)
+    bar.get_by_role("button", name="Show the picture of this stop").click()
+    expect(bar.locator(".question")).to_be_visible()
+    page.reload()
+    site.settle()
+    bar.get_by_role("button", name="Leave the tour").click()
+    expect(page.locator("#tab-bias")).to_have_attribute("aria-selected", "true")
+    expect(bar).to_be_hidden()
+    site.settle()
+    assert [site.value(key) for key in ("heads", "L")] == ["4", "64"]
 
 
 def test_back_returns_to_the_view_before(site: Site) -> None:

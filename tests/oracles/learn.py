@@ -190,7 +190,13 @@ def facts() -> dict[str, list[dict[str, Any]]]:
         ],
         "models": [
             # Llama4TextConfig: num_hidden_layers, no_rope_layer_interval, floor_scale
-            {"layers": 48, "generation": "4", "without": 48 // 4, "chunk": 8192},
+            {
+                "layers": 48,
+                "generation": "4",
+                "without": 48 // 4,
+                "chunk": 8192,
+                "version": "5.23.0",
+            },
             # Gemma3TextConfig and ModernBertConfig: layers, every sixth and every third, the bases
             {
                 "generation": "3",
@@ -201,6 +207,7 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "times": (1e6 / 1e4) ** (254 / 256),
                 "encoder_global": -(-22 // 3),
                 "encoder_layers": 22,
+                "encoder_window": 128 // 2,  # local_attention, on either side
             },
             _plans(),
         ],

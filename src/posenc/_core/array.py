@@ -9,14 +9,17 @@ What the rest of posenc may rely on:
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DTypeError, PositionError, explain
 from posenc._core.phase import Halves, halves
+from posenc._core.tracing import is_compiling
 
 __all__ = [
     "Array",
@@ -34,20 +37,27 @@ __all__ = [
     "integers",
     "is_array",
     "is_compiling",
+    "is_divided",
     "is_foreign",
     "is_symbolic",
     "is_torch",
     "library",
     "limits",
     "lookup",
+    "marked",
     "namespace",
+    "numpy_rules",
     "product",
     "rank",
     "reals",
     "result_dtype",
+    "undivided",
+    "widest",
 ]
 
 Array = Any
+P = ParamSpec("P")
+R = TypeVar("R")
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 FLOATS = ("float64", "float32", "float16", "bfloat16")
@@ -60,6 +70,21 @@ def is_torch(x: object) -> bool:
     """Whether `x` is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_divided(*values: object) -> bool:
+    """Whether one of the values is a DTensor, divided between processes."""
+    # Where nobody imported its module there is none; importing it would cost a second.
+    module = sys.modules.get("torch.distributed.tensor")
+    kind = getattr(module, "DTensor", None)
+    return kind is not None and any(isinstance(value, kind) for value in values)
+
+
+def undivided(who: str, *values: object) -> None:
+    """Raise for a DTensor, where only the tensors of one process will do."""
+    if is_divided(*values):
+        todo = "Call it on local tensors: inside local_map, or on x.to_local()."
+        raise ArgumentError(explain(who, "tensors of this process", "a DTensor", todo))
 
 
 def is_jax(x: object) -> bool:
@@ -85,16 +110,15 @@ def is_foreign(x: object) -> bool:
     return is_array(x) and not isinstance(x, (np.ndarray, np.generic))
 
 
-def is_compiling() -> bool:
-    """Whether torch traces: a comparison with a length would become a condition of the graph."""
-    torch = sys.modules.get("torch")
-    return torch is not None and torch.compiler.is_compiling()
-
-
 def is_symbolic(x: object) -> bool:
     """Whether `x` is a number whose value a tracer does not know; it must not become an `int`."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.SymInt)
+    if torch is None or not isinstance(x, (torch.SymInt, torch.Tensor)):
+        return False
+    if isinstance(x, torch.SymInt) or torch.compiler.is_compiling():
+        return isinstance(x, torch.SymInt)
+    # In `torch.jit.trace` the entries of a shape are tensors.
+    return torch.jit.is_tracing() and len(x.shape) == 0
 
 
 def namespace(x: Array, who: str) -> Any:
@@ -177,6 +201,32 @@ def concrete(x: Array) -> np.ndarray | None:
     return np.asarray(x)
 
 
+def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
+    """A verb whose own arithmetic broadcasts by NumPy's rules, whatever JAX was told.
+
+    `jax_numpy_rank_promotion="raise"` and strict dtype promotion are for the code of those who set
+    them. They hold again as soon as the verb returns.
+    """
+
+    @functools.wraps(verb)
+    def ruled(*args: P.args, **kwargs: P.kwargs) -> R:
+        jax = sys.modules.get("jax")
+        config = getattr(jax, "config", None)  # absent while JAX is being imported
+        if (
+            jax is None
+            or is_compiling()
+            or (
+                getattr(config, "jax_numpy_rank_promotion", "allow") == "allow"
+                and getattr(config, "jax_numpy_dtype_promotion", "standard") == "standard"
+            )
+        ):
+            return verb(*args, **kwargs)
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            return verb(*args, **kwargs)
+
+    return ruled
+
+
 # --- dtypes ---------------------------------------------------------------------------------------
 
 
@@ -226,6 +276,11 @@ def result_dtype(x: Array, who: str) -> Any:
 def compute_dtype(dtype: Any, xp: Any) -> Any:
     """float64 for float64, else float32: angles and sums never exist in half precision."""
     return xp.float64 if dtype_name(dtype) == "float64" else xp.float32
+
+
+def widest(x: Array, dtype: Any, xp: Any) -> Any:
+    """float64 where the library and the device of `x` have it, for short sums; else `dtype`."""
+    return xp.float64 if has_int64(xp) and not (is_torch(x) and x.device.type == "mps") else dtype
 
 
 def astype(x: Array, dtype: Any, xp: Any) -> Array:
@@ -299,6 +354,14 @@ def rank(sorted_values: Array, n: Array, size: int, *, xp: Any) -> Array:
         count = count + step * xp.astype(reached, count.dtype)
         step //= 2
     return count
+
+
+def marked(x: Array, where: Array, mark: float, *, xp: Any) -> Array:
+    """The same values with NaN or an infinity where a condition holds."""
+    if is_jax(x):
+        # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
+        return xp.where(where, mark, x)
+    return xp.where(where, xp.full_like(x, mark), x)
 
 
 def fixed(x: Array) -> Array:

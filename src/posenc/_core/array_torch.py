@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from posenc._core.phase import words
+from posenc._core.tracing import outside
 
 __all__ = ["constants"]
 
@@ -41,7 +42,7 @@ def _exporting() -> bool:
     return torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@outside
 def _every_length_symbolic() -> bool:
     """Whether this is `torch.compile(dynamic=True)`.
 
@@ -50,7 +51,7 @@ def _every_length_symbolic() -> bool:
     return not torch._dynamo.config.assume_static_by_default
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@outside
 def _resident(spec: Any, key: str, device: torch.device) -> Tensor:
     """What the compiler calls, outside its graph, in place of tracing: one guard, on the spec."""
     return _kept(spec, device)[key]
@@ -59,9 +60,15 @@ def _resident(spec: Any, key: str, device: torch.device) -> Tensor:
 def _kept(spec: Any, device: torch.device) -> dict[str, Tensor]:
     cache: dict[torch.device, dict[str, Tensor]] = spec.device_arrays
     if device not in cache:
-        # An inference tensor in the cache would be refused by autograd ever after.
-        with torch.inference_mode(mode=False):
-            made = _made(spec, device)
+        jit: Any = torch._C
+        tracing = jit._get_tracing_state()
+        jit._set_tracing_state(None)  # `torch.jit.trace` would take them for its own
+        try:
+            # An inference tensor in the cache would be refused by autograd ever after.
+            with torch.inference_mode(mode=False):
+                made = _made(spec, device)
+        finally:
+            jit._set_tracing_state(tracing)
         if any(type(value) is not Tensor for value in made.values()):
             return made
         cache[device] = made

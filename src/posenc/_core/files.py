@@ -31,7 +31,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, explain, suggest
 
 __all__ = [
     "FLOATS",
@@ -54,6 +54,15 @@ __all__ = [
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 LARGEST_NPY_HEADER = 2**16  # `ast.literal_eval` is safe on a short text only
+# First bytes of formats that are neither of the two.
+OTHERS = {
+    b"PK": "a zip archive, as torch.save writes them (.pt, .pth, .bin), and NumPy (.npz)",
+    b"\x80": "a pickle, as older versions of torch.save write them",
+    b"GGUF": "a GGUF file",
+    b"\x89HDF": "an HDF5 file",
+    b"{": "JSON",
+    b"[": "JSON",
+}
 LARGEST_SAFETENSORS_HEADER = 100_000_000  # the format's own limit
 LARGEST_RANK = 64  # NumPy's
 PIECE = 2**22  # bytes per read when copying
@@ -130,8 +139,10 @@ class Layout:
 
         Raises
         ------
-        DataError
+        ArgumentError
             If the name is unknown, or none is given and there are several; the message lists them.
+        DataError
+            If there is none at all.
         """
         if name is None and len(self.tensors) == 1:
             return next(iter(self.tensors.values()))
@@ -141,12 +152,14 @@ class Layout:
             some = sorted(self.tensors)
             listed = ", ".join(some[:20]) + (f", … ({len(some)} in all)" if len(some) > 20 else "")
             got = f"several: {listed}"
-            raise DataError(explain(str(self.path), "one tensor", got, "Name one."))
+            raise ArgumentError(explain(str(self.path), "one tensor", got, "Name one: name=."))
         if self.format == "npy":
-            raise DataError(explain(str(self.path), "no name, as .npy has one array", repr(name)))
+            raise ArgumentError(
+                explain(str(self.path), "no name, as .npy has one array", repr(name))
+            )
         if name not in self.tensors:
             todo = suggest(name, sorted(self.tensors)[:1000])
-            raise DataError(explain(str(self.path), "the name of a tensor", repr(name), todo))
+            raise ArgumentError(explain(str(self.path), "the name of a tensor", repr(name), todo))
         return self.tensors[name]
 
 
@@ -257,8 +270,13 @@ def _safetensors_layout(path: Path, file: IO[bytes], size: int, start: bytes) ->
     (length,) = struct.unpack("<Q", start)
     if length > min(size - 8, LARGEST_SAFETENSORS_HEADER):
         want = "a .npy or .safetensors file"
-        got = f"one whose first 8 bytes claim a header of {length} bytes in a file of {size}"
-        raise DataError(explain(who, want, got, "It may be truncated, or of another format."))
+        found = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
+        if found is not None:
+            raise DataError(explain(who, want, found, "Save its tensors as .safetensors."))
+        if start[5:] == b"\0\0\0":  # a length that could be meant
+            got = f"one that states a header of {length} bytes, in {size} bytes"
+            raise DataError(explain(who, want, got, "It may be truncated."))
+        raise DataError(explain(who, want, f"another format; it begins with {start!r}"))
     header = _safetensors_json(who, _exactly(file, length, who))
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):

@@ -18,6 +18,7 @@ from posenc._core.array import (
     is_array,
     library,
     namespace,
+    numpy_rules,
 )
 from posenc._core.errors import ArgumentError, explain, suggest
 
@@ -27,6 +28,7 @@ Array = Any
 Normalise = Literal["none", "unit", "centred", "reference"]
 
 
+@numpy_rules
 def grid(
     sizes: Mapping[str, int] | Sequence[int],
     *,
@@ -208,6 +210,7 @@ def _product(lines: list[Array], order: str, xp: Any) -> list[Array]:
     return columns
 
 
+@numpy_rules
 def from_grid_mask(
     mask: Array,
     *,
@@ -283,6 +286,7 @@ def from_grid_mask(
     return xp.stack(columns, axis=-1)
 
 
+@numpy_rules
 def descending(
     first: int, last: int, *, clip: int | None = None, xp: Any = np, device: Any = None
 ) -> Array:
@@ -330,6 +334,7 @@ def descending(
     return found if clip is None else xp.clip(found, -clip, clip)
 
 
+@numpy_rules
 def boxes(
     corners: Array,
     *,

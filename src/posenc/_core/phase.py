@@ -11,7 +11,7 @@ once, and a small polynomial gives sine and cosine.
 
 The bounds, for `frequency * position` in exact arithmetic:
 
-    float32   |error| <= 1.5e-7 absolute and 3e-7 relative, plus 1.8e-19 per position
+    float32   |error| <= 1e-7 absolute and 3e-7 relative, plus 1.8e-19 per position
     float64   |error| <= 4e-16 plus 1.8e-19 per position
 
 The part per position is the rounding of `step`; it reaches 4e-10 at position 2**31.

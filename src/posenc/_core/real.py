@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import device_of, has_int64, is_jax, is_torch, limits
+from posenc._core.array import device_of, has_int64, is_jax, is_torch, limits, marked
 from posenc._core.phase import (
     MASK,
     Array,
@@ -101,7 +101,7 @@ def _wrong(within: Array, dtype: Any, xp: Any) -> Array:
     """NaN for a row with a coordinate that no integer can hold, else 0: (..., 1)."""
     zero = xp.zeros(within.shape[:-1], dtype=dtype, device=device_of(within))
     every = xp.all(within, axis=-1)
-    return xp.where(every, zero, xp.full_like(zero, math.nan))[..., None]
+    return marked(zero, ~every, math.nan, xp=xp)[..., None]
 
 
 def turns(

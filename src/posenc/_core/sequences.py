@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.array import arange, integers, library
+from posenc._core.array import arange, integers, library, numpy_rules
 from posenc._core.errors import ArgumentError, explain
 
 __all__ = ["multimodal", "shard"]
@@ -18,6 +18,7 @@ __all__ = ["multimodal", "shard"]
 Array = Any
 
 
+@numpy_rules
 def multimodal(
     layout: Sequence[int | tuple[Any, int, int]],
     *,
@@ -56,8 +57,9 @@ def multimodal(
     Returns
     -------
     array of integers
-        (tokens, 3). Decoding goes on at one more than the largest entry, which after an image is
-        less than the number of tokens.
+        (tokens, 3), axes last. Decoding goes on at one more than the largest entry, which after an
+        image is less than the number of tokens. What has axes first, as `position_ids` (3, batch,
+        seq) of transformers, is carried over by `np.moveaxis(position_ids, 0, -1)`.
 
     Raises
     ------
@@ -114,6 +116,7 @@ def _known(values: Any, who: str) -> np.ndarray:
     return array
 
 
+@numpy_rules
 def shard(
     length: int,
     *,

@@ -8,6 +8,7 @@ anything derived from one may be keyed by the whole of it.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import hashlib
 import json
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Union
 import numpy as np
 
 from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.tracing import compile_time, is_followed, unseen
 
 if TYPE_CHECKING:
     from posenc._core.parameters import Parameter
@@ -40,20 +42,21 @@ class Value:
     that equal meanings have equal JSON. `check` is the hook for conditions between fields.
     """
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> typing.Self:
+        if is_followed():
+            return _built(cls, args, tuple(kwargs), tuple(kwargs.values()))
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
-        name = type(self).__name__
-        for field, hint in _hints(type(self)).items():
-            value = getattr(self, field)
-            coerced = _coerce(value, hint, f"{name}: {field}")
-            if coerced is not value:
-                object.__setattr__(self, field, coerced)
-        self.check()
+        unseen(_settle, self)
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
 
     def replace(self, **changes: Any) -> typing.Self:
         """The same value with some fields changed, checked anew."""
+        if is_followed():
+            return _replaced(self, tuple(changes), tuple(changes.values()))
         known = _hints(type(self))
         for key in changes:
             if key not in known:
@@ -73,6 +76,36 @@ class Value:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+def _settle(value: Value) -> None:
+    """Bring the fields to the types of their annotations, and check them."""
+    name = type(value).__name__
+    for field, hint in _hints(type(value)).items():
+        given = getattr(value, field)
+        coerced = _coerce(given, hint, f"{name}: {field}")
+        if coerced is not given:
+            object.__setattr__(value, field, coerced)
+    value.check()
+
+
+@compile_time
+def _built(
+    cls: type[Self], args: tuple[Any, ...], names: tuple[str, ...], values: tuple[Any, ...]
+) -> Self:
+    value = cls(*args, **dict(zip(names, values, strict=True)))
+    # Dynamo goes on to initialise what `__new__` returned, and looks for the method here first.
+    object.__setattr__(value, "__init__", _initialised)
+    return value
+
+
+@compile_time
+def _replaced(value: Self, names: tuple[str, ...], values: tuple[Any, ...]) -> Self:
+    return value.replace(**dict(zip(names, values, strict=True)))
+
+
+def _initialised(*args: Any, **kwargs: Any) -> None:
+    """In place of `__init__`, for a value that has its fields."""
 
 
 class Spec(Value):
@@ -101,16 +134,7 @@ class Spec(Value):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arrays, texts = _derived(self)
-        shapes = {name: tuple(p.shape) for name, p in self.parameters().items()}
-        for name, value in (
-            ("arrays", arrays),
-            ("texts", texts),
-            ("shapes", shapes),
-            ("device_arrays", {}),
-            ("plans", {}),
-        ):
-            object.__setattr__(self, name, value)
+        unseen(_derive, self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -134,7 +158,26 @@ class Spec(Value):
     @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify the spec: the SHA-256 of its JSON."""
-        return hashlib.sha256(to_json(self).encode()).hexdigest()[:16]
+        return _digest(self)
+
+
+@compile_time
+def _digest(spec: Spec) -> str:
+    return hashlib.sha256(to_json(spec).encode()).hexdigest()[:16]
+
+
+def _derive(spec: Spec) -> None:
+    """Give a spec what follows from its fields."""
+    arrays, texts = _derived(spec)
+    shapes = {name: tuple(p.shape) for name, p in spec.parameters().items()}
+    for name, value in (
+        ("arrays", arrays),
+        ("texts", texts),
+        ("shapes", shapes),
+        ("device_arrays", {}),
+        ("plans", {}),
+    ):
+        object.__setattr__(spec, name, value)
 
 
 @functools.lru_cache(maxsize=256)
@@ -158,6 +201,7 @@ def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int
 # --- JSON -----------------------------------------------------------------------------------------
 
 
+@compile_time
 def to_json(value: Value, *, indent: int | None = None) -> str:
     """The JSON of a spec or value: keys sorted, defaults written out.
 
@@ -284,9 +328,21 @@ def _coerce(value: Any, hint: Any, who: str) -> Any:
             return coerced
     todo = ""
     if isinstance(value, str):
-        choices = [c for option in _options(hint) for c in typing.get_args(option)]
-        todo = suggest(value, [c for c in choices if isinstance(c, str)]) if choices else ""
+        inside = [c for option in _options(hint) for c in (option, *typing.get_args(option))]
+        words = [c for c in inside if isinstance(c, str)]
+        kinds = [c for c in inside if isinstance(c, type) and issubclass(c, Value)]
+        todo = suggest(value, words) if words else _object_for(value, kinds)
     raise SpecError(explain(who, _words(hint), _show(value), todo))
+
+
+def _object_for(name: str, kinds: list[type[Value]]) -> str:
+    """What to write where a name stands for an object: one of the kinds, or made by them."""
+    made = [one.__name__ for kind in kinds for one in (kind.__subclasses__() or [kind])]
+    by_letters = {known.lower(): known for known in made}
+    close = difflib.get_close_matches(name.lower(), by_letters, n=1)
+    shown = [by_letters[close[0]]] if close else sorted(set(made))
+    listed = ", ".join(f"{known}(…)" for known in shown)
+    return f"Give an object: {listed}." if made else ""
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
@@ -357,7 +413,8 @@ def _words(hint: Any) -> str:
             options.append(f"a tuple of {inner}" if several else f"{len(args)} {inner}")
         else:
             words = {int: "an integer", float: "a number", str: "a text", bool: "True or False"}
-            options.append(words.get(option, f"a {getattr(option, '__name__', option)}"))
+            name = getattr(option, "__name__", str(option))
+            options.append(words.get(option, f"{'an' if name[0] in 'AEIO' else 'a'} {name}"))
     return " or ".join(options)
 
 

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 import click
 
 import posenc
-from posenc._core.errors import PosencError, suggest
+from posenc._core.errors import ArgumentError, PosencError, suggest
+from posenc.cli._flags import in_flags
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -56,7 +57,7 @@ Every command has --json. Exit codes:
   1      the data or the machine: a file that is not what it claims, a wrong
          shape, NaN, a missing library, a full disk
   2      the command line: an unknown option or name, options that contradict
-         each other, a file that is not there, an output that exists
+         each other or the data, a file that is not there, an output that exists
   128+n  ended by signal n; nothing partial is left
 
 POSENC_DEBUG=1 shows the traceback of an error.
@@ -128,6 +129,11 @@ def _exit_code(
         result = click.Group.main(group, args, prog_name, **extra)
     except click.exceptions.Exit as error:
         return error.exit_code
+    except click.UsageError as error:
+        _debug()
+        said = in_flags(error.format_message(), _command(group, args))
+        click.UsageError(said, error.ctx).show()
+        return error.exit_code
     except click.ClickException as error:
         _debug()
         error.show()
@@ -137,7 +143,8 @@ def _exit_code(
     except Interrupted as error:
         return _ended_by(error.number)
     except PosencError as error:
-        return _fail(str(error))
+        message = in_flags(str(error), _command(group, args))
+        return _fail(message, 2 if isinstance(error, ArgumentError) else 1)
     except MemoryError:
         return _fail("out of memory. Ask for fewer rows or a smaller width")
     except OSError as error:
@@ -147,6 +154,16 @@ def _exit_code(
         what = f"{type(error).__name__}: {error}"
         return _fail(f"an error of posenc itself, {what}. POSENC_DEBUG=1 shows where")
     return result if isinstance(result, int) else 0
+
+
+def _command(group: click.Group, args: Sequence[str] | None) -> click.Command:
+    """The command that the arguments name, as far as they do."""
+    command: click.Command = group
+    for word in sys.argv[1:] if args is None else args:
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(click.Context(command), word) or command
+    return command
 
 
 def _fail(message: str, code: int = 1) -> int:

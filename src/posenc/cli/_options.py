@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from posenc._core.errors import ArgumentError, PosencError, explain, suggest
+from posenc.cli._inputs import file_there
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
 
 __all__ = [
     "Choice",
+    "Option",
     "SpecChoice",
     "any_spec",
     "as_json",
@@ -51,6 +53,42 @@ class Choice(click.ParamType):
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
         """The words, in the help."""
         return "[" + "|".join(self.words) + "]"
+
+
+class Option(click.Option):
+    """An option that has older spellings, which still work and are not shown.
+
+    Parameters
+    ----------
+    names : list of str
+        As of `click.Option`, without the older ones.
+    old : sequence of str
+        The older spellings.
+    **settings : Any
+        As of `click.Option`.
+    """
+
+    def __init__(self, names: list[str], old: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__([*names, *old], **settings)
+        self.old = tuple(old)
+
+    @property
+    def shown(self) -> list[str]:
+        """The spellings in the help."""
+        return [name for name in self.opts if name not in self.old]
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:  # noqa: ARG002
+        """The name of the option in an error."""
+        return " / ".join(f"'{name}'" for name in self.shown)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The line of the help, without older spellings."""
+        every = self.opts
+        self.opts = self.shown
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
 
 
 class SpecChoice(NamedTuple):
@@ -171,7 +209,10 @@ def spec_of(text: str, option: str) -> Any:
     if not text:
         raise click.UsageError(f"{option} is empty: give the JSON of a spec, or a file of it.")
     if not is_json(text):
-        return from_json(Path(text).read_bytes())
+        try:
+            return from_json(Path(file_there(text)).read_bytes())
+        except click.BadParameter as error:
+            raise click.UsageError(f"{option}: {error.message}") from error
     try:
         return from_json(text)
     except PosencError as error:

@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, explain, suggest
+from posenc.cli._inputs import InputFile
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
@@ -44,6 +45,7 @@ def parameter_options(command: F) -> F:
         (
             click.option(
                 "--params",
+                type=InputFile(),
                 metavar="FILE",
                 help="The parameters of a learned table, by their names: .safetensors, or .npy "
                 "where there is one.",

@@ -20,7 +20,7 @@ from posenc.cli._options import count_of
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
 
-__all__ = ["Grid", "Listed", "PlaceChoice", "Places", "place_options", "places_from"]
+__all__ = ["Grid", "Listed", "PlaceChoice", "Places", "grid_sides", "place_options", "places_from"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -324,7 +324,7 @@ class Builder(NamedTuple):
 
 def _grid(text: str, spec: TableSpec, preset: str | None) -> Grid:
     builder = _builder(preset, spec.axes)
-    sides = _sides(text, builder.names)
+    sides = grid_sides(text, builder.names)
     lines = []
     for axis, name in enumerate(builder.names):
         # The coordinate of an axis depends on its own side alone, so one line of cells has it all.
@@ -333,7 +333,7 @@ def _grid(text: str, spec: TableSpec, preset: str | None) -> Grid:
     return Grid(lines, builder.names, sides, builder.order)
 
 
-def _sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
+def grid_sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
     """Tokens along each axis, the slowest first."""
     if "=" in text:
         pairs = [piece.strip().partition("=") for piece in text.split(",")]

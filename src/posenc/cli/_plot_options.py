@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from posenc._core.errors import ArgumentError, SpecError, suggest
-from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, Choice
+from posenc.cli._inputs import InputFile
+from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, Choice, spec_of
 from posenc.cli._parameters import ParameterChoice, learnt_from
+from posenc.cli._places import grid_sides
 
 __all__ = [
     "Chosen",
     "SpecWords",
     "chosen",
+    "other_spec_words",
     "ranged",
     "sides",
     "spec_words",
+    "stretch_of",
     "usage",
     "whole_numbers",
 ]
@@ -66,36 +69,46 @@ class Chosen(NamedTuple):
     origin: str
 
 
+SIZE = click.IntRange(1, LARGEST_DIM)
+# Name and settings of what names an encoding.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "encoding": {"metavar": "NAME", "help": "A class; see `posenc list`."},
+    "dim": {"type": SIZE, "help": "Width of the encoding. [default: 128]"},
+    "base": {"type": float, "help": "Base of the frequencies. [default: 10000]"},
+    "heads": {"type": click.IntRange(1), "help": "Heads of a bias. [default: 8]"},
+    "order": {"type": Choice(ORDERS), "help": "Order of the channels."},
+    "odd": {"type": Choice(ODDS), "help": "What happens at an odd width."},
+    "pairing": {"type": Choice(PAIRINGS), "help": "Of a rotation."},
+    "field": {"multiple": True, "metavar": "NAME=JSON", "help": "Any other field of the class."},
+    "preset": {"metavar": "NAME", "help": "A family of models; see `posenc list`."},
+    "spec": {"metavar": "JSON|FILE", "help": "The JSON of a spec, or a file that holds it."},
+    "table": {
+        "type": InputFile(),
+        "metavar": "FILE",
+        "help": "A table of numbers: .npy, .npz, .safetensors, …",
+    },
+    "tensor": {"metavar": "NAME", "help": "Which one of that file."},
+    "params": {
+        "type": InputFile(),
+        "metavar": "FILE",
+        "help": "The parameters of a learned encoding.",
+    },
+    "init_seed": {"metavar": "N", "type": click.IntRange(0), "help": "Begin it untrained."},
+}
+
+
 def spec_words(command: F) -> F:
     """Add the options that name an encoding."""
-    size = click.IntRange(1, LARGEST_DIM)
-    for option in reversed(
-        (
-            click.option("--encoding", metavar="NAME", help="A class; see `posenc list`."),
-            click.option("--dim", type=size, help="Width of the encoding. [default: 128]"),
-            click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
-            click.option("--heads", type=click.IntRange(1), help="Heads of a bias. [default: 8]"),
-            click.option("--order", type=Choice(ORDERS), help="Order of the channels."),
-            click.option("--odd", type=Choice(ODDS), help="What happens at an odd width."),
-            click.option("--pairing", type=Choice(PAIRINGS), help="Of a rotation."),
-            click.option(
-                "--field", multiple=True, metavar="NAME=JSON", help="Any other field of the class."
-            ),
-            click.option("--preset", metavar="NAME", help="A family of models; see `posenc list`."),
-            click.option(
-                "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."
-            ),
-            click.option(
-                "--table", metavar="FILE", help="A table of numbers: .npy, .npz, .safetensors, …"
-            ),
-            click.option("--tensor", metavar="NAME", help="Which array of that file."),
-            click.option("--params", metavar="FILE", help="What a learned encoding has learned."),
-            click.option(
-                "--init-seed", metavar="N", type=click.IntRange(0), help="Begin it untrained."
-            ),
-        )
-    ):
-        command = option(command)
+    for name, settings in reversed(OPTIONS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", **settings)(command)
+    return command
+
+
+def other_spec_words(command: F) -> F:
+    """Add the same for another encoding, B, which is as the first but for what they say."""
+    for name, settings in reversed(OPTIONS.items()):
+        told = {**settings, "help": f"The --{name.replace('_', '-')} of B."}
+        command = click.option(f"--b-{name.replace('_', '-')}", **told)(command)
     return command
 
 
@@ -118,7 +131,11 @@ def chosen(words: SpecWords, picture: str) -> Chosen:
         return _from_file(words)
     from posenc.plot.able import pictures_of
 
-    spec = usage(lambda: _spec(words, picture))
+    if words.spec is not None:
+        _none_beside("--spec", _fields(words))
+        spec = spec_of(words.spec, "--spec")
+    else:
+        spec = usage(lambda: _spec(words, picture))
     known = picture in pictures_of(spec) or picture == "compare"
     if not known and words.init_seed is None and words.params is None:
         return Chosen(spec, None, "")  # the picture itself says what it shows
@@ -138,10 +155,7 @@ def _from_file(words: SpecWords) -> Chosen:
     for name in ("dim", "base", "heads", "order", "odd", "pairing", "params", "init_seed"):
         if getattr(words, name) is not None:
             raise click.UsageError(f"--{name.replace('_', '-')}: the --table says everything.")
-    path = Path(str(words.table))
-    if not path.exists():
-        raise click.UsageError(f"{str(words.table)[:200]!r} is not there.")
-    spec, params, origin = usage(lambda: read_table(path, words.tensor))
+    spec, params, origin = usage(lambda: read_table(str(words.table), words.tensor))
     return Chosen(spec, params, origin)
 
 
@@ -149,10 +163,6 @@ def _spec(words: SpecWords, picture: str) -> Any:
     from posenc.registry import from_json
 
     fields = _fields(words)
-    if words.spec is not None:
-        _none_beside("--spec", fields)
-        inline = words.spec.lstrip().startswith("{")
-        return from_json(words.spec if inline else Path(words.spec).read_bytes())
     if words.preset is not None:
         _none_beside("--preset", {k: v for k, v in fields.items() if k not in SIZES})
         from posenc.presets import preset, row
@@ -233,26 +243,41 @@ def ranged(text: str | None, option: str) -> int | tuple[int, int] | None:
     return last if first is None else (first, last)
 
 
+def stretch_of(text: str | None, option: str) -> tuple[int, int] | None:
+    """`FROM:TO`. One number would be one position elsewhere, and is no stretch to draw."""
+    found = ranged(text, option)
+    if isinstance(found, int):
+        many = f"{option} 0:{found}"
+        raise click.UsageError(
+            f"{option} {text}: one number names one of them, and a picture shows a stretch: write "
+            f"FROM:TO, or for the first {found} {many}."
+        )
+    return found
+
+
 def whole_numbers(text: str | None, option: str) -> list[int] | None:
-    """`0,1,5-7` as a list."""
+    """`0,1,5-7` as a list; `FROM:TO` in it has its end left out."""
     if text is None:
         return None
     found: list[int] = []
     for part in text.split(","):
-        ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
+        ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*([-:])\s*(\d{1,9}))?\s*", part)
         if not ends:
-            raise click.UsageError(f"{option} {text[:50]!r}: write numbers such as 0,1,5-7.")
-        first, last = int(ends[1]), int(ends[2] or ends[1])
-        if not 0 <= last - first < 10_000:
-            raise click.UsageError(f"{option} {part!r}: at most 10000 numbers, rising.")
+            raise click.UsageError(f"{option} {text[:50]!r}: write numbers such as 0,1,5-7 or 0:8.")
+        first, last = int(ends[1]), int(ends[3] or ends[1]) - (ends[2] == ":")
+        if not 0 <= last - first < LARGEST_DIM:
+            raise click.UsageError(f"{option} {part!r}: at most {LARGEST_DIM} numbers, rising.")
         found += range(first, last + 1)
     return found
 
 
-def sides(text: str | None) -> tuple[int, ...] | None:
-    """`14x14` as numbers."""
+def sides(text: str | None, spec: Any) -> tuple[int, ...] | None:
+    """The sides of a grid, in the order of the axes of a spec."""
     if text is None:
         return None
-    if not re.fullmatch(r"\d{1,6}(x\d{1,6})*", text):
-        raise click.UsageError(f"--grid {text[:50]!r}: write 14x14, an axis after the other.")
-    return tuple(int(side) for side in text.split("x"))
+    axes = getattr(spec, "axes", ("position",))
+    try:
+        named = grid_sides(text, axes)
+    except click.BadParameter as error:
+        raise click.UsageError(f"--grid: {error.message}") from error
+    return tuple(named[axis] for axis in axes)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from posenc._core import files
-from posenc.cli._options import Choice
+from posenc.cli._options import Choice, Option
 from posenc.cli._plot_options import Chosen, usage
 from posenc.cli._show import clean, print_json
 
@@ -21,11 +21,18 @@ THEMES = ("light", "dark", "print")
 
 
 def output_options(command: F) -> F:
-    """Add `-o --force --data --json --theme --scale`."""
+    """Add `-o --force --numbers --json --theme --scale`."""
     for option in reversed(
         (
             click.option("-o", "--output", metavar="OUT", help="A .png or .svg file."),
-            click.option("--data", metavar="OUT", help="The numbers: a .npz or .csv file."),
+            click.option(
+                "--numbers",
+                "data",
+                cls=Option,
+                old=("--data",),
+                metavar="OUT",
+                help="The numbers drawn: a .npz or .csv file.",
+            ),
             click.option("--force", is_flag=True, help="Replace outputs that exist."),
             click.option("--theme", type=Choice(THEMES), default="light", help="[default: light]"),
             click.option(
@@ -55,7 +62,7 @@ def finish(
     del rest
     for path, option, suffixes in (
         (output, "-o", (".png", ".svg")),
-        (data, "--data", (".npz", ".csv")),
+        (data, "--numbers", (".npz", ".csv")),
     ):
         if path is None:
             continue

@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from posenc.cli._inputs import InputFile
 from posenc.cli._options import Choice
 
 if TYPE_CHECKING:
     from posenc.detect.convert import Projections
 
-__all__ = ["given", "projection_options"]
+__all__ = ["given", "projection_options", "stored_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BASE = 10_000.0  # of a rotation whose angles do not matter
 
 
+def stored_option(command: F) -> F:
+    """Add `--stored`."""
+    return click.option(
+        "--stored",
+        type=Choice(("half", "interleaved")),
+        help="The pairing as it is, where nothing states it.",
+    )(command)
+
+
 def projection_options(command: F) -> F:
-    """Add `--config --stored --heads --kv-heads --rotary --side --fused --name --only --part`."""
+    """Add `--config --heads --kv-heads --rotary --side --fused --name --only --part`."""
     for option in reversed(
         (
-            click.option("--config", metavar="FILE", help="Config, if not beside the weights."),
             click.option(
-                "--stored",
-                type=Choice(("half", "interleaved")),
-                help="The pairing as it is, where nothing states it.",
+                "--config",
+                type=InputFile(),
+                metavar="FILE",
+                help="Config, if not beside the weights.",
             ),
             click.option("--heads", type=click.IntRange(1), help="Heads of queries."),
             click.option("--kv-heads", type=click.IntRange(1), help="Heads of keys."),
@@ -81,7 +90,7 @@ def given(
         names[role] = value
     rope = None
     if options["rotary"] is not None:
-        if (stored := options["stored"] or stored) is None:
+        if (stored := options.get("stored") or stored) is None:
             raise click.UsageError("--rotary needs --stored: how the channels are paired.")
         if options["rotary"] % 2:
             raise click.UsageError(f"--rotary {options['rotary']}: pairs need an even width.")
@@ -89,17 +98,14 @@ def given(
         rope = RoPE(options["rotary"], pairing=part, base=DEFAULT_BASE)
     elif options["side"] is not None:
         raise click.UsageError("--side is of --rotary.")
-    config = options["config"]
-    if config is not None and not Path(config).exists():
-        raise click.UsageError(f"--config {config[:200]!r} is not there.")
     layout = Projections(
         heads=options["heads"],
         kv_heads=options["kv_heads"],
         rope=rope,
-        stored=options["stored"],
+        stored=options.get("stored"),
         fused=options["fused"],
         names=names or None,
         only=options["only"],
         part=options["part"],
     )
-    return layout, config
+    return layout, options["config"]

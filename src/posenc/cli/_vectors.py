@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,12 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, explain
+from posenc.cli._inputs import standard_input
 
 __all__ = ["vector_from"]
 
 LARGEST_TEXT = 2**24
+STDIN = "standard input"
 FORMATS = (".npy", ".safetensors")
 
 
@@ -32,13 +33,14 @@ def vector_from(source: str, row: int | None, name: str | None) -> Any:
         The tensor, where the file holds several.
     """
     if source == "-":
-        return _picked(_numbers(sys.stdin.read(LARGEST_TEXT + 1), "standard input"), row, "-")
+        return _picked(_numbers(standard_input("numbers", LARGEST_TEXT), STDIN), row, STDIN)
     path = Path(source)
-    if not path.exists():
-        raise click.UsageError(f"{source[:200]!r} is not there.")
     if path.suffix not in FORMATS:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return _picked(_numbers(file.read(LARGEST_TEXT + 1), source), row, source)
+        try:
+            with path.open(encoding="utf-8") as file:
+                return _picked(_numbers(file.read(LARGEST_TEXT + 1), source), row, source)
+        except UnicodeDecodeError:
+            pass  # an array, then, or a format whose name is told
     return _of_file(path, row, name)
 
 
@@ -65,16 +67,20 @@ def _numbers(text: str, source: str) -> np.ndarray:
         raise DataError(explain(source, f"a text of at most {LARGEST_TEXT} characters", "more"))
     lines = [line for line in text.splitlines() if line.strip()]
     rows = [[w for w in re.split(r"[\s,;\[\]()]+", line) if w] for line in lines]
-    try:
-        values = [[float(word) for word in row] for row in rows]
-    except ValueError as error:
-        raise DataError(explain(source, "numbers", str(error)[:120])) from None
+    values = [[_number(word, source) for word in row] for row in rows]
     widths = {len(row) for row in values}
     if not values or 0 in widths:
         raise DataError(explain(source, "numbers", "nothing"))
     if len(widths) > 1:  # one vector, broken into lines
         return np.array([[number for row in values for number in row]])
     return np.array(values)
+
+
+def _number(word: str, source: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise DataError(explain(source, "numbers", repr(word[:60]))) from None
 
 
 def _picked(values: np.ndarray, row: int | None, source: str) -> np.ndarray:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.errors import PosencError
-from posenc.cli._options import Choice, as_json, is_json, spec_of
-from posenc.cli._projections import given, projection_options
+from posenc.cli._inputs import InputFile
+from posenc.cli._options import Choice, Option, as_json, is_json, spec_of
+from posenc.cli._projections import given, projection_options, stored_option
 from posenc.cli._show import clean, print_json, progress
 
 if TYPE_CHECKING:
@@ -33,21 +34,36 @@ EXAMPLES = """\b
 Examples:
   posenc convert llama/ llama-interleaved/ --pairing interleaved
   posenc convert model.safetensors new.safetensors --pairing half --config config.json
-  posenc convert bert/ longer/ --table embeddings.position_embeddings.weight \\
-      --length 1024 --method linear
+  posenc convert bert/ longer/ --tensor embeddings.position_embeddings.weight \\
+      --resize 1024 --method linear
   posenc convert model/ model-v4/ --dialect hf4
 """
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("source", metavar="SOURCE")
+@click.argument("source", metavar="SOURCE", type=InputFile())
 @click.argument("output", metavar="OUTPUT", required=False)
 @click.option("--pairing", type=Choice(("half", "interleaved")), help="The pairing to write.")
+@stored_option
 @projection_options
-@click.option("--table", metavar="NAME", help="A tensor that holds a position table.")
+@click.option(
+    "--tensor",
+    "table",
+    cls=Option,
+    old=("--table",),
+    metavar="NAME",
+    help="The one that holds a table of positions.",
+)
 @click.option("--from", "source_spec", metavar="SPEC", help="What it is: JSON, file or preset.")
 @click.option("--to", "target_spec", metavar="SPEC", help="What it becomes.")
-@click.option("--length", metavar="N|HxW", help="New length of a learned table.")
+@click.option(
+    "--resize",
+    "length",
+    cls=Option,
+    old=("--length",),
+    metavar="N|HxW",
+    help="The length that a learned table gets.",
+)
 @click.option("--method", type=Choice(METHODS), default="cubic_antialias", help="For its rows.")
 @click.option("--dialect", type=Choice(("hf4", "hf5")), help="Of the rotary parameters.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
@@ -77,18 +93,16 @@ def command(
     """
     from posenc.detect.convert import convert
 
-    if not Path(source).exists():
-        raise click.UsageError(f"{source[:200]!r} is not there.")
-    if output is None and not dry_run:
+    if not output and not dry_run:
         raise click.UsageError("OUTPUT is missing: name it, or look at the plan with --dry-run.")
     if pairing is None and table is None and dialect is None:
-        raise click.UsageError("nothing to change: give --pairing, --table or --dialect.")
+        raise click.UsageError("nothing to change: give --pairing, --tensor or --dialect.")
     layout, config = given(projections)
     tables = None
     if table is not None:
         tables = {table: _specs(source, table, source_spec, target_spec, length)}
     elif source_spec or target_spec or length:
-        raise click.UsageError("--from, --to and --length are of a --table.")
+        raise click.UsageError("--from, --to and --resize are of a --tensor.")
     options: dict[str, Any] = {
         "pairing": pairing,
         "tables": tables,
@@ -132,19 +146,19 @@ def _specs(
     rows, width = (1, *shape)[-2:]
     old = Learned(width, length=rows) if before is None else _spec(before, width, "--from")
     if after is not None and length is not None:
-        raise click.UsageError("--to or --length, not both.")
+        raise click.UsageError("--to or --resize, not both.")
     if after is not None:
         return old, _spec(after, width, "--to")
     if length is None:
-        raise click.UsageError("what the table becomes is missing: --to or --length.")
+        raise click.UsageError("what the table becomes is missing: --to or --resize.")
     if not isinstance(old, Learned):
-        raise click.UsageError("--length is for learned tables.")
+        raise click.UsageError("--resize is for learned tables.")
     try:
         sizes = tuple(int(n) for n in length.lower().split("x"))
         return old, old.replace(length=sizes[0] if len(sizes) == 1 else sizes)
     except ValueError:
         want = f"as many positive numbers as the table has sides, {len(old.lengths)}: N or HxW"
-        raise click.UsageError(f"--length {length!r}: expected {want}.") from None
+        raise click.UsageError(f"--resize {length!r}: expected {want}.") from None
 
 
 def _spec(text: str, width: int, option: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -37,16 +38,22 @@ PATIENCE = 120  # seconds for an import
 
 
 @click.command()
+@click.option(
+    "--import", "imported", is_flag=True, help="Import the optional libraries too; takes seconds."
+)
 @as_json
 @click.pass_context
-def command(ctx: click.Context, json_: bool) -> None:
+def command(ctx: click.Context, imported: bool, json_: bool) -> None:
     """Report versions, optional libraries and kernels.
 
-    Each library is imported in a process of its own, and so are the kernels, so that a broken one
-    is reported rather than met. The exit code is 1 if one that is installed does not import, or
-    one that is needed is absent.
+    "works" was imported in a process of its own, so that a broken library is reported rather than
+    met; "installed" was not imported: its version is what the package says of itself. The exit code
+    is 1 if an import fails, or a library that is needed is absent.
     """
-    libraries = [{"name": name, "use": use, **probe(name)} for name, use in PACKAGES.items()]
+    libraries = [
+        {"name": name, "use": use, **probe(name, imported=imported or name in NEEDED)}
+        for name, use in PACKAGES.items()
+    ]
     system = {
         "posenc": posenc.__version__,
         "python": platform.python_version(),
@@ -54,8 +61,8 @@ def command(ctx: click.Context, json_: bool) -> None:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
     }
-    with_torch = any(row["name"] == "torch" and row["status"] == "works" for row in libraries)
-    found, reason = kernels(with_torch=with_torch)
+    usable = {row["name"] for row in libraries if row["status"] in ("works", "installed")}
+    found, reason = kernels(with_torch={"torch", "triton"} <= usable)
     broken = [
         name
         for name, row in zip(PACKAGES, libraries, strict=True)
@@ -93,28 +100,39 @@ def _print(
         click.echo(f"\nnot working: {', '.join(broken)}")
 
 
-def probe(package: str) -> dict[str, str | None]:
-    """Whether a package imports, in a process of its own: status, version, reason."""
+def probe(package: str, *, imported: bool) -> dict[str, str | None]:
+    """Status, version and reason of a package, imported in a process of its own or only found."""
     try:
         found = importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):  # a module without a spec, a broken path
         found = False
     if not found:
         return {"status": "absent", "version": None, "reason": None}
-    output, reason = _answer(
-        f"import {package}, importlib.metadata as m; v = getattr({package}, '__version__', None)\n"
-        f"print(v or m.version({package!r}))"
-    )
+    version = _stated(package)
+    if not imported:
+        return {"status": "installed", "version": version, "reason": None}
+    output, reason = _answer(f"import {package}\nprint(getattr({package}, '__version__', ''))")
     if reason:
-        return {"status": "broken", "version": None, "reason": reason}
+        return {"status": "broken", "version": version, "reason": reason}
     lines = output.strip().splitlines() or [""]
-    return {"status": "works", "version": lines[-1] or None, "reason": None}
+    return {"status": "works", "version": version or lines[-1] or None, "reason": None}
+
+
+def _stated(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def kernels(*, with_torch: bool) -> tuple[list[dict[str, Any]], str | None]:
-    """What runs of the kernels, or why they could not be asked; beside torch, whose GPU decides."""
+    """What runs of the kernels, or why they could not be asked.
+
+    Where there may be a GPU, only torch can say what it can do; elsewhere its import is spared.
+    """
+    beside = "from posenc.kernels.gpu import gpu_device\nif gpu_device():\n    import torch\n"
     output, reason = _answer(
-        f"import json\n{'import torch' if with_torch else ''}\n"
+        f"import json\n{beside if with_torch else ''}"
         "from posenc.kernels import report\nprint(json.dumps(report()))"
     )
     if reason:

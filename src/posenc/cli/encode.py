@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +14,13 @@ from posenc._core.brief import brief
 from posenc._core.errors import DataError, DependencyError, explain
 from posenc._core.random_vectors import random_vectors
 from posenc.cli import _show, _stream
+from posenc.cli._inputs import (
+    InputFile,
+    file_there,
+    looks_like_a_file,
+    no_text,
+    standard_input,
+)
 from posenc.cli._options import SpecChoice, as_json, count_of, make_spec, spec_options
 from posenc.cli._parameters import Learnt, ParameterChoice, learnt_from, parameter_options
 from posenc.cli._places import PlaceChoice, Places, place_options, places_from
@@ -80,10 +86,16 @@ def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) ->
 @parameter_options
 @click.option(
     "--embeddings",
+    type=InputFile(),
     metavar="FILE",
     help="Rows for the tokens of a text: row i for token i, or row ID where --tokenizer gives IDs.",
 )
-@click.option("--tokenizer", metavar="FILE", help="A tokenizer.json. [default: split at spaces]")
+@click.option(
+    "--tokenizer",
+    type=InputFile(),
+    metavar="FILE",
+    help="A tokenizer.json. [default: split at spaces]",
+)
 @click.option("--tensor", metavar="NAME", help="Which tensor of a .safetensors file.")
 @click.option("--seed", type=int, help="Of the random vectors of a text. [default: 0]")
 @click.option("-o", "--output", metavar="OUT", help="A .npy or .safetensors file for the sum.")
@@ -110,7 +122,7 @@ def command(
 
     TEXT is split at spaces. Its tokens become random vectors, made from a hash of each token and
     the seed and uniform in [-1, 1), unless --embeddings gives others. - reads the text from
-    standard input.
+    standard input. What looks like the name of a file is none: a space in front makes it a text.
 
     FILE is a .npy or .safetensors of shape (..., seq, dim) and needs -o. It is read and written in
     pieces and keeps its dtype; other tensors are copied as they are.
@@ -123,8 +135,8 @@ def command(
         PlaceChoice(positions, grid, offset),
         ParameterChoice(params, init_seed),
     )
-    if Path(source).suffix in _stream.SUFFIXES:
-        _encode_file(Path(source), choice, **rest)
+    if Path(source).suffix in _stream.SUFFIXES and looks_like_a_file(source):
+        _encode_file(Path(file_there(source)), choice, **rest)
     else:
         _encode_text(source, choice, **rest)
 
@@ -310,16 +322,19 @@ def _result_in_words(spec: TableSpec) -> str:
 
 
 def _tokens(source: str, tokenizer: str | None) -> Tokens:
-    text = _stdin() if source == "-" else source
-    if source != "-" and ("/" in source or Path(source).suffix):
+    text = source
+    if source == "-":
+        text = standard_input("a text of at least one token", LONGEST_TEXT)
+    elif looks_like_a_file(source):
         path = Path(source)
-        if len(source) < 4096 and "\0" not in source and path.is_dir():
+        if path.is_dir():
             raise click.UsageError(f"{source} is a folder: give a text, a .npy or a .safetensors.")
-        if len(source) < 4096 and "\0" not in source and path.is_file():
+        if path.is_file():
             raise click.UsageError(
                 f"{source} is a file, but no .npy or .safetensors. "
                 f"To encode the text in it: posenc encode - < {source}"
             )
+        raise click.UsageError(no_text(source))
     if tokenizer is not None:
         found = _tokenize(text, Path(tokenizer))
     else:
@@ -327,17 +342,6 @@ def _tokens(source: str, tokenizer: str | None) -> Tokens:
     if not found.texts:
         raise DataError(explain("encode", "a text of at least one token", repr(text[:40])))
     return found
-
-
-def _stdin() -> str:
-    data = sys.stdin.buffer.read(LONGEST_TEXT + 1)
-    if len(data) > LONGEST_TEXT:
-        raise DataError(explain("standard input", f"at most {LONGEST_TEXT} bytes", "more"))
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        got = f"the byte {data[error.start]:#04x} at {error.start}"
-        raise DataError(explain("standard input", "text in UTF-8", got)) from None
 
 
 def _tokenize(text: str, path: Path) -> Tokens:

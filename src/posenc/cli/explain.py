@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from posenc.cli._options import Choice, as_json
+from posenc._core.errors import DataError, explain
+from posenc.cli._inputs import InputFile, standard_input
+from posenc.cli._options import Choice, Option, as_json, is_json
 from posenc.cli._show import clean, print_json
 
 __all__ = ["command"]
 
+CONFIG = "the JSON of a config, which begins with {"
+LARGEST_CONFIG = 2**26  # bytes
+
 
 @click.command()
-@click.argument("config", metavar="[CONFIG]", required=False)
+@click.argument("config", metavar="[CONFIG]", type=InputFile(stream=True), required=False)
 @click.option("--plan", "name", help="Explain the plan of a published model; see posenc list.")
 @click.option("--pairing", type=Choice(("half", "interleaved")), help="For families not known.")
 @click.option("--base", type=float, help="For configs that do not state it.")
 @click.option(
-    "--to", "dialect", type=Choice(("hf4", "hf5")), help="Write the config in this dialect instead."
+    "--dialect",
+    cls=Option,
+    old=("--to",),
+    type=Choice(("hf4", "hf5")),
+    help="Write the config in this dialect instead.",
 )
 @as_json
 def command(
@@ -36,18 +44,21 @@ def command(
     """Explain the positions of a model from its config.
 
     CONFIG is a config.json of transformers, a folder that holds one, a GGUF file, or - for standard
-    input. With --to, the same parameters are written in the dialect of transformers 4 or 5, and
-    what the dialect cannot say is listed on standard error. The exit code is 1 where something that
-    changes numbers is left open. With --plan, a published model is explained layer by layer, and
-    no config is read.
+    input. With --dialect, the same parameters are written in that of transformers 4 or 5, and what
+    it cannot say is listed on standard error. The exit code is 1 where something that changes
+    numbers is left open. With --plan, a published model is explained layer by layer, and no config
+    is read.
     """
     if name is not None and config is None:
         if pairing is not None or base is not None or dialect is not None:
-            raise click.UsageError("--plan takes no option of configs: --pairing, --base or --to.")
+            raise click.UsageError(
+                "--plan takes no option of configs: --pairing, --base or --dialect."
+            )
         _explain_plan(name, json_)
         return
     if config is None or name is not None:
-        raise click.UsageError("Give a CONFIG, or --plan NAME.")
+        both = "" if config is None else ", not both"
+        raise click.UsageError(f"Give a CONFIG, or --plan NAME{both}.")
     if base is not None and not base > 0:
         raise click.UsageError(f"--base: {base:g} is not positive.")
     source = _source(config)
@@ -91,12 +102,12 @@ def _explain_plan(name: str, json_: bool) -> None:
 
 
 def _source(config: str) -> str | Path:
-    if config == "-":
-        return sys.stdin.read()
-    path = Path(config)
-    if not path.exists():
-        raise click.UsageError(f"{config[:200]!r} is not there.")
-    return path
+    if config != "-":
+        return Path(config)
+    text = standard_input(CONFIG, LARGEST_CONFIG)
+    if not is_json(text):  # else it would be taken for the name of a file
+        raise DataError(explain("standard input", CONFIG, repr(text.strip()[:40])))
+    return text
 
 
 def _plan(source: str | Path, pairing: str | None, base: float | None) -> Any:

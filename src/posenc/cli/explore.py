@@ -11,6 +11,7 @@ import click
 
 from posenc._core import files
 from posenc.cli._app import Interrupted
+from posenc.cli._inputs import InputFile
 from posenc.cli._options import as_json
 from posenc.cli._show import print_json
 
@@ -31,15 +32,21 @@ LARGEST_LIST = 2**20
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("configs", metavar="[FILE]...", nargs=-1)
+@click.argument("configs", metavar="[FILE]...", type=InputFile(), nargs=-1)
 @click.option(
     "--table",
     "tables",
+    type=InputFile(),
     multiple=True,
     metavar="FILE",
     help="A table of positions: .npy, .npz or .safetensors.",
 )
-@click.option("--embeddings", metavar="FILE", help="Vectors for the words of the sentence.")
+@click.option(
+    "--embeddings",
+    type=InputFile(),
+    metavar="FILE",
+    help="Vectors for the words of the sentence.",
+)
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=0, help="[default: one that is free]"
 )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from posenc.cli._options import as_json
+from posenc.cli._inputs import InputFile
+from posenc.cli._options import Option, as_json
 from posenc.cli._show import clean, print_json, progress
 
 __all__ = ["command"]
@@ -15,9 +16,16 @@ IN_FULL = 6
 
 
 @click.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=InputFile())
 @click.option("--tensor", metavar="NAME", help="The one to look at, whatever it is called.")
-@click.option("--spec", "as_spec", is_flag=True, help="Print the JSON of the claimed specs only.")
+@click.option(
+    "--specs",
+    "as_spec",
+    cls=Option,
+    old=("--spec",),
+    is_flag=True,
+    help="Print the JSON of the claimed specs only.",
+)
 @as_json
 def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
     """Say which conventions the tables and frequencies of a file follow.
@@ -27,9 +35,6 @@ def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
     their first rows look like. A convention is claimed after every entry was rebuilt from it; the
     exit code is 0 also where nothing can be claimed.
     """
-    path = Path(file)
-    if not path.exists():
-        raise click.UsageError(f"{file[:200]!r} is not there.")
     from posenc.detect.identify import identify, lines
     from posenc.registry import to_json
 
@@ -41,7 +46,7 @@ def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
             advance(percent - shown[0])
             shown[0] = percent
 
-        found = identify(path, name=tensor, progress=report)
+        found = identify(Path(file), name=tensor, progress=report)
     if as_spec:
         for finding in found.claims:
             if finding.spec is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
-from posenc.cli._options import Choice, as_json
+from posenc._core.errors import ArgumentError, DataError, explain
+from posenc.cli._inputs import file_there
+from posenc.cli._options import Choice, Option, as_json
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
@@ -41,9 +41,12 @@ Examples:
     "--unit", type=float, default=1.0, help="The step of the positions asked for. [default: 1]"
 )
 @click.option(
-    "--framework",
+    "--library",
+    "framework",
+    cls=Option,
+    old=("--framework",),
     type=Choice(("torch", "numpy", "jax")),
-    help="Which arrays the function takes; tried out by default.",
+    help="Of its arrays; tried out by default.",
 )
 @as_json
 def command(
@@ -81,9 +84,7 @@ def command(
 
 
 def _recording(source: str) -> dict[str, np.ndarray]:
-    path = Path(source)
-    if not path.exists():
-        raise click.UsageError(f"{source[:200]!r} is not there.")
+    path = Path(file_there(source))
     if path.stat().st_size > LARGEST_FILE:
         raise DataError(explain(source, f"at most {LARGEST_FILE} bytes", path.stat().st_size))
     try:
@@ -100,20 +101,14 @@ def _recording(source: str) -> dict[str, np.ndarray]:
 
 
 def _function(source: str) -> Any:
+    from posenc.testing import load
+
     module, colon, name = source.partition(":")
     if not colon or not module or not name:
-        raise click.UsageError(f"{source[:100]!r}: write MODULE:NAME, or the name of a .npz.")
+        raise click.UsageError(f"{source[:100]!r} is no MODULE:NAME, and no name of a .npz.")
     if "" not in sys.path:
         sys.path.insert(0, "")
-    try:
-        found: Any = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise click.UsageError(f"{module}: {error}.") from error
-    for part in name.split("."):
-        if not hasattr(found, part):
-            known = [n for n in vars(found) if not n.startswith("_")]
-            raise click.UsageError(f"{module} has no {part!r}. {suggest(part, known[:1000])}")
-        found = getattr(found, part)
+    found = load(source)
     if not callable(found):
         want = "a function"
         raise ArgumentError(explain(source, want, type(found).__name__))

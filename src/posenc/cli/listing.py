@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from posenc._core.errors import suggest
 from posenc.cli._options import as_json
 from posenc.cli._show import print_json
 
@@ -20,14 +21,22 @@ KINDS = {
 }
 
 
+SHOWN = ("name", "kind", "type", "pattern", "summary", "note")
+
+
 @click.command()
+@click.argument("words", nargs=-1)
 @as_json
-def command(json_: bool) -> None:
-    """List the encodings, presets and plans of models."""
+def command(words: tuple[str, ...], json_: bool) -> None:
+    """List the encodings, presets and plans of models.
+
+    WORDS leave the entries that have all of them in the name, kind or description, in any case of
+    letters: `posenc list rotary`, `posenc list t5`.
+    """
     from posenc import presets
     from posenc.registry import specs
 
-    encodings = [
+    encodings: list[dict[str, Any]] = [
         {"name": cls.__name__, "kind": cls.kind, "summary": summary(cls)} for cls in specs()
     ]
     families: list[dict[str, Any]] = [
@@ -40,7 +49,7 @@ def command(json_: bool) -> None:
         }
         for row in map(presets.row, presets.names())
     ]
-    plans = [
+    plans: list[dict[str, Any]] = [
         {
             "name": row.name,
             "pattern": row.pattern,
@@ -50,21 +59,36 @@ def command(json_: bool) -> None:
         }
         for row in map(presets.plan_row, presets.plan_names())
     ]
+    asked = [word.lower() for word in words]
+    found: dict[str, list[dict[str, Any]]] = {
+        name: [row for row in rows if _has(row, asked)]
+        for name, rows in (("encodings", encodings), ("presets", families), ("plans", plans))
+    }
+    if words and not any(found.values()):
+        known = [row["name"] for rows in (encodings, families, plans) for row in rows]
+        raise click.UsageError(f"nothing has {' '.join(words)!r}. {suggest(words[0], known)}")
     if json_:
-        print_json({"encodings": encodings, "presets": families, "plans": plans})
+        print_json(found)
         return
-    kinds: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for row in encodings:
-        kinds[row["kind"]].append((row["name"], row["summary"]))
     formatter = click.HelpFormatter(width=100)
-    for kind, rows in kinds.items():
-        with formatter.section(f"{kind} ({KINDS[kind]})"):
-            formatter.write_dl(rows)
-    with formatter.section("presets (--preset NAME)"):
-        formatter.write_dl([(f["name"], f"{f['type']}. {f['note']}") for f in families])
-    with formatter.section("plans of models (posenc explain --plan NAME)"):
-        formatter.write_dl([(str(p["name"]), f"{p['pattern']}. {p['note']}") for p in plans])
+    sections: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for row in found["encodings"]:
+        sections[f"{row['kind']} ({KINDS[row['kind']]})"].append((row["name"], row["summary"]))
+    for row in found["presets"]:
+        sections["presets (--preset NAME)"].append((row["name"], f"{row['type']}. {row['note']}"))
+    for row in found["plans"]:
+        line = (row["name"], f"{row['pattern']}. {row['note']}")
+        sections["plans of models (posenc explain --plan NAME)"].append(line)
+    for title, lines in sections.items():
+        with formatter.section(title):
+            formatter.write_dl(lines)
     click.echo(formatter.getvalue(), nl=False)
+
+
+def _has(row: dict[str, Any], words: list[str]) -> bool:
+    """Whether what is shown of an entry has all of some words."""
+    shown = " ".join(str(row.get(key, "")) for key in SHOWN).lower()
+    return all(word in shown for word in words)
 
 
 def summary(cls: type) -> str:

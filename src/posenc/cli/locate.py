@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.errors import ArgumentError
-from posenc.cli._options import Choice, SpecChoice, any_spec, as_json, spec_options
+from posenc.cli._inputs import InputFile
+from posenc.cli._options import Choice, Option, SpecChoice, any_spec, as_json, spec_options
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._show import clean, print_json
 from posenc.cli._vectors import vector_from
@@ -28,13 +29,23 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("vector", metavar="[VECTOR]", required=False)
+@click.argument(
+    "vector",
+    metavar="[VECTOR]",
+    type=InputFile(stream=True, advice="Numbers themselves go with --value and --at."),
+    required=False,
+)
 @click.option("--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed.")
 @click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, counted from 0.")
 @click.option("--row", type=click.IntRange(0), help="Which row of the file.")
-@click.option("--name", metavar="TENSOR", help="Which tensor of the file.")
 @click.option(
-    "--before", metavar="FILE", help="What stood there before: the embedding, or the query or key."
+    "--tensor", "name", cls=Option, old=("--name",), metavar="NAME", help="Which one of the file."
+)
+@click.option(
+    "--before",
+    type=InputFile(stream=True),
+    metavar="FILE",
+    help="What stood there before: the embedding, or the query or key.",
 )
 @click.option(
     "--within", metavar="LOW:HIGH", help="The range of positions. [default: 0 or -(2**31-1) on]"
@@ -45,7 +56,9 @@ Examples:
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
 )
-@click.option("--params", metavar="FILE", help="The parameters of a learned table.")
+@click.option(
+    "--params", type=InputFile(), metavar="FILE", help="The parameters of a learned table."
+)
 @spec_options
 @as_json
 def command(
@@ -77,16 +90,15 @@ def command(
 
     choice = SpecChoice(dim, base, order, odd, preset, spec)
     if (vector is None) == (not values):
-        raise click.UsageError("give a VECTOR, or --value and --at.")
+        both = ", not both" if values else ""
+        raise click.UsageError(f"give a VECTOR, or --value and --at{both}.")
     if len(values) != len(at):
-        raise click.UsageError(
-            f"--value {len(values)} times and --at {len(at)} times: each value has its dimension."
-        )
+        raise click.UsageError(unpaired(values, at))
     extra: dict[str, Any] = {"conventions": conventions}
     if within is not None:
         extra["within"] = _range(within)
     if values:
-        for option, given in (("--row", row), ("--name", name), ("--before", before)):
+        for option, given in (("--row", row), ("--tensor", name), ("--before", before)):
             if given is not None:
                 raise click.UsageError(f"{option} is for a VECTOR.")
         if len(set(at)) != len(at):
@@ -103,6 +115,13 @@ def command(
             extra["params"] = learnt_from(ParameterChoice(params), made).values
         found = locate(made, x, **extra)
     _show(found, json_)
+
+
+def unpaired(values: tuple[str, ...], at: tuple[int, ...]) -> str:
+    """What to say of values and dimensions that are not as many."""
+    if len(values) > len(at):
+        return f"--value {values[len(at)]} has no --at: write its dimension, counted from 0."
+    return f"--at {at[len(values)]} has no --value: write the number that stands there."
 
 
 def _asked(call: Any) -> Location:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc.cli._inputs import InputFile
 from posenc.cli._options import as_json
 from posenc.cli._projections import given, projection_options
 from posenc.cli._show import clean, print_json
@@ -26,7 +26,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.argument("checkpoint", metavar="CHECKPOINT", type=InputFile())
 @projection_options
 @as_json
 def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
@@ -38,10 +38,6 @@ def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
     """
     from posenc.detect.convert import detect_pairing
 
-    if not Path(checkpoint).exists():
-        raise click.UsageError(f"{checkpoint[:200]!r} is not there.")
-    if projections["stored"] is not None:
-        raise click.UsageError("--stored says what is asked: leave it out.")
     layout, config = given(projections, stored="half")
     found = detect_pairing(checkpoint, layout=layout, config=config)
     if json_:

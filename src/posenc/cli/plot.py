@@ -8,18 +8,22 @@ from typing import Any, TypeVar
 import click
 
 from posenc._core.errors import suggest
-from posenc.cli._options import Choice
+from posenc.cli._inputs import InputFile, InputText
+from posenc.cli._options import Choice, Option
 from posenc.cli._plot_options import (
     SpecWords,
     chosen,
+    other_spec_words,
     ranged,
     sides,
     spec_words,
+    stretch_of,
     usage,
     whole_numbers,
 )
 from posenc.cli._plot_output import finish, output_options
 from posenc.cli._show import print_json
+from posenc.cli.locate import unpaired
 
 __all__ = ["command"]
 
@@ -29,12 +33,12 @@ HELP = """Draw an encoding.
 
 \b
   posenc plot table --dim 64 -o table.png
-  posenc plot table --dim 50 --positions 45000 --height 670 -o period.png
+  posenc plot table --dim 50 --length 45000 --height 670 -o period.png
   posenc plot wavelengths --each-dim 64,128,512 -o widths.svg
   posenc plot bias --encoding T5 --heads 4 --init-seed 0 -o t5.png
 
 A column of a table is a wave; one of less than 2 pixels per wave is left blank and named in the
-caption, as whatever else is drawn there is not in the table. Without -o or --data the caption is
+caption, as whatever else is drawn there is not in the table. Without -o or --numbers the caption is
 printed.
 """
 
@@ -73,17 +77,26 @@ def command(ctx: click.Context, *, json_: bool) -> None:
 # --- what several pictures share ------------------------------------------------------------------
 
 
+positions_option = click.option("--positions", metavar="FROM:TO", help="Positions drawn.")
+grid_option = click.option(
+    "--grid",
+    metavar="HxW",
+    help="Cells of a grid as positions, for specs of several axes: 3x4 or h=3,w=4, the slowest "
+    "axis first.",
+)
+
+
 def placed(function: F) -> F:
     """Add `--positions --length --grid`."""
     for option in reversed(
         (
-            click.option("--positions", metavar="N|FROM:TO", help="Positions drawn."),
+            positions_option,
             click.option(
                 "--length",
                 type=click.IntRange(1),
                 help="Length of the sequence: its positions are drawn, and scalings see it.",
             ),
-            click.option("--grid", metavar="14x14", help="Cells along each axis, as positions."),
+            grid_option,
         )
     ):
         function = option(function)
@@ -96,10 +109,16 @@ def width_option(function: F) -> F:
     return click.option("--width", type=click.IntRange(1, 16384), help=text)(function)
 
 
-def kind_option(function: F) -> F:
-    """Add `--kind`."""
-    kinds = Choice(("dot", "cosine"))
-    return click.option("--kind", type=kinds, default="dot", help="[default: dot]")(function)
+def product_option(function: F) -> F:
+    """Add `--product`."""
+    return click.option(
+        "--product",
+        "kind",
+        cls=Option,
+        old=("--kind",),
+        type=Choice(("dot", "cosine")),
+        help="Of two rows. [default: dot]",
+    )(function)
 
 
 def words_of(options: dict[str, Any]) -> SpecWords:
@@ -107,15 +126,15 @@ def words_of(options: dict[str, Any]) -> SpecWords:
     return SpecWords(**{name: options.pop(name) for name in SpecWords._fields})
 
 
-def told(options: dict[str, Any], *names: str) -> dict[str, Any]:
-    """What was given of some options, by the names that the pictures have for them."""
+def told(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
+    """What was given of some options, by the names that the pictures of a spec have for them."""
     found: dict[str, Any] = {name: options[name] for name in names if options.get(name) is not None}
-    if "positions" in names and "length" in found and not {"positions", "grid"} & found.keys():
-        found["positions"] = str(found["length"])
     if "positions" in found:
-        found["positions"] = ranged(found["positions"], "--positions")
+        found["positions"] = stretch_of(found["positions"], "--positions")
+    elif "positions" in names and "length" in found and "grid" not in found:
+        found["positions"] = found["length"]
     if "grid" in found:
-        found["grid"] = sides(found["grid"])
+        found["grid"] = sides(found["grid"], spec)
     return found
 
 
@@ -125,7 +144,7 @@ def told(options: dict[str, Any], *names: str) -> dict[str, Any]:
 @command.command()
 @spec_words
 @placed
-@click.option("--dims", metavar="N|FROM:TO", help="Dimensions drawn, in the order drawn.")
+@click.option("--dims", metavar="FROM:TO", help="Dimensions drawn, in the order drawn.")
 @click.option(
     "--columns",
     type=Choice(("stored", "interleaved", "sin_cos", "cos_sin")),
@@ -140,16 +159,18 @@ def table(**options: Any) -> None:
     import posenc.plot as pictures
 
     made = chosen(words_of(options), "table")
-    asked = told(options, "positions", "length", "grid", "width", "height", "theme", "scale")
+    asked = told(
+        options, made.spec, "positions", "length", "grid", "width", "height", "theme", "scale"
+    )
     asked |= {"sample": options["sample"], "order": options["columns"]}
-    asked["dims"] = _pair(options["dims"], "--dims")
+    asked["dims"] = stretch_of(options["dims"], "--dims")
     finish(lambda: pictures.table(made.spec, params=made.params, **asked), made, **options)
 
 
 @command.command()
 @spec_words
 @placed
-@click.option("--dims", metavar="0,1,5-7", help="Dimensions drawn.")
+@click.option("--dims", metavar="0,1,5-7|FROM:TO", help="Dimensions drawn.")
 @width_option
 @output_options
 def waves(**options: Any) -> None:
@@ -157,7 +178,7 @@ def waves(**options: Any) -> None:
     import posenc.plot as pictures
 
     made = chosen(words_of(options), "waves")
-    asked = told(options, "positions", "length", "grid", "width", "theme", "scale")
+    asked = told(options, made.spec, "positions", "length", "grid", "width", "theme", "scale")
     asked["dims"] = whole_numbers(options["dims"], "--dims")
     finish(lambda: pictures.waves(made.spec, params=made.params, **asked), made, **options)
 
@@ -177,7 +198,7 @@ def wavelengths(**options: Any) -> None:
 
     words = words_of(options)
     specs = [chosen(each, "wavelengths").spec for each in _each(words, options)]
-    asked = told(options, "length", "over", "width", "height", "theme", "scale")
+    asked = told(options, None, "length", "over", "width", "height", "theme", "scale")
     finish(lambda: pictures.wavelengths(specs, **asked), None, **options)
 
 
@@ -201,7 +222,7 @@ def _each(words: SpecWords, options: dict[str, Any]) -> list[SpecWords]:
 @command.command()
 @spec_words
 @click.option("--offsets", metavar="N|FROM:TO", help="Distances. [default: 512]")
-@kind_option
+@product_option
 @click.option("--axis", type=Choice(("linear", "log", "both")), default="both", help="[both]")
 @placed
 @width_option
@@ -213,7 +234,7 @@ def offset(**options: Any) -> None:
     made = chosen(words_of(options), "offset")
     if options.pop("positions") is not None:
         raise click.UsageError("--positions: distances are given by --offsets.")
-    asked = told(options, "kind", "axis", "length", "grid", "width", "theme", "scale")
+    asked = told(options, made.spec, "kind", "axis", "length", "grid", "width", "theme", "scale")
     offsets = ranged(options["offsets"], "--offsets")
     asked |= {} if offsets is None else {"offsets": offsets}
     finish(lambda: pictures.offset(made.spec, params=made.params, **asked), made, **options)
@@ -222,7 +243,7 @@ def offset(**options: Any) -> None:
 @command.command()
 @spec_words
 @placed
-@kind_option
+@product_option
 @width_option
 @output_options
 def similarity(**options: Any) -> None:
@@ -230,14 +251,23 @@ def similarity(**options: Any) -> None:
     import posenc.plot as pictures
 
     made = chosen(words_of(options), "similarity")
-    asked = told(options, "positions", "kind", "length", "grid", "width", "theme", "scale")
+    asked = told(
+        options, made.spec, "positions", "kind", "length", "grid", "width", "theme", "scale"
+    )
     finish(lambda: pictures.similarity(made.spec, params=made.params, **asked), made, **options)
 
 
 @command.command()
 @spec_words
-@click.option("--positions", metavar="N|FROM:TO", help="Positions drawn.")
-@click.option("--at", type=click.IntRange(0), help="A position whose digits and row are shown.")
+@positions_option
+@click.option(
+    "--position",
+    "at",
+    cls=Option,
+    old=("--at",),
+    type=click.IntRange(0),
+    help="One whose digits and row are shown.",
+)
 @click.option("--bits", type=click.IntRange(1, 62), help="How many bits.")
 @click.option("--length", type=click.IntRange(1), help="Length of the sequence, for scalings.")
 @width_option
@@ -247,14 +277,16 @@ def counter(**options: Any) -> None:
     import posenc.plot as pictures
 
     made = chosen(words_of(options), "counter")
-    asked = told(options, "positions", "at", "bits", "length", "width", "theme", "scale")
+    asked = told(options, made.spec, "positions", "at", "bits", "length", "width", "theme", "scale")
     finish(lambda: pictures.counter(made.spec, params=made.params, **asked), made, **options)
 
 
 @command.command("sum")
-@click.argument("text", default="the cat saw the dog")
+@click.argument("text", type=InputText(), default="the cat saw the dog")
 @spec_words
-@click.option("--embeddings", metavar="FILE", help="A row for each token, from a file.")
+@click.option(
+    "--embeddings", type=InputFile(), metavar="FILE", help="Rows for the tokens of the text."
+)
 @click.option("--seed", type=int, default=0, help="Of random embeddings. [default: 0]")
 @click.option("--offset", type=int, default=0, help="Position of the first token.")
 @width_option
@@ -265,7 +297,7 @@ def sum_(**options: Any) -> None:
     from posenc.plot.given import read_table
 
     made = chosen(words_of(options), "sum")
-    asked = told(options, "seed", "offset", "width", "theme", "scale")
+    asked = told(options, made.spec, "seed", "offset", "width", "theme", "scale")
     if options["embeddings"] is not None:
         given = usage(lambda: read_table(options["embeddings"]))
         asked["embeddings"] = given.params["weight"]
@@ -279,7 +311,14 @@ def sum_(**options: Any) -> None:
 
 @command.command()
 @spec_words
-@click.option("--at", metavar="M,N", help="Positions of query and key. [default: 7,3]")
+@click.option(
+    "--query-key",
+    "at",
+    cls=Option,
+    old=("--at",),
+    metavar="M,N",
+    help="Positions of the query and the key. [default: 7,3]",
+)
 @click.option("--pairs", metavar="0,1,5-7", help="Whose dials are drawn.")
 @click.option("--offsets", metavar="N|FROM:TO", help="Distances. [default: 64]")
 @click.option("--seed", type=int, default=0, help="Of the random query and key. [default: 0]")
@@ -291,12 +330,12 @@ def rotation(**options: Any) -> None:
     import posenc.plot as pictures
 
     made = chosen(words_of(options), "rotation")
-    asked = told(options, "seed", "length", "width", "theme", "scale")
+    asked = told(options, made.spec, "seed", "length", "width", "theme", "scale")
     asked["pairs"] = whole_numbers(options["pairs"], "--pairs")
-    at = whole_numbers(options["at"], "--at")
+    at = whole_numbers(options["at"], "--query-key")
     if at is not None:
         if len(at) != 2:
-            raise click.UsageError("--at: write two positions, such as 40,8.")
+            raise click.UsageError("--query-key: write two positions, such as 40,8.")
         asked["positions"] = (at[0], at[1])
     offsets = ranged(options["offsets"], "--offsets")
     asked |= {} if offsets is None else {"offsets": offsets}
@@ -305,11 +344,11 @@ def rotation(**options: Any) -> None:
 
 @command.command()
 @spec_words
-@click.option("--positions", metavar="N|FROM:TO", help="Of queries and keys. [default: 64]")
+@positions_option
 @click.option("--show-heads", metavar="0,1,5-7", help="Heads drawn. [default: the first 16]")
 @click.option("--mask", type=Choice(("none", "causal")), default="none", help="[default: none]")
 @click.option("--softmax", type=Choice(("none", "rows")), default="none", help="[default: none]")
-@click.option("--grid", metavar="14x14", help="Cells along each axis, as positions.")
+@grid_option
 @width_option
 @output_options
 def bias(**options: Any) -> None:
@@ -317,7 +356,9 @@ def bias(**options: Any) -> None:
     import posenc.plot as pictures
 
     made = chosen(words_of(options), "bias")
-    asked = told(options, "positions", "mask", "softmax", "grid", "width", "theme", "scale")
+    asked = told(
+        options, made.spec, "positions", "mask", "softmax", "grid", "width", "theme", "scale"
+    )
     asked["heads"] = whole_numbers(options["show_heads"], "--show-heads")
     finish(lambda: pictures.bias(made.spec, params=made.params, **asked), made, **options)
 
@@ -334,7 +375,7 @@ def stretch(**options: Any) -> None:
     import posenc.plot as pictures
 
     made = chosen(words_of(options), "stretch")
-    asked = told(options, "original_length", "factor", "width", "theme", "scale")
+    asked = told(options, made.spec, "original_length", "factor", "width", "theme", "scale")
     if options["rules"] is not None:
         asked["rules"] = tuple(name.strip() for name in options["rules"].split(","))
     finish(lambda: pictures.stretch(made.spec, **asked), made, **options)
@@ -359,9 +400,11 @@ def find(**options: Any) -> None:
 
     made = chosen(words_of(options), "find")
     values, at = options.pop("values"), options.pop("at")
-    if not values or len(values) != len(at) or len(set(at)) != len(at):
-        raise click.UsageError("give --value and --at together, a dimension to each value.")
-    asked = told(options, "conventions", "width", "theme", "scale")
+    if not values or len(set(at)) != len(at):
+        raise click.UsageError("give --value and --at together, one value for each dimension.")
+    if len(values) != len(at):
+        raise click.UsageError(unpaired(values, at))
+    asked = told(options, made.spec, "conventions", "width", "theme", "scale")
     within = ranged(options["within"], "--within")
     asked |= (
         {} if within is None else {"within": within if isinstance(within, tuple) else (0, within)}
@@ -373,19 +416,9 @@ def find(**options: Any) -> None:
 @command.command()
 @click.argument("view", metavar="PICTURE")
 @spec_words
-@click.option("--b-encoding", metavar="NAME", help="B is as A but for what these say.")
-@click.option("--b-dim", type=click.IntRange(1), help="Width of B.")
-@click.option("--b-base", type=float, help="Base of B.")
-@click.option("--b-heads", type=click.IntRange(1), help="Heads of B.")
-@click.option("--b-order", metavar="ORDER", help="Order of the channels of B.")
-@click.option("--b-field", multiple=True, metavar="NAME=JSON", help="Any other field of B.")
-@click.option("--b-preset", metavar="NAME", help="The preset of B.")
-@click.option("--b-spec", metavar="JSON|FILE", help="The spec of B.")
-@click.option("--b-table", metavar="FILE", help="The table of B, from a file.")
-@click.option("--b-params", metavar="FILE", help="What B has learned.")
-@click.option("--b-init-seed", metavar="N", type=click.IntRange(0), help="Begin B untrained.")
+@other_spec_words
 @placed
-@click.option("--kind", type=Choice(("dot", "cosine")), help="Of products.")
+@product_option
 @width_option
 @output_options
 def compare(**options: Any) -> None:
@@ -396,7 +429,8 @@ def compare(**options: Any) -> None:
     view = options.pop("view")
     first = chosen(words, view)
     second = chosen(_second(words, options), view)
-    asked = told(options, "positions", "length", "grid", "kind", "width", "theme", "scale")
+    given = ("positions", "length", "grid", "kind", "width", "theme", "scale")
+    asked = told(options, first.spec, *given)
     if view == "wavelengths" and options["positions"] is None:
         asked.pop("positions", None)  # there the length is a mark
     finish(
@@ -419,8 +453,3 @@ def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
     if words.spec is not None or words.table is not None:
         raise click.UsageError("B needs a --b-spec, --b-table, --b-preset or --b-encoding here.")
     return words._replace(**given)
-
-
-def _pair(text: str | None, option: str) -> tuple[int, int] | None:
-    found = ranged(text, option)
-    return (0, found) if isinstance(found, int) else found

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.errors import DataError, explain, suggest
-from posenc.cli._options import as_json
+from posenc.cli._inputs import InputText
+from posenc.cli._options import Option, as_json
 from posenc.cli._show import clean, print_json
 from posenc.cli._study import (
     bar,
@@ -168,6 +169,7 @@ def _run(
                     train=train if data is None else partial(train, data=data.resolve()),
                     retries=retries,
                     seen=seen,
+                    say=lambda text: click.echo(f"\n{text}", err=True),
                 )
         except BaseException:
             finished = len(store.finished() & {cell.key for cell in wanted})
@@ -248,7 +250,10 @@ def _results(store: Path, folder: Path | None = None) -> Results:
 @store_option
 @click.option(
     "-o",
-    "--out",
+    "--output",
+    "out",
+    cls=Option,
+    old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     help="A folder; files of the same names in it are replaced.",
@@ -274,14 +279,19 @@ def export(*, store: Path, out: Path, json_: bool) -> None:
 @command.command()
 @store_option
 @click.option(
-    "--from",
+    "--results",
     "folder",
+    cls=Option,
+    old=("--from",),
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder that `export` wrote, in place of a store.",
 )
 @click.option(
     "-o",
-    "--out",
+    "--output",
+    "out",
+    cls=Option,
+    old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out/study"),
     show_default=True,
@@ -332,7 +342,10 @@ def report(
 @click.argument("encoding")
 @click.option(
     "-o",
-    "--out",
+    "--output",
+    "out",
+    cls=Option,
+    old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     help="A folder for the model; its files are replaced.",
@@ -357,6 +370,9 @@ def train(
 ) -> None:
     """Train one model and keep it, for `generate` and `posenc identify`."""
     need("torch", "safetensors")
+    for what, name in (("TASK", task), ("ENCODING", encoding)):
+        if not name.strip() or "," in name:
+            raise click.UsageError(f"{what} {name[:80]!r}: name one.")
     narrowing = narrowed(task, encoding, f"{seed},", None, settings)
     with usage():
         (cell,) = _cells("smoke", narrowing, data)
@@ -373,7 +389,7 @@ def train(
 
 @command.command()
 @click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("text")
+@click.argument("text", type=InputText())
 @click.option("--beams", type=click.IntRange(1, 64), default=1, show_default=True)
 @click.option("--length", type=click.IntRange(1, 4096), default=64, show_default=True)
 @click.option(

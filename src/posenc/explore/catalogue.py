@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,6 +51,8 @@ def spec_is_real(spec: Any) -> bool:
 def grid_of(spec: Any, length: int) -> tuple[int, ...]:
     """The sides of a grid of at most `length` cells, equal where they can be; empty for one axis.
 
+    As many cells as it has give the same sides again.
+
     Parameters
     ----------
     spec : Spec
@@ -60,10 +63,18 @@ def grid_of(spec: Any, length: int) -> tuple[int, ...]:
     axes = len(spec.axes)
     if axes == 1:
         return ()
-    side = max(1, int(length ** (1 / axes) + 1e-9))
-    most = next((m for name in BOUNDS if (m := getattr(spec, name, None)) is not None), None)
-    ends = most if isinstance(most, tuple) and len(most) == axes else (most,) * axes
-    return tuple(min(side, end) if isinstance(end, int) else side for end in ends)
+    most: Any = next((m for name in BOUNDS if (m := getattr(spec, name, None)) is not None), None)
+    bounds = most if isinstance(most, tuple) and len(most) == axes else (most,) * axes
+    ends = [bound if isinstance(bound, int) else length for bound in bounds]
+
+    def sides(side: int) -> tuple[int, ...]:
+        return tuple(min(side, end) for end in ends)
+
+    low, high = 1, max(ends) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if math.prod(sides(middle)) <= length else (low, middle)
+    return sides(low)
 
 
 # Fields that say how far the coordinates of a spec go.
@@ -145,8 +156,11 @@ def absent(name: str) -> str:
     if found is None or found.lower() in by_id():
         return ""
     if getattr(registry.lookup(found), "kind", "") == "relative":
-        return f"{found} needs the content of queries and keys; positions alone do not show it."
-    return f"{found} reads coordinates of several axes that need not be whole; the views count."
+        return f"{found} needs more than positions: what queries, keys or tokens hold."
+    return (
+        f"{found} is not offered here. A spec of it is drawn as far as a view can: "
+        "posenc explore spec.json."
+    )
 
 
 def home_of(entry: Entry) -> str:

@@ -18,6 +18,7 @@ from posenc.explore.panels import Axis, Block, Chart, Heading, Heatmap, Matrix, 
 from posenc.explore.scene import Page, Scene
 from posenc.explore.text import log_ticks, number, ticks
 from posenc.plot import palette
+from posenc.plot.columns import width_of
 
 __all__ = ["beside", "words"]
 
@@ -66,7 +67,7 @@ def _pinned(key: str) -> str:
 def _values_of_b(scene: Scene) -> dict[str, Any]:
     """The numbers of the view, held within what B has."""
     values = dict(scene.values)
-    wide = [int(getattr(c.spec, "dim", 1)) for c in (scene.a, scene.b) if c is not None]
+    wide = [width_of(c.spec) for c in (scene.a, scene.b) if c is not None]
     if "j" in values:
         values["j"] = min(values["j"], wide[1] - 1)
     if "j1" in values:

@@ -18,7 +18,7 @@ from posenc.scaling.base import Scaling
 
 __all__ = ["Chosen", "Entry", "Values", "call", "initial", "made", "samples", "written"]
 
-LARGEST_PARAMETERS = 2**24
+LARGEST_PARAMETERS = 2**22  # 32 MiB, and as much again while they are drawn
 
 Values = Mapping[str, Any]
 
@@ -43,6 +43,8 @@ class Entry:
         What it has learned, where that came from a file.
     note : str
         What people should know, such as that the numbers are random.
+    length : int, optional
+        The positions that a config declares.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Entry:
     code: Callable[[Values], str]
     params: Mapping[str, np.ndarray] | None = None
     note: str = ""
+    length: int | None = None
 
 
 @dataclass(frozen=True)

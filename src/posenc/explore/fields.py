@@ -16,7 +16,18 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.errors import suggest
 from posenc.explore.text import number, plural, whole
 
-__all__ = ["Control", "Field", "Option", "Parsed", "choice", "integer", "real", "switch", "text"]
+__all__ = [
+    "Control",
+    "Field",
+    "Option",
+    "Parsed",
+    "choice",
+    "integer",
+    "real",
+    "short",
+    "switch",
+    "text",
+]
 
 Kind = Literal["integer", "real", "choice", "text", "switch"]
 Section = Literal["encoding", "view", "cursor", "b", "find", "zoom"]
@@ -132,7 +143,7 @@ def integer(key: str, label: str, default: int, low: int, high: int, **more: Any
 
 def real(key: str, label: str, default: float, low: float, high: float, **more: Any) -> Field:
     """A field that holds a number."""
-    return Field(key, label, "real", f"{default:g}", low, high, **{"step": 0, **more})
+    return Field(key, label, "real", short(default), low, high, **{"step": 0, **more})
 
 
 def choice(key: str, label: str, options: tuple[Option, ...], default: str, **more: Any) -> Field:
@@ -185,7 +196,7 @@ def _of_number(field: Field, given: str) -> Parsed:
         )
     kept = min(max(value, field.low), field.high)
     kept = int(kept) if field.kind == "integer" else float(kept)
-    written = str(kept) if field.kind == "integer" else _short(kept)
+    written = str(kept) if field.kind == "integer" else short(kept)
     if kept == value or field.gently:
         return Parsed(kept, written)
     bound = "at least" if value < field.low else "at most"
@@ -196,7 +207,8 @@ def _of_number(field: Field, given: str) -> Parsed:
     )
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """A number with every digit that it needs."""
     text = f"{value:g}"
     return text if float(text) == value else repr(value)
 

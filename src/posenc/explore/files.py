@@ -75,7 +75,7 @@ def _id(*words: str) -> str:
     return f"file:{plain[:60]}"
 
 
-def _fixed(name: str, label: str, spec: Spec, note: str = "") -> Entry:
+def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> Entry:
     def build(values: Values) -> Spec:
         del values
         return spec
@@ -84,7 +84,8 @@ def _fixed(name: str, label: str, spec: Spec, note: str = "") -> Entry:
         del values
         return written(spec)
 
-    return Entry(name, label, FROM_FILES, spec.kind, (), build, code, None, note)
+    note = f"Declared for {length} positions." if length else ""
+    return Entry(name, label, FROM_FILES, spec.kind, (), build, code, None, note, length)
 
 
 # --- configs and specs ----------------------------------------------------------------------------
@@ -107,8 +108,7 @@ def _of_config(path: Path) -> list[Entry]:
         if layer.spec is None:
             continue
         label = f"{name}: {layer.layer} ({type(layer.spec).__name__})"
-        notes = [f"Declared for {layer.length} positions."] if layer.length else []
-        made.append(_fixed(_id(name, layer.layer), label, layer.spec, " ".join(notes)))
+        made.append(_fixed(_id(name, layer.layer), label, layer.spec, layer.length))
     if not made:
         told = "; ".join(reading.errors) or "it says nothing about positions"
         raise DataError(f"explore: {path}: no encoding could be read: {told}")

@@ -16,7 +16,7 @@ from posenc.explore.fields import Field
 from posenc.explore.pictures import command_of
 from posenc.explore.protocol import pack
 from posenc.explore.save import formats
-from posenc.explore.scene import PIN, Page, Scene, plain, read
+from posenc.explore.scene import ASKED, LONGEST_FIND, PIN, Page, Scene, plain, read
 from posenc.explore.session import Session
 from posenc.explore.views import SHAPES, SHOW
 from posenc.plot import palette
@@ -51,12 +51,12 @@ def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
     {'field': 'd', 'message': 'Model size d must be at least 1; 0 came. Drawn with it.'}
     """
     scene, page = page_of(state, Session() if session is None else session)
-    return pack(_header(scene, page, plain(state)))
+    return pack(_header(scene, page, plain(tour.opened(state))))
 
 
 def page_of(state: Mapping[str, str], session: Session) -> tuple[Scene, Page]:
     """What a state means, and what its view makes of it."""
-    scene = read(state, SHAPES, session)
+    scene = read(tour.opened(state), SHAPES, session)
     try:
         return scene, _drawn(scene)
     except PosencError as error:
@@ -81,6 +81,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "k": 1,
         "view": scene.shape.id,
         "state": _state(scene, raw),
+        "address": _address(scene, raw),
         "defaults": _defaults(scene),
         "views": VIEWS,
         "title": page.title or scene.shape.title,
@@ -116,15 +117,28 @@ SERIES = {
 }
 
 
-def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
-    """What the address should hold: this view's keys, and those of others as they came."""
+def _address(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
+    """What the address should hold: all that was set, as it was set.
+
+    What this view cannot show of it, or would have chosen itself, another may need as it came.
+    """
     own = {field.key: text for field, text in scene.fields}
-    others = {
-        key: value[:LONGEST_KEPT]
-        for key, value in raw.items()
-        if key not in own and key in _known() and _printable(value)
-    }
-    return {"k": "1", **own, **others}
+    kept = {}
+    for key, value in raw.items():
+        longest = LONGEST_FIND if key in own else LONGEST_KEPT
+        if _printable(key + value) and len(value) <= longest:
+            kept[key] = value
+        elif key in own:
+            kept[key] = own[key]
+    return {key: v for key, v in kept.items() if key not in (*ASKED, "k")} | {"v": scene.shape.id}
+
+
+def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
+    """What is drawn: this view's keys with their texts, and those of others as they came."""
+    own = {field.key: text for field, text in scene.fields}
+    known = own.keys() | _known()
+    kept = {key: value for key, value in _address(scene, raw).items() if key in known}
+    return {"k": "1", **kept, **own}
 
 
 def _defaults(scene: Scene) -> dict[str, str]:

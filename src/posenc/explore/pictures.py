@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from posenc._core.spec import Value
 from posenc.explore.catalogue import grid_of
 from posenc.explore.entry import Chosen, samples
+from posenc.explore.fields import short
 from posenc.explore.scene import Scene
 from posenc.explore.views.sentence import embedded
+from posenc.plot.columns import width_of
 
 __all__ = ["LEARNED", "Picture", "command_of", "picture_of"]
 
@@ -49,7 +51,7 @@ def _table(scene: Scene) -> Picture:
     if sides:
         return Picture("table", {"grid": sides})
     options: dict[str, Any] = {"positions": (scene["p0"], scene["p1"])}
-    if (scene["j0"], scene["j1"]) != (0, scene.a.spec.dim):
+    if (scene["j0"], scene["j1"]) != (0, width_of(scene.a.spec)):
         options["dims"] = (scene["j0"], scene["j1"])
     return Picture("table", options)
 
@@ -110,7 +112,7 @@ LEARNED = ("table", "counter", "sum", "offset", "rotation", "bias")
 IN_OPTIONS = ("sinusoidal", "rope", "xpos", "alibi", "kerple", "fire", "sandwich", "decay", "tisa")
 OPTIONS = {"d": "--dim", "n": "--base", "order": "--order", "pairing": "--pairing"}
 OPTIONS |= {"heads": "--heads"}
-FLAGS = {"original_length": "--original-length", "at": "--at"}
+FLAGS = {"original_length": "--original-length", "at": "--position", "kind": "--product"}
 ALWAYS = ("d", "heads", "pairing")  # said even where they have their defaults
 
 
@@ -134,19 +136,22 @@ def command_of(scene: Scene) -> str:
         options = {}
     words += _encoding(scene.a)
     for key, value in options.items():
-        words += _option(name, key, value)
+        if key == "grid":
+            sides = zip(scene.a.spec.axes, value, strict=True)
+            words += ["--grid", ",".join(f"{axis}={side}" for axis, side in sides)]
+        else:
+            words += _option(name, key, value)
     return shlex.join([*words, "-o", f"{name}.png"])
 
 
 def _option(name: str, key: str, value: Any) -> list[str]:
     if name == "rotation" and key == "positions":
-        return ["--at", f"{value[0]},{value[1]}"]
-    if key == "grid":
-        return ["--grid", "x".join(map(str, value))]
+        return ["--query-key", f"{value[0]},{value[1]}"]
+    if key == "positions" and isinstance(value, int):
+        value = (0, value)
     if isinstance(value, tuple):
-        first, last = value
-        return [f"--{key}", str(last) if first == 0 else f"{first}:{last}"]
-    written = f"{value:g}" if isinstance(value, float) else str(value)
+        return [f"--{key}", f"{value[0]}:{value[1]}"]
+    written = short(value) if isinstance(value, float) else str(value)
     return [FLAGS.get(key, f"--{key}"), written]
 
 
@@ -167,7 +172,7 @@ def _encoding(chosen: Chosen) -> list[str]:
     for key, option in OPTIONS.items():
         value = chosen.values.get(key)
         if value is not None and (key in ALWAYS or value != usual[key]):
-            words += [option, f"{value:g}" if isinstance(value, float) else str(value)]
+            words += [option, short(value) if isinstance(value, float) else str(value)]
     return [*words, *start]
 
 

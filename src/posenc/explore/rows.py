@@ -19,12 +19,13 @@ from posenc.explore.fields import Field, Option, choice, integer, real
 __all__ = ["LARGEST_LENGTH", "entries"]
 
 LARGEST_DIM = 65_536
+LARGEST_HEAD = 4096
 LARGEST_LENGTH = 2**24
 
 WIDTH = integer("d", "Model size d", 128, 1, LARGEST_DIM, scale="log", section="encoding")
 # Each pair doubles the frequency of the one before.
 OCTAVES = integer("d", "Width d", 16, 2, 64, step=2, section="encoding")
-EVEN = integer("d", "Head size d", 128, 2, LARGEST_DIM, scale="log", step=2, section="encoding")
+EVEN = integer("d", "Head size d", 128, 2, LARGEST_HEAD, scale="log", step=2, section="encoding")
 BASE = real("n", "Base n", 10_000, 1e-3, 1e12, scale="log", section="encoding")
 HEADS = integer("heads", "Heads", 8, 1, 256, section="encoding")
 ORDER = choice(
@@ -286,7 +287,9 @@ def _presets() -> tuple[Entry, ...]:
             except PosencError:
                 continue
             if len(spec.axes) == 1 or getattr(spec, "coordinates", "integer") == "integer":
-                start = entry.fields[0].within(entry.fields[0].low, LARGEST_DIM, str(width))
+                start = entry.fields[0].within(
+                    entry.fields[0].low, entry.fields[0].high, str(width)
+                )
                 found.append(replace(entry, fields=(start,)))
             break
     return tuple(found)

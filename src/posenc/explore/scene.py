@@ -9,19 +9,30 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore import catalogue
 from posenc.explore.entry import Chosen, Entry, made, samples
-from posenc.explore.fields import Field, Option, Section, choice, integer, shown, switch, text
+from posenc.explore.fields import (
+    Field,
+    Option,
+    Section,
+    choice,
+    integer,
+    short,
+    shown,
+    switch,
+    text,
+)
 from posenc.explore.rows import LARGEST_LENGTH
 from posenc.explore.session import Session
 from posenc.explore.text import plural
+from posenc.plot.columns import width_of
 
-__all__ = ["Page", "Scene", "Shape", "read"]
+__all__ = ["ASKED", "LONGEST_FIND", "REVEAL", "TOUR", "Page", "Scene", "Shape", "plain", "read"]
 
 MOST_KEYS = 80
 MOST_CELLS = 4_000_000
@@ -64,6 +75,10 @@ class Shape:
         Which of `p` and `j` it has.
     zoom : tuple of str
         Along which of them the picture can be narrowed.
+    usual : callable, optional
+        Defaults of its own keys that follow from the encoding.
+    most : mapping of str to int
+        How far keys of encodings go here, where that is less than elsewhere.
     """
 
     id: str
@@ -74,6 +89,8 @@ class Shape:
     defaults: Mapping[str, str] = field(default_factory=dict)
     cursor: tuple[str, ...] = ("p", "j")
     zoom: tuple[str, ...] = ()
+    usual: Callable[[Chosen], Mapping[str, str]] = lambda _: {}
+    most: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,7 +160,7 @@ class _Reader:
 
 
 def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return short(value) if isinstance(value, float) else str(value)
 
 
 def plain(state: Mapping[Any, Any]) -> dict[str, str]:
@@ -184,14 +201,12 @@ def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session
     b = _encoding(reader, shape, session, PIN) if _pinned(reader) else None
     if lengths:
         _end(reader, [a] if b is None else [a, b])
+    usual = shape.usual(a)
     for wanted in shape.fields:
-        if wanted.key in lengths:
-            continue
-        # Cells of a grid have no order, so nothing is masked unasked.
-        unordered = wanted.key == "mask" and len(a.spec.axes) > 1
-        reader.take(replace(wanted, default="0") if unordered else wanted)
+        if wanted.key not in lengths:
+            reader.take(replace(wanted, default=usual.get(wanted.key, wanted.default)))
     _cursor(reader, shape, a)
-    for wanted in (FIND, _TOUR, _REVEAL):
+    for wanted in (FIND, TOUR, REVEAL):
         reader.take(wanted)
     _complain_of_unknown(reader, shapes)
     return Scene(
@@ -209,8 +224,8 @@ def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session
     )
 
 
-_TOUR = integer("tour", "Stop of the tour", 0, 0, 99, gently=True, section="find")
-_REVEAL = switch("reveal", "Show the answer", section="find")
+TOUR = integer("tour", "Stop of the tour", 0, 0, 99, gently=True, section="find")
+REVEAL = switch("reveal", "Show the answer", section="find")
 _WIDTH = integer("w", "w", 640, 16, 8192, gently=True)
 _HEIGHT = integer("h", "h", 400, 16, 8192, gently=True)
 
@@ -324,7 +339,8 @@ def _fields_of(entry: Entry, shape: Shape, pin: str) -> tuple[Field, ...]:
             continue
         default = shape.defaults.get(f.key, f.default) if ":" not in entry.id else f.default
         section: Section = "b" if pin else "encoding"
-        found.append(replace(f, key=pin + f.key, default=default, section=section))
+        high = min(f.high, shape.most.get(f.key, f.high))
+        found.append(replace(f, key=pin + f.key, default=default, high=high, section=section))
     return tuple(found)
 
 
@@ -352,7 +368,7 @@ def _cursor(reader: _Reader, shape: Shape, a: Chosen) -> None:
         if "p" in shape.zoom:
             _narrowed(reader, "p", first, last + 1)
     if "j" in shape.cursor:
-        width = _channels(a)
+        width = width_of(a.spec)
         usual = int(shape.defaults.get("j", J.default))
         reader.take(J.within(0, width - 1, str(min(usual, width - 1))))
         if "j" in shape.zoom:
@@ -368,10 +384,6 @@ def _narrowed(reader: _Reader, key: str, low: int, high: int) -> None:
     if reader.take(begin) >= reader.take(end):
         reader.retake(begin.key, low)
         reader.retake(end.key, high)
-
-
-def _channels(chosen: Chosen) -> int:
-    return int(getattr(chosen.spec, "dim", 1))
 
 
 @functools.cache

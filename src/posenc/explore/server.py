@@ -2,8 +2,9 @@
 
 What a page of another site could try from the same browser decides what is checked here: a name
 that is made to resolve to this machine (the `Host` header must name it, with its port), a request
-across origins (no header allows it, and `/api` refuses it), a script of someone else's (the content
-security policy admits files of this server only). Nothing is ever written, no state names a file.
+across origins (no header allows it; `/api` refuses it by `Sec-Fetch-Site` and `Origin`), a script
+of someone else's (the content security policy admits files of this server only). Nothing is ever
+written, no state names a file.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ __all__ = ["app", "bound", "serve"]
 
 ADDRESS = "127.0.0.1"
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
+PATIENCE = 5  # seconds for a request to arrive and for an answer to be taken
 LONGEST_QUERY = 60_000
 MOST_KEYS = 80
 POLICY = (
@@ -185,11 +187,18 @@ class _Guard:
             return 405, "Only GET and HEAD: nothing can be changed here."
         if len(scope.get("query_string", b"")) > LONGEST_QUERY:
             return 414, f"The address is too long: at most {LONGEST_QUERY} characters of state."
-        sites = [v for k, v in headers if k == b"sec-fetch-site"]
-        foreign = any(site not in (b"same-origin", b"none") for site in sites)
-        if foreign and scope["path"].startswith("/api"):
+        if scope["path"].startswith("/api") and _is_foreign(headers, hosts[0]):
             return 403, "Pictures are for the explorer's own page."
         return None
+
+
+def _is_foreign(headers: list[tuple[bytes, bytes]], host: str) -> bool:
+    """Whether a page of another origin asks; browsers that name no site name their origin."""
+    sites = [v for k, v in headers if k == b"sec-fetch-site"]
+    origins = [v.decode("latin-1").lower() for k, v in headers if k == b"origin"]
+    return any(site not in (b"same-origin", b"none") for site in sites) or any(
+        origin != f"http://{host.lower()}" for origin in origins
+    )
 
 
 def _is_here(host: str, port: int | None) -> bool:
@@ -277,12 +286,14 @@ def serve(session: Session | None, listening: socket.socket) -> None:
     """
     try:
         import uvicorn
+
+        from posenc.explore.punctual import punctual
     except ImportError:
         raise DependencyError(MISSING) from None
     port = int(listening.getsockname()[1])
     settings = uvicorn.Config(
         app(session, port=port),
-        http="h11",
+        http=punctual(PATIENCE),
         ws="none",
         lifespan="off",
         log_level="warning",
@@ -290,6 +301,7 @@ def serve(session: Session | None, listening: socket.socket) -> None:
         server_header=False,
         h11_max_incomplete_event_size=2 * LONGEST_QUERY,
         limit_concurrency=64,
+        timeout_keep_alive=PATIENCE,
         timeout_graceful_shutdown=1,
     )
     uvicorn.Server(settings).run(sockets=[listening])

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from posenc.explore.catalogue import grid_of
+from posenc.explore.fields import short
 from posenc.explore.scene import Scene
 
 __all__ = [
@@ -122,12 +123,12 @@ def bias(scene: Scene, head: int, p: int, kp: int) -> str:
 
 
 SCALINGS = {
-    "linear": "posenc.scaling.Linear({f:g})",
-    "ntk": "posenc.scaling.NTK({f:g})",
+    "linear": "posenc.scaling.Linear({f})",
+    "ntk": "posenc.scaling.NTK({f})",
     "dynamic": "posenc.scaling.DynamicNTK(1, original_length={t}, length={n})",
-    "yarn": "posenc.scaling.YaRN({f:g}, original_length={t})",
-    "yarn_paper": 'posenc.scaling.YaRN({f:g}, original_length={t}, ramp="turns")',
-    "llama3": "posenc.scaling.Llama3({f:g}, original_length={t})",
+    "yarn": "posenc.scaling.YaRN({f}, original_length={t})",
+    "yarn_paper": 'posenc.scaling.YaRN({f}, original_length={t}, ramp="turns")',
+    "llama3": "posenc.scaling.Llama3({f}, original_length={t})",
 }
 
 
@@ -135,7 +136,7 @@ def stretch(scene: Scene, rule: str, found: Any) -> str:
     """The wavelengths under one rule."""
     lines = spec_lines(scene, "rope")
     if rule in SCALINGS:
-        made = SCALINGS[rule].format(f=found.factor, t=found.original_length, n=found.length)
+        made = SCALINGS[rule].format(f=short(found.factor), t=found.original_length, n=found.length)
         lines.append(f"rope = rope.replace(scaling=({made},))")
     elif rule == "none":
         lines.append("rope = rope.replace(scaling=())")

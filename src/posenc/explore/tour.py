@@ -1,22 +1,78 @@
-"""The guided tour: what `posenc.learn` says at a stop, in the header of a page."""
+"""The guided tour: what `posenc.learn` says at a stop, as long as its picture is on the screen."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from posenc._core.errors import PosencError
-from posenc.explore.scene import Scene
+from posenc.explore.scene import REVEAL, TOUR, Scene, read
+from posenc.explore.session import Session
+from posenc.explore.views import SHAPES
 from posenc.learn.tour import stop
 
-__all__ = ["header"]
+__all__ = ["header", "opened"]
+
+ELSEWHERE = "The picture is not the one that this stop explains; its question waits."
+# Moving the cursor or the window, or a search, leaves the picture what it is.
+LIGHT = ("cursor", "zoom", "find")
+
+
+def opened(state: Mapping[str, str]) -> Mapping[str, str]:
+    """A state with what its stop of the tour shows, where it says nothing itself."""
+    number, revealed = (f.parse(_text(state.get(f.key))).value for f in (TOUR, REVEAL))
+    if not number:
+        return state
+    try:
+        return {**_shown(stop(number, revealed=revealed), revealed), **state}
+    except PosencError:
+        return state
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _shown(told: Mapping[str, Any], revealed: bool) -> dict[str, str]:
+    """The state that a stop speaks of, as the page asks for it."""
+    if not revealed:
+        return dict(told["state"])
+    return {**told["state"], **stop(told["n"])["reveal"]}
 
 
 def header(scene: Scene) -> tuple[dict[str, Any] | None, tuple[tuple[str, str], ...]]:
     """The stop that the state asks for, or None; and what was wrong with the question."""
-    asked = scene.values["tour"]
+    asked, revealed = scene.values["tour"], bool(scene.values["reveal"])
     if not asked:
         return None, ()
     try:
-        return stop(asked, revealed=bool(scene.values["reveal"])), ()
+        told = stop(asked, revealed=revealed)
     except PosencError as error:
         return None, (("tour", str(error)),)
+    own = _shown(told, revealed)
+    meant = read(own, SHAPES, Session())
+    if not _alike(scene, meant):
+        hidden = {"text": ELSEWHERE, "question": "", "choices": [], "explanation": ""}
+        return {**told, **hidden, "answered": False, "here": own}, ()
+    if revealed and not _alike(meant, read(told["state"], SHAPES, Session())):
+        told = {**told, "text": f"Before the answer: {told['text']}"}
+    moved = [
+        f"{field.label} {text}"
+        for field, text in scene.fields
+        if field.key in own and field.section in LIGHT and text != dict(_texts(meant))[field.key]
+    ]
+    if moved:
+        told = {**told, "text": f"{told['text']} Moved since: {', '.join(moved)}.", "here": own}
+    return told, ()
+
+
+def _texts(scene: Scene) -> list[tuple[str, str]]:
+    return [(field.key, text) for field, text in scene.fields]
+
+
+def _alike(scene: Scene, meant: Scene) -> bool:
+    """Whether two states are one picture, wherever the cursor stands in it."""
+    if scene.shape != meant.shape or scene.a.spec != meant.a.spec or scene.b is not None:
+        return False
+    heavy = [f.key for f, _ in meant.fields if f.section not in LIGHT]
+    return all(scene.values.get(key) == meant.values[key] for key in heavy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,8 +17,11 @@ from posenc._core.array import (
     device_of,
     dtype_name,
     dtype_named,
+    is_divided,
     library,
+    marked,
     namespace,
+    numpy_rules,
 )
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional.arguments import Kernel, asks, library_of, name_of, require
@@ -28,6 +32,7 @@ __all__ = ["bias"]
 Array = Any
 
 
+@numpy_rules
 def bias(
     spec: BiasSpec,
     q_positions: Any,
@@ -97,6 +102,10 @@ def bias(
     who = f"bias({name_of(spec)})"
     require(spec, BiasSpec, "bias")
     values = params.values() if isinstance(params, Mapping) else ()
+    if is_divided(q_positions, k_positions, *values):
+        options = {"dtype": dtype, "device": device, "kernel": kernel}
+        sides_of = q_positions, q_positions if k_positions is None else k_positions
+        return _divided_bias(spec, *sides_of, params, {**options, "heads": heads})
     home = library_of(q_positions, k_positions, *values)
     if xp is None and home is not None:
         xp = namespace(home, who)
@@ -128,7 +137,7 @@ def bias(
     entries = spec.score(q, k, head, prepared, dtype=inner, xp=xp)
     wrapped = where.wrapped(xp)
     if wrapped is not None:
-        entries = xp.where(wrapped[..., None, :, :], xp.asarray(float("nan"), dtype=inner), entries)
+        entries = marked(entries, wrapped[..., None, :, :], math.nan, xp=xp)
     if dtype_name(out) == "float16":
         entries = _within_float16(entries, xp)
     shape = (*where.lead, end - first, where.rows, where.columns)
@@ -140,3 +149,25 @@ def _within_float16(x: Array, xp: Any) -> Array:
     infinity, largest = float("inf"), xp.full_like(x, 65504.0)
     x = xp.where((x > 65504.0) & (x < infinity), largest, x)
     return xp.where((x < -65504.0) & (x > -infinity), -largest, x)
+
+
+def _divided_bias(spec: BiasSpec, q: Any, k: Any, params: Any, options: dict[str, Any]) -> Array:
+    """The bias where positions or parameters are divided between processes."""
+    import torch
+
+    from posenc.functional import _divided
+
+    who = f"bias({name_of(spec)})"
+    axes = ("axes",) if len(spec.axes) > 1 else ()
+    rows, columns = _divided.numbered(q, "q", axes), _divided.numbered(k, "k", axes)
+    lead = max((part.labels[: -1 - len(axes)] for part in (rows, columns)), key=len)
+    first, end = head_range(options.pop("heads"), spec.heads, who)
+    learned = _divided.of_parameters(spec, _divided.of_heads(spec, params, first, end, who))
+    numbers = _divided.Part(torch.arange(first, end), (_divided.HEADS,))
+
+    def entries(q: Any, k: Any, numbers: Any, **params: Array) -> Array:
+        some = _divided.range_of(numbers)
+        return bias(spec, q, k, params=_divided.params_of(params), heads=some, xp=torch, **options)
+
+    parts = {"q": rows, "k": columns, "numbers": numbers, **learned}
+    return _divided.apply(entries, parts, (*lead, _divided.HEADS, "q", "k"), who, {})

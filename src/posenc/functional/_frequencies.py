@@ -12,6 +12,7 @@ from posenc._core.array import dtype_name, integers, library
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.resolution import first_collision
 from posenc._core.spec import Spec
+from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import columns
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional._table import table
@@ -20,6 +21,7 @@ from posenc.functional.arguments import name_of, with_axes
 __all__ = ["frequencies", "resolution", "shift", "similarity", "wavelengths"]
 
 
+@compile_time
 def frequencies(spec: Spec) -> np.ndarray:
     """The frequency of each pair, in radians per position.
 
@@ -51,6 +53,7 @@ def frequencies(spec: Spec) -> np.ndarray:
     return np.array(found, dtype=object).astype(np.float64)
 
 
+@compile_time
 def wavelengths(spec: Spec) -> np.ndarray:
     """The wavelength of each pair, in positions: 2 pi / frequency.
 
@@ -83,6 +86,7 @@ def wavelengths(spec: Spec) -> np.ndarray:
         return 2 * math.pi / (np.abs(f) if f.ndim == 1 else np.hypot.reduce(f, axis=0))
 
 
+@compile_time
 def shift(spec: Sinusoidal, k: int | Sequence[int]) -> np.ndarray:
     """The linear operator that moves every row of a table by `k` positions.
 
@@ -131,6 +135,7 @@ def shift(spec: Sinusoidal, k: int | Sequence[int]) -> np.ndarray:
     return moved
 
 
+@compile_time
 def similarity(spec: Sinusoidal, offsets: Any) -> np.ndarray:
     """The dot product of two rows as a function of their distance.
 
@@ -168,6 +173,7 @@ def similarity(spec: Sinusoidal, offsets: Any) -> np.ndarray:
     return sums * spec.magnitude.table(spec.dim) ** 2
 
 
+@compile_time
 def resolution(spec: Sinusoidal, dtype: Any = "float32", *, limit: int = 2**22) -> Any:
     """The first two positions whose rows are the same numbers in a dtype.
 

@@ -10,6 +10,7 @@ import numpy as np
 from posenc._core.array import FLOATS, dtype_name, is_array, namespace
 from posenc._core.errors import ArgumentError, DTypeError, explain, suggest
 from posenc._core.spec import Spec
+from posenc._core.tracing import compile_time
 from posenc.functional.arguments import name_of
 
 __all__ = ["init", "parameters"]
@@ -17,6 +18,7 @@ __all__ = ["init", "parameters"]
 Array = Any
 
 
+@compile_time
 def init(spec: Spec, seed: int = 0) -> dict[str, np.ndarray]:
     """The first parameters of a learned encoding.
 

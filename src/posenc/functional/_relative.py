@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from posenc._core.array import astype, compute_dtype, concrete, device_of, namespace, result_dtype
+from posenc._core.array import (
+    astype,
+    compute_dtype,
+    concrete,
+    device_of,
+    is_divided,
+    marked,
+    namespace,
+    numpy_rules,
+    result_dtype,
+)
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc.encodings.relative.base import Places, RelativeSpec
 from posenc.functional.arguments import name_of, require
@@ -18,6 +29,7 @@ __all__ = ["relative", "relative_values"]
 Array = Any
 
 
+@numpy_rules
 def relative(
     spec: RelativeSpec,
     q: Array,
@@ -71,6 +83,10 @@ def relative(
     """
     who = f"relative({name_of(spec)})"
     require(spec, RelativeSpec, "relative")
+    learned = params.values() if isinstance(params, Mapping) else ()
+    if is_divided(q, k, q_positions, k_positions, *learned):
+        both, sides_of = {"q": q, "k": k}, (q_positions, k_positions)
+        return _divided_scores(relative, spec, both, sides_of, params=params, heads=heads)
     xp = namespace(q, f"{who}: q")
     dtype = result_dtype(q, who)
     result_dtype(k, who)
@@ -91,10 +107,11 @@ def relative(
     scores = spec.score(wide_q, wide_k, Places(*where.with_heads()), given, dtype=inner, xp=xp)
     wrapped = where.wrapped(xp)
     if wrapped is not None:
-        scores = xp.where(wrapped[..., None, :, :], xp.full_like(scores, float("nan")), scores)
+        scores = marked(scores, wrapped[..., None, :, :], math.nan, xp=xp)
     return astype(scores, dtype, xp)
 
 
+@numpy_rules
 def relative_values(
     spec: RelativeSpec,
     weights: Array,
@@ -143,6 +160,10 @@ def relative_values(
     """
     who = f"relative_values({name_of(spec)})"
     require(spec, RelativeSpec, "relative_values")
+    learned = params.values() if isinstance(params, Mapping) else ()
+    if is_divided(weights, q_positions, k_positions, *learned):
+        one, sides_of = {"weights": weights}, (q_positions, k_positions)
+        return _divided_scores(relative_values, spec, one, sides_of, params=params, heads=heads)
     if not spec.on_values:
         raise SpecError(explain(who, "an encoding that acts on values", repr(spec)))
     xp = namespace(weights, f"{who}: weights")
@@ -204,3 +225,51 @@ def _where(
             tuple(np.asarray(concrete(c)) for c in where.k),
         )
     return where, first, end
+
+
+def _divided_scores(
+    run: Callable[..., Array],
+    spec: RelativeSpec,
+    inputs: Mapping[str, Array],
+    positions: tuple[Any, Any],
+    *,
+    params: Any,
+    heads: Any,
+) -> Array:
+    """A verb where its inputs are divided between processes, by batch or by heads."""
+    import torch
+
+    from posenc.functional import _divided
+
+    who = f"{run.__name__}({name_of(spec)})"
+    rank = next(iter(inputs.values())).ndim
+    lead = tuple(str(axis) for axis in range(rank - 3))
+    labels = (*lead, _divided.HEADS, "q", "k")
+    axes = ("axes",) if len(spec.axes) > 1 else ()
+    parts = {
+        name: _divided.Part(x, labels, leads=True)
+        if name == "weights"
+        else _divided.Part(x, (*labels[:-2], name, "channels"), leads=True)
+        for name, x in inputs.items()
+    }
+    parts["q_positions"] = _divided.numbered(positions[0], "q", axes)
+    parts["k_positions"] = _divided.numbered(positions[1], "k", axes)
+    if spec.heads is None:
+        learned = params
+    else:
+        first, end = head_range(heads, spec.heads, who)
+        learned = _divided.of_heads(spec, params, first, end, who)
+        parts["numbers"] = _divided.Part(torch.arange(first, end), (_divided.HEADS,))
+
+    def scores(*, q_positions: Any, k_positions: Any, numbers: Any = None, **more: Array) -> Array:
+        some = heads if numbers is None else _divided.range_of(numbers)
+        given = tuple(more.pop(name) for name in inputs)
+        return run(
+            spec, *given, q_positions, k_positions, params=_divided.params_of(more), heads=some
+        )
+
+    todo = "Its entries need the whole sequence: divide the batch or the heads."
+    refused = dict.fromkeys(("q", "k"), ("a whole sequence", todo))
+    parts.update(_divided.of_parameters(spec, learned))
+    out = labels if "weights" not in inputs else (*labels[:-1], "channels")
+    return _divided.apply(scores, parts, out, who, refused | {"channels": _divided.WHOLE_CHANNELS})

@@ -9,6 +9,7 @@ import numpy as np
 
 from posenc._core.array import library
 from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
@@ -18,6 +19,7 @@ from posenc.functional.arguments import name_of
 __all__ = ["reorder"]
 
 
+@compile_time
 def reorder(source: TableSpec, target: TableSpec) -> np.ndarray:
     """The channels of one convention in the order of another.
 

@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from posenc._core.array import astype, compute_dtype, device_of, library, namespace
+from posenc._core.array import astype, compute_dtype, device_of, library, namespace, numpy_rules
 from posenc._core.errors import ArgumentError, SpecError, explain, suggest
 from posenc._core.resample import METHODS, Method, resample
 from posenc._core.spec import Spec
+from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.learned import Learned
@@ -27,6 +28,7 @@ T = TypeVar("T", bound=TableSpec)
 S = TypeVar("S", bound=Spec)
 
 
+@numpy_rules
 def resize(
     spec: S,
     params: Mapping[str, Array],
@@ -124,6 +126,7 @@ def resize(
     }
 
 
+@numpy_rules
 def extend(
     spec: T,
     params: Mapping[str, Array],
@@ -207,14 +210,20 @@ def _sinusoid(weight: Array, kept: int, want: int, xp: Any) -> Array:
     inner = compute_dtype(weight.dtype, xp)
     have, width = weight.shape[0] - kept, weight.shape[-1]
     rows = astype(weight[kept:, :], inner, xp)
-    plain = Sinusoidal(width)
-    numpy = library(np)
-    positions = np.arange(have, want, dtype=np.int64)[:, None]
-    tail = plain.rows(positions, plain.arrays, dtype=numpy.float64, xp=numpy)
-    size = math.sqrt(float(np.square(tail).mean())) if tail.size else 1.0
+    unit = _unit_rows(width, have, want)
     device = device_of(weight)
-    tail = xp.asarray(tail / size) if device is None else xp.asarray(tail / size, device=device)
+    tail = xp.asarray(unit) if device is None else xp.asarray(unit, device=device)
     return astype(astype(tail, inner, xp) * xp.sqrt(xp.mean(rows * rows)), weight.dtype, xp)
+
+
+@compile_time
+def _unit_rows(width: int, first: int, end: int) -> np.ndarray:
+    """Rows of sinusoids whose root mean square is 1, float64."""
+    plain, numpy = Sinusoidal(width), library(np)
+    positions = np.arange(first, end, dtype=np.int64)[:, None]
+    rows: np.ndarray = plain.rows(positions, plain.arrays, dtype=numpy.float64, xp=numpy)
+    size = math.sqrt(float(np.square(rows).mean())) if rows.size else 1.0
+    return rows / size
 
 
 def _learned(spec: Any, verb: str) -> tuple[Learned, Any]:

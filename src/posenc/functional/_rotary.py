@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,28 +20,38 @@ from posenc._core.array import (
     dtype_name,
     dtype_named,
     integers,
+    is_array,
     is_compiling,
+    is_divided,
     is_foreign,
     is_torch,
     library,
     namespace,
+    numpy_rules,
     reals,
     result_dtype,
+    undivided,
 )
 from posenc._core.errors import ArgumentError, SpecError, explain
-from posenc._core.inplace import overwrite
+from posenc._core.inplace import check_apart, overwrite
 from posenc._core.phase import Halves, Words
 from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
+from posenc._core.tracing import compile_time
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
-from posenc.encodings.rotary.pairing import Order, Pairing, turn
+from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
+from posenc.functional._drift import warn_of_small_moves
+from posenc.functional._lengths import Choice, at_length
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments import (
     Kernel,
+    X,
     align,
     asked_positions,
     asks,
+    check_length,
+    check_tokens,
     home,
     name_of,
     place_of,
@@ -66,7 +76,7 @@ DIRECT = ("auto", "cpu")
 
 def rotate(
     spec: RotarySpec,
-    x: Array,
+    x: X,
     *,
     positions: Any = None,
     offset: Any = None,
@@ -74,11 +84,11 @@ def rotate(
     seq_dim: int = -2,
     role: Role = "query",
     inverse: bool = False,
-    length: int | None = None,
+    length: Any = None,
     inplace: bool = False,
     params: Any = None,
     kernel: Kernel = "auto",
-) -> Array:
+) -> X:
     """Turn the queries or keys of a sequence by their positions.
 
         x'[pair j of token t] = m * R(positions[t] * f[j]) x[pair j of token t]
@@ -103,8 +113,10 @@ def rotate(
         What `x` is; it matters where queries and keys are treated differently (xPos).
     inverse : bool
         Whether to undo the rotation instead.
-    length : int, optional
-        Length of the sequence, cached tokens included, for scalings that depend on it.
+    length : int or array, optional
+        Length of the sequence, cached tokens included, for scalings that depend on it. An array of
+        shape () may have a value that is not known yet (in compiled code) for rules of two sets of
+        frequencies (`LongRoPE`), and then the reference computes both.
     inplace : bool
         Whether to write over `x`, a NumPy array or torch tensor; gradients stay right.
     params : mapping, optional
@@ -117,6 +129,7 @@ def rotate(
     -------
     array
         As `x`, in its dtype, rounded once; wider where the encoding makes a pair of each channel.
+        float32 right to 1.8e-7 of the size of each pair, where pairs keep their size.
 
     Raises
     ------
@@ -160,7 +173,7 @@ def rotate_together(
     cu_seqlens: Any = None,
     seq_dim: int = -2,
     inverse: bool = False,
-    length: int | None = None,
+    length: Any = None,
     inplace: bool = False,
     params: Any = None,
     kernel: Kernel = "auto",
@@ -181,31 +194,69 @@ def rotate_together(
     tuple of arrays
         The arrays turned, in order.
     """
+    if length is not None:
+        x = inputs[0][0] if inputs else None
+        check_length(
+            length,
+            _tokens(x, seq_dim),
+            positions,
+            offset,
+            cu_seqlens,
+            who=f"rotate({name_of(spec)})",
+        )
     if kernel in DIRECT and cu_seqlens is None:
         rotated = _direct()
         if rotated is not None:
             done = rotated(spec, inputs, positions, offset, seq_dim, inverse, inplace)
             if done is not None:
                 return done
+    given = positions, offset, cu_seqlens
+    how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
+    return _together(spec, inputs, given, length=length, params=params, kernel=kernel, **how)
+
+
+@numpy_rules
+def _together(
+    spec: RotarySpec,
+    inputs: Sequence[tuple[Array, Any]],
+    given: tuple[Any, Any, Any],
+    *,
+    length: Any,
+    params: Any,
+    kernel: Kernel,
+    seq_dim: int,
+    inverse: bool,
+    inplace: bool,
+) -> tuple[Array, ...]:
+    """The arrays turned by the first kernel that can, else by the reference."""
     who = f"rotate({name_of(spec)})"
-    spec = _at(spec, length, "rotate")
+    arrays = [x for x, _ in inputs]
+    check_tokens(arrays, seq_dim, who)
+    learned = params.values() if isinstance(params, Mapping) else ()
+    if is_divided(*arrays, *given, *learned):
+        options = {"length": length, "inverse": inverse, "kernel": kernel}
+        options.update(seq_dim=seq_dim, inplace=inplace)
+        return tuple(
+            _divided_turn(spec, x, given, params, {**options, "role": role}) for x, role in inputs
+        )
+    spec, choice = at_length(spec, length, "rotate")
     if inplace and (spec.shapes or spec.output_dim != spec.dim):
         todo = "Gradients of what is learned need what stood there before."
         if spec.output_dim != spec.dim:
             todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
         raise ArgumentError(explain(f"{who}: inplace", "False", inplace, todo))
-    given = positions, offset, cu_seqlens
+    if inplace:
+        check_apart(arrays, who)
     how: dict[str, Any] = {"seq_dim": seq_dim, "inverse": inverse, "inplace": inplace}
-    served = _served(spec, inputs, given, kernel, who, **how)
+    asked = _asks(kernel, choice, who)
+    served = _served(spec, inputs, given, kernel, who, **how) if asked else None
     if served is not None:
         return served
     turned: list[Array] = []
     last: Any = None
     for x, role in inputs:
         xp, dtype, inner = _checked(spec, x, who)
-        where = _token_positions(
-            spec, x, positions, offset, cu_seqlens, seq_dim=seq_dim, xp=xp, who=who
-        )
+        where = _token_positions(spec, x, *given, seq_dim=seq_dim, xp=xp, who=who)
         # Positions that do not vary with the heads are the same for all inputs.
         kind = (tuple(where.shape), inner, dtype_name(dtype), role if spec.sided else None)
         if last is None or last[0] != kind:
@@ -221,6 +272,7 @@ def rotate_together(
                 who=who,
                 inverse=inverse,
                 seq_dim=seq_dim,
+                choice=choice,
             )
             last = kind, cos, sin, known
         _, cos, sin, known = last
@@ -242,6 +294,15 @@ def rotate_together(
     return tuple(turned)
 
 
+def _tokens(x: Any, seq_dim: Any) -> int | None:
+    """The number of tokens of an array, or None where the long way has words for what is wrong."""
+    try:
+        tokens: int = x.shape[seq_dim]
+    except (AttributeError, TypeError, IndexError):
+        return None
+    return tokens
+
+
 def _direct() -> Any:
     """The way of one token in eager torch, for a spec that has come this way before, or None.
 
@@ -259,6 +320,16 @@ def _direct() -> Any:
     return found.rotated
 
 
+def _asks(kernel: Kernel, choice: Choice | None, who: str) -> bool:
+    """Whether a kernel is asked: it takes one spec, and does not choose between two."""
+    if choice is not None and kernel not in ("auto", "reference") and asks(kernel, who):
+        want = "a length that is a number"
+        raise ArgumentError(
+            explain(f"{who}: kernel={kernel!r}", want, type(choice.length).__name__)
+        )
+    return asks(kernel, who) and choice is None
+
+
 def _served(
     spec: RotarySpec,
     inputs: Sequence[tuple[Array, Any]],
@@ -271,8 +342,6 @@ def _served(
     inplace: bool,
 ) -> tuple[Array, ...] | None:
     """What a kernel makes of the inputs, or None where the reference is to turn them."""
-    if not asks(kernel, who):
-        return None
     arrays: list[Array] = []
     where: list[Any] = []
     for x, role in inputs:
@@ -318,11 +387,13 @@ def _where(
     return _token_positions(spec, x, *given, seq_dim=seq_dim, xp=xp, who=who)
 
 
+@numpy_rules
 def cos_sin(
     spec: RotarySpec,
     positions: Any,
     *,
-    length: int | None = None,
+    width: Literal["half", "full"] = "half",
+    length: Any = None,
     role: Role = "query",
     dtype: Any = None,
     xp: Any = None,
@@ -341,8 +412,11 @@ def cos_sin(
     positions : int, or array of integers
         A number n for the positions 0 to n - 1, or any positions of shape (...); for a spec of
         several axes (..., axes).
-    length : int, optional
-        Length of the sequence, for scalings that depend on it.
+    width : {"half", "full"}
+        Whether each pair has one entry, or each channel has one, as many models keep it: cat([cos,
+        cos]) where pairs stand half a head apart, each entry twice where they are interleaved.
+    length : int or array, optional
+        Length of the sequence, for scalings that depend on it; as for `rotate`.
     role : {"query", "key"}
         What they will turn; it matters where queries and keys are treated differently (xPos).
     dtype : dtype or str, optional
@@ -359,8 +433,8 @@ def cos_sin(
     Returns
     -------
     tuple of arrays
-        cos, sin: (..., pairs), the attention factor included where it acts there. Half width: an
-        entry for each pair, not for each channel.
+        cos, sin: (..., pairs), the attention factor included where it acts there; (..., 2 pairs)
+        of full width.
 
     Raises
     ------
@@ -375,18 +449,33 @@ def cos_sin(
     >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half"), [2**31 - 1])
     >>> sin.round(4)
     array([[-0.7249,  0.7013]], dtype=float32)
+    >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half"), 2, width="full", dtype="float16")
+    >>> sin
+    array([[0.    , 0.    , 0.    , 0.    ],
+           [0.8413, 0.01  , 0.8413, 0.01  ]], dtype=float16)
     """
     who = f"cos_sin({name_of(spec)})"
-    spec = _at(spec, length, "cos_sin")
+    if width not in ("half", "full"):
+        raise ArgumentError(explain(f"{who}: width", '"half" or "full"', repr(width)))
+    if is_divided(positions, *(params.values() if isinstance(params, Mapping) else ())):
+        options = {"length": length, "role": role, "dtype": dtype, "kernel": kernel}
+        return _divided_cos_sin(
+            spec, positions, params, {**options, "device": device, "width": width}
+        )
+    if length is not None:
+        counted = isinstance(positions, (int, np.integer))
+        check_length(length, *((positions, None) if counted else (None, positions)), who=who)
+    spec, choice = at_length(spec, length, "cos_sin")
     xp, device = home(positions, params, xp=xp, device=device, who=who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
     where = asked_positions(spec, positions, xp=xp, device=device, who=who)
     inner = compute_dtype(out, xp)
-    if asks(kernel, who):
+    if _asks(kernel, choice, who):
         _check_role(role, who)
         found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
         if found is not None:
-            return found.value
+            cos, sin = found.value
+            return _widened(cos, sin, spec.channels, width, xp)
     if (spec.per_head or 1) > 1 and len(where.shape) > 2:
         where = where[..., None, :, :]  # heads stand before the sequence
     cos, sin, _ = _factors(
@@ -398,12 +487,14 @@ def cos_sin(
         dtype=dtype_name(out),
         xp=xp,
         who=who,
+        choice=choice,
     )
-    return astype(cos, out, xp), astype(sin, out, xp)
+    return _widened(astype(cos, out, xp), astype(sin, out, xp), spec.channels, width, xp)
 
 
+@numpy_rules
 def apply_rotary(
-    x: Array,
+    x: X,
     cos: Array,
     sin: Array,
     *,
@@ -411,7 +502,7 @@ def apply_rotary(
     width: Literal["half", "full"] = "half",
     seq_dim: int = -2,
     inplace: bool = False,
-) -> Array:
+) -> X:
     """Turn by cosines and sines that are at hand.
 
         a' = a cos - b sin,   b' = b cos + a sin      for each pair (a, b) of channels
@@ -451,10 +542,14 @@ def apply_rotary(
     True
     """
     who = "apply_rotary"
-    pairing = Pairing(pairing) if isinstance(pairing, str) else pairing
+    if isinstance(pairing, str):
+        pairing = PAIRINGS.get(pairing) or Pairing(pairing)
     if not isinstance(pairing, Pairing):
         want = '"half", "interleaved" or a posenc.Pairing'
         raise ArgumentError(explain(f"{who}: pairing", want, repr(pairing)))
+    if is_divided(x, cos, sin):
+        options: dict[str, Any] = {"pairing": pairing, "width": width, "inplace": inplace}
+        return _divided_rotary(x, cos, sin, {**options, "seq_dim": seq_dim})
     xp = namespace(x, f"{who}: x")
     dtype = result_dtype(x, who)
     inner = compute_dtype(dtype, xp)
@@ -478,21 +573,28 @@ def apply_rotary(
     return _turned(x, cos, sin, pairing, dim=dim, inner=inner, xp=xp, who=who, inplace=inplace)
 
 
+@numpy_rules
 def rerotate(
     spec: RotarySpec,
-    k: Array,
+    k: X,
     old_positions: Any,
     new_positions: Any,
     new_spec: RotarySpec | None = None,
     *,
     seq_dim: int = -2,
-) -> Array:
+) -> X:
     """Move keys that are rotated already to other positions, or to another base or scaling.
 
         k' = R'(new) R(old)^-1 k
 
     The two phases are subtracted as integers, so the angle is exact however far keys move; each
     move rounds once, to the dtype of the keys. `n` moves differ from one by at most n roundings.
+
+    In half precision that is much where moves are small: a pair that turns by less than half a
+    unit in the last place (0.002 in bfloat16, 0.0002 in float16) stays where it was. A thousand
+    moves by one position leave an error of half the key in bfloat16 and of 0.07 in float16, one
+    move by a thousand 0.002 and 0.0003 (width 128, base 10000). So move keys seldom and far, or
+    keep them in float32.
 
     Parameters
     ----------
@@ -517,6 +619,11 @@ def rerotate(
     SpecError
         If the two specs do not turn the same pairs.
 
+    Warns
+    -----
+    UserWarning
+        If keys in half precision move by fewer than 64 positions and some pairs cannot follow.
+
     Examples
     --------
     >>> import numpy as np, posenc
@@ -527,8 +634,12 @@ def rerotate(
     True
     """
     who = f"rerotate({name_of(spec)})"
+    if is_divided(k, old_positions, new_positions):
+        return _divided_move(
+            spec, k, old_positions, new_positions, target=new_spec, seq_dim=seq_dim
+        )
     target = spec if new_spec is None else new_spec
-    spec, target = _at(spec, None, "rerotate"), _at(target, None, "rerotate")
+    (spec, _), (target, _) = (at_length(each, None, "rerotate") for each in (spec, target))
     alike = spec.dim == target.dim and spec.channels == target.channels and spec.axes == target.axes
     if not alike or type(spec) is not type(target):
         todo = "Other pairs cannot be reached by turning."
@@ -542,6 +653,8 @@ def rerotate(
     xp, dtype, inner = _checked(spec, k, who)
     old = _token_positions(spec, k, old_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
     new = _token_positions(target, k, new_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
+    if target == spec:
+        warn_of_small_moves(spec, k, old, new, who)
     cos, sin = _difference(spec, target, old, new, inner=inner, xp=xp)
     before = spec.sizes(old, "key", constants(spec, old, xp=xp), dtype=inner, xp=xp)
     after = target.sizes(new, "key", constants(target, new, xp=xp), dtype=inner, xp=xp)
@@ -552,8 +665,9 @@ def rerotate(
     return _turned(k, cos, sin, spec.channels, dim=spec.dim, inner=inner, xp=xp, who=who)
 
 
+@numpy_rules
 def relative_score(
-    spec: RotarySpec, q: Array, k: Array, offsets: Any, *, length: int | None = None
+    spec: RotarySpec, q: Array, k: Array, offsets: Any, *, length: Any = None
 ) -> Array:
     """The score of a query and a key as a function of their distance, without the softmax scale.
 
@@ -567,8 +681,8 @@ def relative_score(
         (..., channels), before rotation.
     offsets : array of integers
         (n,) the distances; (n, axes) for specs of several axes.
-    length : int, optional
-        Length of the sequence, for scalings that depend on it.
+    length : int or array, optional
+        Length of the sequence, for scalings that depend on it; as for `rotate`.
 
     Returns
     -------
@@ -583,32 +697,41 @@ def relative_score(
     array([64.   , 61.834, 42.103])
     """
     who = f"relative_score({name_of(spec)})"
-    spec = _at(spec, length, "relative_score")
+    undivided(who, q, k, offsets)
+    if length is not None:
+        check_length(length, None, offsets, who=who)
+    spec, choice = at_length(spec, length, "relative_score")
     _require_plain(spec, who)
     xp, dtype, inner = _checked(spec, q[..., None, :], who)
+    _checked(spec, k[..., None, :], who)
+    if q.shape[-1] != k.shape[-1]:
+        got = f"{q.shape[-1]} and {k.shape[-1]}"
+        raise ArgumentError(explain(who, "queries and keys of one width", got))
     read = reals if spec.coordinates == "real" else integers
     rel = with_axes(
         spec.axes, read(offsets, xp=xp, device=device_of(q), who=f"{who}: offsets"), who
     )
     if len(rel.shape) != 2:
         raise ArgumentError(explain(f"{who}: offsets", "shape (n,)", f"{tuple(rel.shape)}"))
-    cos, sin = spec.cos_sin(rel, constants(spec, rel, xp=xp), dtype=inner, xp=xp)
+    known = constants(spec, rel, xp=xp)
+    cos, sin, _ = _cos_sin(spec, rel, known, choice, inner=inner, xp=xp)
     # A distance is a key's position seen from a query at the centre, where sizes are those of m.
-    size = spec.sizes(
-        _from_centre(spec, rel), "key", constants(spec, rel, xp=xp), dtype=inner, xp=xp
-    )
+    size = spec.sizes(_from_centre(spec, rel), "key", known, dtype=inner, xp=xp)
     size = size * spec.attention_factor
+    if choice is not None:
+        size = choice.of(size, choice.spec.attention_factor**2, dtype=inner, xp=xp)
     wide, keys = astype(q, inner, xp)[..., None, :], astype(k, inner, xp)[..., None, :]
     same = spec.channels.replace(output="same")
     turned = _turned(keys, cos * size, sin * size, same, dim=spec.dim, inner=inner, xp=xp, who=who)
     return astype(xp.sum(wide * turned, axis=-1), dtype, xp)
 
 
+@numpy_rules
 def logit_scale(
     spec: RotarySpec | Temperature,
     positions: Any = None,
     *,
-    length: int | None = None,
+    length: Any = None,
     xp: Any = None,
     device: Any = None,
 ) -> Any:
@@ -625,8 +748,8 @@ def logit_scale(
         An encoding, or a temperature alone (layers without positions have one in some models).
     positions : int or array of integers, optional
         Positions of the queries (...), needed for a temperature.
-    length : int, optional
-        Length of the sequence, for scalings that depend on it.
+    length : int or array, optional
+        Length of the sequence, for scalings that depend on it; as for `rotate`.
     xp : module, optional
         The library of the result; that of `positions` by default, else NumPy.
     device : device, optional
@@ -650,8 +773,16 @@ def logit_scale(
     if isinstance(spec, Temperature):
         constant, temperature = 1.0, spec
     else:
-        spec = _at(spec, length, "logit_scale")
+        if length is not None:
+            check_length(length, None, positions, who=who)
+        spec, choice = at_length(spec, length, "logit_scale")
         constant, found = spec.logit_factor, spec.magnitude_of_scores.temperature
+        if choice is not None:
+            # A number that is no constant is one that torch leaves open.
+            given = (
+                library(sys.modules["torch"]) if not is_array(length) else namespace(length, who)
+            )
+            constant = choice.of(constant, choice.spec.logit_factor, dtype=given.float32, xp=given)
         if found is None:
             return constant
         temperature = found
@@ -668,24 +799,6 @@ def logit_scale(
 
 
 # --- shared ---------------------------------------------------------------------------------------
-
-
-def _at(spec: RotarySpec, length: int | None, verb: str) -> RotarySpec:
-    """The spec for a length, where it depends on one."""
-    require(spec, RotarySpec, verb)
-    if not spec.needs_length:
-        return spec
-    if length is None:
-        todo = (
-            "Pass the length of the sequence, cached tokens included, or fix it: spec.at(length)."
-        )
-        want = "`length=`, on which its frequencies depend"
-        raise ArgumentError(explain(f"{verb}({name_of(spec)})", want, None, todo))
-    if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
-        want = "a number of positions known to Python"
-        todo = "Inside a compiled graph, fix it outside: spec.at(length)."
-        raise ArgumentError(explain(f"{verb}({name_of(spec)}): length", want, repr(length), todo))
-    return spec.at(int(length))
 
 
 def _require_plain(spec: RotarySpec, who: str) -> None:
@@ -765,17 +878,45 @@ def _factors(
     who: str,
     inverse: bool = False,
     seq_dim: int = -2,
+    choice: Choice | None = None,
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Cosines and sines with their sizes, (..., axes) -> two arrays (..., pairs), and constants."""
     _check_role(role, who)
     spec.check_positions(where, dtype)
     given = parameters(spec, params, xp=xp, device=device_of(where), who=who)
     known = _of_heads(spec, {**constants(spec, where, xp=xp), **given}, seq_dim)
-    cos, sin = spec.cos_sin(where, known, dtype=inner, xp=xp)
+    cos, sin, known = _cos_sin(spec, where, known, choice, inner=inner, xp=xp)
     size = spec.sizes(where, role, known, dtype=inner, xp=xp)
+    if choice is not None:
+        size = choice.of(size, choice.spec.attention_factor, dtype=inner, xp=xp)
     if isinstance(size, float) and size == 1:
         return cos, sin, known
     return (cos / size, sin / size, known) if inverse else (cos * size, sin * size, known)
+
+
+def _cos_sin(
+    spec: RotarySpec,
+    where: Array,
+    known: dict[str, Any],
+    choice: Choice | None,
+    *,
+    inner: Any,
+    xp: Any,
+) -> tuple[Array, Array, dict[str, Any]]:
+    """Cosines and sines of unit size, of the one spec or the other, and the constants."""
+    if choice is None:
+        return *spec.cos_sin(where, known, dtype=inner, xp=xp), known
+    other = constants(choice.spec, where, xp=xp)
+    if "step" in spec.arrays:  # the frequencies are among the constants, and nowhere else
+        known = {key: choice.of(known[key], other[key], dtype=inner, xp=xp) for key in known}
+        return *spec.cos_sin(where, known, dtype=inner, xp=xp), known
+    both = zip(
+        spec.cos_sin(where, known, dtype=inner, xp=xp),
+        choice.spec.cos_sin(where, other, dtype=inner, xp=xp),
+        strict=True,
+    )
+    cos, sin = (choice.of(a, b, dtype=inner, xp=xp) for a, b in both)
+    return cos, sin, known
 
 
 def _of_heads(spec: RotarySpec, known: dict[str, Any], seq_dim: int) -> dict[str, Any]:
@@ -842,6 +983,28 @@ def _half_width(full: Array, pairing: Pairing) -> Array:
     return full[..., 0::2]
 
 
+def _widened(cos: Array, sin: Array, pairing: Pairing, width: str, xp: Any) -> tuple[Array, Array]:
+    """Cosines and sines with an entry for each pair, or for each channel of the input."""
+    if width == "half":
+        return cos, sin
+    return _full_width(cos, pairing, xp), _full_width(sin, pairing, xp)
+
+
+def _full_width(half: Array, pairing: Pairing, xp: Any) -> Array:
+    """The entry of each pair at both of its channels."""
+    pieces: list[Array] = []
+    begin = 0
+    for pairs in pairing.sizes(half.shape[-1]):
+        part = half[..., begin : begin + pairs]
+        begin += pairs
+        if pairing.order == "half":
+            pieces += [part, part]
+        else:
+            both = xp.stack([part, part], axis=-1)
+            pieces.append(xp.reshape(both, (*part.shape[:-1], 2 * pairs)))
+    return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)
+
+
 class _Difference:
     """Constants of the angle between two rotations: one more set of axes, with steps negated."""
 
@@ -855,6 +1018,7 @@ class _Difference:
         self.device_arrays: dict[Any, Any] = {}
 
 
+@compile_time
 @functools.lru_cache(maxsize=64)
 def _difference_constants(old: RotarySpec, new: RotarySpec) -> _Difference:
     return _Difference(old, new)
@@ -880,3 +1044,99 @@ def _difference(
 def _from_centre(spec: RotarySpec, rel: Array) -> Array:
     """Positions whose decay is that of a distance."""
     return rel + getattr(spec, "centre", 0)
+
+
+# --- divided between processes --------------------------------------------------------------------
+
+
+def _divided_turn(
+    spec: RotarySpec, x: Array, given: tuple[Any, Any, Any], params: Any, options: dict[str, Any]
+) -> Array:
+    from posenc.functional import _divided
+
+    (positions, offset, cu_seqlens), seq_dim = given, options["seq_dim"]
+
+    require(spec, RotarySpec, "rotate")
+    who = f"rotate({name_of(spec)})"
+    tokens, refused = _divided.of_tokens(x, seq_dim, positions, who)
+    last = 1 if len(spec.axes) > 1 else 0
+    if (spec.per_head or 1) > 1 and len(tokens) > 2:
+        todo = "Its heads turn differently: divide the batch."
+        refused = {**refused, tokens[-3 if seq_dim == -2 else -2]: ("all heads", todo)}
+
+    def turned(x: Array, positions: Any, offset: Any, ends: Any, **params: Array) -> Array:
+        return rotate(
+            spec,
+            x,
+            positions=positions,
+            offset=offset,
+            cu_seqlens=ends,
+            params=_divided.params_of(params),
+            **options,
+        )
+
+    parts = {
+        "x": _divided.Part(x, tokens, leads=True),
+        "positions": _divided.of_positions(positions, tokens, last, x),
+        "offset": _divided.of_offset(offset),
+        "ends": _divided.Part(cu_seqlens, ("axes",)),
+        **_divided.of_parameters(spec, params),
+    }
+    return _divided.apply(turned, parts, tokens, who, refused, inplace=options["inplace"])
+
+
+def _divided_rotary(x: Array, cos: Array, sin: Array, options: dict[str, Any]) -> Array:
+    from posenc.functional import _divided
+
+    tokens, refused = _divided.of_tokens(x, options["seq_dim"], cos, "apply_rotary")
+
+    def turned(x: Array, cos: Array, sin: Array) -> Array:
+        return apply_rotary(x, cos, sin, **options)
+
+    parts = {
+        "x": _divided.Part(x, tokens, leads=True),
+        "cos": _divided.of_positions(cos, tokens, 1, x),
+        "sin": _divided.of_positions(sin, tokens, 1, x),
+    }
+    more: Any = {"inplace": options["inplace"]}
+    return _divided.apply(turned, parts, tokens, "apply_rotary", refused, **more)
+
+
+def _divided_move(
+    spec: RotarySpec, k: Array, old: Any, new: Any, *, target: RotarySpec | None, seq_dim: int
+) -> Array:
+    from posenc.functional import _divided
+
+    who = f"rerotate({name_of(spec)})"
+    tokens, refused = _divided.of_tokens(k, seq_dim, old, who)
+    last = 1 if len(spec.axes) > 1 else 0
+
+    def moved(k: Array, old: Any, new: Any) -> Array:
+        return rerotate(spec, k, old, new, target, seq_dim=seq_dim)
+
+    parts = {
+        "k": _divided.Part(k, tokens, leads=True),
+        "old": _divided.of_positions(old, tokens, last, k),
+        "new": _divided.of_positions(new, tokens, last, k),
+    }
+    return _divided.apply(moved, parts, tokens, who, refused)
+
+
+def _divided_cos_sin(
+    spec: RotarySpec, positions: Any, params: Any, options: dict[str, Any]
+) -> tuple[Array, Array]:
+    from posenc.functional import _divided
+
+    who = f"cos_sin({name_of(spec)})"
+    if (spec.per_head or 1) > 1:
+        undivided(who, positions, *(params or {}).values())
+    axes = ("axes",) if len(spec.axes) > 1 else ()
+    where = _divided.numbered(positions, "last", axes)
+    lead = where.labels[: len(where.labels) - len(axes)] or ("last",)
+
+    def factors(where: Any, **params: Array) -> tuple[Array, Array]:
+        return cos_sin(spec, where, params=_divided.params_of(params), **options)
+
+    parts = {"where": where, **_divided.of_parameters(spec, params)}
+    found: tuple[Array, Array] = _divided.apply(factors, parts, (*lead, "pairs"), who, {})
+    return found

@@ -13,7 +13,9 @@ from posenc._core.array import (
     device_of,
     dtype_named,
     is_compiling,
+    is_divided,
     namespace,
+    numpy_rules,
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, explain
@@ -21,6 +23,7 @@ from posenc.encodings.table.base import TableSpec
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments import (
     Kernel,
+    X,
     asked_positions,
     asks,
     home,
@@ -35,6 +38,7 @@ __all__ = ["add", "table"]
 Array = Any
 
 
+@numpy_rules
 def table(
     spec: TableSpec,
     positions: Any,
@@ -76,7 +80,7 @@ def table(
     Returns
     -------
     array
-        (..., dim), float32 right to 1.5e-7.
+        (..., dim), float32 of unit scale right to 1e-7.
 
     Raises
     ------
@@ -95,6 +99,13 @@ def table(
     """
     who = f"table({name_of(spec)})"
     require(spec, TableSpec, "table")
+    if is_divided(positions, *_values(params)):
+        return _divided_table(
+            spec,
+            positions,
+            params,
+            {"batch_dim": batch_dim, "dtype": dtype, "device": device, "kernel": kernel},
+        )
     xp, device = home(positions, params, xp=xp, device=device, who=who)
     out = dtype_named("float32" if dtype is None else dtype, xp, who)
     # A kernel that counts by itself needs no array of positions, which would take longer to make
@@ -117,16 +128,17 @@ def table(
     return rows[None, ...] if batch_dim else rows
 
 
+@numpy_rules
 def add(
     spec: TableSpec,
-    x: Array,
+    x: X,
     *,
     params: Mapping[str, Array] | None = None,
     positions: Any = None,
     offset: Any = None,
     seq_dim: int = -2,
     kernel: Kernel = "auto",
-) -> Array:
+) -> X:
     """Add the encoding to embeddings.
 
         y[..., s, c] = embedding_scale * x[..., s, c] + PE(positions[s], c)
@@ -178,6 +190,10 @@ def add(
     """
     who = f"add({name_of(spec)})"
     require(spec, TableSpec, "add")
+    if is_divided(x, positions, offset, *_values(params)):
+        return _divided_sum(
+            spec, x, params, positions=positions, offset=offset, seq_dim=seq_dim, kernel=kernel
+        )
     xp = namespace(x, f"{who}: x")
     dtype = result_dtype(x, who)
     device = device_of(x)
@@ -229,3 +245,58 @@ def _rows(
 ) -> Array:
     known = {**constants(spec, positions, xp=xp), **params}
     return spec.rows(positions, known, dtype=dtype, xp=xp)
+
+
+# --- divided between processes --------------------------------------------------------------------
+
+
+def _values(params: Any) -> tuple[Any, ...]:
+    return tuple(params.values()) if isinstance(params, Mapping) else ()
+
+
+def _divided_table(spec: TableSpec, positions: Any, params: Any, options: dict[str, Any]) -> Array:
+    from posenc.functional import _divided
+
+    who = f"table({name_of(spec)})"
+    axes = ("axes",) if len(spec.axes) > 1 else ()
+    where = _divided.numbered(positions, "last", axes)
+    lead = where.labels[: len(where.labels) - len(axes)] or ("last",)
+
+    def rows(where: Any, **params: Array) -> Array:
+        # The library is that of the positions or parameters.
+        return table(spec, where, params=_divided.params_of(params), **options)
+
+    parts = {"where": where, **_divided.of_parameters(spec, params)}
+    out = (*(("one",) if options["batch_dim"] else ()), *lead, "channels")
+    return _divided.apply(rows, parts, out, who, {})
+
+
+def _divided_sum(
+    spec: TableSpec,
+    x: Array,
+    params: Any,
+    *,
+    positions: Any,
+    offset: Any,
+    seq_dim: int,
+    kernel: Kernel,
+) -> Array:
+    from posenc.functional import _divided
+
+    who = f"add({name_of(spec)})"
+    tokens, refused = _divided.of_tokens(x, seq_dim, positions, who)
+    last = 1 if len(spec.axes) > 1 else 0
+
+    def total(x: Array, positions: Any, offset: Any, **params: Array) -> Array:
+        more: Any = {"seq_dim": seq_dim, "kernel": kernel}
+        return add(
+            spec, x, params=_divided.params_of(params), positions=positions, offset=offset, **more
+        )
+
+    parts = {
+        "x": _divided.Part(x, tokens, leads=True),
+        "positions": _divided.of_positions(positions, tokens, last, x),
+        "offset": _divided.of_offset(offset),
+        **_divided.of_parameters(spec, params),
+    }
+    return _divided.apply(total, parts, tokens, who, refused)

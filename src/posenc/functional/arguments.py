@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from posenc import positions as _positions
 from posenc._core.array import (
+    concrete,
     device_of,
     integers,
+    is_array,
+    is_compiling,
     is_foreign,
     is_symbolic,
     library,
@@ -23,10 +26,13 @@ from posenc.kernels import KERNELS
 
 __all__ = [
     "Kernel",
+    "X",
     "align",
     "asked_positions",
     "asks",
     "check_kernel",
+    "check_length",
+    "check_tokens",
     "home",
     "library_of",
     "name_of",
@@ -39,6 +45,23 @@ __all__ = [
 Array = Any
 Kernel = Literal["auto", "reference", "cpu", "triton"]
 
+
+class SomeArray(Protocol):
+    """An array of any library."""
+
+    @property
+    def shape(self) -> Any:
+        """Lengths of the axes."""
+
+    @property
+    def dtype(self) -> Any:
+        """What its numbers are."""
+
+
+X = TypeVar("X", bound=SomeArray)  # what comes back as an array of the same library
+
+# Where the sequence stands in the two common layouts of attention.
+LAYOUTS = {-2: "(batch, heads, seq, channels)", -3: "(batch, seq, heads, channels)"}
 EXAMPLES = {
     "BiasSpec": "a bias such as posenc.ALiBi(heads=8)",
     "RelativeSpec": "a relative encoding such as posenc.Shaw(64, clip=16)",
@@ -84,10 +107,93 @@ def token_positions(
             raise ArgumentError(explain(f"{who}: positions", want, f"shape {got}"))
         got = got[:-1]
     aligned = align(got, lead, place, seq)
+    if aligned is None and positions is None:
+        rows = f" for each of the {lead[0]} rows" if place > 0 else ""
+        what = f"one number{', or one' if rows else ''}{rows}"
+        raise ArgumentError(explain(f"{who}: offset", what, f"shape {got[:-1]}"))
     if aligned is None:
-        options = f"({seq},), ({lead[0]}, {seq}) or {lead}"
-        raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}"))
+        shapes = dict.fromkeys([(seq,), *([(lead[0], seq)] if place > 0 else []), lead])
+        options = " or ".join(map(str, shapes))
+        todo = ""
+        for other, layout in LAYOUTS.items():
+            if got and other != seq_dim and -other <= len(shape) and got[-1] == shape[other]:
+                todo = f"Axis {other} is that long: say seq_dim={other} for {layout}."
+        raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}", todo))
     return xp.reshape(where, (*aligned, axes))
+
+
+def check_tokens(arrays: Sequence[Array], seq_dim: Any, who: str) -> None:
+    """Raise unless arrays that are turned together, such as queries and keys, are equally long."""
+    if len(arrays) < 2:
+        return
+    shapes = []
+    for x in arrays:
+        namespace(x, f"{who}: x")
+        shapes.append(tuple(x.shape))
+        place_of(shapes[-1], seq_dim, who)
+    lengths = [shape[seq_dim] for shape in shapes]
+    for length in lengths:
+        if length == lengths[0]:
+            continue
+        other = -3 if seq_dim == -2 else -2
+        want = f"one number of tokens along axis {seq_dim}, the sequence"
+        got = f"{lengths[0]} and {length} (shapes {shapes})"
+        todo = (
+            f"Where axis {other} is the sequence, as in {LAYOUTS[other]}, say seq_dim={other}. One "
+            "query beside a KV cache is turned with its own new key, with offset= the number of "
+            "tokens in the cache. What counts apart (cross-attention) is turned one by one."
+        )
+        raise ArgumentError(explain(who, want, got, todo))
+
+
+def check_length(
+    length: Any,
+    tokens: int | None,
+    positions: Any,
+    offset: Any = None,
+    cu_seqlens: Any = None,
+    *,
+    who: str,
+) -> None:
+    """Raise where the length of a sequence is less than its positions reach, if both are known.
+
+    Nothing is read that lies on another device or in a graph.
+    """
+    # A comparison with a symbolic length would put a bound on it into the graph.
+    if is_compiling() or is_symbolic(length):
+        return
+    if is_array(length):
+        known = _values(length)
+        if known is None or known.size != 1:
+            return
+        length = known.item()
+    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+        raise ArgumentError(explain(f"{who}: length", "a number of positions", repr(length)))
+    reach: Any = None
+    if cu_seqlens is not None:
+        ends = _values(cu_seqlens)
+        reach = None if ends is None or ends.ndim != 1 else np.diff(ends).max(initial=0)
+    elif positions is not None:
+        known = _values(positions)
+        reach = None if known is None else np.floor(known).max(initial=-1) + 1
+    elif tokens is not None and not is_symbolic(tokens):
+        first = _values(0 if offset is None else offset)
+        reach = first.max() + tokens if first is not None and first.size and tokens else None
+    if reach is not None and reach > length:
+        todo = "It is that of the whole sequence, cached tokens included."
+        want = f"at least {int(reach)}, as positions reach {int(reach) - 1}"
+        raise ArgumentError(explain(f"{who}: length", want, length, todo))
+
+
+def _values(given: Any) -> np.ndarray | None:
+    """Numbers that can be looked at for nothing, or None."""
+    if is_symbolic(given):
+        return None
+    try:
+        known = concrete(given)
+    except (ValueError, TypeError, OverflowError):
+        return None  # whoever reads it has the words
+    return None if known is None or known.dtype.kind not in "iuf" else known
 
 
 def place_of(shape: tuple[int, ...], seq_dim: Any, who: str) -> int:

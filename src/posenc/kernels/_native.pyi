@@ -1,7 +1,9 @@
 """The compiled kernels for CPUs.
 
 Plans hold what belongs to a spec (steps, orders, factors), are made once for each spec, and are
-immutable and safe to share between threads. Their methods take the arrays.
+immutable and safe to share between threads. Their methods take the arrays. The module declares that
+it does not need the GIL: all else that calls share is atomic, behind a mutex, or of one thread.
+Arrays are as safe as those of NumPy: two threads must not write to one.
 
 Arrays are `numpy.ndarray` (float32, float16, or ml_dtypes' bfloat16) or CPU `torch.Tensor`
 (float32, float16, bfloat16), of any strides; they are read and written where they lie. Nothing is
@@ -44,6 +46,7 @@ __all__ = [
     "default_threads",
     "instruction_set",
     "instruction_sets",
+    "processor_quota",
     "set_past_caches",
     "team",
     "use_instruction_set",
@@ -270,7 +273,18 @@ def buckets(
     """
 
 def default_threads() -> int:
-    """`OMP_NUM_THREADS` where it is a number, else the processors this process may run on."""
+    """What the OpenMP that torch has loaded allows this thread, in forked children as well.
+
+    Without one it is `OMP_NUM_THREADS` where that is a number, else the processors this process may
+    run on, and no more than its control groups give it time for (see `processor_quota`).
+    """
+
+def processor_quota(root: str = "") -> float:
+    """Processors' worth of time that the control groups of this process allow; 0 for no limit.
+
+    Linux, versions 1 and 2: the least quota of its own group and those above. `root` stands before
+    the files of the system, for tests.
+    """
 
 def team() -> Literal["openmp", "own"]:
     """Who lends the threads: the GNU OpenMP that is loaded with torch, or a pool of this module."""

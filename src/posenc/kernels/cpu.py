@@ -33,6 +33,8 @@ __all__ = ["Cpu"]
 Array = Any
 DTYPES = ("float32", "float16", "bfloat16")
 MISSING = Path(__file__).with_name("_native_missing.txt")
+# The cache of pip keeps what it built without a compiler, and would install it once more.
+AGAIN = "install posenc again by pip install --force-reinstall --no-cache-dir --no-deps"
 INTERFACE = 1  # of the compiled module that these calls are written for
 
 
@@ -45,10 +47,10 @@ def _native() -> Any:
         said = str(error)
         if MISSING.exists():  # the build leaves its last words there
             said = MISSING.read_text(encoding="utf-8", errors="replace").strip()
-        return f"not compiled ({said}); install posenc again with a C++ compiler at hand"
+        return f"not compiled ({said}); {AGAIN}, with a C++ compiler at hand"
     found = getattr(module, "INTERFACE", None)
     if found != INTERFACE:
-        return f"compiled for interface {found}, where {INTERFACE} is needed; install posenc again"
+        return f"compiled for interface {found}, where {INTERFACE} is needed; {AGAIN}"
     return module
 
 
@@ -225,9 +227,14 @@ def sinusoids(spec: Any) -> Any:
     return spec.plans["rows"]
 
 
-def threads(x: Array) -> int:
-    """How many threads the library of `x` would use; 0 leaves it to the kernel."""
-    return sys.modules["torch"].get_num_threads() if is_torch(x) else 0
+def threads() -> int:
+    """How many threads torch would use where it is loaded; 0 leaves it to the kernel.
+
+    Arrays of NumPy follow torch as well: one process has one number. torch carries what
+    `set_num_threads` said to every thread and to forked children, and OpenMP alone does not.
+    """
+    ask = getattr(sys.modules.get("torch"), "get_num_threads", None)
+    return 0 if ask is None else int(ask())
 
 
 def placed(where: Where, total: int) -> int | Array:
@@ -244,7 +251,8 @@ def _rotated(request: Rotate) -> tuple[Array, ...]:
     results = arrays if request.inplace else tuple(np.empty(x.shape, x.dtype) for x in arrays)
     plan = rotation(request.spec, inverse=request.inverse, transposed=False)
     for x, y, where in zip(arrays, results, request.where, strict=True):
-        plan.turn((x,), (y,), placed(where, x.shape[request.seq_dim]), request.seq_dim, 0)
+        at = placed(where, x.shape[request.seq_dim])
+        plan.turn((x,), (y,), at, request.seq_dim, threads())
     return results
 
 
@@ -257,7 +265,7 @@ def _added(request: Add) -> Array:
     result = np.empty(x.shape, x.dtype)
     where = placed(request.where, x.shape[request.seq_dim])
     scale = request.spec.embedding_scale
-    sinusoids(request.spec).add(x, result, where, scale, request.seq_dim, 0)
+    sinusoids(request.spec).add(x, result, where, scale, request.seq_dim, threads())
     return result
 
 
@@ -272,7 +280,7 @@ def _cos_sin(request: CosSin) -> tuple[Array, Array]:
     shape = (*where.shape[:-1], request.spec.pairs)
     cos, sin = (_made(shape, request.dtype, where) for _ in range(2))
     factor = request.spec.attention_factor
-    phases(request.spec).cos_sin(where, cos, sin, factor, False, threads(where))
+    phases(request.spec).cos_sin(where, cos, sin, factor, False, threads())
     return cos, sin
 
 
@@ -282,10 +290,10 @@ def _table(request: Table) -> Array:
         shape = (where.length, request.spec.dim)
         # Where the library puts what it is not told of, the kernel looks for itself.
         rows = request.xp.empty(shape, dtype=request.dtype, device=where.device)
-        sinusoids(request.spec).table(rows, 0, threads(rows))
+        sinusoids(request.spec).table(rows, 0, threads())
         return rows
     rows = _made((*where.shape[:-1], request.spec.dim), request.dtype, where)
-    sinusoids(request.spec).table(rows, where, threads(where))
+    sinusoids(request.spec).table(rows, where, threads())
     return rows
 
 
@@ -295,7 +303,7 @@ def _biased(request: Bias) -> Array:
     result = _made(shape, request.dtype, request.q)
     if isinstance(spec, ALiBi):
         slopes = spec.arrays["slopes"][first:end].astype(np.float32)
-        _native().alibi(result, request.q, request.k, slopes, spec.form, threads(result))
+        _native().alibi(result, request.q, request.k, slopes, spec.form, threads())
         return result
     assert isinstance(spec, T5)  # noqa: S101 - for the type checker
     (weight,) = request.params.values()
@@ -306,6 +314,6 @@ def _biased(request: Bias) -> Array:
         spec.arrays["thresholds"],
         weight,
         spec.direction,
-        threads(result),
+        threads(),
     )
     return result

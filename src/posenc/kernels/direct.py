@@ -62,6 +62,14 @@ def rotated(
         if type(offset) is not int or not -(2**62) < offset < 2**62:
             return None
         where = offset
+    if len(arrays) > 1:
+        try:
+            tokens = x.size(seq_dim)
+            for other in arrays[:-1]:
+                if other.size(seq_dim) != tokens:
+                    return None
+        except IndexError:
+            return None
     given = tuple(arrays)
     results = given if inplace else tuple([torch.empty_like(x) for x in arrays])
     try:

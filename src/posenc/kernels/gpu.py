@@ -7,6 +7,7 @@ import importlib.util
 import math
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posenc._core.array import dtype_name, is_compiling, is_torch
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
     from posenc.kernels.torch_turn import Way
 
-__all__ = ["Gpu", "add", "turn"]
+__all__ = ["Gpu", "add", "gpu_device", "turn"]
 
 Array = Any
 DTYPES = ("float32", "float16", "bfloat16")
@@ -28,6 +29,16 @@ DTYPES = ("float32", "float16", "bfloat16")
 @functools.cache
 def _installed() -> bool:
     return importlib.util.find_spec("triton") is not None
+
+
+@functools.cache
+def gpu_device() -> bool:
+    """Whether the system shows a device that may be a GPU; only torch can say what it can do.
+
+    Linux names them under `/dev`: drivers of NVIDIA, also in a Jetson, of AMD, and those of WSL.
+    """
+    names = ("nvidia*", "nvhost*", "nvmap", "kfd", "dxg")
+    return sys.platform != "linux" or any(any(Path("/dev").glob(name)) for name in names)
 
 
 def _interpreted() -> bool:
@@ -53,7 +64,7 @@ class Gpu:
         if _interpreted():
             return None
         torch = sys.modules.get("torch")
-        if torch is not None and not torch.cuda.is_available():
+        if not gpu_device() or (torch is not None and not torch.cuda.is_available()):
             return "no GPU"
         return None
 

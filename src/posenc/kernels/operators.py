@@ -18,6 +18,7 @@ from torch import Tensor
 
 from posenc import positions as _positions
 from posenc import registry
+from posenc._core.tracing import outside
 from posenc.kernels import torch_add
 from posenc.kernels.requests import Packed, Rotate, Where
 from posenc.kernels.torch_state import transformed
@@ -37,7 +38,7 @@ def _spec(text: str) -> Any:
     return registry.from_json(text)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@outside
 def _text(spec: Any) -> str:
     return registry.to_json(spec)
 

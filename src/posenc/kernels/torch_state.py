@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from posenc._core.tracing import outside
+
 __all__ = ["absent_here", "followed", "has_memory", "traced", "transformed", "why_not_memory"]
 
 PLAIN = (Tensor, nn.Parameter)
@@ -31,7 +33,7 @@ def followed() -> str | None:
     return "torch.jit.trace" if torch._C._get_tracing_state() is not None else None
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@outside
 def absent_here(candidate: Any) -> str | None:
     """Why a kernel does not run here at all; found out outside of what is traced."""
     reason: str | None = candidate.absent()

@@ -61,13 +61,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"posenc.plot has no picture {name!r}. {suggest(name, __all__)}")
-    module, inside = _HOME[name]
-    value = getattr(importlib.import_module(f"posenc.plot.draw.{module}"), inside)
-    globals()[name] = value
-    return value
+# A type checker must not see it: to it, every misspelt name would then be there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"posenc.plot has no picture {name!r}. {suggest(name, __all__)}")
+        module, inside = _HOME[name]
+        value = getattr(importlib.import_module(f"posenc.plot.draw.{module}"), inside)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,18 @@ from posenc.encodings.table.column_phases import columns_of, inner, phases_of, s
 from posenc.functional import cos_sin, table
 from posenc.plot.able import refuse
 
-__all__ = ["ORDERS", "Source", "Waves", "settled", "sides_of", "source"]
+__all__ = [
+    "ORDERS",
+    "Pairs",
+    "Source",
+    "Waves",
+    "channels_of",
+    "pairs_of",
+    "settled",
+    "sides_of",
+    "source",
+    "width_of",
+]
 
 Params = Mapping[str, np.ndarray] | None
 Order = Literal["stored", "interleaved", "sin_cos", "cos_sin"]
@@ -38,6 +49,70 @@ PROBES = (0, 1, 2, 7, 1000, 54_321)
 ALIKE = 1e-9
 ENDLESS = 1 << 40  # positions of a table without an end
 USUAL = 128  # positions drawn unasked
+
+
+class Pairs(NamedTuple):
+    """Of each dimension its pair, -1 where it has none, and 0 for the sine, 1 for the cosine."""
+
+    pair: np.ndarray
+    function: np.ndarray
+
+
+@functools.lru_cache(maxsize=64)
+def pairs_of(spec: Any) -> Pairs | None:
+    """Which pair each dimension of an encoding belongs to; every picture asks here.
+
+    A dimension of a rotation is a channel of its layout, counted within the channels that turn.
+    Where the first channel of a pair stands, the sine of its angle stands in a table, and where
+    the second, the cosine.
+
+    Parameters
+    ----------
+    spec : Spec
+        A rotation, or a table.
+
+    Returns
+    -------
+    Pairs or None
+        None for tables that are not made of sines and cosines.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.columns import pairs_of
+    >>> pairs_of(posenc.RoPE(8, pairing="half")).pair.tolist()
+    [0, 1, 2, 3, 0, 1, 2, 3]
+    >>> pairs_of(posenc.RoPE(8, pairing="interleaved")).pair.tolist()
+    [0, 0, 1, 1, 2, 2, 3, 3]
+    """
+    if not isinstance(spec, RotarySpec):
+        table = inner(spec)
+        return Pairs(*columns_of(table)) if sinusoids(table) else None
+    width = 2 * spec.pairs
+    channels = np.array(spec.channels.channels(width), dtype=np.int64).reshape(-1, 2)
+    pair, function = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64)
+    pair[channels], function[channels] = np.arange(spec.pairs)[:, None], (0, 1)
+    for array in (pair, function):
+        array.setflags(write=False)
+    return Pairs(pair, function)
+
+
+def channels_of(spec: Any) -> np.ndarray:
+    """The first dimension of each pair, int32."""
+    found = pairs_of(spec)
+    if found is None:
+        return np.zeros(0, dtype=np.int32)
+    first = np.zeros(int(found.pair.max(initial=-1)) + 1, dtype=np.int32)
+    known = np.flatnonzero(found.pair >= 0)[::-1]
+    first[found.pair[known]] = known  # of several, the last that is written: the first of all
+    return first
+
+
+def width_of(spec: Any) -> int:
+    """The number of dimensions that pictures of an encoding have; 1 where it has none."""
+    if isinstance(spec, RotarySpec):
+        return 2 * spec.pairs
+    return int(inner(spec).dim) if isinstance(spec, TableSpec) else 1
 
 
 @dataclass(frozen=True)
@@ -174,6 +249,12 @@ class Source:
             found[index == arrangement.pad - arrangement.start] = 0.0
         return found
 
+    def pair_of(self, dim: int) -> int | None:
+        """The pair that a dimension belongs to; None where it belongs to none."""
+        found = pairs_of(self.spec)
+        pair = -1 if found is None else int(found.pair[dim])
+        return None if pair < 0 else pair
+
     def name(self, dim: int) -> str:
         """What stands in a column: `sin of pair 3`."""
         if self.waves is None or self.waves.pair[dim] < 0:
@@ -279,9 +360,12 @@ def sides_of(spec: Any, grid: tuple[int, ...] | None, who: str) -> tuple[int, ..
 def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
     if isinstance(spec, RotarySpec):
         cos, sin = cos_sin(spec, positions, dtype="float64", params=params)
-        both = np.stack([np.asarray(sin), np.asarray(cos)], axis=-1)
-        both = both[0] if both.ndim > 3 else both  # of heads that differ, the first
-        return both.reshape(len(positions), -1)
+        both = np.stack([np.asarray(sin), np.asarray(cos)])
+        both = both[:, 0] if both.ndim > 3 else both  # of heads that differ, the first
+        layout = pairs_of(spec)
+        assert layout is not None  # noqa: S101 - a rotation has pairs
+        found: np.ndarray = both[layout.function, :, layout.pair].T
+        return found
     return np.asarray(table(spec, positions, params=params, dtype="float64"))
 
 
@@ -321,12 +405,13 @@ def _described(spec: Any) -> Waves | None:
         step, start = np.array([row, row]), 0
     else:
         return None
+    layout = pairs_of(spec)
+    if layout is None:
+        return None
+    pair, function = layout
     if isinstance(spec, RotarySpec):
-        pairs = step.shape[1]
-        pair, function = np.repeat(np.arange(pairs), 2), np.tile([0, 1], pairs)
         amplitude = float(spec.attention_factor)
     else:
-        pair, function = columns_of(spec)
         magnitude = getattr(spec, "magnitude", None)
         amplitude = 1.0 if magnitude is None else magnitude.table(spec.dim)
     own = np.where(pair < 0, 0, step[function, pair])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,13 +10,15 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, explain
 from posenc.plot.columns import Params, Source, source
-from posenc.plot.raster import BLOCK, MOST_PIXELS, placed
-from posenc.plot.response import FADE, centres, edges
+from posenc.plot.raster import BLOCK, MOST_PIXELS, around, placed
+from posenc.plot.response import centres, edges, gain, reduced
 
-__all__ = ["Curve", "curve", "curve_of"]
+__all__ = ["GOLDEN", "Curve", "around_each", "curve", "curve_of"]
 
 DENSE = 1 << 21  # positions up to which the extremes of a curve come from every one of them
 DRAWN = 256  # positions looked at per pixel of a longer curve
+LOOKED_AT = 1 << 14  # positions of a wave whose extremes are looked for
+GOLDEN = 0.6180339887498949  # multiples of it, without their whole parts, spread evenly
 
 
 @dataclass(frozen=True)
@@ -30,16 +33,20 @@ class Curve:
         What it is, in words.
     edges, middle : numpy.ndarray
         Of the pixels, in positions: (pixels + 1,), (pixels,).
-    mean, low, high : numpy.ndarray
-        (pixels,) over the positions under each pixel; all alike where it has one position. The
-        mean of a wave is what the response of a pixel leaves of it: its value, or nothing.
+    mean : numpy.ndarray
+        (pixels,) what the response of a pixel leaves of the column: of a wave its value times
+        `gain`, as in the picture of the table. Where each position has a pixel, the values.
+    low, high : numpy.ndarray
+        (pixels,) a band for what was taken away. Of a wave of less than 8 pixels it goes from the
+        least to the largest value of the range, of others it is empty. Of a column that is no
+        wave, it holds the pixel and two to either side.
     wavelength : float
         Positions per wave; NaN where the column is no wave.
     per_pixel : float
         Positions to a pixel.
     shape : {"line", "band"}
-        A line where a wave has 2 pixels or more, or each position a pixel; else low to high is a
-        band around the mean.
+        A line where a wave has 8 pixels or more, or each position a pixel, so that nothing was
+        taken away; else a band around one.
     """
 
     dim: int
@@ -114,15 +121,12 @@ def curve_of(
     limits = edges(start, stop, pixels)
     per_pixel = (stop - start) / pixels
     wavelength = float("nan") if held.waves is None else float(held.waves.wavelength[dim])
-    low, high, mean = _extremes(held, dim, start, stop, pixels)
-    line = per_pixel == 1 or wavelength / per_pixel >= FADE
-    if per_pixel > 1 and held.waves is not None and np.isfinite(wavelength):
-        # A wave of less than 2 pixels has nothing but its extent: its means under single pixels
-        # beat, and so would its extremes if a pixel saw less than a whole wave.
-        whole_part, part = centres(start, stop, pixels)
-        mean = held.waves.at(whole_part, part, np.array([dim]))[:, 0] if line else 0.0 * mean
-        if not line:
-            low, high = _beside(low, np.minimum), _beside(high, np.maximum)
+    if per_pixel == 1:
+        low = high = mean = _values(held, dim, start, stop)
+    elif held.waves is not None and not math.isnan(wavelength):
+        low, high, mean = _of_wave(held, dim, (start, stop), pixels)
+    else:
+        low, high, mean = _of_rows(held, dim, (start, stop), pixels)
     return Curve(
         dim=dim,
         label=held.name(dim),
@@ -133,14 +137,70 @@ def curve_of(
         high=high,
         wavelength=wavelength,
         per_pixel=per_pixel,
-        shape="line" if line else "band",
+        shape="line" if per_pixel == 1 or not (high > low).any() else "band",
     )
 
 
-def _beside(values: np.ndarray, choose: np.ufunc) -> np.ndarray:
-    """The least or largest of each pixel and its two neighbours."""
-    padded = np.pad(values, 1, mode="edge")
-    found: np.ndarray = choose(choose(padded[:-2], padded[1:-1]), padded[2:])
+def _values(held: Source, dim: int, start: int, stop: int) -> np.ndarray:
+    """The column at every position."""
+    dims = np.array([dim])
+    step = max(1, BLOCK // (held.width if held.waves is None else 1))
+    parts = [
+        held.values(np.arange(begin, min(begin + step, stop)), dims)[:, 0]
+        for begin in range(start, stop, step)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _of_wave(
+    held: Source, dim: int, rows: tuple[int, int], pixels: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What the gain leaves of a wave, and how far it goes where the gain takes something.
+
+    Least and largest values under single pixels would beat with the wave, and their outline be a
+    pattern of the drawing; those of the whole range do not.
+    """
+    waves = held.waves
+    assert waves is not None, "the caller has looked"  # noqa: S101 - for the type checker
+    start, stop = rows
+    dims = np.array([dim])
+    share = float(gain(float(waves.wavelength[dim]) * pixels / (stop - start)))
+    whole_part, part = centres(start, stop, pixels)
+    mean = share * waves.at(whole_part, part, dims)[:, 0]
+    if share == 1:
+        return mean, mean, mean
+    # Places that repeat with no wave, so that every phase of it is met.
+    spread = (np.arange(LOOKED_AT) * GOLDEN) % 1.0
+    few = stop - start <= LOOKED_AT
+    some = np.arange(stop - start) if few else np.floor(spread * (stop - start)).astype(np.int64)
+    some += start
+    values = held.values(some, dims)
+    return np.full(pixels, values.min()), np.full(pixels, values.max()), mean
+
+
+def _of_rows(
+    held: Source, dim: int, rows: tuple[int, int], pixels: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Filtered rows, as in the picture of the table, and the extremes around each pixel."""
+    start, stop = rows
+    low, high, mean = _extremes(held, dim, start, stop, pixels)
+    if stop - start <= max(DENSE // held.width, DRAWN * 4):
+
+        def fetch(begin: int, end: int) -> np.ndarray:
+            return _values(held, dim, start + begin, start + end)[:, None]
+
+        mean = reduced(fetch, stop - start, pixels, 1, around(held, start, stop))[:, 0]
+    low, high = around_each(low, np.minimum), around_each(high, np.maximum)
+    return np.minimum(low, mean), np.maximum(high, mean), mean
+
+
+def around_each(values: np.ndarray, choose: np.ufunc) -> np.ndarray:
+    """The least or largest of each pixel and two to either side.
+
+    Pixels that cover now one position, now two, would else differ for no other reason.
+    """
+    padded = np.pad(values, 2, mode="edge")
+    found: np.ndarray = choose.reduce([padded[k : k + len(values)] for k in range(5)])
     return found
 
 
@@ -154,20 +214,14 @@ def _extremes(
     """
     dims = np.array([dim])
     count = stop - start
-    most = DENSE if held.waves is not None else max(DENSE // held.width, DRAWN * 4)
+    most = max(DENSE // held.width, DRAWN * 4)
     if count <= most:
         bounds = np.ceil(np.arange(pixels + 1) * (count / pixels) - 1e-9).astype(np.int64)
-        step = max(1, BLOCK // (held.width if held.waves is None else 1))
-        parts = [
-            held.values(np.arange(begin, min(begin + step, stop)), dims)[:, 0]
-            for begin in range(start, stop, step)
-        ]
-        values = np.concatenate(parts)
-        sizes = np.diff(bounds)
+        values = _values(held, dim, start, stop)
         low = np.minimum.reduceat(values, bounds[:-1])
         high = np.maximum.reduceat(values, bounds[:-1])
-        return low, high, np.add.reduceat(values, bounds[:-1]) / sizes
-    spread = (np.arange(DRAWN) * 0.6180339887498949) % 1.0
+        return low, high, np.add.reduceat(values, bounds[:-1]) / np.diff(bounds)
+    spread = (np.arange(DRAWN) * GOLDEN) % 1.0
     spread[:2] = 0.0, 1.0 - 1e-9  # the ends, so that a slow wave reaches them
     per_pixel = count / pixels
     found = np.empty((3, pixels))

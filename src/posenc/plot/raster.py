@@ -23,7 +23,7 @@ from posenc.plot.columns import ORDERS, Params, Source, source
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
 from posenc.plot.words import counted, number, whole
 
-__all__ = ["MOST_PIXELS", "Tile", "arranged", "limit_of", "span", "tile", "tile_of"]
+__all__ = ["MOST_PIXELS", "Tile", "around", "arranged", "limit_of", "span", "tile", "tile_of"]
 
 MOST_PIXELS = 1 << 22  # of one picture
 MOST_NUMBERS = 1 << 28  # of real rows that are computed and filtered for one picture
@@ -350,10 +350,14 @@ class _View:
         def fetch(begin: int, end: int) -> np.ndarray:
             return self.held.rows(np.arange(self.start + begin, self.start + end))
 
-        # Rows beside the range serve the pixels at its ends, where it is known that there are some.
-        end = self.held.end
-        around = (max(self.start, 0), 0 if end is None else max(end - self.stop, 0))
-        return reduced(fetch, self.stop - self.start, self.rows, self.held.width, around)
+        beside = around(self.held, self.start, self.stop)
+        return reduced(fetch, self.stop - self.start, self.rows, self.held.width, beside)
+
+
+def around(held: Source, start: int, stop: int) -> tuple[int, int]:
+    """Rows beside a range, which serve the pixels at its ends, as far as it is known of any."""
+    end = held.end
+    return max(start, 0), 0 if end is None else max(end - stop, 0)
 
 
 def _boundaries(hidden: np.ndarray) -> tuple[float, ...]:
@@ -393,7 +397,10 @@ def _caption(made: Tile, held: Source) -> tuple[str, ...]:
         cells = " by ".join(f"{n} ({name})" for n, name in zip(held.sides, axes, strict=True))
         said.append(f"Positions are the cells of a grid of {cells}, the last fastest.")
     if held.turns:
-        said.append("Columns are the sines and cosines that turn the pairs.")
+        said.append(
+            "Columns are the channels: a sine where the first of a pair stands, a cosine where "
+            "the second does."
+        )
     if held.heads > 1:
         said.append(f"Head 0 of {held.heads}, which differ.")
     if made.limit != 1:

@@ -30,6 +30,7 @@ from posenc import positions as _positions
 from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.spec import Spec
+from posenc._core.tracing import compile_time
 from posenc.presets._rows import find, rows
 from posenc.presets._templates import fill
 from posenc.presets.plans import PlanRow, plan, plan_names, plan_row
@@ -126,6 +127,7 @@ def row(name: str) -> Preset:
     return find("preset", name, _rows())
 
 
+@compile_time
 def preset(name: str, dim: int) -> Spec:
     """The spec that a family of models uses.
 

@@ -28,6 +28,14 @@ class Scaling(Value, ABC):
         """Whether the frequencies depend on a length that has not been given yet."""
         return False
 
+    @property
+    def lengths(self) -> tuple[int, int | None] | None:
+        """The first and last length with frequencies of their own, while the length is open.
+
+        A shorter one has those of the first and a longer one those of the last, if there is a last.
+        """
+        return (1, None) if self.needs_length else None
+
     def at(self, length: int) -> Scaling:  # noqa: ARG002
         """The same rule for sequences of a known length."""
         return self

@@ -62,6 +62,11 @@ class DynamicNTK(Scaling):
         """Whether the length is still open."""
         return self.length is None
 
+    @property
+    def lengths(self) -> tuple[int, int | None] | None:
+        """The first length with frequencies of its own; every longer one has others."""
+        return None if self.length else (self.original_length, None)
+
     def at(self, length: int) -> DynamicNTK:
         """The scaling for sequences of `length` positions, unless a length is fixed already."""
         if self.length is not None:

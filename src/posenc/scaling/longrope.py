@@ -74,11 +74,18 @@ class LongRoPE(Scaling):
         """Whether the length is still open."""
         return self.length is None
 
+    @property
+    def lengths(self) -> tuple[int, int | None] | None:
+        """The first and last length with frequencies of their own: the last short, the first long.
+
+        Two lengths of one set are one spec, so that a growing sequence makes no new constants.
+        """
+        return None if self.length else (self.original_length, self.original_length + 1)
+
     def at(self, length: int) -> LongRoPE:
         """The scaling for sequences of `length` positions, unless a length is fixed already."""
         if self.length is not None:
             return self
-        # Two lengths of one set are one spec, so that a growing sequence makes no new constants.
         return self.replace(length=min(max(length, self.original_length), self.original_length + 1))
 
     @property

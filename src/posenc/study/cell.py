@@ -103,7 +103,17 @@ class Cell:
     @property
     def key(self) -> str:
         """64 hexadecimal digits that stand for all that decides the numbers."""
-        identity = {**self._plain(), DATA: dict(self.settings).get(DATA), "protocol": PROTOCOL}
+        return self.key_of(PROTOCOL)
+
+    def key_of(self, protocol: int) -> str:
+        """The key under a version of the code, such as that of rows written by an earlier one.
+
+        Parameters
+        ----------
+        protocol : int
+            The version.
+        """
+        identity = {**self._plain(), DATA: dict(self.settings).get(DATA), "protocol": protocol}
         return hashlib.sha256(_canonical(identity).encode()).hexdigest()
 
     def setting(self, name: str) -> Any:

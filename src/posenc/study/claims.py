@@ -16,25 +16,45 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from posenc._core.errors import DataError, explain, suggest
 
-__all__ = ["BETTER", "Claim", "Part", "Score", "Side", "claims", "read_claims"]
+__all__ = [
+    "BETTER",
+    "Claim",
+    "Part",
+    "Registration",
+    "Score",
+    "Side",
+    "claims",
+    "read_claims",
+    "registrations",
+]
 
 Kind = Literal["better", "equal", "condition"]
 
 # Metric -> 1 where more is better, -1 where less is.
 BETTER: dict[str, int] = {
     **dict.fromkeys(("accuracy", "exact", "apart"), 1),
-    **dict.fromkeys(("nats", "nats-last", "nats-tuned", "excess"), -1),
+    **dict.fromkeys(("nats", "nats-last", "nats-tuned", "nats-last-tuned", "excess"), -1),
 }
 
 PART_FIELDS = ("kind", "left", "right", "margin", "task", "metric", "each")
-CLAIM_FIELDS = ("id", "text", "source", "task", "metric", "seeds", "unexpected", "part")
+CLAIM_FIELDS = (
+    "id",
+    "text",
+    "source",
+    "task",
+    "metric",
+    "registered",
+    "seeds",
+    "unexpected",
+    "part",
+)
 
 SCORE = re.compile(r"(?P<encoding>[a-z0-9-]*[a-z0-9])@(?P<bucket>[0-9.]+L)")
 
@@ -131,6 +151,8 @@ class Claim:
         What must hold for it to be reproduced.
     unexpected : str
         Why it is not expected at this size; empty where it is.
+    registered : str
+        The metric that it was registered on, where it is judged by another since; else empty.
     """
 
     id: str
@@ -138,6 +160,52 @@ class Claim:
     source: str
     parts: tuple[Part, ...]
     unexpected: str = ""
+    registered: str = ""
+
+    def as_registered(self) -> Claim:
+        """The claim on the metric that it was registered on."""
+        if not self.registered:
+            return self
+        parts = tuple(replace(part, metric=self.registered) for part in self.parts)
+        return replace(self, parts=parts)
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A version of the claims as it was before a run.
+
+    Parameters
+    ----------
+    time, sha256 : str
+        When it was committed, in UTC, and the digest of the file.
+    what : str
+        What ran after it.
+    """
+
+    time: str
+    sha256: str
+    what: str
+
+
+def registrations() -> tuple[Registration, ...]:
+    """When `claims.toml` was registered, and with which digest.
+
+    Returns
+    -------
+    tuple of Registration
+        In the order of time.
+
+    Examples
+    --------
+    >>> from posenc.study.claims import registrations
+    >>> registrations()[-1].time
+    '2026-11-20T18:28:31Z'
+    """
+    return tuple(Registration(**row) for row in tomllib.loads(_own())["registered"])
+
+
+def _own() -> str:
+    return resources.files("posenc.study").joinpath("claims.toml").read_text(encoding="utf-8")
 
 
 def claims() -> tuple[Claim, ...]:
@@ -154,8 +222,7 @@ def claims() -> tuple[Claim, ...]:
     >>> [claim.id for claim in claims()][0]
     'order-needs-positions'
     """
-    file = resources.files("posenc.study").joinpath("claims.toml")
-    return _claims(file.read_text(encoding="utf-8"), "claims.toml")
+    return _claims(_own(), "claims.toml")
 
 
 def read_claims(path: Path) -> tuple[Claim, ...]:
@@ -201,7 +268,10 @@ def _claim(row: Any, who: str) -> Claim:
         words = (row["id"], row["text"], row["source"])
     except KeyError as error:
         raise DataError(explain(who, "id, text and source", f"no {error}")) from None
-    return Claim(*words, parts, row.get("unexpected", ""))
+    before = row.get("registered", "")
+    if before and before not in BETTER:
+        raise DataError(explain(f"{who}: registered", f"one of {', '.join(BETTER)}", before))
+    return Claim(*words, parts, row.get("unexpected", ""), before)
 
 
 def _parts(table: Any, row: Mapping[str, Any], who: str) -> Iterator[Part]:

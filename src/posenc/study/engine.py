@@ -1,11 +1,9 @@
 """Run cells on workers, keep what is finished, and outlive workers that die.
 
-One line does it on two cores and on a cluster:
-
-    Parallel(n_jobs, batch_size=1, pre_dispatch=n_jobs, return_as="generator_unordered")
-
-with joblib's backend `loky` (processes) or `dask`. Little is dispatched ahead, since workers finish
-what they were given after a driver died.
+On this machine joblib's `loky` does it, on a cluster the client of Dask. No cell is ever run in the
+driver: it dies with its cells, and would be deaf to Ctrl-C. Little is dispatched ahead, since the
+workers of a cluster finish what they were given after a driver died; those of this machine end with
+their driver.
 
 An exception of a cell is its result: it would come again. A worker that dies (killed, out of
 memory) is another matter. loky then aborts the whole run and names no culprit, so every cell that
@@ -16,11 +14,14 @@ and the rest go on together.
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
 import math
 import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,8 +36,11 @@ from posenc.study.store import Store
 __all__ = ["Cluster", "Local", "Summary", "run_cells"]
 
 PATIENCE = 10  # seconds until a scheduler answers
+POLL = 2  # seconds between looks at the workers of a cluster, and of a worker at its driver
 
 Train = Callable[[Cell], Any]
+Say = Callable[[str], object]
+Dispatch = Callable[[Iterable[Cell], Train, list[str]], "Generator[Record, None, None]"]
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,41 @@ class Local:
     workers: int
 
     @contextlib.contextmanager
-    def workers_at_work(self) -> Iterator[int]:
-        """Make joblib use them."""
+    def dispatcher(self, say: Say) -> Iterator[Dispatch]:  # noqa: ARG002 - they are always there
+        """What runs cells on them."""
         from joblib import parallel_config  # type: ignore[import-untyped]
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
-            yield self.workers
+            yield self._dispatched
+
+    def _dispatched(
+        self, cells: Iterable[Cell], train: Train, out: list[str]
+    ) -> Generator[Record, None, None]:
+        from joblib import Parallel, delayed
+
+        driver = os.getpid()
+
+        def handed_over() -> Iterator[Any]:
+            for cell in cells:
+                out.append(cell.key)
+                yield delayed(work)(cell, train, driver)
+
+        # With one worker joblib would run the cells in this process, which then dies with them.
+        parallel = Parallel(
+            n_jobs=max(2, self.workers),
+            batch_size=1,
+            pre_dispatch=max(1, self.workers),
+            return_as="generator_unordered",
+        )
+        found = parallel(handed_over())
+        try:
+            for record in found:  # noqa: UP028 - `yield from` would close it outside of the `finally`
+                yield record
+        finally:
+            with warnings.catch_warnings():
+                # It says that unfinished cells are lost, which is what leaving early means.
+                warnings.simplefilter("ignore")
+                found.close()
 
 
 @dataclass(frozen=True)
@@ -76,18 +109,47 @@ class Cluster:
     file: Path | None = None
 
     @contextlib.contextmanager
-    def workers_at_work(self) -> Iterator[int]:
-        """Connect, and make joblib use the cluster."""
-        from joblib import parallel_config
-
+    def dispatcher(self, say: Say) -> Iterator[Dispatch]:
+        """Connect, and run cells on the cluster; whoever waits for workers is told."""
         client = self._client()
         with contextlib.closing(client):
-            threads = sum(client.nthreads().values())
-            if not threads:
-                todo = f"Start some: dask worker {self.address or '--scheduler-file FILE'}"
-                raise ArgumentError(explain("the cluster", "workers", "none", todo))
-            with parallel_config(backend="dask"):
-                yield threads
+            yield functools.partial(self._dispatched, client, say)
+
+    def _dispatched(
+        self, client: Any, say: Say, cells: Iterable[Cell], train: Train, out: list[str]
+    ) -> Generator[Record, None, None]:
+        from distributed import wait
+
+        left, waiting = iter(cells), False
+        running: set[Any] = set()
+        try:
+            while True:
+                try:
+                    threads = sum(client.nthreads().values())
+                except OSError as error:
+                    what = f"nothing there any more ({str(error)[:120]})"
+                    todo = "What is finished is kept: the same command goes on."
+                    address = client.scheduler.address
+                    raise ArgumentError(explain(address, "a Dask scheduler", what, todo)) from error
+                if (not threads) != waiting:
+                    waiting = not threads
+                    start = f"start some: dask worker {self.address or '--scheduler-file FILE'}"
+                    text = f"no workers; {start}" if waiting else f"{threads} threads of workers"
+                    say(f"The cluster has {text}.")
+                # Workers may come and go: as many cells are out as there are threads.
+                for cell in itertools.islice(left, max(0, max(1, threads) - len(running))):
+                    out.append(cell.key)
+                    running.add(client.submit(work, cell, train, pure=False))
+                if not running:
+                    return
+                with contextlib.suppress(TimeoutError):
+                    wait(running, timeout=POLL, return_when="FIRST_COMPLETED")  # type: ignore[no-untyped-call]
+                for future in [future for future in running if future.done()]:
+                    running.remove(future)
+                    yield future.result()
+        finally:
+            with contextlib.suppress(Exception):  # the scheduler may be gone
+                client.cancel(list(running))
 
     def _client(self) -> Any:
         try:
@@ -142,6 +204,7 @@ def run_cells(
     train: Train,
     retries: int = 2,
     seen: Callable[[Record], object] = lambda _: None,
+    say: Say = lambda _: None,
 ) -> Summary:
     """Run the cells that a store does not have yet.
 
@@ -159,6 +222,8 @@ def run_cells(
         How often a cell whose worker died is run again.
     seen : callable
         Called with each record once it is stored.
+    say : callable
+        Called with a sentence when a cluster has lost its workers, and when it has some again.
 
     Returns
     -------
@@ -178,14 +243,14 @@ def run_cells(
         counts[record.failed] += 1
         seen(record)
 
-    with where.workers_at_work() as workers:
+    with where.dispatcher(say) as dispatched:
         while pending:
             # Cells that were out when a worker died: one by one, so that the next death has a name.
             suspects = [key for key in pending if deaths.get(key)]
             batch = [pending[suspects[0]]] if suspects else list(pending.values())
             out: list[str] = []
             try:
-                with contextlib.closing(_dispatched(batch, train, workers, out)) as records:
+                with contextlib.closing(dispatched(batch, train, out)) as records:
                     for record in records:
                         keep(record)
             except _deadly_errors() as error:
@@ -197,36 +262,7 @@ def run_cells(
     return Summary(counts[False], counts[True], skipped, died)
 
 
-def _dispatched(
-    cells: Iterable[Cell], train: Train, workers: int, out: list[str]
-) -> Generator[Record, None, None]:
-    """Records as they are finished; `out` names the cells that were handed over."""
-    from joblib import Parallel, delayed
-
-    def handed_over() -> Iterator[Any]:
-        for cell in cells:
-            out.append(cell.key)
-            yield delayed(work)(cell, train)
-
-    # With one worker joblib would run the cells in this process, which then dies with them.
-    parallel = Parallel(
-        n_jobs=max(2, workers),
-        batch_size=1,
-        pre_dispatch=max(1, workers),
-        return_as="generator_unordered",
-    )
-    found = parallel(handed_over())
-    try:
-        for record in found:  # noqa: UP028 - `yield from` would close it outside of the `finally`
-            yield record
-    finally:
-        with warnings.catch_warnings():
-            # It says that unfinished cells are lost, which is what leaving early means.
-            warnings.simplefilter("ignore")
-            found.close()
-
-
-def work(cell: Cell, train: Train) -> Record:
+def work(cell: Cell, train: Train, driver: int | None = None) -> Record:
     """Run one cell, in a worker.
 
     Parameters
@@ -235,6 +271,8 @@ def work(cell: Cell, train: Train) -> Record:
         What to run.
     train : callable
         Cell -> Outcome.
+    driver : int, optional
+        The process whose end is to be the worker's, if it is its parent.
 
     Returns
     -------
@@ -242,6 +280,8 @@ def work(cell: Cell, train: Train) -> Record:
         With the reason where it failed, so that an error in one cell ends no other.
     """
     _prepare_worker()
+    if driver is not None:
+        _end_with(driver)
     try:
         outcome = train(cell)
     except Exception as error:  # noqa: BLE001 - whatever a cell raises is its result
@@ -269,6 +309,18 @@ def _prepare_worker() -> None:
     torch.set_num_threads(1)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@functools.cache
+def _end_with(driver: int) -> None:
+    """End this process when its driver has: it would keep its memory, and nobody hears it."""
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(POLL)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _deadly_errors() -> tuple[type[BaseException], ...]:

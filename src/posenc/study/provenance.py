@@ -30,7 +30,8 @@ def provenance() -> dict[str, str]:
     -------
     dict of str to str
         `posenc`, `commit` (empty outside a checkout, ending in `+` where it was changed), `sources`
-        (digest of the files that decide the numbers), `protocol`, the versions of `torch`, `numpy`,
+        (digest of the files that decide the numbers), `protocol`, `claims` (digest of the claims as
+        they stand), the versions of `torch`, `numpy`,
         `scipy`, `joblib` and `python`, `platform`, `cpu` and the UTC `date`.
 
     Examples
@@ -45,6 +46,7 @@ def provenance() -> dict[str, str]:
         "commit": _commit(),
         "sources": _sources(),
         "protocol": str(PROTOCOL),
+        "claims": hashlib.sha256((HERE / "claims.toml").read_bytes()).hexdigest()[:16],
         **versions,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",

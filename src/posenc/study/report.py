@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from posenc.study.claims import Claim
+from posenc.study.claims import Claim, registrations
 from posenc.study.document import (
     Block,
     Code,
@@ -22,8 +22,8 @@ from posenc.study.document import (
 from posenc.study.figures import Curve, draw
 from posenc.study.grid import TIERS
 from posenc.study.results import Results
-from posenc.study.statistics import Interval, interval
-from posenc.study.verdicts import Finding, Verdict, judge
+from posenc.study.statistics import Interval, detectable, interval
+from posenc.study.verdicts import ALPHA, Finding, Verdict, judge
 
 __all__ = ["curves", "document", "main_metric", "write_report"]
 
@@ -37,7 +37,7 @@ METRICS: dict[str, tuple[str, ...]] = {
     "order": ("accuracy", "apart"),
     "order-causal": ("accuracy", "apart"),
     "text-lm": ("nats", "nats-last"),
-    "rope-scaling": ("nats", "nats-tuned"),
+    "rope-scaling": ("nats", "nats-last", "nats-tuned", "nats-last-tuned"),
     "markov": ("excess", "nats"),
 }
 USUAL = ("accuracy", "exact")
@@ -49,6 +49,10 @@ UNITS = {
     "nats": "nats per character, over whole windows; less is better",
     "nats-last": "nats per character over the last 32 characters of each window; less is better",
     "nats-tuned": "nats per character after a short training at that length; less is better",
+    "nats-last-tuned": (
+        "nats per character over the last 32 characters, after a short training at that length; "
+        "less is better"
+    ),
     "excess": "excess: nats per symbol above those of the best possible guess; less is better",
 }
 AXES = {
@@ -63,9 +67,24 @@ HOW = (
     "with p < 0.05 after Holm's adjustment over all registered claims, whether or not they were "
     "run, **contradicted** where the contrary of a part does, and **undecided** otherwise. The p "
     "values are those of paired t tests, or of two one-sided tests for equality within a margin; a "
-    "part whose exact p of sign flips is above 0.05 counts as saying nothing. Claims and margins "
-    "were registered in `claims.toml` before the run."
+    "part whose exact p of sign flips is above 0.05 counts as saying nothing."
 )
+REGISTERED = (
+    "Claims and margins were registered in `claims.toml` before the run, but not blindly: a pilot "
+    "on the same tasks, with other code, had informed which claims were made and their margins."
+)
+ANEW = (
+    "What is said of longer texts is judged by the last 32 characters of each window, which have "
+    "nearly the whole length before them; most characters of a whole window have less. This was "
+    "decided after the run: the claims were registered on whole windows, and both verdicts stand "
+    "here."
+)
+NOTES = {
+    "seq2seq": (
+        "The two languages are invented: a grammar writes both sides, and no sentence of them is "
+        "anybody's. What holds here need not hold for a translation between real languages."
+    )
+}
 
 
 def write_report(
@@ -121,6 +140,8 @@ def document(results: Results, claims: Sequence[Claim]) -> list[Block]:
         Heading(1, TITLE),
         Words(_lead(results)),
         *_claims(verdicts),
+        *_registered(),
+        *_anew(results, claims, verdicts),
         *(block for task in ordered(results.tasks(), _TASKS) for block in _task(results, task)),
         *_findings(verdicts),
         *_failures(results),
@@ -159,8 +180,36 @@ def _claims(verdicts: Sequence[Verdict]) -> Iterator[Block]:
     rows = tuple(
         (*_verdict(v)[:3], v.claim.unexpected, _p(v)) for v in verdicts if v.claim.unexpected
     )
-    yield Table(("claim", "source", "verdict", "why it is not expected", "p"), rows, left=4)
+    yield Table(
+        ("claim", "source", "verdict", "why it was not expected, as registered", "p"), rows, left=4
+    )
     yield Words(HOW)
+
+
+def _registered() -> Iterator[Block]:
+    yield Words(REGISTERED)
+    head = ("registered (UTC)", "SHA-256 of claims.toml", "what ran after it")
+    rows = [(r.time, f"`{r.sha256}`", r.what) for r in registrations()]
+    yield Table(head, tuple(rows), left=3)
+
+
+def _anew(
+    results: Results, claims: Sequence[Claim], verdicts: Sequence[Verdict]
+) -> Iterator[Block]:
+    """The claims whose metric was changed after the run, with both verdicts."""
+    before = judge(results, [claim.as_registered() for claim in claims])
+    both = [
+        (v, old)
+        for v, old in zip(verdicts, before, strict=True)
+        if v.claim.registered and v.word != "not run"
+    ]
+    if not both:
+        return
+    yield Heading(2, "Judged by the last characters")
+    yield Words(ANEW)
+    head = ("claim", "last characters", "p", "as registered, whole windows", "p")
+    rows = [(v.claim.text, _verdict(v)[2], _p(v), _verdict(old)[2], _p(old)) for v, old in both]
+    yield Table(head, tuple(rows), left=2)
 
 
 def _verdict(v: Verdict) -> tuple[str, str, str, str]:
@@ -184,21 +233,25 @@ def probability(p: float) -> str:
 
 def _findings(verdicts: Sequence[Verdict]) -> Iterator[Block]:
     yield Heading(2, "The claims part by part")
+    alpha = ALPHA / max(len(verdicts), 1)
     yield Words(
         "Left minus right in the unit of the metric, over seeds. p is that of the part alone, "
-        "before the adjustment for the number of claims; p of sign flips is exact."
+        "before the adjustment for the number of claims; p of sign flips is exact. Detectable is "
+        "the smallest difference, beyond the margin, that a paired t test of so many seeds finds "
+        f"four times of five at the level of {alpha:.4f}, the strictest of Holm's adjustment: what "
+        "is smaller may well be there and not be seen."
     )
     rows = [
-        (v.claim.id if i == 0 else "", *_finding(f))
+        (v.claim.id if i == 0 else "", *_finding(f, alpha))
         for v in verdicts
         for i, f in enumerate(v.findings)
         if f.difference is not None
     ]
-    head = ("claim", "part", "task", "difference", "seeds", "p", "p of flips")
+    head = ("claim", "part", "task", "difference", "detectable", "seeds", "p", "p of flips")
     yield Table(head, tuple(rows), left=3)
 
 
-def _finding(f: Finding) -> tuple[str, ...]:
+def _finding(f: Finding, alpha: float) -> tuple[str, ...]:
     part, difference = f.part, f.difference
     assert difference is not None  # noqa: S101 - parts without data are left out
     p = min(f.holds, f.fails)
@@ -206,6 +259,7 @@ def _finding(f: Finding) -> tuple[str, ...]:
         f"`{part}`",
         f"{part.task}, {part.metric}",
         shown(difference, sign=True),
+        "" if difference.count == 1 else f"{detectable(difference, alpha=alpha):.3f}",
         str(difference.count),
         "" if p == 1.0 else probability(p),
         probability(f.flips),
@@ -246,6 +300,8 @@ def _task(results: Results, task: str) -> Iterator[Block]:
     measured = {row.metric for record in records for row in record.rows}
     shown_metrics = [m for m in METRICS.get(task, USUAL) if m in measured]
     yield Words(_settings(results, task))
+    if task in NOTES:
+        yield Words(NOTES[task])
     if main_metric(task) in measured:
         words = f"{task}: {AXES.get(main_metric(task), main_metric(task))} against length"
         yield Picture(f"img/{picture_name(task)}", words)

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from posenc._core.errors import DataError, explain
-from posenc.study.cell import Cell
+from posenc.study.cell import PROTOCOL, Cell
 from posenc.study.results import Record, Results, Row
 
 __all__ = ["Store", "read_store"]
@@ -173,19 +173,23 @@ def _all(database: sqlite3.Connection) -> Results:
     query = "SELECT key, metric, bucket, length, value FROM metrics ORDER BY 1, 2, 4, 3"
     for key, *row in database.execute(query):
         rows.setdefault(key, []).append(Row(*row))
-    found = dict(database.execute("SELECT number, json FROM provenance ORDER BY number"))
-    numbers = list(found)
+    lines = database.execute("SELECT number, json FROM provenance ORDER BY number")
+    found = {number: json.loads(text) for number, text in lines}
     records = [
-        _record(line, tuple(rows.get(line[0], ())), numbers)
+        _record(line, tuple(rows.get(line[0], ())), found)
         for line in database.execute("SELECT * FROM cells ORDER BY key")
     ]
-    return Results.of(records, [json.loads(found[number]) for number in numbers])
+    return Results.of(records, list(found.values()))
 
 
-def _record(line: tuple, rows: tuple[Row, ...], numbers: list[int]) -> Record:
-    _, cell, seconds, steps, parameters, loss, reason, number = line
+def _record(line: tuple, rows: tuple[Row, ...], provenance: dict[int, dict[str, str]]) -> Record:
+    key, text, seconds, steps, parameters, loss, reason, number = line
+    cell, numbers = Cell.from_json(text), list(provenance)
+    if cell.key_of(int(provenance[number].get("protocol", PROTOCOL))) != key:
+        todo = "The store was changed: run the cell again into another one."
+        raise DataError(explain(str(cell), f"a cell of the key {key[:12]}…", text[:120], todo))
     return Record(
-        Cell.from_json(cell),
+        cell,
         rows,
         seconds=seconds,
         steps=steps,

@@ -47,9 +47,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'posenc.testing' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"posenc.testing.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+# A type checker must not see it: to it, every misspelt name would then be there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'posenc.testing' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"posenc.testing.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc import functional
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, DependencyError, explain, suggest
 from posenc._core.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -327,9 +327,11 @@ def load(target: str) -> Any:
     Raises
     ------
     ArgumentError
-        If the words have another form.
+        If the words have another form, or there is no such module, file, or name in it.
+    DependencyError
+        If the module needs another that is absent.
     DataError
-        If the module cannot be imported or has no such name.
+        If the module fails.
 
     Examples
     --------
@@ -340,24 +342,31 @@ def load(target: str) -> Any:
     module, colon, name = target.rpartition(":")
     if not (colon and module and name):
         todo = "Such as mypackage.rope:RotaryEmbedding or rope.py:rotate."
-        raise ArgumentError(explain("check", "MODULE:NAME", repr(target), todo))
+        raise ArgumentError(f"{target!r} is no MODULE:NAME. {todo}")
     found = _import(module)
     for part in name.split("."):
         if not hasattr(found, part):
-            todo = suggest(part, [n for n in dir(found) if not n.startswith("_")] or ["nothing"])
-            raise DataError(explain(f"check: {module}", "a name in it", repr(part), todo))
+            known = [n for n in dir(found) if not n.startswith("_")]
+            todo = suggest(part, known[:1000]) if known else "It has none."
+            raise ArgumentError(f"{module} has no {part!r}. {todo}")
         found = getattr(found, part)
     return found
 
 
 def _import(module: str) -> Any:
     if module.endswith(".py") and not Path(module).is_file():
-        raise DataError(explain("check", "a Python file", f"{module!r}, which is not there"))
+        raise ArgumentError(f"{module!r} is not there.")
     try:
         return _of_file(module) if module.endswith(".py") else importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        absent = str(error.name)
+        if f"{module}.".startswith(f"{absent}."):
+            todo = "It is looked for in the current folder and where Python finds its packages."
+            raise ArgumentError(f"there is no module {absent!r}. {todo}") from error
+        raise DependencyError(f"{module} needs the module {absent!r}, which is absent.") from error
     except Exception as error:
         got = f"{type(error).__name__}: {error}"
-        raise DataError(explain(f"check: {module}", "a module that imports", got)) from error
+        raise DataError(explain(module, "a module that imports", got)) from error
 
 
 def _of_file(file: str) -> Any:

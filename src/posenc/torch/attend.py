@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from posenc import functional
+from posenc._core.array import undivided
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc._core.plan import Entry
 from posenc._core.reading import Layer
@@ -33,7 +34,7 @@ def attend(
     params: Mapping[str, Mapping[str, Tensor]] | None = None,
     mask: Literal["none", "causal"] | Tensor = "none",
     scale: float | None = None,
-    length: int | None = None,
+    length: int | Tensor | None = None,
 ) -> Tensor:
     """Attention with positions, as tests and studies want it: plain, and right in every place.
 
@@ -67,8 +68,9 @@ def attend(
     scale : float, optional
         What scores are multiplied by; by default what the entry says, or the encoding, or
         1 / sqrt(dim). Factors of a rotary encoding and the temperature come on top of it.
-    length : int, optional
-        Length of the sequence, for scalings of rotary encodings that depend on it.
+    length : int or Tensor, optional
+        Length of the sequence, for scalings of rotary encodings that depend on it, as for
+        `posenc.rotate`.
 
     Returns
     -------
@@ -90,6 +92,7 @@ def attend(
     >>> attend(q, k, k, posenc.ALiBi(8), q_positions=now, k_positions=past, mask="causal").shape
     torch.Size([1, 8, 1, 16])
     """
+    undivided("attend", q, k, v)
     entry = _entry(entry)
     given = dict(params or {})
     for kind in given:
@@ -98,6 +101,10 @@ def attend(
             todo = suggest(kind, kinds) if kinds else "The entry has no encodings."
             raise ArgumentError(explain("attend: params", "kinds of the entry", repr(kind), todo))
     rows, keys = q.shape[-2], k.shape[-2]
+    if k.shape[-3:-1] != v.shape[-3:-1]:
+        want = "keys and values of one number of heads and tokens, shape (..., heads, k, dim)"
+        got = f"shapes {tuple(k.shape)} and {tuple(v.shape)}"
+        raise ArgumentError(explain("attend: v", want, got))
     if q_positions is None and k_positions is None and rows == keys:
         q_positions = k_positions = torch.arange(rows, device=q.device)
     bound = entry.window is not None or entry.temperature is not None
@@ -147,7 +154,9 @@ def attend(
     return weights @ v + of_values
 
 
-def _warmed(q: Tensor, entry: Entry, rotary: Any, positions: Any, length: int | None) -> Tensor:
+def _warmed(
+    q: Tensor, entry: Entry, rotary: Any, positions: Any, length: int | Tensor | None
+) -> Tensor:
     """Queries times the factors on their scores: that of the encoding, and the temperature.
 
     On the query rather than on the scores, as a factor of a row commutes with products but not with
@@ -157,13 +166,13 @@ def _warmed(q: Tensor, entry: Entry, rotary: Any, positions: Any, length: int | 
         if not isinstance(spec, RotarySpec | Temperature):
             continue
         factor = functional.logit_scale(spec, positions, length=length, xp=torch, device=q.device)
-        if isinstance(factor, Tensor):
+        if isinstance(factor, Tensor) and factor.ndim:
             if factor.ndim > 2 or factor.shape[-1] != q.shape[-2]:
                 want = f"a position for each of {q.shape[-2]} queries, along one axis"
                 raise ArgumentError(explain("attend: q_positions", want, tuple(factor.shape)))
             q = (q * factor[..., None, :, None]).to(q.dtype)
-        elif factor != 1:
-            q = q * factor
+        elif isinstance(factor, Tensor) or factor != 1:
+            q = (q * factor).to(q.dtype)
     return q
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.array import library
+from posenc._core.array import library, undivided
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
@@ -38,8 +38,10 @@ class AttentionBias(LearnedModule):
         An encoding of the third kind, such as `posenc.T5(heads=8)`.
     heads : (int, int), optional
         The heads [first, end) of the spec that this module serves; all by default.
-    seed : int
-        Seed of the first values of the parameters: those of `posenc.init(spec, seed)`.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
     kernel : {"auto", "reference", "cpu", "triton"}
         What computes it, as for `posenc.bias`.
 
@@ -64,7 +66,7 @@ class AttentionBias(LearnedModule):
         spec: BiasSpec,
         *,
         heads: tuple[int, int] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         kernel: Kernel = "auto",
     ) -> None:
         require(spec, BiasSpec, "AttentionBias")
@@ -92,7 +94,8 @@ class AttentionBias(LearnedModule):
         dtype : torch.dtype
             Of the result; `scaled_dot_product_attention` wants that of its queries.
         device : torch.device, optional
-            Where the result goes, if neither positions nor parameters say so.
+            Where the result goes, if neither positions nor parameters say so; where the module was
+            moved to, by default.
 
         Returns
         -------
@@ -109,13 +112,18 @@ class AttentionBias(LearnedModule):
             dtype=dtype,
             xp=torch,
             kernel=self.kernel,
-            device=device,
+            device=self.home(q_positions, k_positions) if device is None else device,
         )
         return found
 
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
+
     def slopes(self) -> Tensor:
         """The slopes of ALiBi for kernels that take slopes: see `posenc.torch.slopes`."""
-        return slopes(self.spec, params=self.learned(), heads=self.heads)
+        return slopes(self.spec, params=self.learned(), heads=self.heads, device=self.home())
 
     def score_mod(
         self, q_positions: Any = None, k_positions: Any = None, *, scale: float = 1.0
@@ -128,6 +136,7 @@ class AttentionBias(LearnedModule):
             params=self.learned(),
             heads=self.heads,
             scale=scale,
+            device=self.home(q_positions, k_positions),
         )
 
 
@@ -231,6 +240,7 @@ def score_mod(
     """
     who = f"score_mod({name_of(spec)})"
     require(spec, BiasSpec, "score_mod")
+    undivided(who, q_positions, k_positions, *(params or {}).values())
     xp = library(torch)
     if (q_positions is None) != (k_positions is None):
         want = "positions of both sides, or of neither"
@@ -265,6 +275,7 @@ def _given(spec: Any, params: Any, heads: Any, device: Any) -> tuple[dict[str, A
     """Constants and parameters of some heads, and the device they are on."""
     first, end = head_range(heads, spec.heads, name_of(spec))
     tensors = [p for p in (params or {}).values() if isinstance(p, Tensor)]
+    undivided(name_of(spec), *tensors)
     device = tensors[0].device if device is None and tensors else device
     beside = torch.empty(0, device=device)
     xp = library(torch)

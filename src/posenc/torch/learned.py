@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from posenc import functional
+from posenc._core.errors import explain
 from posenc.functional.scores import head_range, part_shapes
 
 __all__ = ["LearnedModule"]
@@ -18,11 +21,21 @@ class LearnedModule(nn.Module):
     """A module with the parameters of a spec, or of some of its heads.
 
     The first values are those of `posenc.init(spec, seed)`; the part of some heads is cut out of
-    them, so that the ranks of a divided model begin as the whole model does.
+    them, so that the ranks of a divided model begin as the whole model does. Without a seed, each
+    reset draws one from torch's generator of the CPU.
+
+    A module without parameters remembers the device that it was moved to, or made on. It is no
+    buffer, and the meta device, on which nothing is computed, is none to be made on.
     """
 
-    def __init__(self, spec: Any, heads: tuple[int, int] | None = None, seed: int = 0) -> None:
+    _device: torch.device | None = None
+
+    def __init__(
+        self, spec: Any, heads: tuple[int, int] | None = None, seed: int | None = None
+    ) -> None:
         super().__init__()
+        made_on = torch.get_default_device()
+        self._device = None if made_on.type in ("cpu", "meta") else made_on
         self.spec = spec
         self.seed = seed
         self.heads = heads
@@ -35,16 +48,52 @@ class LearnedModule(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Give the parameters their first values anew, as after `to_empty` from the meta device."""
+        """Give the parameters their first values anew, as after `to_empty` from the meta device.
+
+        A parameter that is divided between processes (a DTensor, as `fully_shard` makes them) gets
+        its own part of the whole values, and nothing is sent. With a seed the parts fit each other
+        whatever the processes drew before; without one they fit where the processes draw the same
+        from torch's generator, as after one `torch.manual_seed`.
+        """
+        parameters = {name: self.get_parameter(name) for name in self._shapes}
         by_head = getattr(self.spec, "by_head", {})
-        for name, values in functional.init(self.spec, self.seed).items():
-            parameter = self.get_parameter(name)
+        seed = self.seed
+        if seed is None:
+            # Nothing is drawn for values that nobody will see.
+            seed = 0 if all(value.is_meta for value in parameters.values()) else _drawn()
+        for name, values in functional.init(self.spec, seed).items():
+            parameter = parameters[name]
             if self.heads is not None and name in by_head:
                 part = np.take(values, range(*self.heads), axis=by_head[name])
             else:
                 part = values
             if not parameter.is_meta:
-                parameter.copy_(torch.from_numpy(np.array(part)))
+                parameter.copy_(_beside(parameter, torch.from_numpy(np.array(part))))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        beside = torch.empty(0, device=self._device or "cpu")
+        try:
+            self._device = fn(beside).device
+        except NotImplementedError:  # what is on the meta device cannot be copied to another
+            self._device = fn(torch.empty(0, device="cpu")).device
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A tensor goes where `torch.load` is told to map others to; a device would stay.
+        device = self._device
+        place = None if device is None else torch.empty(0, device=device)
+        return {**self.__dict__, "_device": place}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        place = state.get("_device")
+        device = place.device if isinstance(place, Tensor) else place
+        super().__setstate__({**state, "_device": device})  # type: ignore[no-untyped-call]
+
+    def home(self, *given: Any) -> torch.device | None:
+        """The device to answer on, where neither parameters nor a given tensor say so."""
+        known = self._shapes or any(isinstance(value, Tensor) for value in given)
+        return None if known else self._device
 
     def learned(self) -> dict[str, Tensor] | None:
         """The parameters by name, as the verbs take them."""
@@ -53,3 +102,44 @@ class LearnedModule(nn.Module):
     def extra_repr(self) -> str:
         """The spec, in `print(model)`."""
         return repr(self.spec) if self.heads is None else f"{self.spec!r}, heads={self.heads}"
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        """Take the slice of these heads out of a checkpoint of all heads."""
+        _, _, missing, _, errors = rest
+        refused = []
+        first, end = self.heads or (0, 0)
+        for name, axis in getattr(self.spec, "by_head", {}).items() if self.heads else ():
+            key, part = prefix + name, self._shapes.get(name)
+            value = state_dict.get(key)
+            if part is None or not isinstance(value, Tensor) or tuple(value.shape) == part:
+                continue
+            if tuple(value.shape) == self.spec.shapes[name]:
+                # A copy: `assign=True` keeps what it is given, and with a view all of its memory.
+                state_dict[key] = value.narrow(axis, first, end - first).clone()
+                continue
+            want = f"shape {part}, that of heads {first} to {end - 1}"
+            want += f", or {self.spec.shapes[name]}, that of all heads"
+            who = f"{type(self).__name__}: {key!r} of the checkpoint"
+            errors.append(explain(who, want, f"shape {tuple(value.shape)}"))
+            del state_dict[key]
+            refused.append(key)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        missing[:] = [key for key in missing if key not in refused]
+
+
+def _drawn() -> int:
+    """A seed from torch's generator of the CPU, also where new tensors go to the meta device."""
+    drawn = torch.randint(2**63 - 1, (), device="cpu")
+    # A fake tensor has no value, and makes parameters that have none either.
+    return int(drawn) if type(drawn) is Tensor else 0
+
+
+def _beside(parameter: Tensor, whole: Tensor) -> Tensor:
+    """Values for a parameter, which takes its own part of them if it is divided."""
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is None or not isinstance(parameter, module.DTensor):
+        return whole
+    mesh = parameter.device_mesh
+    everywhere = [module.Replicate()] * mesh.ndim
+    local: Tensor = whole.to(parameter.device)
+    return module.DTensor.from_local(local, mesh, everywhere, run_check=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -28,8 +28,10 @@ class RelativeAttention(LearnedModule):
         An encoding of the fourth kind, such as `posenc.Shaw(64, clip=16)`.
     heads : (int, int), optional
         The heads [first, end) of the spec that this module serves; all by default.
-    seed : int
-        Seed of the first values of the parameters.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
 
     Raises
     ------
@@ -47,7 +49,11 @@ class RelativeAttention(LearnedModule):
     """
 
     def __init__(
-        self, spec: RelativeSpec, *, heads: tuple[int, int] | None = None, seed: int = 0
+        self,
+        spec: RelativeSpec,
+        *,
+        heads: tuple[int, int] | None = None,
+        seed: int | None = None,
     ) -> None:
         require(spec, RelativeSpec, "RelativeAttention")
         super().__init__(spec, heads, seed)
@@ -72,6 +78,11 @@ class RelativeAttention(LearnedModule):
         more: Any = {"params": self.learned(), "heads": self.heads}
         found: Tensor = functional.relative(self.spec, q, k, q_positions, k_positions, **more)
         return found
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def of_values(
         self, weights: Tensor, q_positions: Any = None, k_positions: Any = None

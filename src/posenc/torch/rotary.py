@@ -1,20 +1,20 @@
 """The module of the second kind: rotations of queries and keys.
 
-The module compiles and exports as a whole. A spec whose frequencies depend on the length of the
-sequence is fixed outside the compiled function, `RotaryEmbedding(spec.at(length))`, as its
-constants take arithmetic that Dynamo does not trace.
+The module compiles and exports as a whole, also where frequencies depend on the length of the
+sequence: of the two sets of LongRoPE a length chooses within the graph, while Dynamic NTK has a
+graph for each length beyond the original one.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from posenc import functional
 from posenc._core.errors import ArgumentError, explain
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional.arguments import Kernel, check_kernel, require
+from posenc.functional.arguments import Kernel, check_kernel, check_tokens, require
 from posenc.torch._stale import drop, frequencies
 from posenc.torch.learned import LearnedModule
 
@@ -41,8 +41,10 @@ class RotaryEmbedding(LearnedModule):
     inplace : bool
         Whether to write over queries and keys. Gradients stay right; what cannot be overwritten is
         refused with the reason.
-    seed : int
-        Of the initial parameters of learned rotations.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
     kernel : {"auto", "reference", "cpu", "triton"}
         What computes it, as for `posenc.rotate`.
 
@@ -58,6 +60,7 @@ class RotaryEmbedding(LearnedModule):
     >>> rotary = RotaryEmbedding(posenc.RoPE(64, pairing="half"))
     >>> q, k = torch.randn(1, 8, 5, 64), torch.randn(1, 2, 5, 64)     # grouped: 8 and 2 heads
     >>> q, k = rotary(q, k, offset=torch.tensor([100]))
+    >>> alone = rotary(q)                                             # one tensor, from 0
     >>> rotary.state_dict()
     OrderedDict()
     """
@@ -68,7 +71,7 @@ class RotaryEmbedding(LearnedModule):
         *,
         seq_dim: int = -2,
         inplace: bool = False,
-        seed: int = 0,
+        seed: int | None = None,
         kernel: Kernel = "auto",
     ) -> None:
         require(spec, RotarySpec, "RotaryEmbedding")
@@ -85,7 +88,7 @@ class RotaryEmbedding(LearnedModule):
     def forward(
         self,
         q: Tensor,
-        k: Tensor,
+        k: Tensor | None = None,
         positions: Tensor | None = None,
         *,
         v: Tensor | None = None,
@@ -93,14 +96,15 @@ class RotaryEmbedding(LearnedModule):
         cu_seqlens: Tensor | None = None,
         cos_sin: tuple[Tensor, Tensor] | None = None,
         position_ids: Tensor | None = None,
-        length: int | None = None,
-    ) -> tuple[Tensor, ...]:
-        """Turn `q` and `k`, and `v` where the spec turns values.
+        length: int | Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
+        """Turn `q` and `k`, and `v` where the spec turns values; or one tensor alone.
 
         Parameters
         ----------
         q, k : Tensor
-            (..., seq, channels), floating, of any head counts and one sequence length.
+            (..., seq, channels), floating, of any head counts and one sequence length. A tensor
+            that comes alone is turned as queries are, which matters for xPos only.
         positions : Tensor, optional
             Integers of shape (seq,), (batch, seq) or a leading shape, with a trailing axis for
             specs of several axes; 0, 1, … by default.
@@ -114,13 +118,13 @@ class RotaryEmbedding(LearnedModule):
             What `posenc.cos_sin` gave for the positions, in place of all the above.
         position_ids : Tensor, optional
             The same as `positions`, under the name that other libraries use.
-        length : int, optional
-            Length of the sequence, for scalings that depend on it.
+        length : int or Tensor, optional
+            Length of the sequence, for scalings that depend on it; as for `posenc.rotate`.
 
         Returns
         -------
         tuple of Tensor
-            q, k (and v), each in its dtype.
+            q, k (and v), each in its dtype; a tensor where `q` came alone.
 
         Raises
         ------
@@ -134,7 +138,9 @@ class RotaryEmbedding(LearnedModule):
             if positions is not None:
                 raise ArgumentError(explain(who, "positions or position_ids", "both of them"))
             positions = position_ids
-        if self._values != (v is not None):
+        if k is None and v is not None:
+            raise ArgumentError(explain(f"{who}: k", "keys beside values", None))
+        if k is not None and self._values != (v is not None):
             targets = self.spec.channels.targets
             todo = "The targets of its pairing say what turns."
             want = "values" if v is None else "no values"
@@ -144,11 +150,12 @@ class RotaryEmbedding(LearnedModule):
             if any(value is not None for value in given):
                 todo = "They were made for positions already."
                 raise ArgumentError(explain(f"{who}: cos_sin", "them alone", "positions too", todo))
-            return self._by_cos_sin(q, k, v, cos_sin)
-        inputs = [(q, "query"), (k, "key")] if v is None else [(q, "query"), (k, "key"), (v, "key")]
-        return functional.rotate_together(
+            turned = self._by_cos_sin([x for x in (q, k, v) if x is not None], cos_sin)
+            return turned[0] if k is None else turned
+        inputs = [(q, "query")] if k is None else [(q, "query"), (k, "key")]
+        turned = functional.rotate_together(
             self.spec,
-            inputs,
+            inputs if v is None else [*inputs, (v, "key")],
             positions=positions,
             offset=offset,
             cu_seqlens=cu_seqlens,
@@ -158,9 +165,15 @@ class RotaryEmbedding(LearnedModule):
             params=self.learned(),
             kernel=self.kernel,
         )
+        return turned[0] if k is None else turned
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+            """As `forward`; torch's own says nothing of the result."""
 
     def _by_cos_sin(
-        self, q: Tensor, k: Tensor, v: Tensor | None, cos_sin: tuple[Tensor, Tensor]
+        self, arrays: list[Tensor], cos_sin: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, ...]:
         if self.spec.sided:
             want = "positions, as queries and keys have cosines of their own"
@@ -170,6 +183,7 @@ class RotaryEmbedding(LearnedModule):
             got = f"shape {tuple(cos.shape)}"
             want = f"cos of shape (..., {self.spec.pairs}), an entry for each pair"
             raise ArgumentError(explain("RotaryEmbedding: cos_sin", want, got))
+        check_tokens(arrays, self.seq_dim, "RotaryEmbedding")
         return tuple(
             functional.apply_rotary(
                 x,
@@ -179,7 +193,7 @@ class RotaryEmbedding(LearnedModule):
                 seq_dim=self.seq_dim,
                 inplace=self.inplace,
             )
-            for x in ((q, k) if v is None else (q, k, v))
+            for x in arrays
         )
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:

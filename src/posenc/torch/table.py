@@ -1,14 +1,12 @@
 """The module of the first kind: tables added to the embeddings.
 
 The module compiles and exports as a whole. So does a function that calls `posenc.add` or
-`posenc.table` with a spec from outside. A spec cannot be *built* inside a compiled function: its
-constants take arithmetic that Dynamo does not trace. Build it before, and let the function refer
-to it.
+`posenc.table`, with a spec from outside or one that it makes, which is a constant of its graph.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
@@ -42,8 +40,10 @@ class PositionTable(LearnedModule):
         Probability of dropping an entry of the sum, in training.
     seq_dim : int
         The axis of the input that holds the sequence: -2, or -3 for (batch, seq, heads, dim).
-    seed : int
-        Seed of the first values of the parameters: those of `posenc.init(spec, seed)`.
+    seed : int, optional
+        Of the first values of the parameters, those of `posenc.init(spec, seed)`. Without one it
+        is drawn from torch's generator, so that modules differ and `torch.manual_seed` repeats
+        them; processes that share a model must then draw alike.
     kernel : {"auto", "reference", "cpu", "triton"}
         What computes it, as for `posenc.add`.
 
@@ -69,7 +69,7 @@ class PositionTable(LearnedModule):
         *,
         dropout: float = 0.0,
         seq_dim: int = -2,
-        seed: int = 0,
+        seed: int | None = None,
         kernel: Kernel = "auto",
     ) -> None:
         require(spec, TableSpec, "PositionTable")
@@ -138,6 +138,11 @@ class PositionTable(LearnedModule):
             kernel=self.kernel,
         )
         return self.dropout(y)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+            """As `forward`; torch's own says nothing of the result."""
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # Checkpoints of other code hold what follows from the spec here.

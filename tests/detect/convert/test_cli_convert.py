@@ -108,7 +108,7 @@ def test_names_by_patterns(tmp_path: Path) -> None:
 def test_a_learned_table(tmp_path: Path) -> None:
     save_file({"wpe.weight": np.ones((10, 4), np.float32)}, tmp_path / "a.safetensors")
     target = tmp_path / "b.safetensors"
-    options = ["--table", "wpe.weight", "--length", "30", "--method", "linear"]
+    options = ["--tensor", "wpe.weight", "--resize", "30", "--method", "linear"]
     result = run(tmp_path / "a.safetensors", target, *options)
     assert result.exit_code == 0, result.output
     assert "wpe.weight  10 rows to 30 (linear)" in result.output
@@ -121,7 +121,7 @@ def test_a_computed_table_by_presets(tmp_path: Path) -> None:
     save_file({name: table}, tmp_path / "a.safetensors")
     target = tmp_path / "b.safetensors"
     spec = posenc.to_json(posenc.Sinusoidal(8, order="cos_sin"))
-    options = ["--table", name, "--from", "xlm", "--to", spec]
+    options = ["--tensor", name, "--from", "xlm", "--to", spec]
     result = run(tmp_path / "a.safetensors", target, *options)
     assert result.exit_code == 0, result.output
     want = np.concatenate([table[:, 1::2], table[:, 0::2]], axis=1)
@@ -133,15 +133,15 @@ def test_a_computed_table_by_presets(tmp_path: Path) -> None:
     [
         (["--pairing", "halves"], "Did you mean 'half'"),
         ([], "nothing to change"),
-        (["--length", "3", "--pairing", "half"], "are of a --table"),
+        (["--resize", "3", "--pairing", "half"], "are of a --tensor"),
         (["--pairing", "half", "--rotary", "4"], "--rotary needs --stored"),
         (["--pairing", "half", "--rotary", "5", "--stored", "half"], "even width"),
         (["--pairing", "half", "--name", "q"], "ROLE=PATTERN"),
         (["--pairing", "half", "--config", "nowhere.json"], "is not there"),
-        (["--table", "x", "--from", "berd", "--length", "3"], "no JSON, no preset and no file"),
-        (["--table", "x"], "--to or --length"),
-        (["--table", "x", "--length", "3x"], "expected as many positive numbers"),
-        (["--table", "x", "--length", "0"], "expected as many positive numbers"),
+        (["--tensor", "x", "--from", "berd", "--resize", "3"], "no JSON, no preset and no file"),
+        (["--tensor", "x"], "--to or --resize"),
+        (["--tensor", "x", "--resize", "3x"], "expected as many positive numbers"),
+        (["--tensor", "x", "--resize", "0"], "expected as many positive numbers"),
     ],
 )
 def test_mistakes_of_the_command_line(tmp_path: Path, options: list[str], message: str) -> None:
@@ -160,7 +160,7 @@ def test_places(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "--force replaces it" in result.output
     result = run(source, source, "--pairing", "interleaved", "--force")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "another file than the source" in result.output
     assert run(source, tmp_path / "new", "--pairing", "interleaved", "--force").exit_code == 0
 

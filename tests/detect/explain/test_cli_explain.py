@@ -74,12 +74,12 @@ def test_what_is_left_open_is_shown_and_the_exit_code_says_so(tmp_path: Path) ->
 
 
 def test_the_other_dialect(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["explain", saved(tmp_path, GEMMA_3), "--to", "hf5"])
+    result = CliRunner().invoke(app, ["explain", saved(tmp_path, GEMMA_3), "--dialect", "hf5"])
     assert result.exit_code == 0
     written = json.loads(result.stdout)
     assert written["rope_parameters"]["sliding_attention"]["rope_theta"] == 10000.0
     assert "lost: the pairing" in result.stderr
-    result = run(saved(tmp_path, written), "--to", "hf4", "--json")
+    result = run(saved(tmp_path, written), "--dialect", "hf4", "--json")
     found = json.loads(result.output)
     assert found["config"]["rope_local_base_freq"] == 10000.0
     assert found["lost"]
@@ -97,7 +97,7 @@ def test_layers_without_positions_and_grids(tmp_path: Path) -> None:
     ("arguments", "code", "words"),
     [
         (["nowhere.json"], 2, "is not there"),
-        (["-", "--to", "hf6"], 2, "hf4"),
+        (["-", "--dialect", "hf6"], 2, "hf4"),
         (["-", "--pairing", "neox"], 2, "half"),
         (["-", "--base", "0"], 2, "not positive"),
         (["-"], 1, "is not JSON"),

@@ -48,14 +48,14 @@ def test_tables_of_presets(number: int) -> None:
     assert np.abs(made - case.table).max() <= 2.0**-8
 
 
-@pytest.mark.slow
+@pytest.mark.slow("detect/identify")
 def test_all_tables_of_presets() -> None:
     counts = detective.count_presets(list(detective.preset_cases()))
     for dtype, outcomes in counts.items():
         assert set(outcomes) <= {"named", "ratio"}, (dtype, outcomes)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("detect/identify")
 def test_drawn_tables_are_found_or_not_claimed() -> None:
     rng = np.random.default_rng(1)
     counts = detective.count_presets([detective.drawn_case(rng) for _ in range(150)])
@@ -195,7 +195,7 @@ def test_a_far_start_needs_more_than_three_phases_that_are_near(off: float, verd
     assert finding.verdict == verdict
 
 
-@pytest.mark.slow
+@pytest.mark.slow("detect/identify")
 def test_no_claim_about_a_thousand_that_are_no_tables() -> None:
     counts = detective.count_claims(np.random.default_rng(4), 1000)
     assert all(outcomes["claimed"] == 0 for outcomes in counts.values()), counts
@@ -280,7 +280,7 @@ def test_slopes_that_are_evenly_spaced(ends: tuple[float, float], sign: int) -> 
     found = only({"slopes": slopes})
     assert found.verdict == "claimed"
     assert np.abs(found.rebuild() / np.abs(slopes) - 1).max() < 1e-6
-    bias = posenc.bias(found.spec, 1, 2, params=found.params, dtype="float64")  # type: ignore[arg-type]
+    bias = posenc.bias(found.spec, 1, 2, dtype="float64")
     assert np.abs(bias[:, 0, 1] + np.abs(slopes)).max() < 1e-6
 
 

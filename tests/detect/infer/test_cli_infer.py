@@ -107,10 +107,10 @@ def test_pickles_in_recordings_are_not_opened(tmp_path: Path) -> None:
     ("arguments", "code", "words"),
     [
         (["somebodys"], 2, "MODULE:NAME"),
-        (["nowhere:apply"], 2, "No module named 'nowhere'"),
+        (["nowhere:apply"], 2, "no module 'nowhere'"),
         (["somebodys:aply"], 2, "Did you mean 'apply'"),
-        (["somebodys:number"], 1, "a function, got int"),
-        (["somebodys:fails", "--dim", "8"], 1, "no such luck"),
+        (["somebodys:number"], 2, "a function, got int"),
+        (["somebodys:fails", "--dim", "8"], 2, "no such luck"),
         (["somebodys:apply"], 1, "how wide that is: dim"),
         (["somebodys:apply", "--dim", "8", "--base", "0"], 2, "not positive"),
         (["somebodys:apply", "--dim", "8", "--unit", "0"], 2, "not positive"),

@@ -50,7 +50,7 @@ def test_vectors_of_files(tmp_path: Path) -> None:
     header = safetensors_header({"pe": ("bfloat16", rows.shape)})
     header = header if isinstance(header, bytes) else header[0]
     (tmp_path / "rows.safetensors").write_bytes(header + to_bfloat16(rows).tobytes())
-    result = run(str(tmp_path / "rows.safetensors"), "--row", "1", "--name", "pe")
+    result = run(str(tmp_path / "rows.safetensors"), "--row", "1", "--tensor", "pe")
     assert result.output.startswith("Position 123456.\n")
 
 
@@ -95,7 +95,9 @@ def test_the_range() -> None:
     ("arguments", "code", "words"),
     [
         ([], 2, "give a VECTOR"),
-        (["--dim", "8", "--value", "0.5"], 2, "each value has its dimension"),
+        (["--dim", "8", "--value", "0.5"], 2, "--value 0.5 has no --at"),
+        (["--dim", "8", "--value", "1", "--at", "1", "--at", "2"], 2, "--at 2 has no --value"),
+        (["--dim", "8", "--value", "0.5", "0.4"], 2, "go with --value and --at"),
         (["--value", "0.5", "--at", "1"], 2, "--dim"),
         (["--dim", "8", "--value", "x", "--at", "1"], 2, "a number with its digits"),
         (["--dim", "8", "--value", "0.5", "--at", "8"], 2, "dimensions from 0 to 7"),
@@ -104,8 +106,8 @@ def test_the_range() -> None:
         (["--dim", "8", *(["--value", "1", "--at", "1"] * 2)], 2, "one value for each"),
         (["nowhere.npy"], 2, "is not there"),
         (["-"], 1, "expected numbers"),
-        (["-", "--spec", '{"type": "ALiBi", "heads": 2}'], 1, "bias knows the distance"),
-        (["-", "--dim", "9"], 1, "width 9"),
+        (["-", "--spec", '{"type": "ALiBi", "heads": 2}'], 2, "bias knows the distance"),
+        (["-", "--dim", "9"], 2, "width 9"),
     ],
 )
 def test_mistakes(arguments: list[str], code: int, words: str) -> None:

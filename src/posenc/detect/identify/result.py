@@ -46,8 +46,6 @@ class Finding:
     placement : Placement, optional
         Which position each row belongs to. Rows may fall, or skip, or form a grid, so the spec
         alone does not say what was found: `rebuild` takes both.
-    params : mapping of str to numpy.ndarray
-        Learned values that `spec` needs, such as slopes that no recipe gives.
     measures : mapping of str to number
         `residual`, the largest difference to what the spec gives; `tolerance`, what rounding and
         classic arithmetic allow there; `evidence` and `description` in bits; of tables that
@@ -73,7 +71,6 @@ class Finding:
     dtype: str
     spec: Spec | None = None
     placement: Placement | None = None
-    params: Mapping[str, np.ndarray] = field(default_factory=dict)
     measures: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
@@ -102,16 +99,14 @@ class Finding:
             raise ArgumentError(explain(f"{self.name}: rebuild", "a rule", self.verdict, todo))
         if self.kind == "frequencies":
             return np.asarray(frequencies(spec))
-        params = dict(self.params) or None
         if self.kind == "slopes":
-            learned = self.params.get("log_slopes")
-            return np.asarray(spec.arrays["slopes"] if learned is None else np.exp(learned))
+            return np.asarray(spec.arrays["slopes"])
         if self.kind == "bias":
-            if spec.parameters() and params is None:
+            if spec.parameters():
                 todo = "Its rule says which distances share a value; the values are in the array."
                 raise ArgumentError(explain(f"{self.name}: rebuild", "a rule alone", spec, todo))
             count = self.shape[-1] if rows is None else rows
-            return np.asarray(bias(spec, count, count, params=params, dtype="float64"))
+            return np.asarray(bias(spec, count, count, dtype="float64"))
         place = self.placement
         if place is None:
             return np.asarray(table(spec, self.shape[0] if rows is None else rows, dtype="float64"))
@@ -128,7 +123,6 @@ class Finding:
             "shape": list(self.shape),
             "dtype": self.dtype,
             "spec": None if self.spec is None else self.spec.to_dict(),
-            "params": {name: np.asarray(value).tolist() for name, value in self.params.items()},
             "positions": None if placement is None else placement.to_dict(),
             "measures": dict(self.measures),
             "remarks": list(self.remarks),

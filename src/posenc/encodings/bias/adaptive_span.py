@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import astype, lookup
+from posenc._core.array import astype, lookup, marked
 from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
@@ -93,4 +93,4 @@ class AdaptiveSpan(BiasSpec):
         on_ramp = (left > 0) & (left < 1)
         # Off the ramp the logarithm sees 1, so that its gradient there is 0 and not infinite.
         entries = xp.log(xp.where(on_ramp, left, xp.ones_like(left)))
-        return xp.where(left <= 0, xp.full_like(entries, -math.inf), entries)
+        return marked(entries, left <= 0, -math.inf, xp=xp)

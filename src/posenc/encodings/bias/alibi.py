@@ -39,8 +39,10 @@ class ALiBi(BiasSpec):
         all after a causal softmax.
     max_bias : float
         The exponent of the last slope, 8 in the paper.
-    slopes : {"fixed", "learned"}
-        Whether the logarithms of the slopes are a parameter, `log_slopes`.
+    slopes : {"fixed", "learned"} or tuple of float
+        Fixed by the recipe; or their logarithms are a parameter, `log_slopes`; or the numbers
+        themselves, one of at least 0 for each head, which leave no choice to the other fields of
+        the recipe.
     biased : int, optional
         Number of heads that have a slope; the heads after them have none. All by default.
     added : {"after", "before"}
@@ -58,6 +60,8 @@ class ALiBi(BiasSpec):
     array([[[-0.125     , -0.0625    ,  0.        ]],
     <BLANKLINE>
            [[-0.0078125 , -0.00390625,  0.        ]]], dtype=float32)
+    >>> posenc.bias(posenc.ALiBi(heads=1, slopes=(0.3,)), [2], [0, 1, 2])
+    array([[[-0.6, -0.3,  0. ]]], dtype=float32)
     """
 
     heads: int
@@ -65,7 +69,7 @@ class ALiBi(BiasSpec):
     recipe: Recipe = "paper"
     form: Literal["symmetric", "causal", "key_only"] = "symmetric"
     max_bias: float = 8.0
-    slopes: Literal["fixed", "learned"] = "fixed"
+    slopes: Literal["fixed", "learned"] | tuple[float, ...] = "fixed"
     biased: int | None = None
     added: Literal["after", "before"] = "after"
 
@@ -88,6 +92,14 @@ class ALiBi(BiasSpec):
         if self.slopes == "learned" and self.biased not in (None, self.heads):
             want = "every head biased where slopes are learned"
             raise SpecError(explain("ALiBi: biased", want, self.biased))
+        if not isinstance(self.slopes, tuple):
+            return
+        if len(self.slopes) != self.heads or min(self.slopes) < 0:
+            want = f"{self.heads} numbers of at least 0, one for each head"
+            raise SpecError(explain("ALiBi: slopes", want, self.slopes))
+        if (self.recipe, self.max_bias, self.biased) != ("paper", 8.0, None):
+            want = "no recipe, max_bias or biased beside slopes that are given"
+            raise SpecError(explain("ALiBi: slopes", want, repr(self)))
 
     @property
     def place(self) -> Literal["after", "before"]:
@@ -96,13 +108,15 @@ class ALiBi(BiasSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The slope of each head."""
+        if isinstance(self.slopes, tuple):
+            return {"slopes": np.array(self.slopes)}
         count = self.heads if self.biased is None else self.biased
         chosen = slopes_of(count, self.recipe, self.max_bias)
         return {"slopes": np.concatenate([chosen, np.zeros(self.heads - count)])}
 
     def parameters(self) -> dict[str, Parameter]:
         """The logarithms of the slopes, where they are learned."""
-        if self.slopes == "fixed":
+        if self.slopes != "learned":
             return {}
         return {"log_slopes": Parameter((self.heads,), Init("constant", scale=0.0))}
 
@@ -115,7 +129,7 @@ class ALiBi(BiasSpec):
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Mapping[str, Array]:
         """The slopes, fixed or learned."""
-        if self.slopes == "fixed":
+        if self.slopes != "learned":
             return {"slopes": astype(constants["slopes"], dtype, xp)}
         return {"slopes": xp.exp(astype(constants["log_slopes"], dtype, xp))}
 

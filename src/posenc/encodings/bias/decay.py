@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, lookup
+from posenc._core.array import astype, lookup, marked
 from posenc._core.errors import SpecError, explain
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -84,4 +84,4 @@ class Decay(BiasSpec):
         rate = astype(lookup(constants["rates"], head, xp=xp), dtype, xp)
         rel = distance(q, k)
         entries = rate * astype(rel, dtype, xp)
-        return xp.where(rel > 0, xp.full_like(entries, -math.inf), entries)
+        return marked(entries, rel > 0, -math.inf, xp=xp)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import astype, lookup
+from posenc._core.array import astype, lookup, marked
 from posenc._core.axes import AXES
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
@@ -95,4 +95,4 @@ class OffsetTable(BiasSpec):
             cell = far if cell is None else cell * size + far
             outside = bad if outside is None else outside | bad
         found = astype(lookup(constants["weight"], head, cell, xp=xp), dtype, xp)
-        return xp.where(outside, xp.full_like(found, math.nan), found)
+        return marked(found, outside, math.nan, xp=xp)

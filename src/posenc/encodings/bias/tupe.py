@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.array import astype, lookup, product
+from posenc._core.array import astype, lookup, marked, product, widest
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
@@ -46,6 +46,12 @@ class TUPE(BiasSpec):
     ------
     SpecError
         If the width is not divisible by the heads, or there are no positions.
+
+    Notes
+    -----
+    The products are formed in float64 and rounded once: a float32 bias is right to 2e-6 of
+    max(1, |bias|). JAX without `jax_enable_x64` forms them in float32, with an error of up to 1e-4
+    where products of some hundreds cancel.
 
     Examples
     --------
@@ -113,7 +119,9 @@ class TUPE(BiasSpec):
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Mapping[str, Array]:
         """The products of all pairs of vectors: (heads, length, length)."""
-        w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
+        # A score is a sum of products that cancel, so each rounding would count many times.
+        wide = widest(constants["position"], dtype, xp)
+        w = {name: astype(constants[name], wide, xp) for name in self.shapes}
         p = w["position"] - xp.mean(w["position"], axis=-1, keepdims=True)
         spread = xp.sqrt(xp.mean(p * p, axis=-1, keepdims=True) + EPSILON)
         p = p / spread * w["norm_weight"] + w["norm_bias"]
@@ -123,7 +131,8 @@ class TUPE(BiasSpec):
             for side in ("query", "key")
         )
         scale = math.sqrt(2 * self.dim / self.heads)
-        return {"score": product(q / scale, xp.matrix_transpose(k), xp=xp)}
+        score = product(q / scale, xp.matrix_transpose(k), xp=xp)
+        return {"score": astype(score, dtype, xp)}
 
     def score(
         self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
@@ -139,4 +148,4 @@ class TUPE(BiasSpec):
             m, n = (xp.where(to_others, xp.zeros_like(p), p) for p in (m, n))
             m, n = (xp.where(to_it, xp.ones_like(p), p) for p in (m, n))
         found = lookup(constants["score"], head, m, n, xp=xp)
-        return xp.where(outside, xp.full_like(found, math.nan), found)
+        return marked(found, outside, math.nan, xp=xp)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, lookup
+from posenc._core.array import astype, lookup, marked
 from posenc._core.axes import AXES
 from posenc._core.checks import not_too_many
 from posenc._core.errors import PositionError, SpecError, explain
@@ -75,7 +75,7 @@ class WindowSpec(BiasSpec, ABC):
         del dtype
         cell, outside = cells(q, k, self.window, xp=xp)
         found = lookup(constants["weight"], cell, head, xp=xp)
-        return xp.where(outside, xp.full_like(found, math.nan), found)
+        return marked(found, outside, math.nan, xp=xp)
 
 
 @final
@@ -160,4 +160,4 @@ class WindowTable(WindowSpec):
             cell = xp.where(special, entry, cell)
             outside = outside & ~special
         found = astype(lookup(constants["weight"], cell, head, xp=xp), dtype, xp)
-        return xp.where(outside, xp.full_like(found, math.nan), found)
+        return marked(found, outside, math.nan, xp=xp)

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import Array, along, astype, product
+from posenc._core.array import Array, along, astype, marked, product
 from posenc._core.axes import AXES
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, SpecError, explain
@@ -110,6 +110,6 @@ class Decomposed(RelativeSpec):
             row = xp.where(outside, xp.zeros_like(row), row)
             table = xp.matrix_transpose(astype(constants[name], dtype, xp))
             found = along(product(q, table, xp=xp), row, xp=xp)
-            found = xp.where(outside, xp.full_like(found, math.nan), found)
+            found = marked(found, outside, math.nan, xp=xp)
             total = found if total is None else total + found
         return total

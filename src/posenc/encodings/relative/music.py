@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import Array, along, astype, product
+from posenc._core.array import Array, along, astype, marked, product
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, explain
 from posenc._core.parameters import Init, Parameter
@@ -100,4 +100,4 @@ class MusicTransformer(RelativeSpec):
         table = xp.matrix_transpose(astype(constants["weight"], dtype, xp))
         found = along(product(q, table, xp=xp), row, xp=xp)
         found = xp.where(rel > 0, xp.zeros_like(found), found)
-        return xp.where(rel <= -self.length, xp.full_like(found, math.nan), found)
+        return marked(found, rel <= -self.length, math.nan, xp=xp)

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.array import Array, along, astype, gather, marked, product
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, explain
 from posenc._core.parameters import Init, Parameter
@@ -119,14 +119,14 @@ class PositionSensitive(RelativeSpec):
         asked = along(product(q, of_queries, xp=xp), row, xp=xp)
         found = along(product(k, of_keys, xp=xp), xp.matrix_transpose(row), xp=xp)
         total = asked + xp.matrix_transpose(found)
-        return xp.where(outside, xp.full_like(total, math.nan), total)
+        return marked(total, outside, math.nan, xp=xp)
 
     def values(
         self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] r_V: one product for each query."""
         row, outside = self._rows(at, xp)
-        weights = xp.where(outside, xp.full_like(weights, math.nan), weights)
+        weights = marked(weights, outside, math.nan, xp=xp)
         vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
         turned = product(xp.moveaxis(weights, -3, -2), vectors, xp=xp)
         return xp.moveaxis(turned, -2, -3)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from posenc._core.spec import Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import Order, Pairing, turn
+from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
 
 __all__ = ["RotarySpec", "SpatialRotarySpec"]
 
@@ -26,7 +26,8 @@ class RotarySpec(Spec, ABC):
     def __post_init__(self) -> None:
         # What may be given in short is stored in full, so that equal meanings are equal specs.
         if isinstance(self.pairing, str):
-            object.__setattr__(self, "pairing", Pairing(self.pairing))
+            known = PAIRINGS.get(self.pairing)
+            object.__setattr__(self, "pairing", known or Pairing(self.pairing))
         super().__post_init__()
 
     @property
@@ -78,6 +79,14 @@ class RotarySpec(Spec, ABC):
     def needs_length(self) -> bool:
         """Whether frequencies depend on a length that has not been given yet."""
         return False
+
+    @property
+    def lengths(self) -> tuple[int, int | None] | None:
+        """The first and last length with frequencies of their own, while the length is open.
+
+        A shorter one has those of the first and a longer one those of the last, if there is a last.
+        """
+        return None
 
     def at(self, length: int) -> RotarySpec:  # noqa: ARG002
         """The same encoding for sequences of a known length."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 from posenc._core.errors import SpecError, explain
 from posenc._core.spec import Value
 
-__all__ = ["Pairing", "lift", "turn"]
+__all__ = ["PAIRINGS", "Pairing", "lift", "turn"]
 
 Array = Any
 Order = Literal["half", "interleaved"]
@@ -91,6 +91,9 @@ class Pairing(Value):
                     found.append((begin + 2 * j, begin + 2 * j + 1))
             begin += 2 * size
         return tuple(found)
+
+
+PAIRINGS = {order: Pairing(order) for order in get_args(Order)}
 
 
 def turn(

@@ -13,6 +13,7 @@ from posenc._core.checks import even_width, positive
 from posenc._core.errors import ArgumentError, SpecError, explain
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
+from posenc._core.tracing import compile_time
 from posenc.encodings.rotary.base import Array, RotarySpec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.pairing import Order, Pairing
@@ -60,7 +61,7 @@ class RoPE(RotarySpec):
 
     Notes
     -----
-    Cosines and sines are right to 1.5e-7 in float32 at every position up to 2**31. Rotations are
+    Cosines and sines are right to 1e-7 in float32 at every position up to 2**31. Rotations are
     computed in float32 (float64 for float64 inputs) and rounded once, to the dtype of the input.
 
     Examples
@@ -141,6 +142,15 @@ class RoPE(RotarySpec):
         """Whether frequencies depend on a length that has not been given yet."""
         return any(scaling.needs_length for scaling in self.scalings)
 
+    @property
+    def lengths(self) -> tuple[int, int | None] | None:
+        """The first and last length with frequencies of their own, while the length is open."""
+        # At most one scaling depends on the length, as each stretches the context.
+        for scaling in self.scalings:
+            if scaling.needs_length:
+                return scaling.lengths
+        return None
+
     def at(self, length: int) -> RoPE:
         """The same encoding for sequences of `length` positions, its length-dependent rules fixed.
 
@@ -154,7 +164,16 @@ class RoPE(RotarySpec):
         RoPE
             A spec whose verbs need no `length`; itself where nothing depends on it.
         """
-        return _at(self, length) if self.needs_length else self
+        lengths = self.lengths
+        if lengths is None:
+            return self
+        if not isinstance(length, (int, np.integer)):
+            todo = "Pass it to the verb: posenc.rotate(spec, x, length=...)."
+            raise ArgumentError(explain("RoPE.at: length", "a number", type(length).__name__, todo))
+        first, last = lengths
+        # Lengths of one set of frequencies are one spec, and one compiled graph.
+        length = max(length, first) if last is None else min(max(length, first), last)
+        return _at(self, length)
 
     @property
     def magnitude_of_scores(self) -> RotaryMagnitude:
@@ -219,6 +238,7 @@ class RoPE(RotarySpec):
         return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
 
 
+@compile_time
 @functools.lru_cache(maxsize=256)
 def _at(spec: RoPE, length: int) -> RoPE:
     return spec.replace(scaling=tuple(scaling.at(length) for scaling in spec.scalings))

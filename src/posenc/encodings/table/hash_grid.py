@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, concrete, gather, has_int64
+from posenc._core.array import astype, concrete, gather, has_int64, marked
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
@@ -192,7 +192,7 @@ class HashGrid(TableSpec):
         rows = xp.reshape(total, (*total.shape[:-2], self.dim))
         if outside is None:
             return rows
-        return xp.where(outside[..., None], xp.full_like(rows, math.nan), rows)
+        return marked(rows, outside[..., None], math.nan, xp=xp)
 
     def _numbers(self, places: list[Array], constants: Mapping[str, Array], xp: Any) -> Array:
         """The row of a corner in the tables of each level: (..., levels)."""

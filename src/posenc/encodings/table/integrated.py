@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.array import astype, concrete
+from posenc._core.array import astype, concrete, marked
 from posenc._core.checks import positive
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.ladder import Ladder
@@ -132,7 +132,7 @@ class IntegratedFourier(TableSpec):
         for a in range(1, count):
             exponent = exponent + variance[..., a, None] * damping[a, :]
         size = xp.exp(-exponent)
-        size = xp.where(exponent < 0, xp.full_like(size, math.nan), size)
+        size = marked(size, exponent < 0, math.nan, xp=xp)
         cos, sin = self.matrix.cos_sin(positions[..., :count], constants, dtype=dtype, xp=xp)
         return columns(cos * size, sin * size, "sin_cos", self.dim, (self.pairs,), xp=xp)
 

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from posenc._core.array import astype, concrete, fixed, gather, library
+from posenc._core.array import astype, concrete, fixed, gather, library, marked
 from posenc._core.checks import width_of
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.magnitude import Magnitude
@@ -214,7 +214,7 @@ class Learned(TableSpec):
         table = self.magnitude.scaled(table, self.dim, constants, xp=xp)
         if outside is None:
             return table
-        return xp.where(outside[..., None], xp.full_like(table, math.nan), table)
+        return marked(table, outside[..., None], math.nan, xp=xp)
 
     def _pieces(
         self, positions: Array, constants: Mapping[str, Array], dtype: Any, xp: Any

@@ -60,7 +60,7 @@ class Sinusoidal(TableSpec):
 
     Notes
     -----
-    float32 rows are right to 1.5e-7 at every integer position up to 2**31, float64 rows to
+    float32 rows are right to 1e-7 at every integer position up to 2**31, float64 rows to
     4e-16 + 2e-19 * position.
 
     Examples

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
-from posenc._core.array import astype, concrete, device_of
+from posenc._core.array import astype, concrete, device_of, marked
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, SpecError, explain
 from posenc._core.parameters import Init, Parameter
@@ -120,7 +120,7 @@ class TreePositions(TableSpec):
         rows = xp.concat(pieces, axis=-1)
         if outside is None:
             return rows
-        return xp.where(outside[..., None], xp.full_like(rows, math.nan), rows)
+        return marked(rows, outside[..., None], math.nan, xp=xp)
 
     def _outside(self, positions: Array) -> Array | None:
         """Which paths have a step out of range; None where they were looked at, and have not."""

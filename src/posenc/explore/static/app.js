@@ -9,7 +9,7 @@ import { byId, el, takesArrows, takesLetters } from "./dom.js";
 import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from "./page.js";
 import { Panels } from "./panels.js";
 import { showReadout } from "./readout.js";
-import { Address, canonicalQuery, formatHash, parseHash, settled, withChanges } from "./state.js";
+import { Address, canonicalQuery, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
 import { embedded, frozen, latest, NotStored, served, storedDefaults } from "./transport.js";
 import { showTour } from "./tour.js";
 
@@ -18,6 +18,7 @@ const address = new Address();
 
 let state = parseHash(location.hash);
 if (stored && !location.hash) state = parseHash(stored.first);
+let good = state; // what the picture on the screen was made of
 let version = 0;
 let frame = null;
 let touched = new Set();
@@ -50,7 +51,7 @@ function act(changes, push = false) {
   for (const key of Object.keys(changes)) touched.add(key);
   state = withChanges(state, changes);
   version += 1;
-  const hash = formatHash(state, defaults());
+  const hash = formatHash(state);
   if (push) address.push(hash);
   else address.replace(hash);
   request();
@@ -68,6 +69,20 @@ function jump(whole) {
   follow({ ...Object.fromEntries(dropped), ...whole });
 }
 
+/** The tour begins with its own picture, and what the reader had is kept for the end. */
+function startTour() {
+  if (!state.tour) own.keep(formatHash(state));
+  jump({ tour: "1" });
+}
+
+/** Gives back what the reader had; without any, the picture of the last stop stays. */
+function leave() {
+  const kept = own.take();
+  if (kept === null) follow({ tour: null, reveal: null });
+  else jump(parseHash(kept));
+}
+
+const own = new Kept("posenc-before-tour");
 const theme = new Theme(() => request());
 const ask = latest(stored ? frozen(stored) : served(), { show, gone, back, failed, asking });
 
@@ -77,7 +92,9 @@ const ask = latest(stored ? frozen(stored) : served(), { show, gone, back, faile
 function held(header, asked) {
   const problems = header.problems ?? [];
   if (!frame || !problems.length || asked.version !== version || asked.preview) return false;
-  return problems.every((problem) => touched.has(problem.field));
+  const known = new Set(frame.header.problems.map(({ field }) => field));
+  return problems.some(({ field }) => touched.has(field))
+    && problems.every(({ field }) => touched.has(field) || known.has(field));
 }
 
 function show(next, asked, isLast) {
@@ -86,17 +103,18 @@ function show(next, asked, isLast) {
     controls.hold(header.problems);
     say(header.problems.map((problem) => complaint(problem, true)).join(" "));
     for (const { field } of header.problems) {
-      const good = frame.header.state[field];
-      state = withChanges(state, { [field]: good === defaults()[field] ? null : good });
+      if (touched.has(field)) state = withChanges(state, { [field]: good[field] });
     }
-    address.replace(formatHash(state, defaults()));
+    address.replace(formatHash(state));
     return;
   }
   frame = next;
   if (asked.version === version && !asked.preview) {
     state = settled(state, header);
+    good = state;
     touched = new Set();
-    address.replace(formatHash(state, defaults()));
+    if (!header.tour) own.forget();
+    address.replace(formatHash(state));
   }
   draw(asked.preview);
   if (isLast) fit(asked);
@@ -109,7 +127,7 @@ function draw(quietly) {
   showTexts(header);
   controls.show(header);
   showVersus(header, stopComparing);
-  showTour(byId("tour"), header.tour, follow, jump);
+  if (!quietly) showTour(byId("tour"), header.tour, { act: follow, jump, leave });
   showReadout(byId("readout"), frame, follow);
   byId("data-table").hidden = !header.data_table;
   const compare = byId("compare");
@@ -158,7 +176,7 @@ function failed(error, asked) {
 /** The state goes back to what the page shows. */
 function unmoved() {
   state = settled({}, frame.header);
-  address.replace(formatHash(state, defaults()));
+  address.replace(formatHash(state));
   draw(true);
 }
 
@@ -180,9 +198,10 @@ function chooseView(id) {
 function move(along, by) {
   const cursor = frame?.header.cursor?.[along];
   if (!cursor) return;
-  const present = Number(state[cursor.key] ?? defaults()[cursor.key] ?? cursor.value);
-  const from = Number.isFinite(present) ? present : cursor.value;
-  const next = Math.min(cursor.max, Math.max(cursor.min, from + by * (cursor.step || 1)));
+  const within = (place) => Math.min(cursor.max, Math.max(cursor.min, place));
+  const present = Number(state[cursor.key] ?? cursor.value);
+  const from = within(Number.isFinite(present) ? present : cursor.value);
+  const next = within(from + by * (cursor.step || 1));
   act({ [cursor.key]: String(next), ...followed(along, next) });
 }
 
@@ -198,10 +217,11 @@ function zoomSpan(along) {
   const zoom = frame?.header.zoom?.[along];
   if (!zoom) return null;
   const read = (key, whole) => {
-    const text = state[key] ?? "";
-    return text === "" ? whole : Number(text);
+    const place = Number(state[key] || whole);
+    return Number.isFinite(place) ? Math.min(zoom.max, Math.max(zoom.min, place)) : whole;
   };
-  return { ...zoom, lo: read(zoom.from, zoom.min), hi: read(zoom.to, zoom.max) };
+  const [lo, hi] = [read(zoom.from, zoom.min), read(zoom.to, zoom.max)];
+  return lo < hi ? { ...zoom, lo, hi } : { ...zoom, lo: zoom.min, hi: zoom.max };
 }
 
 function zoomTo(span, lo, hi) {
@@ -306,7 +326,7 @@ byId("help").addEventListener("click", showHelp);
 byId("compare").addEventListener("click", compare);
 byId("show-python").addEventListener("click", () => frame && showPython(frame.header));
 byId("data-table").addEventListener("click", () => frame && showTable(frame.header));
-byId("tour-start").addEventListener("click", () => follow({ tour: "1", reveal: "" }));
+byId("tour-start").addEventListener("click", startTour);
 byId("settings-toggle").addEventListener("click", () => openSettings(!document.body.classList.contains("settings-open")));
 byId("copy-link").addEventListener("click", () => {
   address.flush();

@@ -1,7 +1,4 @@
-/** The state is a flat dictionary of texts; the address bar holds what differs from the defaults. */
-
-/** Its presence in the state is what turns Compare on, whatever its value. */
-const PIN = "b.enc";
+/** The state is a flat dictionary of texts: what was set. The address bar holds all of it. */
 
 /** What is told to the server but is no part of the state: it belongs to the reader's screen. */
 export const SCREEN = new Set(["w", "h", "theme"]);
@@ -14,13 +11,12 @@ export function parseHash(hash) {
   return state;
 }
 
-/** The hash of a state: version and view first, then whatever is not as Python would choose. */
-export function formatHash(state, defaults) {
+/** The hash of a state: version and view first, then whatever was set, be it a default or not. */
+export function formatHash(state) {
   const { v, ...rest } = state;
-  const parts = [["k", "1"], ["v", v ?? defaults.v ?? "table"]];
+  const parts = [["k", "1"], ["v", v ?? "table"]];
   for (const key of Object.keys(rest).sort()) {
-    const tells = rest[key] !== defaults[key] || key === PIN;
-    if (!SCREEN.has(key) && key !== "k" && tells) parts.push([key, rest[key]]);
+    if (!SCREEN.has(key) && key !== "k") parts.push([key, rest[key]]);
   }
   return `#${new URLSearchParams(parts)}`;
 }
@@ -46,16 +42,9 @@ export function withChanges(state, changes) {
   return next;
 }
 
-/** What Python made of a state: its texts, without those that are defaults; unknown keys stay. */
+/** A state with what Python has to say of it; nothing that was set is lost by being a default. */
 export function settled(state, header) {
-  const next = { ...state };
-  for (const [key, value] of Object.entries(header.state ?? {})) {
-    if (SCREEN.has(key) || key === "k") continue;
-    if (value === header.defaults?.[key] && !(header.compare && key === PIN)) delete next[key];
-    else next[key] = value;
-  }
-  next.v = header.view;
-  return next;
+  return { ...state, ...header.address, v: header.view };
 }
 
 /**
@@ -84,5 +73,42 @@ export class Address {
   push(hash) {
     this.flush();
     if (hash !== location.hash) history.pushState(null, "", hash);
+  }
+}
+
+/** One text that outlives a reload of the page, where the page may store anything. */
+export class Kept {
+  constructor(name) {
+    this.name = name;
+    this.text = null;
+    try {
+      this.text = sessionStorage.getItem(name);
+    } catch {
+      // A page from a file may have no storage; the text then lasts as long as the page.
+    }
+  }
+
+  keep(text) {
+    this.text = text;
+    try {
+      sessionStorage.setItem(this.name, text);
+    } catch {
+      // As above.
+    }
+  }
+
+  take() {
+    const { text } = this;
+    this.forget();
+    return text;
+  }
+
+  forget() {
+    this.text = null;
+    try {
+      sessionStorage.removeItem(this.name);
+    } catch {
+      // As above.
+    }
   }
 }

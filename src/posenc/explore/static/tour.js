@@ -32,30 +32,32 @@ function verdict(tour) {
   return [el("p", { class: "explanation", tabindex: -1 }, el("strong", {}, word), tour.explanation ?? "")];
 }
 
-function steps(tour, act, jump) {
+function steps(tour, { act, jump, leave }) {
   const parts = [];
-  if (!tour.answered) parts.push(buttonTo("Show the answer", tour.reveal, act));
+  if (tour.here) parts.push(buttonTo("Show the picture of this stop", tour.here, jump, "tool main"));
+  if (!tour.answered && tour.question) parts.push(buttonTo("Show the answer", tour.reveal, act));
   if (tour.previous) parts.push(buttonTo("Back", tour.previous, jump));
   if (tour.next) parts.push(buttonTo(tour.answered ? "Next stop" : "Skip", tour.next, jump, tour.answered ? "tool main" : "tool"));
-  parts.push(buttonTo("Leave the tour", { tour: null, reveal: null }, act));
+  parts.push(buttonTo("Leave the tour", null, leave));
   return el("div", { class: "steps" }, ...parts);
 }
 
-/** Shows the stop of the header, or nothing. `act` makes changes, `jump` goes to a whole state. */
-export function showTour(host, tour, act, jump) {
+/** Shows the stop of the header, or nothing. Of the deeds, `act` makes changes, `jump` goes to a
+ *  whole state, and `leave` gives back the one from before. */
+export function showTour(host, tour, deeds) {
   host.hidden = !tour;
   if (!tour) return;
   whenChanged(host, [tour, answers.get(tour.n)], () => {
     const revealed = host.posencAnswered === false && tour.answered;
     host.posencAnswered = Boolean(tour.answered);
     const count = el("span", { class: "count" }, `${tour.n} of ${tour.of}`);
-    const question = tour.question ? [el("p", { class: "question" }, tour.question), choices(tour, act)] : [];
+    const question = tour.question ? [el("p", { class: "question" }, tour.question), choices(tour, deeds.act)] : [];
     rebuild(host, [
       el("h2", {}, count, " ", tour.title),
       el("p", {}, tour.text),
       ...question,
       ...verdict(tour),
-      steps(tour, act, jump),
+      steps(tour, deeds),
     ]);
     if (revealed) host.querySelector(".explanation")?.focus();
   });

@@ -50,6 +50,8 @@ SHAPE = Shape(
     ),
     defaults={"p label": "Query position"},
     cursor=("p",),
+    # Cells of a grid have no order, so nothing is masked unasked.
+    usual=lambda chosen: {"mask": "0"} if len(chosen.spec.axes) > 1 else {},
 )
 
 

@@ -48,6 +48,7 @@ SHAPE = Shape(
     "sinusoidal",
     (START, LENGTH, METRIC, LOG, OFFSET),
     cursor=("p",),
+    most={"d": 8192},  # every row is multiplied with many
 )
 MOST_CELLS_OF_AXIS = 65_536
 MATRIX = 256  # pixels along each side

@@ -27,7 +27,7 @@ from posenc.explore.panels import (
 from posenc.explore.scene import Page, Scene, Shape
 from posenc.explore.sources import learnt
 from posenc.explore.text import number, plural, signed, spread, thin, whole
-from posenc.explore.views.waves import first_channels
+from posenc.plot.columns import channels_of, pairs_of, width_of
 from posenc.plot.views import rotation
 from posenc.plot.views.rotation import Rotation
 
@@ -87,8 +87,9 @@ def show(scene: Scene) -> Page:
     spec: Any = scene.a.spec
     m = scene["m"]
     n = min(max(m - scene["off"], 0), FARTHEST)
-    channels = first_channels(spec)
-    pair = min(_pair_of(channels, scene["j"], spec), spec.pairs - 1)
+    layout = pairs_of(spec)
+    assert layout is not None  # noqa: S101 - a rotation has pairs
+    channels, pair = channels_of(spec), int(layout.pair[scene["j"]])
     found = _rotation(spec, (m, n), _chosen(spec.pairs, pair), scene["seed"])
     panels: list[Panel] = [
         _dials(found, pair, channels, m, n),
@@ -103,23 +104,21 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=_lead(found, m, n),
         panels=tuple(panels),
-        readout=_readout(found, dial.between, pair, m, n),
+        readout=_readout(found, dial.between, _members(spec, pair), m, n),
         say=say,
         cursor={
-            "x": {"key": "j", "value": scene["j"], "min": 0, "max": spec.dim - 1, "step": 1},
+            "x": {
+                "key": "j",
+                "value": scene["j"],
+                "min": 0,
+                "max": len(layout.pair) - 1,
+                "step": 1,
+            },
             "y": {"key": "m", "value": m, "min": 0, "max": FARTHEST, "step": 1},
         },
         python=snippets.rotate(scene, m, n),
         table=_numbers(found),
     )
-
-
-def _pair_of(channels: np.ndarray, j: int, spec: Any) -> int:
-    """The pair that a channel belongs to."""
-    for number_, (first, second) in enumerate(spec.channels.channels(2 * len(channels))):
-        if j in (first, second):
-            return number_
-    return 0
 
 
 def _chosen(pairs: int, pair: int) -> tuple[int, ...]:
@@ -157,7 +156,7 @@ def _terms(found: Rotation, pair: int, channels: np.ndarray) -> Chart:
     return Chart(
         id="terms",
         title=f"q · k = {number(found.score)}: what each pair adds",
-        x=cells("pair", 0, pairs, key="j", at=pair, to=channels.astype(np.int32)),
+        x=cells("pair", 0, pairs, key="j", at=pair, to=channels),
         y=values("", low, high),
         series=(
             Series("term", np.arange(pairs) + 0.5, found.terms.astype(np.float32), draw="bars"),
@@ -209,13 +208,24 @@ def _lead(found: Rotation, m: int, n: int) -> str:
     )
 
 
-def _readout(found: Rotation, between: float, pair: int, m: int, n: int) -> tuple[Block, ...]:
+def _members(spec: Any, pair: int) -> tuple[int, Fact]:
+    """A pair, and the channels that form it."""
+    channels = " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair]))
+    where = f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else ""
+    return pair, Fact("Channels", channels, where)
+
+
+def _readout(
+    found: Rotation, between: float, members: tuple[int, Fact], m: int, n: int
+) -> tuple[Block, ...]:
+    pair, channels = members
     return (
         Heading(f"Query at {whole(m)}, key at {whole(n)}"),
         Fact("q · k", signed(found.score, 6)),
         Fact(f"both {whole(found.shift)} later", signed(found.moved, 6)),
         Fact("Distance", whole(m - n)),
         Heading(f"Pair {pair}"),
+        channels,
         Fact("Adds", signed(float(found.terms[pair]), 6)),
         Fact("Angle from key to query", f"{signed(between, 4)} rad"),
         Fact("In turns", signed(between / (2 * math.pi), 4)),

@@ -37,6 +37,7 @@ SHAPE = Shape(
     ),
     defaults={"d": "32"},
     cursor=("j",),
+    most={"d": 4096},  # every cell of every word is drawn
 )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from posenc.explore import snippets
 from posenc.explore.axes import logarithmic
-from posenc.explore.fields import Option, choice, integer, real
+from posenc.explore.entry import Chosen
+from posenc.explore.fields import Option, choice, integer, real, short
 from posenc.explore.panels import (
     Axis,
     Block,
@@ -27,12 +28,20 @@ from posenc.explore.sources import held
 from posenc.explore.text import count, number, plural, signed, thin, whole
 from posenc.explore.views.waves import pair_axis
 from posenc.plot.views import stretch
-from posenc.plot.views.stretch import RULES, Rule, Stretch
+from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
 __all__ = ["SHAPE", "show"]
 
-TRAINED = integer("Lt", "Trained length", 4096, 16, 2**24, scale="log")
-FACTOR = real("f", "Stretch factor", 8, 1, 1024, scale="log")
+TRAINED = integer(
+    "Lt",
+    "Trained length",
+    4096,
+    1,
+    2**31,
+    scale="log",
+    hint="That of the model, where it says one.",
+)
+FACTOR = real("f", "Stretch factor", 8, 1, LARGEST_FACTOR, scale="log")
 RULE = choice(
     "rule",
     "Rule in the readout",
@@ -40,6 +49,14 @@ RULE = choice(
     "yarn",
     hint="LongRoPE's divisors are measured for each model: posenc explore config.json shows them.",
 )
+
+
+def usual(chosen: Chosen) -> dict[str, str]:
+    """The trained length and the factor of the model itself."""
+    found = stretch.extent(chosen.spec, chosen.entry.length)
+    return {"Lt": str(found.original_length), "f": short(found.factor)}
+
+
 SHAPE = Shape(
     "stretch",
     "Stretch",
@@ -47,6 +64,7 @@ SHAPE = Shape(
     "rope",
     (TRAINED, FACTOR, RULE),
     cursor=("j",),
+    usual=usual,
 )
 # One style for each rule, wherever it stands.
 STYLES = {name: number for number, name in enumerate(("yarn", "llama3", "ntk", "linear"))}
@@ -64,7 +82,8 @@ def show(scene: Scene) -> Page:
     trained, factor = scene["Lt"], scene["f"]
     found = _stretch(spec, trained, factor)
     table = held(scene.a, found.length)
-    pair = max(int(table.waves.pair[scene["j"]]), 0) if table.waves is not None else 0
+    pair = table.pair_of(scene["j"])
+    assert pair is not None  # noqa: S101 - every channel of a rotation is in one
     chosen = next((r for r in found.rules if r.name == scene["rule"]), found.rules[0])
     pairs = len(found.rules[0].stretch)
     x = pair_axis(table, pairs, pair)

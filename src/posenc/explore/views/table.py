@@ -33,8 +33,9 @@ from posenc.explore.sources import held, held_of, visible, window
 from posenc.explore.text import count, number, signed, thin, whole
 from posenc.plot import palette
 from posenc.plot.columns import Source
-from posenc.plot.curves import Curve, curve_of
+from posenc.plot.curves import Curve, around_each, curve_of
 from posenc.plot.raster import Tile, arranged, tile_of
+from posenc.plot.response import reduced
 from posenc.plot.views.table import Cell, cell
 
 __all__ = ["SHAPE", "show"]
@@ -48,6 +49,8 @@ SHAPE = Shape(
     zoom=("p", "j"),
 )
 DIGITS = 6
+# What stands below a curve that has fewer pixels than it needs.
+UNRESOLVED = "Line: what pixels can show. Band: from the least to the largest value."
 
 
 def show(scene: Scene) -> Page:
@@ -144,7 +147,7 @@ def heatmap(picture: Tile, indices: np.ndarray, x: Axis, y: Axis, say: str) -> H
 def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
     """The column of the cursor, over the positions of the table."""
     middle = (column.edges[:-1] + column.edges[1:]) / 2
-    band = column.shape == "band" or column.per_pixel > 1
+    band = column.shape == "band"
     series = Series(
         label=column.label,
         x=middle,
@@ -153,7 +156,6 @@ def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
         hi=column.high.astype(np.float32) if band else None,
     )
     point = (Mark("point", p + 0.5, to=value, style="point"),)
-    unresolved = "The wave is shorter than 2 pixels: least, mean and largest value of each."
     return Chart(
         id="column",
         title=f"dimension {column.dim}",
@@ -161,7 +163,7 @@ def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
         y=values("", -limit, limit, most=2),
         series=(series,),
         marks=point if y.at is not None else (),
-        caption=unresolved if column.shape == "band" else "",
+        caption=UNRESOLVED if band else "",
         place="right",
         orient="v",
         label=f"{column.label} over the positions",
@@ -183,14 +185,16 @@ def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
         series = Series("this position", places, part.astype(np.float32), 1, draw="bars")
     else:
         ends = np.floor(np.arange(pixels + 1) * (len(part) / pixels)).astype(np.int64)
-        mean = np.add.reduceat(part, ends[:-1]) / np.diff(ends)
+        column = part[:, None]
+        mean = reduced(lambda begin, end: column[begin:end], len(part), pixels, 1)[:, 0]
+        low, high = np.minimum.reduceat(part, ends[:-1]), np.maximum.reduceat(part, ends[:-1])
         series = Series(
             "this position",
             first + (ends[:-1] + ends[1:]) / 2,
             mean.astype(np.float32),
             1,
-            lo=np.minimum.reduceat(part, ends[:-1]).astype(np.float32),
-            hi=np.maximum.reduceat(part, ends[:-1]).astype(np.float32),
+            lo=around_each(low, np.minimum).astype(np.float32),
+            hi=around_each(high, np.maximum).astype(np.float32),
         )
     limit = max(picture.limit, float(np.abs(part).max(initial=0.0)))
     return Chart(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from posenc.explore.sources import held
 from posenc.explore.text import count, number, plural, signed, thin, whole
 from posenc.explore.views import table as table_view
 from posenc.plot import palette
-from posenc.plot.columns import Source
+from posenc.plot.columns import Source, channels_of
 from posenc.plot.curves import curve_of
 from posenc.plot.views import counter, wavelengths, waves
 
@@ -53,16 +52,18 @@ def show(scene: Scene) -> Page:
     table = held(scene.a, scene["s"] + scene["L"])
     rows = (scene["s"], scene["s"] + scene["L"])
     j, p = scene["j"], scene["p"]
-    pair = max(int(table.waves.pair[j]), 0) if table.waves is not None else 0
-    found = wavelengths.data(scene.a.spec, length=scene["L"], labels=[scene.a.label])
+    pair = table.pair_of(j)
+    found = wavelengths.data(table.spec, length=scene["L"], labels=[scene.a.label])
     ladder = found.ladders[0]
-    own = float(ladder.wavelengths[pair]) if len(ladder.wavelengths) else math.inf
+    own = math.inf if pair is None else float(ladder.wavelengths[pair])
     panels: list[Panel] = [ladder_chart(ladder.wavelengths, table, pair, scene["L"], scene.a.label)]
     if scene["counter"]:
         panels.append(_counter(scene, rows, p))
     else:
         panels += _curves(scene, table, rows, j, p)
-    say = f"Pair {pair}: wavelength {_length(own)}, {_turns(own, scene['L'])}"
+    say = f"Dimension {j} belongs to no pair"
+    if pair is not None:
+        say = f"Pair {pair}: wavelength {_length(own)}, {_turns(own, scene['L'])}"
     return Page(
         lead=thin(" ".join(found.caption)),
         panels=tuple(panels),
@@ -74,22 +75,14 @@ def show(scene: Scene) -> Page:
     )
 
 
-def pair_axis(table: Source, pairs: int, pair: int) -> Axis:
+def pair_axis(table: Source, pairs: int, pair: int | None) -> Axis:
     """The axis of pairs; a click puts the cursor on the first channel of one."""
-    channels = np.zeros(pairs, dtype=np.int32)
-    if table.waves is not None:
-        for channel in range(table.width - 1, -1, -1):
-            if 0 <= table.waves.pair[channel] < pairs:
-                channels[table.waves.pair[channel]] = channel
-    return cells("pair: fast → slow", 0, pairs, key="j", at=pair, to=channels)
+    return cells("pair: fast → slow", 0, pairs, key="j", at=pair, to=channels_of(table.spec))
 
 
-def first_channels(spec: Any) -> np.ndarray:
-    """The first channel of each pair of a rotation."""
-    return np.array([first for first, _ in spec.channels.channels(2 * spec.pairs)], dtype=np.int32)
-
-
-def ladder_chart(found: np.ndarray, table: Source, pair: int, length: int, label: str) -> Chart:
+def ladder_chart(
+    found: np.ndarray, table: Source, pair: int | None, length: int, label: str
+) -> Chart:
     """The wavelength of each pair on a logarithmic axis, with the length marked."""
     finite = found[np.isfinite(found)]
     low = min(float(finite.min(initial=6.0)), length) / 1.3
@@ -97,7 +90,7 @@ def ladder_chart(found: np.ndarray, table: Source, pair: int, length: int, label
     shown = np.where(np.isfinite(found), found, np.nan).astype(np.float32)
     series = Series(label, np.arange(len(found)) + 0.5, shown, draw="line")
     marks = [Mark("y", length, plural(length, "position"), style="solid")]
-    if pair < len(found) and np.isfinite(found[pair]):
+    if pair is not None and np.isfinite(found[pair]):
         marks.append(Mark("point", pair + 0.5, to=float(found[pair]), style="point"))
     unmoved = len(found) - len(finite)
     return Chart(
@@ -123,7 +116,7 @@ def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) 
     made = []
     for n, one in enumerate(curves):
         middle = (one.edges[:-1] + one.edges[1:]) / 2
-        banded = one.shape == "band" or one.per_pixel > 1
+        banded = one.shape == "band"
         series = Series(
             one.label,
             middle,
@@ -141,9 +134,7 @@ def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) 
                 y=values("", -chosen.limit, chosen.limit, most=2),
                 series=(series,),
                 marks=(Mark("point", p + 0.5, to=float(at), style="point"),),
-                caption="Shorter than 2 pixels: least, mean and largest value of each pixel."
-                if one.shape == "band"
-                else "",
+                caption=table_view.UNRESOLVED if banded else "",
                 height=72,
                 label=f"Dimension {one.dim} over the positions",
             )
@@ -200,16 +191,21 @@ def _turns(wavelength: float, length: int) -> str:
     return f"{number(length / wavelength, 3)} turns within {plural(length, 'position')}"
 
 
-def _readout(found: np.ndarray, pair: int, own: float, scene: Scene) -> tuple[Block, ...]:
+def _readout(found: np.ndarray, pair: int | None, own: float, scene: Scene) -> tuple[Block, ...]:
     length = scene["L"]
     slow = int((found > length).sum())
     fast = int((found < 8).sum())
     finite = found[np.isfinite(found)]
+    here: tuple[Block, ...] = (Heading(f"Dimension {scene['j']}"), Prose("It belongs to no pair."))
+    if pair is not None:
+        here = (
+            Heading(f"Pair {pair}, dimension {scene['j']}"),
+            Fact("Wavelength", _length(own)),
+            Fact("Frequency", f"{number(2 * math.pi / own)} rad" if own else "0"),
+            Fact(f"Turns within {whole(length)}", number(length / own, 3) if own else "0"),
+        )
     return (
-        Heading(f"Pair {pair}, dimension {scene['j']}"),
-        Fact("Wavelength", _length(own)),
-        Fact("Frequency", f"{number(2 * math.pi / own)} rad" if own else "0"),
-        Fact(f"Turns within {whole(length)}", number(length / own, 3) if own else "0"),
+        *here,
         Heading("All pairs"),
         Fact("Shortest", _length(float(finite.min())) if len(finite) else "none turns"),
         Fact("Longest", _length(float(finite.max())) if len(finite) else "none turns"),

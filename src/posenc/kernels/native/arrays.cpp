@@ -1,5 +1,6 @@
 #include "arrays.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "dlpack.h"
@@ -19,16 +20,16 @@ struct Torch {
 PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
 
 const Torch* torch() {
-    static Torch found;
-    static bool known = false;
-    if (known) {
-        return &found;
+    static std::atomic<const Torch*> known{nullptr};
+    if (const Torch* before = known.load(std::memory_order_acquire)) {
+        return before;
     }
     nb::object modules = nb::module_::import_("sys").attr("modules");
     nb::object module = modules.attr("get")("torch");
     if (module.is_none() || !nb::hasattr(module, "nn")) {
         return nullptr;
     }
+    Torch found;
     found.tensor = nb::object(module.attr("Tensor")).release().ptr();
     found.parameter = nb::object(module.attr("nn").attr("Parameter")).release().ptr();
     const char* names[] = {"float32", "bfloat16", "float16", "int32", "int64"};
@@ -36,8 +37,10 @@ const Torch* torch() {
         found.dtypes[i] = nb::object(module.attr(names[i])).release().ptr();
     }
     found.describe = dlpack::describe_of(found.tensor);
-    known = true;
-    return &found;
+    // Never deleted, as its types are not; of two threads that come first, both are right.
+    const Torch* kept = new Torch(found);
+    known.store(kept, std::memory_order_release);
+    return kept;
 }
 
 nb::object call(nb::handle object, PyObject* name) {

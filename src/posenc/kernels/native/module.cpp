@@ -1,12 +1,12 @@
 // The Python module; `_native.pyi` beside it says what each call does.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "instruction_sets.h"
 #include "plans.h"
+#include "processors.h"
 #include "sweep.h"
 #include "team.h"
 
@@ -28,7 +28,7 @@ NB_MODULE(_native, m) {
         .def("integers", &posenc::Phases::integers, "positions"_a, "quadrant"_a, "residual"_a);
 
     nb::class_<posenc::Rotation>(m, "Rotation", nb::is_final())
-        .def(nb::init<std::shared_ptr<posenc::Phases>, const std::string&, const std::string&,
+        .def(nb::init<const posenc::Phases&, const std::string&, const std::string&,
                       const std::string&, const std::vector<int64_t>&, int, double, bool>(),
              "phases"_a, "source"_a = "half", "target"_a = "half", "part"_a = "leading",
              "blocks"_a = std::vector<int64_t>(), "sign"_a = 1, "factor"_a = 1.0,
@@ -37,7 +37,7 @@ NB_MODULE(_native, m) {
              "seq_dim"_a = -2, "threads"_a = 0);
 
     nb::class_<posenc::Sinusoids>(m, "Sinusoids", nb::is_final())
-        .def(nb::init<std::shared_ptr<posenc::Phases>, int64_t, const std::string&,
+        .def(nb::init<const posenc::Phases&, int64_t, const std::string&,
                       const std::vector<int64_t>&, bool, double, std::optional<int64_t>>(),
              "phases"_a, "dim"_a, "order"_a = "interleaved", "blocks"_a = std::vector<int64_t>(),
              "lone_sine"_a = false, "factor"_a = 1.0, "pad"_a = nb::none())
@@ -51,6 +51,7 @@ NB_MODULE(_native, m) {
           "thresholds"_a, "weight"_a, "direction"_a = "bidirectional", "threads"_a = 0);
 
     m.def("default_threads", &posenc::default_threads);
+    m.def("processor_quota", &posenc::processor_quota, "root"_a = "");
     m.def("team", [] { return posenc::team_is_openmp() ? "openmp" : "own"; });
     m.def("instruction_sets", [] {
         nb::list names;
@@ -68,5 +69,6 @@ NB_MODULE(_native, m) {
                                "\"" + name + "\"");
             }
         },
-        "name"_a);    m.def("set_past_caches", &posenc::set_past_caches, "size"_a);
+        "name"_a);
+    m.def("set_past_caches", &posenc::set_past_caches, "size"_a);
 }

@@ -1,7 +1,6 @@
 // What belongs to a spec, made once, and the calls that take arrays.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,9 +32,11 @@ private:
     int64_t pairs_ = 0;
 };
 
+// Plans hold copies of their phases. A shared pointer of nanobind's would give its reference back
+// through PyGILState_Ensure, which waits for ever in a sub-interpreter.
 class Rotation {
 public:
-    Rotation(std::shared_ptr<Phases> phases, const std::string& source, const std::string& target,
+    Rotation(const Phases& phases, const std::string& source, const std::string& target,
              const std::string& part, const std::vector<int64_t>& blocks, int sign, double factor,
              bool divide);
 
@@ -43,10 +44,10 @@ public:
               int threads) const;
 
 private:
-    std::shared_ptr<Phases> split(const Phases& phases) const;
+    std::optional<Phases> split(const Phases& phases) const;
 
-    std::shared_ptr<Phases> phases_;
-    std::shared_ptr<Phases> by_two_;  // for neighbouring pairs that share a word
+    Phases phases_;
+    std::optional<Phases> by_two_;  // for neighbouring pairs that share a word
     Order source_, target_;
     bool trailing_;
     std::vector<Block> blocks_;
@@ -56,7 +57,7 @@ private:
 
 class Sinusoids {
 public:
-    Sinusoids(std::shared_ptr<Phases> phases, int64_t dim, const std::string& order,
+    Sinusoids(const Phases& phases, int64_t dim, const std::string& order,
               const std::vector<int64_t>& blocks, bool lone_sine, double factor,
               std::optional<int64_t> pad);
 
@@ -68,7 +69,7 @@ private:
     void write(const Layout* x, const Layout& y, nb::handle positions, float scale, int seq_dim,
                int threads, const char* who) const;
 
-    std::shared_ptr<Phases> phases_;
+    Phases phases_;
     std::vector<Block> blocks_;
     TableLayout layout_{};
     std::optional<int64_t> pad_;

@@ -35,28 +35,28 @@ struct TurnBody {
 
 }  // namespace
 
-Rotation::Rotation(std::shared_ptr<Phases> phases, const std::string& source,
+Rotation::Rotation(const Phases& phases, const std::string& source,
                    const std::string& target, const std::string& part,
                    const std::vector<int64_t>& blocks, int sign, double factor, bool divide)
-    : phases_(std::move(phases)),
+    : phases_(phases),
       source_(static_cast<Order>(choice(source, {"half", "interleaved"}, "Rotation: source"))),
       target_(static_cast<Order>(choice(target, {"half", "interleaved"}, "Rotation: target"))),
       trailing_(choice(part, {"leading", "trailing"}, "Rotation: part") == 1),
-      blocks_(blocks_of(blocks, phases_->pairs(), "Rotation")),
+      blocks_(blocks_of(blocks, phases_.pairs(), "Rotation")),
       sign_(sign),
       factor_{static_cast<float>(factor), divide} {
     if (sign != 1 && sign != -1) {
         refuse("Rotation: sign", "1 or -1", std::to_string(sign));
     }
-    by_two_ = split(*phases_);
+    by_two_ = split(phases_);
 }
 
 // The same phases with the even pairs of each block before the odd ones, or none.
-std::shared_ptr<Phases> Rotation::split(const Phases& phases) const {
+std::optional<Phases> Rotation::split(const Phases& phases) const {
     std::vector<int64_t> pairs;
     for (const Block& block : blocks_) {
         if (block.pairs % 2 != 0 || source_ != Order::half || target_ != Order::half) {
-            return nullptr;
+            return std::nullopt;
         }
         for (const int64_t odd : {0, 1}) {
             for (int64_t j = odd; j < block.pairs; j += 2) {
@@ -64,7 +64,7 @@ std::shared_ptr<Phases> Rotation::split(const Phases& phases) const {
             }
         }
     }
-    return std::make_shared<Phases>(phases, pairs);
+    return Phases(phases, pairs);
 }
 
 void Rotation::turn(nb::tuple arrays, nb::tuple results, nb::object positions, int seq_dim,
@@ -87,7 +87,7 @@ void Rotation::turn(nb::tuple arrays, nb::tuple results, nb::object positions, i
             y[i] = &held[2 * i + 1]->layout();
         }
     }
-    const int64_t pairs = phases_->pairs();
+    const int64_t pairs = phases_.pairs();
     for (int i = 0; i < count; ++i) {
         if (x[i]->element != x[0]->element) {
             refuse_type(WHO, std::string("arrays of one dtype, ") + name_of(x[0]->element),
@@ -106,7 +106,7 @@ void Rotation::turn(nb::tuple arrays, nb::tuple results, nb::object positions, i
         }
     }
     const Number number = number_of(*x[0], WHO);
-    const PositionsOf where(positions, *x[0], seq_dim, phases_->axes(), WHO);
+    const PositionsOf where(positions, *x[0], seq_dim, phases_.axes(), WHO);
     Turning turnings[MAX_ARRAYS];
     int64_t bytes = 0;
     int64_t widest = 0;
@@ -141,7 +141,7 @@ void Rotation::turn(nb::tuple arrays, nb::tuple results, nb::object positions, i
     for (int i = 0; i < count; ++i) {
         operands.emplace_back(x[i], *y[i], *where);
     }
-    const bool by_two = by_two_ != nullptr && number == Number::bfloat16 &&
+    const bool by_two = by_two_.has_value() && number == Number::bfloat16 &&
                         std::all_of(turnings, turnings + count,
                                     [](const Turning& turning) { return turning.direct(); });
     for (int i = 0; i < count; ++i) {
@@ -152,7 +152,7 @@ void Rotation::turn(nb::tuple arrays, nb::tuple results, nb::object positions, i
                        turning.channels == 2 * pairs && !x[i]->same_place(*y[i]) &&
                        goes_past_caches(*y[i], 2 * bytes);
     }
-    const TurnBody body{(by_two ? by_two_ : phases_)->matrix(), sign_, factor_, turnings, 2 * pairs, 4 * pairs};
+    const TurnBody body{(by_two ? *by_two_ : phases_).matrix(), sign_, factor_, turnings, 2 * pairs, 4 * pairs};
     const int64_t sines = 2 * pairs * where->outer() * where->tokens();
     const Cut how = cut(*where, operands.data(), count, body.floats_per_token, bytes, sines, threads);
     if (how.threads == 1 && bytes < (1 << 16)) {

@@ -50,11 +50,11 @@ struct RowsBody {
 
 }  // namespace
 
-Sinusoids::Sinusoids(std::shared_ptr<Phases> phases, int64_t dim, const std::string& order,
+Sinusoids::Sinusoids(const Phases& phases, int64_t dim, const std::string& order,
                      const std::vector<int64_t>& blocks, bool lone_sine, double factor,
                      std::optional<int64_t> pad)
-    : phases_(std::move(phases)),
-      blocks_(blocks_of(blocks, phases_->pairs(), "Sinusoids")),
+    : phases_(phases),
+      blocks_(blocks_of(blocks, phases_.pairs(), "Sinusoids")),
       pad_(pad) {
     if (dim < 0) {
         refuse("Sinusoids: dim", "a width", std::to_string(dim));
@@ -95,7 +95,7 @@ void Sinusoids::write(const Layout* x, const Layout& y, nb::handle positions, fl
     if (y.rank < 2 || y.size[last] != layout_.dim) {
         refuse(who, "shape (..., seq, " + std::to_string(layout_.dim) + ")", shape_text(y));
     }
-    const PositionsOf where(positions, y, seq_dim, phases_->axes(), who);
+    const PositionsOf where(positions, y, seq_dim, phases_.axes(), who);
     if (y.empty()) {
         return;
     }
@@ -113,12 +113,12 @@ void Sinusoids::write(const Layout* x, const Layout& y, nb::handle positions, fl
                                past};
     const bool direct = x == nullptr && number == Number::float32 && emission.aligned &&
                         emission.y_stride == 4 && operand.copies == 1 && !pad_.has_value() &&
-                        kernels().can_write_rows(layout_, phases_->matrix());
-    const RowsBody body{phases_->matrix(), layout_, emission,
+                        kernels().can_write_rows(layout_, phases_.matrix());
+    const RowsBody body{phases_.matrix(), layout_, emission,
                         pad_.has_value() ? &*pad_ : nullptr, direct,
-                        layout_.dim + 2 * phases_->pairs(), layout_.dim};
+                        layout_.dim + 2 * phases_.pairs(), layout_.dim};
     const Cut how = cut(*where, &operand, 1, body.floats_per_token, bytes,
-                        2 * tokens * phases_->pairs(), threads,
+                        2 * tokens * phases_.pairs(), threads,
                         x == nullptr ? SCRATCH_FLOATS : SCRATCH_OF_SUMS);
     const nb::gil_scoped_release others_may_run;
     sweep(*where, &operand, 1, body, how);

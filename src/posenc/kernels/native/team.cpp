@@ -2,9 +2,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#if defined(__linux__)
-#include <sched.h>
-#endif
 
 #include <atomic>
 #include <condition_variable>
@@ -12,6 +9,8 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+
+#include "processors.h"
 
 namespace posenc {
 
@@ -32,7 +31,8 @@ struct Work {
 };
 
 // A child process has one thread, whatever its parent had: a pool of ours is made anew, and that of
-// an OpenMP is not asked any more, as it would wait for threads that are gone.
+// an OpenMP lends no threads any more, as it would wait for those that are gone. How many it may use
+// it still knows.
 std::atomic<bool> forked{false};
 
 // --- threads of an OpenMP that is already there -----------------------------------------------
@@ -49,9 +49,6 @@ struct OpenMP {
 };
 
 const OpenMP* openmp() {
-    if (forked.load(std::memory_order_relaxed)) {
-        return nullptr;
-    }
     static std::atomic<const OpenMP*> known{nullptr};
     const OpenMP* found = known.load(std::memory_order_acquire);
     if (found == nullptr) {
@@ -66,6 +63,8 @@ const OpenMP* openmp() {
     }
     return found;
 }
+
+const OpenMP* lender() { return forked.load(std::memory_order_relaxed) ? nullptr : openmp(); }
 
 // --- threads of our own -----------------------------------------------------------------------
 
@@ -148,17 +147,6 @@ Pool& own() {
     return *found;
 }
 
-int processors() {
-#if defined(__linux__)
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
-        return CPU_COUNT(&allowed);
-    }
-#endif
-    const unsigned count = std::thread::hardware_concurrency();
-    return count == 0 ? 1 : static_cast<int>(count);
-}
-
 int from_environment() {
     const char* text = std::getenv("OMP_NUM_THREADS");
     const long count = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
@@ -177,7 +165,7 @@ int default_threads() {
 
 void watch_forks() { pthread_atfork(nullptr, nullptr, in_the_child); }
 
-bool team_is_openmp() { return openmp() != nullptr; }
+bool team_is_openmp() { return lender() != nullptr; }
 
 void share(int threads, int64_t count, Item item, void* context) {
     Work work{item, context, count};
@@ -186,7 +174,7 @@ void share(int threads, int64_t count, Item item, void* context) {
     }
     if (threads <= 1) {
         work.help();
-    } else if (const OpenMP* there = openmp()) {
+    } else if (const OpenMP* there = lender()) {
         const auto help = [](void* data) { static_cast<Work*>(data)->help(); };
         there->parallel(help, &work, static_cast<unsigned>(threads), 0);
     } else {

@@ -62,7 +62,7 @@ class Sheet:
         self.width, self.height, self.ax, self.scale = width, height, ax, scale
         self.question, self.title, self.caption = question, title, tuple(caption)
         if ax is not None:
-            self.figure, self.lines = ax.figure, []
+            self.figure, self.lines = drawable(ax).figure, []
             return
         if not 0.25 <= scale <= 8:
             raise ArgumentError(explain("plot: scale", "0.25 to 8", scale))
@@ -181,9 +181,24 @@ def cells(count: int, most: int, largest: int = 24) -> int:
 # --- pixels ---------------------------------------------------------------------------------------
 
 
+def drawable(axes: Any) -> Any:
+    """The axes that a caller gave, if that is what they are.
+
+    Raises
+    ------
+    ArgumentError
+        If they are something else, such as positions without their name.
+    """
+    if not hasattr(axes, "get_window_extent") or not hasattr(axes, "figure"):
+        got = f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__
+        todo = "All else goes by its name, such as positions=."
+        raise ArgumentError(explain("plot: ax", "axes of matplotlib", got[:80], todo))
+    return axes
+
+
 def device(axes: Any) -> tuple[int, int]:
     """Rows and columns of the device in axes, at the resolution of their figure."""
-    box = axes.get_window_extent()
+    box = drawable(axes).get_window_extent()
     return max(1, round(box.height)), max(1, round(box.width))
 
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc.plot.columns import QUARTER, TURN, Params, Source, Waves, source
+from posenc.plot.curves import GOLDEN
 from posenc.plot.raster import span
+from posenc.plot.response import gain
 from posenc.plot.words import brief, counted, number, whole
 
 __all__ = ["KINDS", "Offset", "data", "defect", "sized", "whole_pairs"]
@@ -21,7 +23,7 @@ ANCHORS = 64  # positions from which offsets of a table without waves are measur
 PROBED = 256  # rows whose products tell how far a table is from knowing offsets alone
 LOOKED_AT = 16  # offsets under a pixel, where there are more
 MOST_PRODUCTS = 1 << 27
-BLOCK = 1 << 21
+BLOCK = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def data(
     shown = _shown(start, stop, scale, pixels)
     if pairs is not None and held.waves is not None:
         factor = 1 / len(pairs) if kind == "cosine" else held.waves.amplitude**2
-        low, high, mean, band = _of_pairs(pairs, shown, factor, stop)
+        low, high, mean, band = _of_pairs(pairs, shown, factor, stop, scale)
         share = 0.0
     else:
         low, high, mean = _of_rows(held, shown, kind)
@@ -170,13 +172,24 @@ def whole_pairs(waves: Waves | None) -> np.ndarray | None:
     return waves.step[sines] if same and apart else None
 
 
-def products(steps: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The sum over pairs of cos(frequency * offset), from exact phases: (n,) float64."""
+def products(
+    steps: np.ndarray, offsets: np.ndarray, per_pixel: np.ndarray | None = None
+) -> np.ndarray:
+    """The sum over pairs of cos(frequency * offset), from exact phases: (n,) float64.
+
+    Where a pixel stands for several offsets, each term by the gain of its wave.
+    """
+    with np.errstate(divide="ignore"):
+        wavelength = 2 * np.pi / np.abs(steps * TURN)
     found = np.empty(len(offsets))
     size = max(1, BLOCK // max(len(steps), 1))
     for begin in range(0, len(offsets), size):
         part = offsets[begin : begin + size, None]
-        found[begin : begin + size] = np.cos((part * steps) * TURN).sum(axis=1)
+        terms = np.cos((part * steps) * TURN)
+        if per_pixel is not None:
+            covered = per_pixel[begin : begin + size, None]
+            terms *= np.where(covered <= 1, 1.0, gain(wavelength / covered))
+        found[begin : begin + size] = terms.sum(axis=1)
     return found
 
 
@@ -194,8 +207,17 @@ def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
     return start + np.floor((np.arange(pixels) + 0.5) * ((stop - start) / pixels)).astype(np.int64)
 
 
+def _covered(shown: np.ndarray, scale: str) -> np.ndarray:
+    """How many offsets each of those that are shown stands for, without rounding."""
+    first, last, steps = float(shown[0]), float(shown[-1]), max(len(shown) - 1, 1)
+    if scale == "log":
+        found: np.ndarray = shown * (last / first) ** (1 / steps) - shown
+        return found
+    return np.full(len(shown), (last - first) / steps)
+
+
 def _of_pairs(
-    steps: np.ndarray, shown: np.ndarray, factor: float, stop: int
+    steps: np.ndarray, shown: np.ndarray, factor: float, stop: int, scale: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
     """Exact products; where a pixel stands for many offsets, some evenly spread ones of them."""
     edge = np.concatenate([shown, [stop]])
@@ -204,9 +226,14 @@ def _of_pairs(
         mean = products(steps, shown) * factor
         return mean, mean, mean, "none"
     several = LOOKED_AT if len(shown) * LOOKED_AT * len(steps) <= MOST_PRODUCTS else 2
-    parts = np.floor(np.arange(several)[:, None] / several * gaps).astype(np.int64) + shown
+    spread = (np.arange(several)[:, None] * GOLDEN) % 1.0
+    parts = np.floor(spread * gaps).astype(np.int64) + shown
     values = products(steps, parts.reshape(-1)).reshape(parts.shape) * factor
-    return values.min(axis=0), values.max(axis=0), values.mean(axis=0), "offsets"
+    low, high = values.min(axis=0), values.max(axis=0)
+    # Each wave by what a pixel may show of it: means of a few offsets would beat.
+    covered = _covered(shown, scale)
+    mean = products(steps, shown, covered) * factor
+    return np.minimum(low, mean), np.maximum(high, mean), mean, "offsets"
 
 
 def _of_rows(
@@ -282,7 +309,10 @@ def _caption(found: Offset, held: Source) -> tuple[str, ...]:
         )
         said.append(f"Band: the least to the largest over {ANCHORS} positions; line: their mean.")
     if found.band == "offsets" and found.scale == "linear":
-        said.append(f"Of the offsets under a pixel, {LOOKED_AT} are looked at.")
+        said.append(
+            "Line: each wave as far as a pixel can show it. Band: the least to the largest of "
+            f"{LOOKED_AT} offsets under each pixel."
+        )
     if found.first_rise is not None and found.rises is not None:
         said.append(
             f"It first rises at offset {whole(found.first_rise)}; "

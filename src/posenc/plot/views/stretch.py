@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from posenc.functional import wavelengths
 from posenc.plot.able import refuse
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["RULES", "Rule", "Stretch", "data"]
+__all__ = ["LARGEST_FACTOR", "RULES", "Extent", "Rule", "Stretch", "data", "extent"]
 
 FAST = 32.0  # turns within the trained length from which a pair counts as fast
 LOST = 1.01  # stretch from which a fast pair has lost its step
+LARGEST_FACTOR = 2**20
+USUAL_LENGTH, USUAL_FACTOR = 4096, 8.0
 
 # The rules that are compared, by name; `given` is the scaling of the spec itself.
 RULES: dict[str, str] = {
@@ -31,6 +33,42 @@ RULES: dict[str, str] = {
     "llama3": "Llama 3",
     "given": "as given",
 }
+
+
+class Extent(NamedTuple):
+    """The length that a model was trained on, and by how much it is to grow."""
+
+    original_length: int
+    factor: float
+
+
+def extent(spec: Any, declared: int | None = None) -> Extent:
+    """The trained length and the growth of a rotation, where nobody names others.
+
+    Parameters
+    ----------
+    spec : RoPE
+        The rotation. The rule that stretches it says both, as far as it has them.
+    declared : int, optional
+        The length that a config declares. It is the trained one where no rule stretches it.
+
+    Returns
+    -------
+    Extent
+        4096 positions and a factor of 8 where neither says more.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.views.stretch import extent
+    >>> extent(posenc.preset("llama3", 128))
+    Extent(original_length=8192, factor=8.0)
+    """
+    own = next((s for s in spec.scalings if s.stretches), None)
+    trained = getattr(own, "original_length", None) or (declared if own is None else None)
+    factor = getattr(own, "factor", None)
+    grown = factor if isinstance(factor, float) and factor > 1 else USUAL_FACTOR
+    return Extent(trained or USUAL_LENGTH, grown)
 
 
 @dataclass(frozen=True)
@@ -108,9 +146,9 @@ def data(
     spec : RoPE
         The rotation; its own scaling, if it has one, is shown as `given`.
     original_length : int, optional
-        The trained length; that of the spec's scaling by default, else 4096.
+        The trained length; by default as `extent` says.
     factor : float, optional
-        By which it grows; that of the spec's scaling by default, else 8.
+        By which it grows; by default as `extent` says.
     rules : tuple of str, optional
         Keys of `RULES`; all by default.
 
@@ -130,10 +168,10 @@ def data(
     if not isinstance(spec, RoPE):
         refuse("stretch", spec, "a RoPE")
     given = spec.scalings
-    own = next((s for s in given if s.stretches), None)
-    trained = original_length or getattr(own, "original_length", None) or 4096
-    grown = factor if factor is not None else _factor(own)
-    if trained < 1 or not 1 <= grown <= 2**20:
+    usual = extent(spec)
+    trained = usual.original_length if original_length is None else original_length
+    grown = usual.factor if factor is None else factor
+    if trained < 1 or not 1 <= grown <= LARGEST_FACTOR:
         got = f"{trained} and {grown}"
         raise ArgumentError(explain("plot stretch", "a length and a factor of at least 1", got))
     names = tuple(RULES) if rules is None else rules
@@ -169,11 +207,6 @@ def data(
     )
     object.__setattr__(found, "caption", _caption(found))
     return found
-
-
-def _factor(own: Any) -> float:
-    found = getattr(own, "factor", None)
-    return float(found) if isinstance(found, float) and found > 1 else 8.0
 
 
 def _scaling(name: str, factor: float, trained: int) -> Any:

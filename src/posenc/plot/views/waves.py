@@ -12,6 +12,7 @@ from posenc._core.errors import ArgumentError, explain
 from posenc.plot.columns import Params, Source, source
 from posenc.plot.curves import Curve, curve_of
 from posenc.plot.raster import placed
+from posenc.plot.response import FADE, FULL
 from posenc.plot.words import brief, counted, number
 
 __all__ = ["Waves", "data"]
@@ -53,7 +54,7 @@ def data(
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
 ) -> Waves:
-    """Curves of some dimensions; a band where a wave has less than 2 pixels.
+    """Curves of some dimensions; a band where a wave has less than 8 pixels.
 
     Parameters
     ----------
@@ -110,10 +111,10 @@ def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
         said.append(f"A pixel covers {number(curves[0].per_pixel)} positions.")
     bands = sum(c.shape == "band" for c in curves)
     if bands:
-        what = counted(bands, "curve")
         said.append(
-            f"{what} of {len(curves)} cannot be drawn as lines: a band from the least to the "
-            "largest value under each pixel, and the mean."
+            f"{counted(bands, 'curve')} of {len(curves)} cannot be drawn in full: the line is what "
+            f"pixels can show, nothing below {FADE:g} for each wave and all from {FULL:g} on; the "
+            "band goes from the least to the largest value."
         )
     known = [c for c in curves if np.isfinite(c.wavelength)]
     if known:

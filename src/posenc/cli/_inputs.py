@@ -1,0 +1,139 @@
+"""What the command line reads: files by their names, standard input, and texts that are no names.
+
+A name is checked where it is given, so a mistyped one is a mistake of usage in every command, and
+is never taken for something else: an empty name for the current folder, a path for a word.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posenc._core.errors import DataError, explain
+
+__all__ = [
+    "InputFile",
+    "InputText",
+    "file_there",
+    "looks_like_a_file",
+    "no_text",
+    "standard_input",
+]
+
+# Endings of files that hold numbers, models or texts.
+ENDINGS = """
+.bin .ckpt .csv .feather .gguf .ggml .gz .h5 .hdf5 .ipynb .json .jsonl .log .mat .md .msgpack .npy
+.npz .onnx .parquet .pb .pickle .pkl .png .pt .pth .py .rst .safetensors .sqlite .svg .tar .tfrecord
+.toml .tsv .txt .xml .yaml .yml .zip
+"""
+LONGEST_NAME = 4096
+
+
+def looks_like_a_file(text: str) -> bool:
+    """Whether a text is more likely the name of a file: it has a separator, or a known ending.
+
+    A space in front makes it a text; so does a separator between words, unless the folder exists.
+    """
+    if text != text.lstrip() or "\n" in text or "\0" in text or len(text) > LONGEST_NAME:
+        return False
+    if Path(text).suffix.lower() in ENDINGS.split():
+        return True
+    separated = any(mark in text for mark in (os.sep, os.altsep) if mark)
+    return separated and (len(text.split()) == 1 or Path(text).parent.is_dir())
+
+
+def no_text(text: str) -> str:
+    """What to say of a text that looks like the name of a file that is not there."""
+    return (
+        f"{text[:200]!r} is not there. If it is no file but the text itself, write a space in "
+        f"front: {' ' + text[:60]!r}."
+    )
+
+
+def file_there(name: str) -> str:
+    """The name of a file or folder that exists.
+
+    Raises
+    ------
+    click.BadParameter
+        If it is empty, which would name the current folder, or if nothing has the name.
+    """
+    if not name:
+        raise click.BadParameter("the name is empty.")
+    try:
+        there = Path(name).exists()
+    except (OSError, ValueError):  # too long, or not to be entered; a null character
+        there = False
+    if not there:
+        raise click.BadParameter(f"{name[:200]!r} is not there.")
+    return name
+
+
+class InputFile(click.ParamType):
+    """The name of a file or folder that exists.
+
+    Parameters
+    ----------
+    stream : bool
+        Whether `-` may stand for standard input.
+    advice : str
+        What else to do, where nothing has the name.
+    """
+
+    name = "file"
+
+    def __init__(self, *, stream: bool = False, advice: str = "") -> None:
+        self.stream, self.advice = stream, advice
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name itself."""
+        if self.stream and value == "-":
+            return str(value)
+        try:
+            return file_there(str(value))
+        except click.BadParameter as error:
+            self.fail(f"{error.message} {self.advice}".rstrip(), param, ctx)
+
+
+class InputText(click.ParamType):
+    """A text, unless it looks like the name of a file."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself."""
+        if looks_like_a_file(str(value)):
+            self.fail(no_text(str(value)), param, ctx)
+        return str(value)
+
+
+def standard_input(expected: str, longest: int) -> str:
+    """The text that comes on standard input.
+
+    Parameters
+    ----------
+    expected : str
+        What it should be, in the words of the error.
+    longest : int
+        Most bytes that are read.
+
+    Raises
+    ------
+    DataError
+        If nothing comes, too much, or what is no UTF-8.
+    """
+    data = b"" if sys.stdin is None else sys.stdin.buffer.read(longest + 1)
+    if len(data) > longest:
+        raise DataError(explain("standard input", f"at most {longest} bytes", "more"))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        got = f"the byte {data[error.start]:#04x} at {error.start}"
+        raise DataError(explain("standard input", "text in UTF-8", got)) from None
+    if not text.strip():
+        raise DataError(explain("standard input", expected, "nothing"))
+    return text

@@ -1,0 +1,117 @@
+"""What a length makes of a rotation whose frequencies depend on it.
+
+A length is a number, or an array whose value a compiler or a device keeps to itself. Of a rule with
+two sets of frequencies (LongRoPE) both are then formed, and the array chooses, so that a sequence
+passes from one to the other inside of one graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from posenc._core.array import (
+    concrete,
+    device_of,
+    dtype_name,
+    is_array,
+    is_symbolic,
+    is_torch,
+)
+from posenc._core.errors import ArgumentError, DTypeError, explain
+from posenc._core.phase import Halves, Words
+from posenc._core.tracing import is_compiling, is_followed
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.functional.arguments import name_of, require
+
+__all__ = ["Choice", "at_length"]
+
+Array = Any
+
+
+class Choice(NamedTuple):
+    """The rotation that holds, rather than another, where a length is larger than `last`."""
+
+    spec: RotarySpec
+    length: Any
+    last: int
+
+    def of(self, other: Any, own: Any, *, dtype: Any, xp: Any) -> Any:
+        """What the other rotation has, or this one: arrays of one shape, or numbers."""
+        if isinstance(own, (Halves, Words)):
+            pairs = zip(other, own, strict=True)
+            return type(own)(*[self.of(a, b, dtype=dtype, xp=xp) for a, b in pairs])
+        if isinstance(own, (int, float)):
+            if own == other:
+                return own
+            device = device_of(self.length) if is_array(self.length) else None
+            own = xp.full((), own, dtype=dtype, device=device)
+        if not is_array(self.length):
+            length = xp.full((), self.length, dtype=xp.int64, device=device_of(own))
+        else:
+            length = self.length.to(own.device) if is_torch(own) else self.length
+        return xp.where(length > self.last, own, other)
+
+
+def at_length(spec: RotarySpec, length: Any, verb: str) -> tuple[RotarySpec, Choice | None]:
+    """The spec for a length, where it depends on one; and which other one it may turn out to be."""
+    require(spec, RotarySpec, verb)
+    if not spec.needs_length:
+        return spec, None
+    if type(length) is int and length >= 1 and not is_followed():
+        return spec.at(length), None  # decoding comes this way for each token
+    who = f"{verb}({name_of(spec)})"
+    if length is None:
+        todo = (
+            "Pass the length of the sequence, cached tokens included, or fix it: spec.at(length)."
+        )
+        want = "`length=`, on which its frequencies depend"
+        raise ArgumentError(explain(who, want, None, todo))
+    if is_array(length):
+        length = _number(length, f"{who}: length")
+    first, last = spec.lengths or (1, None)
+    two = last == first + 1
+    left_open = is_array(length) or is_symbolic(length)
+    if is_followed() and not left_open and two:
+        left_open = _left_open(length, first)
+    if not left_open:
+        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+            want = "a number of positions, at least 1"
+            raise ArgumentError(explain(f"{who}: length", want, repr(length)))
+        return spec.at(length), None
+    if two:
+        return spec.at(first), Choice(spec.at(first + 1), length, first)
+    want = f"a number, as each length beyond {first} has frequencies of its own"
+    todo = "Choose one length outside of the compiled graph: spec.at(length)."
+    got = f"a {type(length).__name__} whose value is not known here"
+    raise ArgumentError(explain(f"{who}: length", want, got, todo))
+
+
+def _number(length: Array, who: str) -> int | Array:
+    """The value of an array, or the array where that is not to be looked at."""
+    name = dtype_name(length.dtype)
+    if not name.startswith(("int", "uint")):
+        raise DTypeError(explain(who, "an integer", name))
+    if len(length.shape) != 0:
+        todo = "All rows of a batch share one length."
+        got = f"shape {tuple(length.shape)}"
+        raise ArgumentError(explain(who, "one number, of shape ()", got, todo))
+    if is_torch(length) and _followed():
+        return length
+    known = concrete(length)
+    return length if known is None else int(known)
+
+
+def _left_open(length: int, last: int) -> bool:
+    """Whether Dynamo, which calls every number an int, does not know on which side a length is."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return not (statically_known_true(length > last) or statically_known_true(length <= last))
+
+
+def _followed() -> bool:
+    """Whether a tracer of torch would take the value of a tensor for a constant."""
+    if is_compiling():
+        return True
+    from posenc.kernels.torch_state import followed
+
+    return followed() is not None
