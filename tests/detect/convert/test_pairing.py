@@ -297,7 +297,7 @@ def test_the_command() -> None:
     ("arguments", "code", "message"),
     [
         (["nowhere"], 2, "is not there"),
-        ([str(TRAINED), "--stored", "half"], 2, "leave it out"),
+        ([str(TRAINED), "--stored", "half"], 2, "No such option"),
         ([str(TRAINED)], 1, "a config beside it"),
         ([str(TRAINED), "--heads", "3", "--rotary", "4"], 1, "rows for 3 heads"),
     ],
