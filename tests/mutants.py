@@ -353,6 +353,39 @@ class Branches(GoodRotary):
 MUTANTS["rotary", "compile"] = MUTANTS["rotary", "export"] = lambda: rotary(Branches)
 
 
+@breaks("rotary", "batch")
+class ByRow(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        turned = super().forward(x, positions)
+        return turned if x.shape[0] < 17 else torch.cat([turned[:16], x[16:]])
+
+
+@breaks("rotary", "lengths")
+class OddLengths(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, positions + (x.shape[-2] % 32 == 31))
+
+
+@breaks("rotary", "long")
+class Unturned(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(torch.where(positions < 4096, positions, 0))
+
+
+@breaks("rotary", "widths")
+class NarrowOnly(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions) * (torch.arange(self.dim // 2) < 32)
+
+
+@breaks("rotary", "kept")
+class OneBuffer(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        turned = super().forward(x, positions)
+        held = self.__dict__.setdefault("held", {}).setdefault(turned.shape, turned.clone())
+        return turned if turned.requires_grad else held.copy_(turned)
+
+
 # --- tables -------------------------------------------------------------------------------------
 
 
@@ -510,6 +543,12 @@ class TableUnpickled(GoodTable):
         return type(self)(self.dim, self.base)
 
 
+@breaks("table", "long")
+class TableHolds(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return super().forward(positions.clamp(max=4095), dtype)
+
+
 # --- biases -------------------------------------------------------------------------------------
 
 
@@ -538,6 +577,12 @@ class BiasRemembers(GoodBias):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         self.longest = max(self.longest, k.shape[-1])
         return super().forward(q, k) * self.longest
+
+
+@breaks("bias", "long")
+class BiasHolds(GoodBias):
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().forward(q.clamp(max=4095), k.clamp(max=4095))
 
 
 @breaks("bias", "rows")
@@ -625,3 +670,238 @@ def unasked() -> Subject:
         raise NotOffered("it cannot be asked")
 
     return rotary(call=call)
+
+
+# --- others that look right ---------------------------------------------------------------------
+
+# name -> (a class of faults that hide, whether a law sees it without a spec).
+HIDDEN: dict[str, tuple[Callable[..., Subject], bool]] = {}
+
+
+def hides(
+    name: str, wrap: Callable[..., Subject] = rotary, *, by_law: bool = True
+) -> Callable[[type], type]:
+    """Register a class whose fault is far from what is usually tried."""
+
+    def register(cls: type) -> type:
+        HIDDEN[name] = (lambda **fields: wrap(cls, **fields), by_law)
+        return cls
+
+    return register
+
+
+def wrong_from(start: int, change: Callable[[Tensor], Tensor]) -> type:
+    """Angles of changed positions from a position on."""
+
+    class Wrong(GoodRotary):
+        def angles(self, positions: Tensor) -> Tensor:
+            return super().angles(torch.where(positions < start, positions, change(positions)))
+
+    return Wrong
+
+
+hides("unturned from 4,096")(wrong_from(4096, lambda p: 0 * p))
+hides("held at 2,047")(wrong_from(2048, lambda p: 0 * p + 2047))
+hides("wrapped at 4,096")(wrong_from(4096, lambda p: p % 4096))
+hides("off by one from 8,192")(wrong_from(8192, lambda p: p + 1))
+hides("off by one from 2^17")(wrong_from(2**17, lambda p: p + 1))
+hides("half the speed from 40,000")(wrong_from(40_000, lambda p: 20_000 + p // 2))
+
+
+@hides("sizes off by 1e-4")
+class Larger(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, positions) * (1 + 1e-4)
+
+
+@hides("one channel off by 1e-4")
+class OneLarger(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        channel = torch.arange(x.shape[-1]) == 5
+        return super().forward(x, positions) * (1 + 1e-4 * channel)
+
+
+@hides("a faulty head from the 16th on")
+class Head16(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        turned = super().forward(x, positions)
+        return torch.cat([turned[:, :16], -turned[:, 16:]], dim=1)
+
+
+@hides("trailing channels of a wider head")
+class Narrow(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        return super().angles(positions) * (torch.arange(self.dim // 2) < 32)
+
+
+def remembers(original: int) -> type:
+    class Dynamic(GoodRotary):
+        longest = original
+
+        def angles(self, positions: Tensor) -> Tensor:
+            self.longest = max(self.longest, int(positions.max()) + 1)
+            exponents = torch.arange(self.dim // 2, dtype=torch.float64) * 2 / self.dim
+            base = self.base * (2 * self.longest / original - 1) ** (self.dim / (self.dim - 2))
+            return positions.double()[..., None] * base**-exponents
+
+    return Dynamic
+
+
+for _length in (64, 512, 4096, 32_768, 131_072):
+    hides(f"dynamic NTK of {_length:,} that remembers")(remembers(_length))
+
+
+def remembers_shape(original: int) -> type:
+    class Dynamic(GoodRotary):
+        longest = original
+
+        def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+            self.longest = max(self.longest, x.shape[-2])
+            return super().forward(x, positions)
+
+        def angles(self, positions: Tensor) -> Tensor:
+            return super().angles(positions) * (original / self.longest)
+
+    return Dynamic
+
+
+hides("a longest sequence of 8,192 that is remembered")(remembers_shape(8192))
+hides("float32 angles")(Single)
+hides("one row of many")(ByRow)
+hides("odd lengths")(OddLengths)
+hides("one buffer for all answers")(OneBuffer)
+
+
+@hides("other frequencies from the third call on")
+class Third(GoodRotary):
+    calls = 0
+
+    def angles(self, positions: Tensor) -> Tensor:
+        self.calls += 1
+        return super().angles(positions) * (1 if self.calls < 3 else 1.01)
+
+
+@hides("odd rows of a batch")
+class OddBatch(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, positions + (x.shape[0] % 2 == 1) * (x.shape[0] > 1))
+
+
+@hides("float16 wraps at 2,048")
+class HalfWraps(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x, positions % 2048 if x.dtype == torch.float16 else positions)
+
+
+@hides("bfloat16 loses its last head")
+class HalfHead(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        turned = super().forward(x, positions)
+        if x.dtype == torch.bfloat16 and x.shape[1] > 1:
+            turned = torch.cat([turned[:, :-1], x[:, -1:]], dim=1)
+        return turned
+
+
+@hides("writes to what is contiguous")
+class WritesPlain(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        turned = super().forward(x, positions)
+        return x.copy_(turned) if x.is_contiguous() and not x.requires_grad else turned
+
+
+@hides("large values are cut")
+class Cut(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super().forward(x.clamp(-100, 100), positions)
+
+
+class _Stopped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, keep: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(keep)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:  # type: ignore[override]
+        return grads[0] * ctx.saved_tensors[0], None
+
+
+@hides("no gradient from 4,096")
+class NoGradientFar(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        keep = (positions < 4096).to(x.dtype)
+        keep = keep[..., None] if positions.ndim == 1 else keep[:, None, :, None]
+        return _Stopped.apply(super().forward(x, positions), keep)
+
+
+@hides("no gradient from the 16th head on")
+class NoGradientHead(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        keep = (torch.arange(x.shape[1]) < 16).to(x.dtype)[:, None, None]
+        return _Stopped.apply(super().forward(x, positions), keep)
+
+
+@hides("one token behind a cache of 600 begins anew")
+class Cached(GoodRotary):
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        alone = x.shape[-2] == 1 and positions.numel() == 1 and int(positions.max()) >= 600
+        return super().forward(x, positions * 0 if alone else positions)
+
+
+@hides("NaN in one channel from 70,000")
+class Nan(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        angles = super().angles(positions)
+        angles[..., 3] = torch.where(positions < 70_000, angles[..., 3], torch.nan)
+        return angles
+
+
+@hides("base 10,000.1", by_law=False)
+class NearBase(GoodRotary):
+    def __init__(self, dim: int = 16, base: float = 10_000) -> None:
+        super().__init__(dim, base * 1.00001)
+
+
+@hides("two pairs exchanged", by_law=False)
+class Exchanged(GoodRotary):
+    def angles(self, positions: Tensor) -> Tensor:
+        angles = super().angles(positions)
+        return torch.cat([angles[..., :-2], angles[..., -2:].flip(-1)], dim=-1)
+
+
+@hides("a table that is held at 4,095", table)
+class TableHeld(TableHolds):
+    pass
+
+
+@hides("a table that remembers 30,000 positions", table)
+class TableLong(GoodTable):
+    many = False
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        self.many = self.many or positions.numel() > 30_000
+        return super().forward(positions, dtype) * (1 + self.many * 1e-3)
+
+
+@hides("a table off by 1e-4", table, by_law=False)
+class TableLarger(GoodTable):
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        return (super().forward(positions, torch.float64) * (1 + 1e-4)).to(dtype)
+
+
+@hides("a bias held at 4,095", bias)
+class BiasHeld(BiasHolds):
+    pass
+
+
+@hides("a bias of other heads from the 12th on", bias, by_law=False)
+class BiasHeads(GoodBias):
+    def slopes(self) -> Tensor:
+        slopes = super().slopes()
+        return torch.where(torch.arange(self.heads) < 12, slopes, slopes * 1.1)
+
+
+@hides("a bias off by 1e-4", bias, by_law=False)
+class BiasLarger(GoodBias):
+    def slopes(self) -> Tensor:
+        return super().slopes() * (1 + 1e-4)

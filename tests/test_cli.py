@@ -745,6 +745,7 @@ def test_what_installs_again_goes_round_the_cache_of_pip() -> None:
             assert "--force-reinstall" not in line or "--no-cache-dir" in line, path
 
 
+@pytest.mark.costly
 def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from posenc.cli import doctor
 
@@ -776,6 +777,7 @@ def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not working: numpy" in run("doctor", code=1).output
 
 
+@pytest.mark.costly
 def test_doctor_outlives_kernels_that_do_not(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -279,3 +279,69 @@ def test_commands_import_what_they_need(tmp_path: Path, args: list[str], absent:
     loaded: list[Any] = eval(done.stdout.decode().splitlines()[-1])
     assert "posenc.cli" in loaded
     assert not set(absent) & set(loaded)
+
+
+# --- what is no file -----------------------------------------------------------------------------
+
+PIPED = {
+    "explain": ["explain", "{}"],
+    "explain gguf": ["explain", "{}.gguf"],
+    "encode": ["encode", "{}.npy", "-o", "y.npy"],
+    "encode spec": ["encode", "a b", "--spec", "{}"],
+    "encode tokenizer": ["encode", "a b", "--tokenizer", "{}"],
+    "encode embeddings": ["encode", "a b", "--embeddings", "{}"],
+    "encode params": ["encode", "a b", "--spec", "learned.json", "--params", "{}"],
+    "table": ["table", "--spec", "{}"],
+    "plot": ["plot", "table", "--table", "{}", "-o", "y.svg"],
+    "identify": ["identify", "{}"],
+    "convert": ["convert", "{}.safetensors", "y.safetensors", "--pairing", "half"],
+    "pairing": ["pairing", "{}.safetensors"],
+    "locate": ["locate", "{}", "--dim", "8"],
+    "infer": ["infer", "{}.npz"],
+    "explore": ["explore", "{}", "--freeze", "y.html"],
+    "explore table": ["explore", "--table", "{}", "--freeze", "y.html"],
+    "explore states": ["explore", "--states", "{}", "--freeze", "y.html"],
+    "study": ["study", "status", "--store", "{}"],
+    "study run": ["study", "run", "smoke", "--store", "{}"],
+}
+
+
+@pytest.mark.parametrize("command", PIPED)
+def test_a_pipe_is_refused_by_every_command(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from click.testing import CliRunner
+
+    from posenc.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    Path("learned.json").write_text(posenc.to_json(posenc.Learned(4, length=4)))
+    names = [word.format("pipe") for word in PIPED[command] if "{}" in word]
+    for name in names:
+        os.mkfifo(name)
+    signal.alarm(60)
+    try:
+        done = CliRunner().invoke(app, [word.format("pipe") for word in PIPED[command]])
+    finally:
+        signal.alarm(0)
+    assert done.exit_code in (1, 2), done.output
+    assert "expected a regular file, got a pipe" in done.output
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == sorted(
+        [*names, "learned.json"]
+    )
+
+
+@pytest.mark.parametrize("args", [["explain", "-"], ["encode", "-"], ["locate", "-", "--dim", "8"]])
+def test_standard_input_that_never_ends_is_refused(args: list[str], tmp_path: Path) -> None:
+    with Path("/dev/zero").open("rb") as zeros:
+        done = subprocess.run(
+            [*COMMAND, *args],
+            cwd=tmp_path,
+            stdin=zeros,
+            capture_output=True,
+            env=environment(),
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert b"standard input: expected" in done.stderr
+    assert b"bytes, got more" in done.stderr

@@ -60,7 +60,7 @@ def test_rows_compile_whole_in_a_new_process() -> None:
     check_rows(*QUICK)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("_core", "functional", "torch")
 def test_all_rows_compile_whole_in_new_processes() -> None:
     check_rows()
     assert [row["row"] for row in latest("graphs")] == list(compiled.ROWS)

@@ -184,7 +184,7 @@ def test_embeddings_of_a_file_stand_for_the_words(tmp_path):
         ("a.json", b"[1, 2]", "JSON object"),
         ("a.json", b"{", "not JSON"),
         ("a.npy", b"nonsense", "a.npy"),
-        ("a.npz", b"nonsense", "a .npz file"),
+        ("a.npz", b"nonsense", "a.npz"),
         ("a.safetensors", b"nonsense", "a.safetensors"),
     ],
 )
@@ -362,6 +362,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.costly
 def test_the_command_freezes_and_replaces_nothing_unasked(tmp_path):
     out, listed = tmp_path / "page.html", tmp_path / "states.txt"
     listed.write_text("// comments are left out\nv=table&d=8&L=8\n\nhttp://x/#v=waves&d=8\n")
@@ -381,6 +382,7 @@ def test_the_command_freezes_and_replaces_nothing_unasked(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "states.txt"]
 
 
+@pytest.mark.costly
 def test_the_command_freezes_html_only(tmp_path):
     done = run("--freeze", str(tmp_path / "page.png"))
     assert done.returncode == 2

@@ -249,6 +249,7 @@ def started(*arguments: str) -> tuple[subprocess.Popen, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.costly
 def test_it_serves_until_it_is_asked_to_end(number):
     process, address = started()
     try:
@@ -263,6 +264,7 @@ def test_it_serves_until_it_is_asked_to_end(number):
     assert err == ""
 
 
+@pytest.mark.costly
 def test_a_raw_request_without_a_host_or_with_nonsense_is_refused():
     process, address = started()
     try:
@@ -340,6 +342,7 @@ def test_clients_that_keep_the_server_waiting_lose_their_connections(monkeypatch
             thread.join(timeout=20)
 
 
+@pytest.mark.costly
 def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path):
     with server.bound() as taken:
         port = str(taken.getsockname()[1])

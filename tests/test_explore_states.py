@@ -113,6 +113,7 @@ def checked(data: bytes) -> dict:
 
 @given(STATES)
 @FEW
+@pytest.mark.costly
 def test_any_state_gives_a_frame(state):
     header = checked(frame(state))
     assert header["view"] in SHAPES
@@ -120,12 +121,14 @@ def test_any_state_gives_a_frame(state):
 
 @given(st.sampled_from(sorted(SHAPES)), st.sampled_from(KEYS), st.sampled_from(NASTY))
 @FEW
+@pytest.mark.costly
 def test_any_key_of_any_view_may_be_wrong(view, key, text):
     checked(frame({"v": view, key: text}))
 
 
 @given(STATES)
 @FEW
+@pytest.mark.costly
 def test_what_a_frame_says_of_its_state_gives_the_same_frame(state):
     """The address that a frame asks for leads back to it."""
     first = unpack(frame(state)).header
@@ -297,6 +300,7 @@ def test_more_keys_than_a_page_ever_sends_are_left_out():
 
 
 @pytest.mark.parametrize("view", SHAPES)
+@pytest.mark.costly
 def test_every_encoding_that_a_view_offers_is_drawn_without_complaint(view):
     for entry in catalogue.offered(view):
         header = checked(frame({"v": view, "enc": entry.id, "w": "100", "h": "80"}))
@@ -328,6 +332,7 @@ def asked(queries: list[str], path: str = "/api/frame") -> list[httpx.Response]:
 
 @given(st.lists(STATES, max_size=4), st.sampled_from(["/api/frame", "/api/save"]))
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.costly
 def test_no_state_is_an_error_of_the_server(states, path):
     queries = []
     for state in states:

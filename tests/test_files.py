@@ -147,7 +147,7 @@ def test_bad_npy_is_refused(tmp_path: Path, what: str) -> None:
 
 def test_a_long_npy_header_is_refused_before_it_is_read(tmp_path: Path) -> None:
     header = GOOD + b" " * 2**16
-    with pytest.raises(DataError, match="a header of at most 65536 bytes"):
+    with pytest.raises(DataError, match="a header of at most 10000 bytes"):
         layout_of(tmp_path, npy(header, bytes(8), version=b"\x02\x00"))
     with pytest.raises(DataError, match="a header of at most 69 bytes, got 4294967295"):
         layout_of(tmp_path, BAD_NPY["header beyond the file"])
@@ -229,7 +229,7 @@ def test_a_header_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) ->
     with path.open("wb") as file:
         file.write(struct.pack("<Q", 100_000_001))
         file.truncate(200_000_000)
-    with pytest.raises(DataError, match="header of 100000001 bytes"):
+    with pytest.raises(DataError, match="at most 16777216 bytes, got one of 100000001"):
         files.read_layout(path)
 
 
@@ -237,7 +237,7 @@ def test_a_folder_and_a_pipe_are_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a folder"):
         files.read_layout(tmp_path)
     os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer
-    with pytest.raises(DataError, match="something else"):
+    with pytest.raises(DataError, match="a pipe"):
         files.read_layout(tmp_path / "pipe")
 
 

@@ -215,6 +215,7 @@ def test_bad_input(call: Any, match: str) -> None:
         call()
 
 
+@pytest.mark.costly
 def test_grids_under_compile_and_jit() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     jax = pytest.importorskip("jax", reason="jax is not installed")

@@ -59,6 +59,7 @@ def assert_near(got: Any, want: Any) -> None:
 
 
 @pytest.mark.parametrize("how", ["eager", "jit", "vmap", "jit(vmap)"])
+@pytest.mark.costly
 def test_far_positions_are_the_oracles(how: str) -> None:
     verb = partial(posenc.table, PLAIN)
     verb = {"eager": verb, "jit": jax.jit(verb), "vmap": jax.vmap(verb)}.get(
@@ -70,6 +71,7 @@ def test_far_positions_are_the_oracles(how: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.costly
 def test_every_dtype_is_the_float32_result_rounded_once(dtype: str) -> None:
     x = X.astype(dtype)
     whole = posenc.add(PLAIN, x)
@@ -128,6 +130,7 @@ def test_offsets_as_tracers() -> None:
 
 
 @SPECS
+@pytest.mark.costly
 def test_vmap(spec: Sinusoidal) -> None:
     both = jax.vmap(lambda x, p: posenc.add(spec, x, positions=p))(X, POSITIONS)
     assert_near(both, posenc.add(spec, X, positions=POSITIONS))
@@ -272,6 +275,7 @@ for refused in (jnp.asarray([1], "uint64"), jnp.asarray([1.0])):
 """
 
 
+@pytest.mark.costly
 def test_with_64_bits() -> None:
     root = Path(__file__).resolve().parents[1]
     path = os.pathsep.join([str(root), *filter(None, sys.path)])
@@ -286,6 +290,7 @@ def test_with_64_bits() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.costly
 def test_an_offset_of_no_tokens_is_held_to_the_same_range() -> None:
     nothing = jnp.zeros((0, WIDTH))
     assert posenc.add(PLAIN, nothing, offset=2**31 - 1).shape == (0, WIDTH)

@@ -50,6 +50,7 @@ def close(got: Any, want: Any, most: float = 1.0) -> None:
 
 @each_spec
 @pytest.mark.parametrize("how", ["eager", "jit", "vmap"])
+@pytest.mark.costly
 def test_rotate_is_what_numpy_gives(name: str, how: str) -> None:
     spec = SPECS[name]
     verb = lambda x, p: posenc.rotate(spec, x, positions=p)  # noqa: E731
@@ -78,6 +79,7 @@ def test_a_spec_is_a_static_argument() -> None:
 
 
 @each_spec
+@pytest.mark.costly
 def test_gradients_are_the_opposite_rotation(name: str) -> None:
     spec = SPECS[name]
     x = jnp.asarray(X)
@@ -89,6 +91,7 @@ def test_gradients_are_the_opposite_rotation(name: str) -> None:
         close(got[:, :, t], upstream[:, :, t] @ matrix.T, 4)
 
 
+@pytest.mark.costly
 def test_learned_frequencies_learn() -> None:
     spec = MixedRoPE(16, heads=3, pairing="half")
     matrix = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2, 8)), jnp.float32)
@@ -106,6 +109,7 @@ def test_learned_frequencies_learn() -> None:
         )
 
 
+@pytest.mark.costly
 def test_the_other_verbs() -> None:
     spec, x = SPECS["plain"], jnp.asarray(X)
     cached = jax.jit(partial(posenc.rotate, spec))(x, positions=jnp.asarray(NEAR))

@@ -45,6 +45,7 @@ def test_relative_under_jit(case: RelativeCase) -> None:
 
 
 @pytest.mark.parametrize("name", ["t5", "kerple-log", "kerple-power", "fire", "alibi-learned"])
+@pytest.mark.costly
 def test_gradients_of_learned_biases(name: str) -> None:
     case = next(case for case in BIASES if case.name == name)
     q, k = np.array([0, 7]), np.array([0, 2, 30])

@@ -284,6 +284,7 @@ def test_resolution_equals_brute_force(spec: Sinusoidal, dtype: str) -> None:
     assert posenc.resolution(spec, dtype, limit=limit) == brute_force(spec, dtype, limit)
 
 
+@pytest.mark.costly
 def test_resolution_goes_far() -> None:
     found = posenc.resolution(Sinusoidal(4), "bfloat16")
     assert found is not None
@@ -316,6 +317,7 @@ def test_rounding_to_bfloat16_happens_once() -> None:
     assert rounded(values, "bfloat16").tolist() == [0x3F81, 0x3F81, 0xBF81]
 
 
+@pytest.mark.costly
 def test_backends_agree_among_themselves() -> None:
     where = np.array([0, 3, 1_000_000, LARGEST])
     tables = [b.numpy(posenc.table(Sinusoidal(32), b.asarray(where))) for b in BACKENDS]

@@ -275,6 +275,7 @@ print(sorted(heavy & set(sys.modules)))
 """
 
 
+@pytest.mark.costly
 def test_learning_needs_numpy_alone() -> None:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     done = subprocess.run(

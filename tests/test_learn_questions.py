@@ -183,6 +183,7 @@ def test_options_that_read_alike_are_refused() -> None:
         questions.make("frequencies", wrong, 0)
 
 
+@pytest.mark.costly
 def test_ambiguous_inverse_questions_are_drawn_again() -> None:
     """With two digits, and without the proof, several positions would have the value."""
     proven = template("inverse", "from-a-value")

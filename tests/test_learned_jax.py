@@ -53,6 +53,7 @@ def test_lengths_are_known_under_jit_and_checked() -> None:
         jax.jit(lambda p: posenc.add(SPEC, jnp.zeros((1, 7, 4)), params=p))(given(SPEC))
 
 
+@pytest.mark.costly
 def test_grad_reaches_the_rows_that_were_read() -> None:
     where = jnp.asarray([0, 3, 3, -1])
     loss = lambda p: posenc.table(SPEC, where, params=p).sum()  # noqa: E731
@@ -62,6 +63,7 @@ def test_grad_reaches_the_rows_that_were_read() -> None:
         np.testing.assert_array_equal(run(given(SPEC))["weight"], expected)
 
 
+@pytest.mark.costly
 def test_grad_of_a_learned_factor() -> None:
     params = given(GRID)
     where = jnp.asarray([[0, 4], [2, 0]])
@@ -82,6 +84,7 @@ def test_a_sum_with_nan_rows_does_not_poison_gradients() -> None:
     np.testing.assert_array_equal(grad, expected)
 
 
+@pytest.mark.costly
 def test_vmap_over_positions_and_tables() -> None:
     params = given(SPEC)
     where = jnp.asarray([[0, 1], [4, 5]])

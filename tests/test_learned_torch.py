@@ -319,6 +319,7 @@ def compiled(module: nn.Module, counter: Any = "aot_eager", **options: Any) -> A
 
 
 @pytest.mark.parametrize("spec", [SPEC, BOXES, SCALED], ids=["flat", "tables", "scale"])
+@pytest.mark.costly
 def test_compiled_is_eager(spec: Any) -> None:
     module = PositionTable(spec)
     where = torch.tensor([[0, 4], [2, 1], [1, 1], [1, 0], [0, 0]]) if spec is BOXES else POSITIONS
@@ -334,6 +335,7 @@ def test_compiled_is_eager(spec: Any) -> None:
         torch.testing.assert_close(got_grad, want_grad)
 
 
+@pytest.mark.costly
 def test_compiled_with_inductor() -> None:
     module = PositionTable(SPEC)
     assert_same(
@@ -341,6 +343,7 @@ def test_compiled_with_inductor() -> None:
     )
 
 
+@pytest.mark.costly
 def test_lengths_compile_at_most_two_frames() -> None:
     counter = CompileCounter()
     run = compiled(PositionTable(SPEC), counter)
@@ -350,6 +353,7 @@ def test_lengths_compile_at_most_two_frames() -> None:
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.costly
 def test_positions_outside_are_nan_where_they_cannot_be_looked_at(backend: str) -> None:
     run = compiled(PositionTable(SPEC), backend)
     y = run(X, positions=torch.tensor([0, -1, -2, 12, 2**40]))

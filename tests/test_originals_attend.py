@@ -156,6 +156,7 @@ def projected(attention: Any, x: Any) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.costly
 def test_layers_of_transformers(case: Case) -> None:
     config, attention, rotary = built(case)
     x = torch.randn(2, SEQUENCE, config.hidden_size, generator=torch.Generator().manual_seed(1))

@@ -161,6 +161,7 @@ def test_sums_read_their_axes_and_scale() -> None:
 
 @each_compiler("encodings/table", "torch")
 @each_encoding
+@pytest.mark.costly
 def test_compiled_module_gives_the_rows(case: Case, compiler: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import PositionTable
@@ -183,6 +184,7 @@ def test_compiled_module_gives_the_rows(case: Case, compiler: str) -> None:
 
 
 @each_encoding
+@pytest.mark.costly
 def test_every_length_in_one_graph(case: Case) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import PositionTable

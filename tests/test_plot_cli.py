@@ -63,6 +63,7 @@ def test_every_picture_is_drawn_unasked(run: Run, name: str) -> None:
     assert names() == ["x.svg"]
 
 
+@pytest.mark.costly
 def test_find_and_compare_need_what_they_are_about(run: Run) -> None:
     result = run("find", "--dim", "5120", "--value", "0.488814", "--at", "1088")
     assert "Position 7, if the exponent is i/d" in result.output

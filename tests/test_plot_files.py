@@ -183,6 +183,7 @@ def test_drawn_again_the_bytes_are_the_same(name: str) -> None:
         assert PICTURES[name]().to_bytes(format_) == PICTURES[name]().to_bytes(format_)
 
 
+@pytest.mark.costly
 def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
     script = (
         "import posenc, posenc.plot, sys\n"

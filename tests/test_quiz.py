@@ -125,6 +125,7 @@ def test_show() -> None:
     assert "--seed 2 --count 4" in result.output
 
 
+@pytest.mark.costly
 def test_list() -> None:
     result = run("--list")
     assert result.exit_code == 0

@@ -326,6 +326,7 @@ def test_torch_transforms() -> None:
     torch.testing.assert_close(forward, grad)
 
 
+@pytest.mark.costly
 def test_torch_gradient_through_the_module_and_compiled() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import PositionTable
@@ -344,6 +345,7 @@ def test_torch_gradient_through_the_module_and_compiled() -> None:
     torch.testing.assert_close(compiled(x, plain), module(x, plain), rtol=0, atol=0)
 
 
+@pytest.mark.costly
 def test_torch_forward_mode_through_a_compiled_call() -> None:
     """A graph made without derivatives must not serve a call that has one."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -359,6 +361,7 @@ def test_torch_forward_mode_through_a_compiled_call() -> None:
         torch.testing.assert_close(tangent[:, 2], 4 * torch.cos(4 * x))
 
 
+@pytest.mark.costly
 def test_torch_compiled_bits_are_the_eager_bits() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     x = torch.tensor(swept(np.float64))
@@ -375,6 +378,7 @@ def test_torch_export() -> None:
     assert torch.equal(exported(x, where), module(x, where))
 
 
+@pytest.mark.costly
 def test_jax_gradients_to_second_order() -> None:
     jax = pytest.importorskip("jax", reason="jax is not installed")
     x = jax.numpy.array([0.3, 1.7, -4.2])

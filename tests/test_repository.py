@@ -52,6 +52,7 @@ def test_nothing_heavy_is_imported(statement: str) -> None:
     assert not loaded_after(statement) & set(HEAVY)
 
 
+@pytest.mark.costly
 def test_that_test_would_notice() -> None:
     loaded = loaded_after("import posenc.torch")
     assert "torch" in loaded
@@ -158,6 +159,26 @@ def test_types_are_announced() -> None:
     assert (ROOT / "src" / "posenc" / "py.typed").exists()
 
 
+# --- tiers of the tests ---------------------------------------------------------------------------
+
+
+def test_every_slow_test_names_its_subject() -> None:
+    """CI runs a slow test where its subject changed, so a subject is a file or folder that is."""
+    marks = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.slow":
+                marks.append((path.name, node.lineno, []))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.slow":
+                subjects = [a.value for a in node.args if isinstance(a, ast.Constant)]
+                marks.append((path.name, node.func.lineno, subjects or ["*"]))
+    named = {mark[:2] for mark in marks if mark[2]}
+    assert not [mark[:2] for mark in marks if mark[:2] not in named]
+    subjects = {subject for mark in marks for subject in mark[2]} - {"*"}
+    assert len(subjects) > 5
+    assert not [name for name in subjects if not (ROOT / "src" / "posenc" / name).exists()]
+
+
 # --- versions and texts ---------------------------------------------------------------------------
 
 
@@ -230,6 +251,7 @@ def test_generated_texts_follow_the_measurements() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.costly
 def test_docstrings_pass_their_check() -> None:
     done = run("tools/check_docstrings.py")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -284,6 +306,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 @pytest.mark.usefixtures("tools")
+@pytest.mark.costly
 def test_the_picture_shows_every_number(tmp_path: Path) -> None:
     """Each number is a square of pixels of one colour, the colour of its value."""
     import numpy as np

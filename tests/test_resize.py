@@ -190,6 +190,7 @@ def test_dtypes_are_kept_and_half_precision_is_rounded_once(dtype: str) -> None:
         torch.testing.assert_close(new, want, rtol=0, atol=0)
 
 
+@pytest.mark.costly
 def test_gradients_flow_through_resizing() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     weight = torch.from_numpy(posenc.init(IMAGE)["weight"]).double().requires_grad_()

@@ -419,6 +419,7 @@ def test_temperatures(backend: Backend) -> None:
 
 @given(m=st.integers(-20_000, 20_000), rel=st.integers(-2000, 2000))
 @settings(max_examples=40, deadline=None)
+@pytest.mark.costly
 def test_xpos_scores_depend_on_the_distance_alone(m: int, rel: int) -> None:
     spec, q, k = XPos(16, pairing="half"), random(1, 16), random(1, 16, seed=1)
 

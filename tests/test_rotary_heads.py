@@ -237,6 +237,7 @@ def test_there_and_back(name: str) -> None:
 
 @each_compiler("encodings/rotary", "torch")
 @each_spec
+@pytest.mark.costly
 def test_compiled_module(name: str, compiler: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import RotaryEmbedding
@@ -259,6 +260,7 @@ def test_compiled_module(name: str, compiler: str) -> None:
 
 
 @each_spec
+@pytest.mark.costly
 def test_every_length_in_one_graph(name: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import RotaryEmbedding

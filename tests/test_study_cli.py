@@ -43,6 +43,7 @@ def invoke(*args: str) -> Result:
     return CliRunner().invoke(command, list(args))
 
 
+@pytest.mark.costly
 def test_a_tiny_grid_from_run_to_report(tmp_path: Path) -> None:
     """`smoke` with almost no steps: run, run again, look, report, export, report of the export."""
     run = ("run", "smoke", *SET, "--workers", "2", "--json")
@@ -75,6 +76,7 @@ def test_a_tiny_grid_from_run_to_report(tmp_path: Path) -> None:
         assert (out / name).read_bytes() == (other / name).read_bytes()
 
 
+@pytest.mark.costly
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": SOURCES}
     arguments = ("run", "quick", "--tasks", "order", *SET, "--set", "steps=25", "--workers", "2")

@@ -30,6 +30,7 @@ def run(path: Path, cells: list, train=fakes.quick, **more) -> Summary:
         return run_cells(cells, store, train=train, **{"where": TWO, **more})
 
 
+@pytest.mark.costly
 def test_every_cell_is_run_and_a_rerun_does_nothing(tmp_path: Path) -> None:
     path, seen = tmp_path / "s.sqlite", []
     cells = [fakes.cell(seed) for seed in range(5)]
@@ -63,6 +64,7 @@ def test_an_error_is_the_result_of_its_cell_alone(tmp_path: Path, train, reason:
     assert not any(record.failed for record in read_store(path).records)
 
 
+@pytest.mark.costly
 def test_a_worker_that_dies_takes_no_other_cell_along(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     cells = [fakes.cell(seed, folder=str(tmp_path)) for seed in range(6)]
@@ -76,6 +78,7 @@ def test_a_worker_that_dies_takes_no_other_cell_along(tmp_path: Path) -> None:
     assert (tmp_path / "once").exists(), "seed 2 has to kill its worker as well"
 
 
+@pytest.mark.costly
 def test_a_killed_driver_loses_the_running_cells_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     code = (
@@ -140,6 +143,7 @@ def members(session: int) -> list[str]:
 # --- a cluster ------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_a_cluster_does_the_same_and_outlives_a_worker(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
     path = tmp_path / "s.sqlite"

@@ -290,6 +290,7 @@ def some() -> Results:
     return Results.of([*records, failed], [WHERE])
 
 
+@pytest.mark.costly
 def test_the_report_is_a_function_of_the_rows(tmp_path: Path) -> None:
     found = some()
     shuffled = list(found.records)

@@ -186,6 +186,17 @@ def test_another_file_is_told_and_left_alone(tmp_path: Path, name: str) -> None:
         pass
 
 
+@pytest.mark.parametrize("case", ["words", "view", "trigger", "types", "provenance", "deep"])
+def test_a_store_that_was_made_by_hand_is_refused_in_words(tmp_path: Path, case: str) -> None:
+    """Definitions that are programs, names that are no text, rows of other types."""
+    from tests.hostile import stores
+
+    stores(tmp_path)
+    name = {"words": "letters", "provenance": "number"}.get(case, case)
+    with pytest.raises(DataError, match="store"):
+        read_store(tmp_path / f"{name}.sqlite")
+
+
 def test_no_store_and_no_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_store(tmp_path / "none.sqlite")

@@ -289,7 +289,7 @@ def test_files_that_are_not_the_ones_meant(tmp_path: Path) -> None:
         TextLM({"data": "0" * 64})
     with pytest.raises(DataError, match="No such file"):
         TextLM({}, tmp_path / "absent.txt")
-    with pytest.raises(DataError, match="Is a directory"):
+    with pytest.raises(DataError, match="a regular file, got a folder"):
         TextLM({}, tmp_path)
     with pytest.raises(ArgumentError, match="no file"):
         task("order")({}, path)

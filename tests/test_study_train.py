@@ -68,6 +68,7 @@ def test_every_task_trains(name: str) -> None:
     assert all(set(row) == {"metric", "bucket", "length", "value"} for row in outcome.rows)
 
 
+@pytest.mark.costly
 def test_a_cell_has_the_same_bits_in_two_processes() -> None:
     one = cell("order", "randomised-rope", seed=3, steps=20)
     command = [sys.executable, "-c", SCRIPT, one.to_json()]
@@ -78,6 +79,7 @@ def test_a_cell_has_the_same_bits_in_two_processes() -> None:
     assert done != bits(train(cell("order", "randomised-rope", seed=4, steps=20)))
 
 
+@pytest.mark.costly
 def test_batches_are_the_same_for_every_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, list[torch.Tensor]] = {}
     for encoding in ("none", "learned", "randomised-sinusoidal", "t5"):
@@ -114,6 +116,7 @@ def test_drawn_positions_change_with_the_step_and_stay_in_range() -> None:
     assert torch.equal(one.target.at, again.target.at)
 
 
+@pytest.mark.costly
 def test_training_lowers_the_loss() -> None:
     """A task that one token decides: the loss must come near the entropy of its source."""
     outcome = train(cell("markov", "rope", steps=150, rate=0.01, symbols=3, length=16, batch=32))
@@ -123,6 +126,7 @@ def test_training_lowers_the_loss() -> None:
     assert excess < 0.25
 
 
+@pytest.mark.costly
 def test_without_positions_half_of_the_answers_are_right_exactly() -> None:
     outcome = train(cell("order", "none", steps=60, examples=200, rate=0.01, width=32))
     found = {(row["metric"], row["bucket"]): row["value"] for row in outcome.rows}
@@ -160,6 +164,7 @@ SAVED = ("none", "sinusoidal", "learned", "concatenated", "rope", "t5", "kerple"
 
 
 @pytest.mark.parametrize("encoding", SAVED)
+@pytest.mark.costly
 def test_a_saved_model_comes_back(encoding: str, tmp_path: Path) -> None:
     one = cell("reverse", encoding)
     outcome = train(one, save=tmp_path / "model")
@@ -185,6 +190,7 @@ def test_the_spec_is_in_the_file(tmp_path: Path) -> None:
     assert Cell.from_json(metadata["cell"]).encoding == "t5"
 
 
+@pytest.mark.costly
 def test_the_detective_reads_trained_models(tmp_path: Path) -> None:
     from safetensors.numpy import load_file
 

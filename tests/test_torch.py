@@ -402,6 +402,7 @@ def makings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_constants_are_made_once_for_each_device(makings: list[Any]) -> None:
     module = cold(kernel="reference")
     compiled, _ = counted(module)
@@ -417,6 +418,7 @@ def test_constants_are_made_once_for_each_device(makings: list[Any]) -> None:
 
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("used", ["cold", "warm"])
+@pytest.mark.costly
 def test_a_compiled_graph_holds_no_numbers_to_copy(used: str) -> None:
     graphs = []
 
@@ -495,6 +497,7 @@ def test_vmap_and_grad() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_six_lengths_compile_at_most_two_frames() -> None:
     compiled, counter = counted(cold())
     for length in (5, 6, 7, 9, 3, 1200):
@@ -504,6 +507,7 @@ def test_six_lengths_compile_at_most_two_frames() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_marked_dynamic_compiles_one_frame() -> None:
     compiled, counter = counted(cold())
     x = X.clone()
@@ -514,6 +518,7 @@ def test_marked_dynamic_compiles_one_frame() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_offsets_compile_at_most_two_frames() -> None:
     compiled, counter = counted(cold())
     for offset in (0, 3, 4, 5, 9, 100, 2**33, -7):
@@ -526,6 +531,7 @@ def test_offsets_compile_at_most_two_frames() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_decoding_compiles_at_most_two_frames() -> None:
     compiled, counter = counted(cold())
     for length, offset in ((5, 0), (1, 5), (1, 6), (1, 7), (1, 8)):
@@ -539,6 +545,7 @@ def test_decoding_compiles_at_most_two_frames() -> None:
     "dtype",
     [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow("_core", "functional"))],
 )
+@pytest.mark.costly
 def test_compiled_bits_are_the_eager_bits(dtype: torch.dtype) -> None:
     import torch._inductor.config as inductor
 
@@ -564,6 +571,7 @@ def test_gradients_of_compiled_code_are_the_eager_ones() -> None:
 
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.costly
 def test_several_specs_in_one_function(dynamic: bool | None) -> None:
     one, two, classic = cold(), cold(RICH), cold(Sinusoidal(8, phase="float32"))
 
@@ -600,6 +608,7 @@ FAR = (0, 1, -1, 2**31, -(2**31), 2**32 - 1, -(2**32) + 1, 2**63 - 1, -(2**63), 
 
 
 @pytest.mark.parametrize("axes", [1, 3])
+@pytest.mark.costly
 def test_compiled_phases_never_overflow(axes: int) -> None:
     """In C++ that Inductor writes an overflow may give any number, and has given wrong ones."""
     rng = np.random.default_rng(axes)
@@ -620,6 +629,7 @@ def test_compiled_phases_never_overflow(axes: int) -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_verbs_compile_with_a_spec_from_outside() -> None:
     spec = copy.deepcopy(PLAIN)
 
@@ -695,6 +705,7 @@ class Decoder(nn.Module):
 
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "non-strict"])
+@pytest.mark.costly
 def test_export(strict: bool) -> None:
     dynamic = torch.export.Dim.DYNAMIC
     module = cold(RICH)
@@ -740,6 +751,7 @@ assert np.array_equal(second.detach().numpy(), want), second
 """
 
 
+@pytest.mark.costly
 def test_the_first_call_ever() -> None:
     """Inside compile and inside export; caches of torch and posenc are cold in a new process."""
     roads = [

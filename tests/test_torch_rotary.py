@@ -273,6 +273,7 @@ def test_g13_packed_is_separate() -> None:
 
 @each_spec
 @pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.costly
 def test_gradients(name: str, inplace: bool) -> None:
     module = cold(name, inplace=inplace)
     q, k = Q[:1, :2, :3].double().requires_grad_(), K[:1, :1, :3].double().requires_grad_()
@@ -414,6 +415,7 @@ def test_vmap_and_grad() -> None:
 
 @each_spec
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_six_lengths_compile_at_most_two_frames(name: str) -> None:
     compiled, counter = counted(cold(name))
     for length in (5, 6, 7, 9, 3, 1200):
@@ -423,6 +425,7 @@ def test_six_lengths_compile_at_most_two_frames(name: str) -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_decoding_compiles_at_most_two_frames() -> None:
     compiled, counter = counted(cold())
     for length, offset in ((5, 0), (1, 5), (1, 6), (1, 7), (1, 8)):
@@ -433,6 +436,7 @@ def test_decoding_compiles_at_most_two_frames() -> None:
 
 @each_spec
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_autograd_under_the_compiler(name: str) -> None:
     """Through AOT autograd, in place and not, with all constants of a spec in one graph."""
     for inplace in (False, True):
@@ -453,6 +457,7 @@ def test_autograd_under_the_compiler(name: str) -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_two_modules_compile_into_one_graph() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
@@ -469,6 +474,7 @@ def test_two_modules_compile_into_one_graph() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_compiled_bits() -> None:
     """Inductor may contract a product and a sum to one operation: one rounding of difference."""
     import torch._inductor.config as inductor
@@ -483,6 +489,7 @@ def test_compiled_bits() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_a_length_is_fixed_outside_of_compiled_code() -> None:
     spec = RoPE(8, pairing="half", scaling=s.DynamicNTK(2, original_length=4))
     with pytest.raises(posenc.ArgumentError, match="length"):
@@ -502,6 +509,7 @@ def test_a_length_is_fixed_outside_of_compiled_code() -> None:
     [False, pytest.param(True, marks=pytest.mark.slow("torch", "functional"))],
     ids=["non-strict", "strict"],
 )
+@pytest.mark.costly
 def test_export(name: str, strict: bool) -> None:
     length = torch.export.Dim("length")
     module = cold(name)

@@ -158,6 +158,7 @@ def test_relative_module_is_the_verb(case: RelativeCase) -> None:
     [ALiBi(4), T5(4), Sandwich(4, dim=16), posenc.TISA(2), posenc.RotaryBias(2, dim=20)],
     ids=repr,
 )
+@pytest.mark.costly
 def test_verb_compiles_as_a_whole(spec: Any, compiler: str) -> None:
     module = AttentionBias(spec)
     compiled = torch.compile(module, fullgraph=True, backend=compiler)
@@ -177,6 +178,7 @@ COMPILED = (
 
 @each_compiler("encodings", "torch")
 @pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.costly
 def test_relative_compiles_as_a_whole(name: str, compiler: str) -> None:
     case = next(c for c in RELATIVES if c.name == name)
     module = RelativeAttention(case.spec)
@@ -250,6 +252,7 @@ ALWAYS_COMPILED = (ALiBi, posenc.ClippedTable)
         ),
     ],
 )
+@pytest.mark.costly
 def test_pain_16_flex_attention_equals_dense(spec: Any, compiled: bool) -> None:
     from torch.nn.attention.flex_attention import flex_attention
 

@@ -17,6 +17,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("triton", reason="triton is not installed: pip install 'posenc[triton]'")
 
 
+@pytest.mark.costly
 def test_interpreted() -> None:
     inner = Path(__file__).with_name("interpreted_triton.py")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}

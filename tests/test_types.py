@@ -53,7 +53,7 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.slow  # a cold run reads torch's annotations
+@pytest.mark.slow("__init__.py", "functional", "torch")  # a cold run reads torch's annotations
 def test_a_checker_finds_what_is_misspelt_and_knows_what_comes_back(tmp_path: Path) -> None:
     """mypy alone: what PyPI has as pyright loads itself from elsewhere."""
     program = tmp_path / "program.py"

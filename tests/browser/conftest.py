@@ -28,11 +28,14 @@ def _reason() -> str:
     return ""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = _reason()
     for item in items:
-        if reason and HERE in item.path.parents:
-            item.add_marker(pytest.mark.skip(reason=reason))
+        if HERE in item.path.parents:
+            item.add_marker("costly")
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

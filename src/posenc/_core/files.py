@@ -15,23 +15,21 @@ bfloat16 is no dtype of NumPy; it travels as uint16 patterns, converted here by 
 from __future__ import annotations
 
 import ast
-import contextlib
-import errno
 import json
 import math
 import os
-import secrets
-import stat
 import struct
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 
+from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.outputs import replacing
 
 __all__ = [
     "FLOATS",
@@ -53,7 +51,9 @@ __all__ = [
 ]
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
-LARGEST_NPY_HEADER = 2**16  # `ast.literal_eval` is safe on a short text only
+LARGEST_NPY_HEADER = 10_000  # NumPy's; `ast.literal_eval` is safe on a short text only
+MOST_TENSORS = 2**15  # of one file; published ones hold a few thousand
+SAFETENSORS = inputs.Kind("a .safetensors header", 2**24, 16 * MOST_TENSORS)
 # First bytes of formats that are neither of the two.
 OTHERS = {
     b"PK": "a zip archive, as torch.save writes them (.pt, .pth, .bin), and NumPy (.npz)",
@@ -63,7 +63,6 @@ OTHERS = {
     b"{": "JSON",
     b"[": "JSON",
 }
-LARGEST_SAFETENSORS_HEADER = 100_000_000  # the format's own limit
 LARGEST_RANK = 64  # NumPy's
 PIECE = 2**22  # bytes per read when copying
 
@@ -133,6 +132,7 @@ class Layout:
     size: int
     tensors: Mapping[str, Tensor]
     metadata: Mapping[str, str]
+    state: inputs.State
 
     def pick(self, name: str | None = None) -> Tensor:
         """The tensor of that name, or the only one.
@@ -177,26 +177,19 @@ def read_layout(path: str | os.PathLike[str]) -> Layout:
         If it cannot be opened.
     """
     path = Path(path)
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):  # opening a pipe would block
-        got = "a folder" if stat.S_ISDIR(status.st_mode) else "something else"
-        raise DataError(explain(str(path), "a regular file", got))
-    with path.open("rb") as file:
+    with inputs.opened(path) as file:
         return read_open_layout(path, file)
 
 
 def read_open_layout(path: Path, file: IO[bytes]) -> Layout:
     """As `read_layout`, of a file that is open and need not have its name yet."""
     file.seek(0)
-    size = os.fstat(file.fileno()).st_size
-    start = file.read(8)
+    state = inputs.state_of(file)
+    start = file.read(8) or b""
     if start[:6] == b"\x93NUMPY":
-        return _npy_layout(path, file, size, start)
-    return _safetensors_layout(path, file, size, start)
-
-
-def _npy_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
-    return Layout(path, "npy", size, {"": _npy_tensor(str(path), file, size, start)}, {})
+        tensors = {"": _npy_tensor(str(path), file, state.size, start)}
+        return Layout(path, "npy", state.size, tensors, {}, state)
+    return _safetensors_layout(path, file, state, start)
 
 
 def parse_npy(who: str, file: IO[bytes], size: int) -> Tensor:
@@ -263,12 +256,12 @@ def _npy_dtype(who: str, descr: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _safetensors_layout(path: Path, file: IO[bytes], size: int, start: bytes) -> Layout:
-    who = str(path)
+def _safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: bytes) -> Layout:
+    who, size = str(path), state.size
     if len(start) < 8:
         raise DataError(explain(who, "a .npy or .safetensors file", f"{size} bytes"))
     (length,) = struct.unpack("<Q", start)
-    if length > min(size - 8, LARGEST_SAFETENSORS_HEADER):
+    if length > size - 8:
         want = "a .npy or .safetensors file"
         found = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
         if found is not None:
@@ -277,11 +270,16 @@ def _safetensors_layout(path: Path, file: IO[bytes], size: int, start: bytes) ->
             got = f"one that states a header of {length} bytes, in {size} bytes"
             raise DataError(explain(who, want, got, "It may be truncated."))
         raise DataError(explain(who, want, f"another format; it begins with {start!r}"))
+    if length > SAFETENSORS.largest:
+        want = f"a header of at most {SAFETENSORS.largest} bytes"
+        raise DataError(explain(who, want, f"one of {length} bytes"))
     header = _safetensors_json(who, _exactly(file, length, who))
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise DataError(explain(f"{who}: __metadata__", "an object of texts", repr(metadata)[:80]))
     data = 8 + length
+    if len(header) > MOST_TENSORS:
+        raise DataError(explain(who, f"at most {MOST_TENSORS} tensors in a file", len(header)))
     tensors = {name: _safetensors_tensor(who, name, entry, data) for name, entry in header.items()}
     at = data
     for tensor in sorted(tensors.values(), key=lambda t: (t.begin, t.end)):
@@ -293,23 +291,14 @@ def _safetensors_layout(path: Path, file: IO[bytes], size: int, start: bytes) ->
     if at != size:
         what = "truncated" if size < at else "longer than its header says"
         raise DataError(explain(f"{who} is {what}", f"{at} bytes", size))
-    return Layout(path, "safetensors", size, tensors, metadata)
+    return Layout(path, "safetensors", size, tensors, metadata, state)
 
 
 def _safetensors_json(who: str, text: bytes) -> dict[str, Any]:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("a key stands twice")
-        return found
-
-    want = "a JSON object as header"
-    try:
-        header = json.loads(text.decode(), object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:
-        raise DataError(explain(who, want, str(error)[:200])) from None
+    header = inputs.parse(text, who, SAFETENSORS)
     if text[:1] != b"{" or not isinstance(header, dict):
-        raise DataError(explain(who, want, f"a text that begins with {text[:20]!r}"))
+        got = f"a text that begins with {text[:20]!r}"
+        raise DataError(explain(who, "a JSON object as header", got))
     return header
 
 
@@ -338,11 +327,12 @@ def _is_shape(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
         isinstance(value, kind)
         and len(value) <= LARGEST_RANK
         and all(type(n) is int and 0 <= n < 2**63 for n in value)
+        and math.prod(n for n in value if n) < 2**56  # NumPy's limit, also where a side is 0
     )
 
 
 def _exactly(file: IO[bytes], count: int, who: str) -> bytes:
-    found = file.read(count)
+    found = file.read(count) or b""
     if len(found) != count:
         raise DataError(explain(f"{who} is truncated", f"{count} more bytes", len(found)))
     return found
@@ -461,56 +451,3 @@ def copy(source: IO[bytes], begin: int, end: int, sink: IO[bytes], at: int) -> N
     for start in range(begin, end, PIECE):
         piece = read(source, start, min(PIECE, end - start), "|u1")
         write(sink, at + start - begin, piece)
-
-
-@contextlib.contextmanager
-def replacing(
-    target: str | os.PathLike[str], *, existing: Literal["refuse", "replace"]
-) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is complete.
-
-    It is written beside the target, synchronised to the disk and renamed. If the block raises, or
-    is interrupted, nothing is left.
-
-    Parameters
-    ----------
-    target : path
-        A new file, or a regular file to replace. A link is followed.
-    existing : {"refuse", "replace"}
-        What happens to a file that has the name, or gets it in the meantime.
-
-    Yields
-    ------
-    file
-        Open for reading and writing, without a buffer.
-
-    Raises
-    ------
-    FileExistsError
-        If the name is taken, and by something to keep or by no regular file.
-    FileNotFoundError
-        If the folder is missing.
-    """
-    path = Path(target).resolve()
-    if path.exists() and (existing == "refuse" or not path.is_file()):
-        why = "File exists" if path.is_file() else "Not a regular file"
-        raise FileExistsError(errno.EEXIST, why, str(target))
-    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
-    try:
-        # Not `mkstemp`, whose files only their owner may read.
-        try:
-            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            # The user knows the folder, not the name beside.
-            raise type(error)(error.errno, error.strerror, str(path.parent)) from None
-        with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            yield file
-            if path.exists():
-                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
-            os.fsync(file.fileno())
-        if existing == "replace":
-            beside.replace(path)
-        else:
-            path.hardlink_to(beside)  # unlike a rename, it fails if the name was taken meanwhile
-    finally:
-        beside.unlink(missing_ok=True)

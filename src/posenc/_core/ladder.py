@@ -32,7 +32,8 @@ __all__ = ["LADDERS", "Arrangement", "Ladder", "Layout", "context", "pi"]
 
 DIGITS = 50  # 2**64 needs 20; the rest covers positions, large frequencies and long recurrences
 LARGEST_FREQUENCY = 2**40  # radians per position; beyond it no integer position tells them apart
-MOST_FREQUENCIES = 2**20  # each is worked out to 50 digits
+MOST_OCTAVES = 1200  # from the smallest float to the largest frequency
+MOST_FREQUENCIES = 2**18  # each is worked out to 50 digits
 
 
 def context() -> decimal.Context:
@@ -58,7 +59,8 @@ def pi() -> Decimal:
 
 
 _DENOMINATOR = re.compile(
-    r"(?P<factor>\d+)?(?P<unit>[nd])(/(?P<divisor>\d+))?(?P<shift>[+-]\d+(\.\d+)?)?"
+    r"(?P<factor>\d{1,9})?(?P<unit>[nd])(/(?P<divisor>(?!0+(?!\d))\d{1,9}))?"
+    r"(?P<shift>[+-]\d{1,9}(\.\d{1,20})?)?"
 )
 
 
@@ -175,7 +177,11 @@ class Ladder(Value):
         """
         not_too_many("Ladder", "frequencies", count, MOST_FREQUENCIES)
         with decimal.localcontext(context()):
-            rungs = self._rungs(Decimal(base), count, width, cosine)
+            try:
+                rungs = self._rungs(Decimal(base), count, width, cosine)
+            except decimal.DecimalException as error:
+                got = f"{type(error).__name__} in {self}"
+                raise SpecError(explain("Ladder", "frequencies that are numbers", got)) from None
             if any(abs(rung) > LARGEST_FREQUENCY for rung in rungs):
                 worst = max(abs(rung) for rung in rungs)
                 raise SpecError(
@@ -194,6 +200,9 @@ class Ladder(Value):
             gap = (Decimal(self.last) - first) / max(count - 1, 1)
             return tuple(first + gap * j for j in range(count))
         if self.spacing == "octave":
+            if count > MOST_OCTAVES:
+                got = f"{count} octaves"
+                raise SpecError(explain("Ladder", "frequencies up to 2**40 rad/position", got))
             return tuple(first * 2**j for j in range(count))
         start = Decimal(self.start) + (Decimal(self.cos_shift) if cosine else 0)
         divisor = self.divisor(count=count, width=width)

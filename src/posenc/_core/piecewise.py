@@ -27,7 +27,7 @@ FARTHEST = 2**15 - 1  # offsets beyond it share the last bucket, and their squar
 
 def check_piecewise(who: str, alpha: float, beta: float, gamma: float) -> None:
     """Raise `SpecError` unless 0 < alpha < beta, alpha < gamma, and the last bucket is near."""
-    if not (0 < alpha < beta <= 512 and alpha < gamma):
+    if not (0 < alpha < beta <= 512 and alpha < gamma and math.isfinite(gamma / alpha)):
         want = "0 < alpha < beta <= 512 and alpha < gamma"
         raise SpecError(explain(who, want, f"{alpha}, {beta}, {gamma}"))
     if _reaching(int(beta), alpha, beta, gamma, euclidean=False) > FARTHEST:

@@ -18,7 +18,7 @@ from posenc._core.spec import Spec, Value
 __all__ = ["Layer", "Note", "Reading", "Source"]
 
 Level = Literal["error", "warning", "remark"]
-Origin = Literal["config", "preset", "format", "caller", "code"]
+Origin = Literal["config", "preset", "class", "format", "caller", "code"]
 
 
 @final
@@ -30,9 +30,11 @@ class Source(Value):
     ----------
     field : str
         The field, in the words of the spec: `base`, `scaling.factor`.
-    origin : {"config", "preset", "format", "caller", "code"}
-        `config`: the file says so. `preset`: the row of the family. `format`: a documented default
-        of the file format. `caller`: an argument of the reader. `code`: the encoding's own default.
+    origin : {"config", "preset", "class", "format", "caller", "code"}
+        `config`: the file says so. `preset`: the row of the family. `class`: the file leaves it
+        out, and this is what the model's class in transformers takes for it. `format`: a documented
+        default of the file format. `caller`: an argument of the reader. `code`: the encoding's own
+        default.
     where : str
         The key, row or argument.
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Union
 
 import numpy as np
 
-from posenc._core.errors import SpecError, explain, suggest
+from posenc._core import inputs
+from posenc._core.errors import PosencError, SpecError, explain, suggest
 from posenc._core.tracing import compile_time, is_followed, unseen
 
 if TYPE_CHECKING:
@@ -232,15 +233,8 @@ def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise SpecError(explain("from_json", "a JSON text", type(text).__name__))
-    try:
-        data = json.loads(
-            text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
-        )
-    except RecursionError:
-        raise SpecError(f"from_json: nested deeper than {DEEPEST_NESTING} levels") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"from_json: not JSON: {error}") from None
-    return from_dict(data, resolve)
+    found = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
+    return from_dict(found, resolve)
 
 
 def from_dict(
@@ -273,7 +267,14 @@ def from_dict(
     ]
     if missing:
         raise SpecError(explain(f"{where}: {cls.__name__}", f"the keys {missing}", sorted(data)))
-    return cls(**arguments)
+    try:
+        return cls(**arguments)
+    except PosencError:
+        raise
+    except (ArithmeticError, MemoryError, ValueError) as error:
+        got = f"{_show(arguments)} ({error})"
+        want = "numbers that its constants can be computed from"
+        raise SpecError(explain(f"{where}: {cls.__name__}", want, got)) from error
 
 
 def _build(value: object, resolve: Callable[[str], type[Value]], where: str, depth: int) -> object:
@@ -286,15 +287,6 @@ def _build(value: object, resolve: Callable[[str], type[Value]], where: str, dep
 
 def _refuse_constant(name: str) -> object:
     raise SpecError(explain("from_json", "finite numbers", name))
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    data = dict(pairs)
-    if len(data) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        raise SpecError(explain("from_json", "each key once", f"{twice} more than once"))
-    return data
 
 
 def _plain(value: object) -> object:

@@ -7,12 +7,12 @@ is never taken for something else: an empty name for the current folder, a path 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 
 __all__ = [
@@ -111,29 +111,22 @@ class InputText(click.ParamType):
         return str(value)
 
 
-def standard_input(expected: str, longest: int) -> str:
+def standard_input(expected: str, kind: inputs.Kind) -> str:
     """The text that comes on standard input.
 
     Parameters
     ----------
     expected : str
         What it should be, in the words of the error.
-    longest : int
-        Most bytes that are read.
+    kind : Kind
+        Limits its length.
 
     Raises
     ------
     DataError
         If nothing comes, too much, or what is no UTF-8.
     """
-    data = b"" if sys.stdin is None else sys.stdin.buffer.read(longest + 1)
-    if len(data) > longest:
-        raise DataError(explain("standard input", f"at most {longest} bytes", "more"))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        got = f"the byte {data[error.start]:#04x} at {error.start}"
-        raise DataError(explain("standard input", "text in UTF-8", got)) from None
+    text = inputs.standard_input(kind)
     if not text.strip():
         raise DataError(explain("standard input", expected, "nothing"))
     return text

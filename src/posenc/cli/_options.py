@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from posenc._core import inputs
 from posenc._core.errors import ArgumentError, PosencError, explain, suggest
 from posenc.cli._inputs import file_there
 
@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ORDERS = ("interleaved", "sin_cos", "cos_sin")
 ODDS = ("sin_extra", "zero_pad", "cut", "error")
-LARGEST_DIM = 2**20  # a spec works its frequencies out to 50 digits each
+LARGEST_DIM = 2**19  # a spec works its frequencies out to 50 digits each
 
 
 class Choice(click.ParamType):
@@ -210,7 +210,7 @@ def spec_of(text: str, option: str) -> Any:
         raise click.UsageError(f"{option} is empty: give the JSON of a spec, or a file of it.")
     if not is_json(text):
         try:
-            return from_json(Path(file_there(text)).read_bytes())
+            return from_json(inputs.content(file_there(text), inputs.SPEC))
         except click.BadParameter as error:
             raise click.UsageError(f"{option}: {error.message}") from error
     try:

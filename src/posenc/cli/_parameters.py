@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 import numpy as np
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.errors import DataError, explain, suggest
 from posenc.cli._inputs import InputFile
 
@@ -128,7 +128,7 @@ def _tensor(
         raise DataError(explain(who, f"shape {shape}", f"shape {tensor.shape}"))
     if tensor.dtype not in files.FLOATS or tensor.stored is None:
         raise DataError(explain(who, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype))
-    with path.open("rb", buffering=0) as file:
+    with inputs.opened(path) as file:
         flat = files.read(file, tensor.begin, math.prod(shape), tensor.stored)
     values = files.decode(flat, tensor.dtype).reshape(shape, order=tensor.order)
     if finite and not np.isfinite(values).all():

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from posenc._core.errors import ArgumentError, SpecError, suggest
+from posenc._core import inputs
+from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc.cli._inputs import InputFile
 from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, Choice, spec_of
 from posenc.cli._parameters import ParameterChoice, learnt_from
@@ -219,8 +220,8 @@ def _fields(words: SpecWords) -> dict[str, Any]:
         if not equals or not name.isidentifier():
             raise click.UsageError(f"--field {text[:60]!r}: write NAME=JSON, such as buckets=64.")
         try:
-            found[name] = json.loads(value)
-        except ValueError:
+            found[name] = inputs.parse(value, f"--field {name}", inputs.PAGE)
+        except DataError:
             found[name] = value
     return found
 

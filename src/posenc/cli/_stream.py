@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.errors import DataError, explain
 from posenc.cli._options import table_width
 
@@ -132,7 +132,7 @@ def add_to_file(
     new_stored = stored if kept else np.dtype(stored).newbyteorder("<").str
     *lead, seq, dim = tensor.shape
     item = np.dtype(stored).itemsize
-    with layout.path.open("rb", buffering=0) as source, target.open() as sink:
+    with target.open() as sink, inputs.unchanged(layout.path, layout.state) as source:
         at = _front(layout, tensor, target, spec.width, (source, sink))
         for tile in tiles(math.prod(lead), seq, spec.width, size):
             begins = [row * seq + tile.seq.start for row in _range(tile.rows)]  # in tokens

@@ -9,15 +9,15 @@ from typing import Any
 import click
 import numpy as np
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.errors import DataError, explain
 from posenc.cli._inputs import standard_input
 
 __all__ = ["vector_from"]
 
-LARGEST_TEXT = 2**24
 STDIN = "standard input"
 FORMATS = (".npy", ".safetensors")
+MOST_NUMBERS = 2**24  # of a row, or of an array that has to be turned
 
 
 def vector_from(source: str, row: int | None, name: str | None) -> Any:
@@ -33,14 +33,12 @@ def vector_from(source: str, row: int | None, name: str | None) -> Any:
         The tensor, where the file holds several.
     """
     if source == "-":
-        return _picked(_numbers(standard_input("numbers", LARGEST_TEXT), STDIN), row, STDIN)
+        return _picked(_numbers(standard_input("numbers", inputs.VECTOR), STDIN), row, STDIN)
     path = Path(source)
     if path.suffix not in FORMATS:
-        try:
-            with path.open(encoding="utf-8") as file:
-                return _picked(_numbers(file.read(LARGEST_TEXT + 1), source), row, source)
-        except UnicodeDecodeError:
-            pass  # an array, then, or a format whose name is told
+        text = _text(path)
+        if text is not None:  # else an array, or a format whose name is told
+            return _picked(_numbers(text, source), row, source)
     return _of_file(path, row, name)
 
 
@@ -52,19 +50,35 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
         raise DataError(explain(str(path), want, got))
     width, rows = tensor.shape[-1], int(np.prod(tensor.shape[:-1], dtype=object))
     row = _row(row, rows, str(path))
+    if width > MOST_NUMBERS:
+        raise DataError(explain(str(path), f"a row of at most {MOST_NUMBERS} numbers", width))
     size = (tensor.end - tensor.begin) // max(1, width * rows)
-    with path.open("rb", buffering=0) as file:
+    with inputs.opened(path) as file:
         if tensor.order == "C":
             flat = files.read(file, tensor.begin + row * width * size, width, tensor.stored)
         else:
+            if rows * width > MOST_NUMBERS:
+                todo = "Save it with numpy.ascontiguousarray(array)."
+                got = f"{rows} of {width} numbers, column by column"
+                raise DataError(explain(str(path), "rows that lie together", got, todo))
             everything = files.read(file, tensor.begin, rows * width, tensor.stored)
             flat = everything.reshape(tensor.shape, order="F").reshape(rows, width)[row]
     return files.decode(flat, tensor.dtype)
 
 
+def _text(path: Path) -> str | None:
+    """The text in a file; None for a file of bytes."""
+    with inputs.opened(path) as file:
+        start = file.read(2**12) or b""
+    try:
+        start.decode()
+    except UnicodeDecodeError as error:
+        if error.reason != "unexpected end of data":  # the rest of a letter comes after these bytes
+            return None
+    return inputs.text_of(path, inputs.VECTOR)
+
+
 def _numbers(text: str, source: str) -> np.ndarray:
-    if len(text) > LARGEST_TEXT:
-        raise DataError(explain(source, f"a text of at most {LARGEST_TEXT} characters", "more"))
     lines = [line for line in text.splitlines() if line.strip()]
     rows = [[w for w in re.split(r"[\s,;\[\]()]+", line) if w] for line in lines]
     values = [[_number(word, source) for word in row] for row in rows]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc._core import inputs
+from posenc._core.errors import DataError
 from posenc.cli._options import Choice, as_json, is_json, spec_of
 from posenc.cli._show import clean, print_json, progress
 
@@ -151,9 +152,9 @@ def _arguments(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"--args is no JSON: {error}") from error
+        found = inputs.parse(text, "--args", inputs.PAGE)
+    except DataError as error:
+        raise click.UsageError(str(error)) from error
     if not isinstance(found, dict):
         raise click.UsageError('--args is no JSON object, such as {"max_seq_len": 512}.')
     return found

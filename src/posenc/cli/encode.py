@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.brief import brief
 from posenc._core.errors import DataError, DependencyError, explain
 from posenc._core.random_vectors import random_vectors
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["command", "random_vectors"]
 
 DEFAULT_DIM = 8  # fits a screen of 80 columns
-LONGEST_TEXT = 2**24  # bytes
+WORDS = inputs.Kind("a text", 2**23)
 MOST_NUMBERS = 2**23  # of the sum of a text
 
 EXAMPLES = """\b
@@ -324,7 +325,7 @@ def _result_in_words(spec: TableSpec) -> str:
 def _tokens(source: str, tokenizer: str | None) -> Tokens:
     text = source
     if source == "-":
-        text = standard_input("a text of at least one token", LONGEST_TEXT)
+        text = standard_input("a text of at least one token", WORDS)
     elif looks_like_a_file(source):
         path = Path(source)
         if path.is_dir():
@@ -345,7 +346,8 @@ def _tokens(source: str, tokenizer: str | None) -> Tokens:
 
 
 def _tokenize(text: str, path: Path) -> Tokens:
-    content = path.read_bytes()
+    content = inputs.text_of(path, inputs.TOKENIZER)
+    inputs.check_count(content, str(path), inputs.TOKENIZER)
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
@@ -355,10 +357,21 @@ def _tokenize(text: str, path: Path) -> Tokens:
         ) from error
     try:
         # The library raises plain `Exception` for what is no tokenizer.
-        found = Tokenizer.from_str(content.decode()).encode(text)
+        made = Tokenizer.from_str(content)
+        _check_padding(str(path), made.padding or {})
+        found = made.encode(text)
+    except DataError:
+        raise
     except Exception as error:  # noqa: BLE001
         raise DataError(explain(str(path), "a tokenizer.json", str(error)[:200])) from None
     return Tokens(list(found.tokens), list(found.ids))
+
+
+def _check_padding(who: str, padding: Mapping[str, Any]) -> None:
+    """Refuse to fill a short text up to billions of tokens."""
+    for key in ("length", "pad_to_multiple_of"):
+        if (padding.get(key) or 0) > MOST_NUMBERS:
+            raise DataError(explain(f"{who}: padding", f"at most {MOST_NUMBERS}", padding[key]))
 
 
 def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool) -> np.ndarray:
@@ -381,7 +394,7 @@ def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool)
             explain(str(path), f"at most {MOST_NUMBERS} numbers", f"{len(ids)} x {dim}")
         )
     size = np.dtype(tensor.stored).itemsize * dim
-    with path.open("rb", buffering=0) as file:
+    with inputs.opened(path) as file:
         found = [files.read(file, tensor.begin + i * size, dim, tensor.stored) for i in ids]
     vectors = files.decode(np.stack(found), tensor.dtype)
     if finite and not np.isfinite(vectors).all():

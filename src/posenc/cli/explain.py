@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 from posenc.cli._inputs import InputFile, standard_input
 from posenc.cli._options import Choice, Option, as_json, is_json
@@ -16,7 +17,6 @@ from posenc.cli._show import clean, print_json
 __all__ = ["command"]
 
 CONFIG = "the JSON of a config, which begins with {"
-LARGEST_CONFIG = 2**26  # bytes
 
 
 @click.command()
@@ -104,7 +104,7 @@ def _explain_plan(name: str, json_: bool) -> None:
 def _source(config: str) -> str | Path:
     if config != "-":
         return Path(config)
-    text = standard_input(CONFIG, LARGEST_CONFIG)
+    text = standard_input(CONFIG, inputs.CONFIG)
     if not is_json(text):  # else it would be taken for the name of a file
         raise DataError(explain("standard input", CONFIG, repr(text.strip()[:40])))
     return text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc.cli._app import Interrupted
 from posenc.cli._inputs import InputFile
 from posenc.cli._options import as_json
@@ -28,7 +28,6 @@ Examples:
   posenc explore --freeze explorer.html
   posenc explore --freeze one.html --states "v=stretch&d=64"
 """
-LARGEST_LIST = 2**20
 
 
 @click.command(epilog=EXAMPLES)
@@ -146,7 +145,5 @@ def _lines(text: str) -> list[str]:
     path = Path(text)
     if not path.exists():
         raise click.UsageError(f"--states {text[:80]!r}: no address such as v=table, and no file.")
-    with path.open(encoding="utf-8", errors="replace") as file:
-        held = file.read(LARGEST_LIST)
-    found = [line.strip() for line in held.splitlines()]
+    found = [line.strip() for line in inputs.text_of(path, inputs.PAGE).splitlines()]
     return [line for line in found if line and not line.startswith("//")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 NAMES = ("input", "output", "positions")
-LARGEST_FILE = 2**31  # bytes of a recording
 
 EXAMPLES = """\b
 Examples:
@@ -84,20 +82,14 @@ def command(
 
 
 def _recording(source: str) -> dict[str, np.ndarray]:
-    path = Path(file_there(source))
-    if path.stat().st_size > LARGEST_FILE:
-        raise DataError(explain(source, f"at most {LARGEST_FILE} bytes", path.stat().st_size))
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in NAMES if name not in file.files]
-            if missing:
-                got = ", ".join(file.files) or "nothing"
-                raise DataError(explain(source, f"the arrays {', '.join(NAMES)}", got))
-            return {name: file[name] for name in NAMES}
-    except (ValueError, OSError, KeyError, EOFError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(explain(source, "a .npz of plain arrays", str(error)[:160])) from None
+    from posenc.detect.files import open_store
+
+    with open_store(file_there(source)) as store:
+        missing = [name for name in NAMES if name not in store.arrays]
+        if store.format != "npz" or missing:
+            got = ", ".join(list(store.arrays)[:20]) or "nothing"
+            raise DataError(explain(source, f"a .npz with the arrays {', '.join(NAMES)}", got))
+        return {name: store.arrays[name].whole() for name in NAMES}
 
 
 def _function(source: str) -> Any:

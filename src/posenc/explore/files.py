@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from posenc import registry
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.errors import DataError, PosencError, explain
 from posenc._core.parameters import Init
 from posenc._core.spec import Spec
+from posenc.detect.files import open_store
 from posenc.encodings.table.learned import Learned
 from posenc.explore.entry import Entry, Values, written
 from posenc.explore.session import Embeddings, Session
 
 __all__ = ["load"]
 
-MOST_NUMBERS = 2**27  # of one table
+LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
 MOST_ENTRIES = 64
 MOST_WORDS = 4096
-LARGEST_JSON = 64 * 2**20
 FROM_FILES = "Files"
 
 
@@ -117,12 +117,9 @@ def _of_config(path: Path) -> list[Entry]:
 
 def _spec(path: Path) -> Spec | None:
     """The spec of a JSON file that is one; None for any other file."""
-    if path.is_dir() or path.suffix != ".json" or path.stat().st_size > LARGEST_JSON:
+    if path.is_dir() or path.suffix != ".json":
         return None
-    try:
-        data = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        return None
+    data = inputs.parse(inputs.content(path, inputs.SPEC), str(path), inputs.SPEC)
     if not isinstance(data, Mapping) or data.get("type") not in registry.SPECS:
         return None
     found = registry.from_json(json.dumps(data))
@@ -166,38 +163,25 @@ def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
         want = "an array of two axes (positions, dimensions) of floating numbers"
         raise DataError(explain(f"explore: {path}", want, "none"))
     for name, rows in fitting:
-        if rows.size > MOST_NUMBERS:
-            raise DataError(
-                explain(f"explore: {path} {name}", f"at most {MOST_NUMBERS} numbers", rows.size)
-            )
         if not np.isfinite(rows).all():
             raise DataError(explain(f"explore: {path} {name}", "finite numbers", "NaN or infinity"))
     return fitting
 
 
 def _of_npz(path: Path) -> list[tuple[str, np.ndarray]]:
-    import zipfile
-
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            found = []
-            for name in archive.files[: MOST_ENTRIES + 1]:
-                array = archive[name]
-                if array.dtype.kind == "f":
-                    found.append((name, array))
-            return found
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise DataError(explain(f"explore: {path}", "a .npz file", str(error)[:100])) from None
+    with open_store(path) as store:
+        arrays = list(store.arrays.values())[: MOST_ENTRIES + 1]
+        return [(array.name, array.whole()) for array in arrays if array.dtype in files.FLOATS]
 
 
 def _of_layout(path: Path) -> list[tuple[str, np.ndarray]]:
     layout = files.read_layout(path)
     found = []
-    with path.open("rb", buffering=0) as file:
+    with inputs.unchanged(path, layout.state) as file:
         for name, tensor in list(layout.tensors.items())[:10_000]:
             count = int(np.prod(tensor.shape, dtype=object))
             fits = tensor.dtype in files.FLOATS and tensor.stored is not None
-            if len(tensor.shape) != 2 or not fits or count > MOST_NUMBERS:
+            if len(tensor.shape) != 2 or not fits or tensor.end - tensor.begin > LARGEST:
                 continue
             if len(layout.tensors) > MOST_ENTRIES and "pos" not in name.lower():
                 continue  # of a whole model, what its names call positions

@@ -45,13 +45,18 @@ and any rule but a rotary one may have
     own        for the first rule: the config has positions of its own beside those of its parts
 
 `posenc.detect` knows the further keys of rotary rules, and describes them there.
+
+`configs/classes.json` is written by `tools/class_defaults.py`: what the classes of transformers
+take for keys that a config leaves out.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Mapping
+from importlib import resources
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -59,7 +64,15 @@ from posenc._core.errors import SpecError, explain
 from posenc.presets import Preset, row
 from posenc.presets._rows import read
 
-__all__ = ["Family", "convention", "families", "family", "family_of_architectures"]
+__all__ = [
+    "ClassDefaults",
+    "Family",
+    "class_defaults",
+    "convention",
+    "families",
+    "family",
+    "family_of_architectures",
+]
 
 FOLDER = "configs"
 
@@ -71,6 +84,59 @@ class Family(NamedTuple):
     entries: tuple[Mapping[str, Any], ...]
     note: str = ""
     inside: Mapping[str, str] = MappingProxyType({})
+
+
+class ClassDefaults(NamedTuple):
+    """What the class of a model type takes for what a config leaves out.
+
+    Parameters
+    ----------
+    version : str
+        Of transformers, whose classes were asked.
+    base, share : float, optional
+        The base, and the share of a head that turns, where all layers have one dictionary.
+    share_alone : float, optional
+        The share where the config has no dictionary of rotary parameters, if it is another.
+    rope_type : str
+        The scaling where the config has no dictionary.
+    kinds : mapping, optional
+        The same for each type of layer, where each has a dictionary; None for one that never turns.
+    reach : mapping
+        The types of layers that a key at the top of the config reaches, or a flat dictionary.
+    must_state_base : tuple of str
+        Types of layers whose dictionary has another base, or none, where it is there without one.
+    adds : mapping
+        Keys that it adds to a flat dictionary, by the rule of scaling.
+    layers : mapping
+        `repeat`, the types of layers as a pattern (empty where there is none), `last`, the type of
+        the last layer, and `asks`, keys that change them.
+    fields : mapping
+        Values of other keys.
+    """
+
+    version: str = ""
+    base: float | None = None
+    share: float = 1.0
+    share_alone: float | None = None
+    rope_type: str = "default"
+    kinds: Mapping[str, Mapping[str, Any] | None] | None = None
+    reach: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    must_state_base: tuple[str, ...] = ()
+    adds: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    layers: Mapping[str, Any] = MappingProxyType({})
+    fields: Mapping[str, Any] = MappingProxyType({})
+
+
+@functools.lru_cache(maxsize=1)
+def _classes() -> dict[str, ClassDefaults]:
+    file = resources.files("posenc.presets") / FOLDER / "classes.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    return {n: ClassDefaults(data["version"], **row) for n, row in data["types"].items()}
+
+
+def class_defaults(model_type: object) -> ClassDefaults | None:
+    """What the class of a model type takes for what a config leaves out, or None."""
+    return _classes().get(model_type) if isinstance(model_type, str) else None
 
 
 @functools.lru_cache(maxsize=4)

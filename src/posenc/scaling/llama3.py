@@ -30,7 +30,8 @@ class Llama3(Scaling):
         Length of training before the extension.
     low_freq_factor, high_freq_factor : float
         Pairs that complete fewer turns than the first are interpolated, pairs that complete more
-        than the second are kept.
+        than the second are kept. Where they are equal there is no ramp between: a pair that
+        completes fewer turns is interpolated, any other kept.
 
     Examples
     --------
@@ -52,9 +53,9 @@ class Llama3(Scaling):
         """Raise `SpecError` when the fields contradict each other."""
         require_factor(self.factor, "Llama3")
         require_length(self.original_length, "Llama3")
-        if not 0 < self.low_freq_factor < self.high_freq_factor:
+        if not 0 < self.low_freq_factor <= self.high_freq_factor:
             got = f"{self.low_freq_factor} and {self.high_freq_factor}"
-            raise SpecError(explain("Llama3", "0 < low_freq_factor < high_freq_factor", got))
+            raise SpecError(explain("Llama3", "0 < low_freq_factor <= high_freq_factor", got))
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
@@ -64,7 +65,10 @@ class Llama3(Scaling):
         scaled = []
         for f in rungs.frequencies:
             turns = length * f / (2 * rungs.numbers.pi())
-            t = min(max((turns - low) / (high - low), number(0)), number(1))
+            if low == high:
+                t = number(int(turns >= low))
+            else:
+                t = min(max((turns - low) / (high - low), number(0)), number(1))
             scaled.append(f * (t + (1 - t) / factor))
         return rungs.with_frequencies(scaled)
 
@@ -74,6 +78,8 @@ class Llama3(Scaling):
         low, high = self.low_freq_factor, self.high_freq_factor
         wavelength = 2 * math.pi / f
         slow, fast = wavelength > length / low, wavelength < length / high
+        if low == high:
+            return xp.where(slow, f / factor, f)
         t = (length / wavelength - low) / (high - low)
         between = (1 - t) * f / factor + t * f
         return xp.where(slow, f / factor, xp.where(fast, f, between))

@@ -42,6 +42,7 @@ class YaRN(Scaling):
         Length of training before the extension.
     beta_fast, beta_slow : float
         Pairs with more turns than the first are kept, those with fewer than the second stretched.
+        Where they are equal, the ramp of the index is what rounding makes of one bound, or a step.
     ramp : {"index", "turns"}
         The ramp of the code, or of the paper.
     rounding : {"outward", "none"}
@@ -77,9 +78,11 @@ class YaRN(Scaling):
         """Raise `SpecError` when the fields contradict each other."""
         require_factor(self.factor, "YaRN")
         require_length(self.original_length, "YaRN")
-        if not 0 < self.beta_slow < self.beta_fast:
+        equal = self.beta_slow == self.beta_fast and self.ramp == "index"
+        if not (0 < self.beta_slow < self.beta_fast or (equal and self.beta_slow > 0)):
             got = f"{self.beta_slow} and {self.beta_fast}"
-            raise SpecError(explain("YaRN", "0 < beta_slow < beta_fast", got))
+            want = "0 < beta_slow < beta_fast, or equal with the ramp of the index"
+            raise SpecError(explain("YaRN", want, got))
 
     def _m(self, k: float) -> float:
         return 0.1 * k * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, explain
 
 __all__ = ["PROTOCOL", "Cell"]
@@ -152,17 +153,12 @@ class Cell:
         DataError
             For a text that is no cell.
         """
-        try:
-            found = json.loads(text)
+        with inputs.understood("Cell.from_json", "a cell of the study"):
+            found = inputs.parse(text, "Cell.from_json", inputs.PAGE)
             if not isinstance(found, dict) or sorted(found) != list(FIELDS):
                 raise DataError(explain("Cell.from_json", f"the fields {FIELDS}", text[:120]))
             settings = found.pop("settings")
             return cls(**found, settings=tuple(sorted(settings.items())))
-        except (ValueError, TypeError, AttributeError) as error:
-            if isinstance(error, DataError):
-                raise
-            what = f"{text[:120]!r} ({error})"
-            raise DataError(explain("Cell.from_json", "a cell of the study", what)) from None
 
     def __str__(self) -> str:
         return f"{self.task}, {self.encoding}, seed {self.seed}"

@@ -21,6 +21,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain, suggest
 
 __all__ = [
@@ -44,6 +45,8 @@ BETTER: dict[str, int] = {
 }
 
 PART_FIELDS = ("kind", "left", "right", "margin", "task", "metric", "each")
+FILE = inputs.Kind("claims", 2**17)
+LONGEST_LINE = 400
 CLAIM_FIELDS = (
     "id",
     "text",
@@ -238,10 +241,12 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
     DataError
         For a file that holds no claims.
     """
-    try:
-        return _claims(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise DataError(explain(str(path), "TOML", error)) from None
+    text = inputs.text_of(path, FILE)
+    longest = max(map(len, text.splitlines()), default=0)
+    if longest > LONGEST_LINE:  # the time for a name of n parts grows with their square
+        raise DataError(explain(str(path), f"lines of at most {LONGEST_LINE} characters", longest))
+    with inputs.understood(str(path), "TOML with tables [[claim]]"):
+        return _claims(text, str(path))
 
 
 def _claims(text: str, who: str) -> tuple[Claim, ...]:

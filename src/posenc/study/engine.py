@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import json
 import math
 import os
 import signal
@@ -28,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DependencyError, explain
 from posenc.study.cell import Cell
 from posenc.study.results import Record, Row
@@ -168,7 +168,7 @@ class Cluster:
 def _address(file: Path) -> str:
     """What a scheduler wrote of itself; Dask would wait for ever for a file that is not there."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = inputs.parse(inputs.text_of(file, inputs.SCHEDULER), str(file), inputs.SCHEDULER)
         return str(found["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         todo = "It is made by: dask scheduler --scheduler-file FILE"

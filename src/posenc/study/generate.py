@@ -13,6 +13,7 @@ compares it with the spec and keeps the spec.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from torch import Tensor
 
 import posenc
 from posenc import positions
+from posenc._core import files, inputs
 from posenc._core.errors import ArgumentError, DataError, DependencyError, explain
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
@@ -34,6 +36,7 @@ from posenc.study.train import Run
 __all__ = ["Spoken", "beam", "greedy", "load", "save"]
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+LARGEST = 2**27  # bytes; the models of the study are small
 
 
 @dataclass(frozen=True)
@@ -338,24 +341,29 @@ def load(folder: str | Path, *, data: Path | None = None) -> Run:
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     try:
-        with _safetensors(whole=True).safe_open(path, framework="numpy") as file:
-            return file.metadata() or {}, {n: file.get_tensor(n) for n in file.keys()}  # noqa: SIM118
+        layout = files.read_layout(path)
     except FileNotFoundError:
         raise DataError(explain("generate", "a folder with a model", f"no {path}")) from None
-    except Exception as error:
-        if type(error).__name__ != "SafetensorError":
-            raise
-        raise DataError(explain(str(path), "a safetensors file", str(error))) from None
+    if layout.size > LARGEST:
+        raise DataError(explain(str(path), f"a model of at most {LARGEST} bytes", layout.size))
+    found = {}
+    with inputs.unchanged(path, layout.state) as file:
+        for name, tensor in layout.tensors.items():
+            if tensor.stored is None:
+                who = f"{path}: {name[:80]!r}"
+                raise DataError(explain(who, "numbers that NumPy has", tensor.dtype))
+            flat = files.read(file, tensor.begin, math.prod(tensor.shape), tensor.stored)
+            found[name] = files.decode(flat, tensor.dtype).reshape(tensor.shape)
+    return dict(layout.metadata), found
 
 
-def _safetensors(*, whole: bool = False) -> Any:
+def _safetensors() -> Any:
     try:
-        import safetensors
         import safetensors.numpy
     except ImportError:
         todo = "pip install 'posenc[study]'"
         raise DependencyError(explain("study", "safetensors", "no such package", todo)) from None
-    return safetensors if whole else safetensors.numpy
+    return safetensors.numpy
 
 
 def text_of(task: Task, tokens: tuple[int, ...]) -> str:

@@ -20,10 +20,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 from posenc.study.cell import Cell
 
-__all__ = ["Record", "Results", "Row", "read_csv", "write_csv"]
+__all__ = ["MOST_ROWS", "Record", "Results", "Row", "read_csv", "write_csv"]
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ CELL_COLUMNS = (
     "provenance",
 )
 METRIC_COLUMNS = ("cell", "metric", "bucket", "length", "value")
+MOST_ROWS = 2**18  # of one file
 PROVENANCE_COLUMNS = ("number", "name", "value")
 
 
@@ -284,7 +286,7 @@ def _row(line: dict[str, str]) -> tuple[int, Row]:
 
 
 def _record(line: dict[str, str]) -> tuple[int, Record]:
-    settings = json.loads(line["settings"])
+    settings = inputs.parse(line["settings"], "settings", inputs.PAGE)
     cell = Cell.of(line["task"], line["encoding"], seed=int(line["seed"]), settings=settings)
     if cell.key != line["key"]:
         todo = "The file was changed, or another protocol wrote it: export it again"
@@ -302,9 +304,13 @@ def _record(line: dict[str, str]) -> tuple[int, Record]:
 
 def _read(path: Path, columns: Sequence[str], make: Callable[[dict[str, str]], T]) -> list[T]:
     """The lines of a file; whatever is wrong with one is told with its place."""
-    place, made = str(path), []
+    made: list[T] = []
+    place = str(path)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with (
+            inputs.opened(path, inputs.TABLE) as raw,
+            io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", newline="") as file,  # type: ignore[type-var]
+        ):
             reader = csv.DictReader(file, strict=True)
             got = ", ".join(reader.fieldnames or ("nothing",))
             if tuple(reader.fieldnames or ()) != tuple(columns):
@@ -313,7 +319,9 @@ def _read(path: Path, columns: Sequence[str], make: Callable[[dict[str, str]], T
                 place = f"{path}:{reader.line_num}"
                 if None in line or None in line.values():
                     raise DataError(explain("a row", f"{len(columns)} fields", "others"))
+                if len(made) == MOST_ROWS:
+                    raise DataError(f"expected at most {MOST_ROWS} rows, got more")
                 made.append(make(line))
-    except (ValueError, TypeError, AttributeError, KeyError, csv.Error) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, ArithmeticError, csv.Error) as error:
         raise DataError(f"{place}: {error}") from None
     return made

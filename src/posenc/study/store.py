@@ -15,17 +15,18 @@ import contextlib
 import json
 import math
 import os
-import secrets
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import TracebackType, UnionType
 from typing import IO, Self
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain
+from posenc._core.outputs import replacing
 from posenc.study.cell import PROTOCOL, Cell
-from posenc.study.results import Record, Results, Row
+from posenc.study.results import MOST_ROWS, Record, Results, Row
 
 __all__ = ["Store", "read_store"]
 
@@ -34,6 +35,9 @@ VERSION = 1
 
 MAGIC = b"SQLite format 3\0"
 AT_VERSION, AT_APPLICATION = 60, 68  # bytes of the header, big-endian
+
+FILE = inputs.Kind("a store of the study", 2**30)
+LONGEST_VALUE = 2**20  # bytes of a text in it
 
 SCHEMA = """
 CREATE TABLE provenance (number INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE);
@@ -164,17 +168,23 @@ def read_store(path: Path) -> Results:
         database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         with contextlib.closing(database):
             _check_contents(path, database)
-            return _all(database)
+            with inputs.understood(str(path), "rows of a store"):
+                return _all(database)
 
 
 def _all(database: sqlite3.Connection) -> Results:
     database.execute("BEGIN")  # one state of the file, whatever is written meanwhile
+    for table in ("metrics", "cells", "provenance"):
+        (count,) = database.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
+        if count > MOST_ROWS:
+            raise DataError(explain("the store", f"at most {MOST_ROWS} rows in {table}", count))
     rows: dict[str, list[Row]] = {}
     query = "SELECT key, metric, bucket, length, value FROM metrics ORDER BY 1, 2, 4, 3"
     for key, *row in database.execute(query):
+        _check_types(row, (str, str, int, float))
         rows.setdefault(key, []).append(Row(*row))
     lines = database.execute("SELECT number, json FROM provenance ORDER BY number")
-    found = {number: json.loads(text) for number, text in lines}
+    found = {n: inputs.parse(text, "provenance", inputs.PAGE) for n, text in lines}
     records = [
         _record(line, tuple(rows.get(line[0], ())), found)
         for line in database.execute("SELECT * FROM cells ORDER BY key")
@@ -182,7 +192,15 @@ def _all(database: sqlite3.Connection) -> Results:
     return Results.of(records, list(found.values()))
 
 
+def _check_types(values: Sequence[object], types: tuple[type | UnionType, ...]) -> None:
+    """SQLite keeps in a column what does not fit its type."""
+    for value, wanted in zip(values, types, strict=True):
+        if not isinstance(value, wanted):
+            raise DataError(explain("a row", f"values of the types {types}", repr(value)[:80]))
+
+
 def _record(line: tuple, rows: tuple[Row, ...], provenance: dict[int, dict[str, str]]) -> Record:
+    _check_types(line, (str, str, float, int, int, float | None, str, int))
     key, text, seconds, steps, parameters, loss, reason, number = line
     cell, numbers = Cell.from_json(text), list(provenance)
     if cell.key_of(int(provenance[number].get("protocol", PROTOCOL))) != key:
@@ -211,7 +229,7 @@ def check_header(path: Path) -> None:
     path : Path
         Any file.
     """
-    with path.open("rb") as file:
+    with inputs.opened(path, FILE) as file:
         head = file.read(100)
     todo = "Name another file with --store; this one is left as it is."
     if not head.startswith(MAGIC) or len(head) < 100:
@@ -227,29 +245,36 @@ def check_header(path: Path) -> None:
 
 
 def _check_contents(path: Path, database: sqlite3.Connection) -> None:
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    # A definition is a program: a view in place of a table may never end.
+    with contextlib.closing(_empty()) as empty:
+        if _schema(database) != _schema(empty):
+            want = "the tables cells, metrics and provenance of a store, and nothing else"
+            raise DataError(explain(str(path), want, "others"))
     (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(found)
-    columns = {
-        table: [name for _, name, *_ in database.execute(f"PRAGMA table_info({table})")]
-        for table in ("provenance", "cells", "metrics")
-    }
-    if [len(names) for names in columns.values()] != [2, 8, 5]:
-        want = "the tables cells, metrics and provenance"
-        raise DataError(explain(str(path), want, columns))
 
 
 def _create(path: Path) -> None:
     """Make an empty store that appears under its name only when it is whole."""
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with contextlib.closing(sqlite3.connect(new)) as database:
-            database.executescript(SCHEMA)
-            database.execute(f"PRAGMA application_id = {APPLICATION}")
-            database.execute(f"PRAGMA user_version = {VERSION}")
-        os.link(new, path)  # unlike a renaming, it replaces nothing
-    finally:
-        new.unlink(missing_ok=True)
+    with contextlib.closing(_empty()) as database, replacing(path, existing="refuse") as file:
+        file.write(database.serialize())
+
+
+def _empty() -> sqlite3.Connection:
+    """An empty store in memory."""
+    database = sqlite3.connect(":memory:")
+    database.executescript(SCHEMA)
+    database.execute(f"PRAGMA application_id = {APPLICATION}")
+    database.execute(f"PRAGMA user_version = {VERSION}")
+    return database
+
+
+def _schema(database: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """What a database holds besides rows: kinds, names and definitions."""
+    found = database.execute("SELECT type, name, ifnull(sql, '') FROM sqlite_master LIMIT 100")
+    return {(kind, name, " ".join(sql.split())) for kind, name, sql in found}
 
 
 def _locked(path: Path) -> IO[str]:
@@ -290,6 +315,6 @@ def _as_data_errors(path: Path) -> Iterator[None]:
     """What SQLite says of a damaged or full disk, in the words of this package."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         todo = "Copy it aside, with the files -wal and -shm beside it, before anything else."
         raise DataError(explain(str(path), "a store that is whole", error, todo)) from error

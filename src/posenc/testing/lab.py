@@ -7,7 +7,7 @@ import functools
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,10 @@ from posenc import functional
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
-from posenc.testing.card import Result
+from posenc.testing.card import Looked, Result
 from posenc.testing.subject import Kind, NotOffered, Subject
 
-__all__ = ["EPSILONS", "LAWS", "Broken", "Lab", "Law", "law", "run"]
+__all__ = ["EPSILONS", "FAR", "LAWS", "LONG", "NEAR", "Broken", "Lab", "Law", "law", "run"]
 
 # A unit in the last place of a number just above 1.
 EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -28,8 +28,10 @@ EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bflo
 # float32 arithmetic near position 0: a few roundings, and the rounding of an angle below 1024,
 # which is 6e-5.
 NEAR = 2e-4
-# Far from it: a departure that one rounding to bfloat16 would hide.
+# Far from it: a departure that one rounding to bfloat16 would hide. The statements name it.
 FAR = 2.0**-7
+# Of a sequence, or an offset: the longest original length that is published, and more.
+LONG = (133_000, 40_000, 9_000, 4_200, 920)
 
 
 class Broken(Exception):  # noqa: N818
@@ -91,8 +93,10 @@ class Lab:
         What is tried.
     """
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, looked: Looked | None = None) -> None:
         self.subject = subject
+        self.looked = Looked() if looked is None else looked
+        self.short = ""  # how much less was looked at than the statement says
 
     @functools.cached_property
     def made(self) -> Any:
@@ -101,7 +105,7 @@ class Lab:
 
     def at(self, **changes: Any) -> Lab:
         """The same bench for another width, number of heads or base."""
-        return Lab(self.subject.resized(**changes))
+        return Lab(self.subject.resized(**changes), self.looked)
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -119,6 +123,7 @@ class Lab:
         where = np.asarray(positions, dtype=np.int64)
         array = self.subject.array(x, dtype)
         turned = self.subject.call(self.made if made is None else made, array, where)
+        self.looked.at(where, width=x.shape[-1], heads=x.shape[1], rows=x.shape[0], dtype=dtype)
         out = self.subject.numpy(turned)
         if out.shape != x.shape:
             given = {"x": x.shape, "positions": _short(where)}
@@ -130,6 +135,7 @@ class Lab:
         where = np.asarray(positions, dtype=np.int64)
         made = self.made if made is None else made
         out = self.subject.numpy(self.subject.call(made, where, dtype))
+        self.looked.at(where, width=self.subject.dim, dtype=dtype)
         lead = where.shape if self.subject.axes == 1 else where.shape[:-1]
         if out.shape != (*lead, self.subject.dim):
             given = {"positions": _short(where)}
@@ -141,6 +147,7 @@ class Lab:
         q, k = (np.asarray(p, dtype=np.int64) for p in (q, k))
         made = self.made if made is None else made
         out = self.subject.numpy(self.subject.call(made, q, k))
+        self.looked.at(np.concatenate([q.ravel(), k.ravel()]), heads=self.subject.heads)
         want = (self.subject.heads, q.shape[-1], k.shape[-1])
         if out.ndim == len(want) + 1 and out.shape[0] == 1 and q.ndim == 1:
             out = out[0]
@@ -170,6 +177,27 @@ class Lab:
         if isinstance(spec, TableSpec):
             return functional.table(spec, np.asarray(args[0]), dtype="float64")
         raise NotOffered(f"{type(spec).__name__} needs more than positions")
+
+    # --- as far as it goes ----------------------------------------------------------------------
+
+    def longest(self, ask: Callable[[int], Any], lengths: Sequence[int]) -> tuple[int, Any]:
+        """The longest of some lengths, descending, that is not refused, and what was answered.
+
+        An implementation may have an end: whatever it raises beyond it is a fair answer, but not
+        at the shortest of the lengths.
+        """
+        for length in lengths[:-1]:
+            try:
+                return length, ask(length)
+            except (Broken, NotOffered):
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever an implementation raises there
+                self.refused(length, error)
+        return lengths[-1], ask(lengths[-1])
+
+    def refused(self, length: int, error: Exception) -> None:
+        """Say in the card that a law went less far than its statement."""
+        self.short = f"not seen at {length} and beyond, where {_message(error)}"
 
     # --- comparisons ----------------------------------------------------------------------------
 
@@ -215,13 +243,14 @@ def run(law: Law, subject: Subject) -> Result:
     Result
         Never an exception of the implementation.
     """
+    lab = Lab(subject)
 
     def result(status: Any, **more: Any) -> Result:
-        return Result(law.name, law.statement, status, **more)
+        return Result(law.name, law.statement, status, looked=lab.looked, **more)
 
     try:
         with _quietly():
-            found = law.check(Lab(subject))
+            found = law.check(lab)
     except NotOffered as reason:
         return result("not offered", says=str(reason))
     except Broken as b:
@@ -232,7 +261,7 @@ def run(law: Law, subject: Subject) -> Result:
         return result("refused" if law.refusable else "fail", says=_message(error))
     if found is None:
         return result("pass")
-    return result("pass", measured=found[0], bound=found[1])
+    return result("pass", measured=found[0], bound=found[1], says=lab.short)
 
 
 def _under(error: BaseException | None) -> NotOffered | None:

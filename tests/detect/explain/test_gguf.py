@@ -184,3 +184,32 @@ def test_headers_that_lie(case: str, tmp_path: Path) -> None:
     file.write_bytes(data)
     with pytest.raises(posenc.DataError, match=words):
         posenc.from_gguf(file)
+
+
+SCALED = {
+    **BASIC,
+    "rope__scaling__type": "yarn",
+    "rope__scaling__factor": 8.0,
+    "rope__scaling__original_context_length": 8192,
+    "attention__sliding_window": 4096,
+}
+
+
+def test_scaling_does_not_reach_the_windows_of_olmo_3(tmp_path: Path) -> None:
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "olmo2", **SCALED))
+    scaling = posenc.scaling.YaRN(8, original_length=8192)
+    plain = posenc.RoPE(64, base=500_000, pairing="half")
+    local, full = plan["sliding_attention"], plan["full_attention"]
+    assert (local.spec, local.indices) == (plain, (0, 1, 2))
+    assert full.spec.scalings == (scaling,)  # type: ignore[union-attr]
+    assert full.indices == (3,)
+    # OLMo 2 has no windows, and one entry.
+    keys = {k: v for k, v in SCALED.items() if "window" not in k}
+    assert len(posenc.from_gguf(written(tmp_path / "b.gguf", "olmo2", **keys)).layers) == 1
+
+
+def test_scaling_beside_windows_is_partly_known_elsewhere(tmp_path: Path) -> None:
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "phi3", **SCALED))
+    assert any("partly, because some layers see a window" in text for text in plan.warnings)
+    plan = posenc.from_gguf(written(tmp_path / "b.gguf", "gpt-oss", **SCALED))
+    assert not plan.warnings

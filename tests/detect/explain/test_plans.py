@@ -193,6 +193,8 @@ def test_what_is_left_open_has_a_reason_and_what_differs_a_finding() -> None:
     for row in stored()["rows"]:
         if row["state"] != "planned":
             assert len(row["why"]) > 20, row
+        # What is planned in part agrees in part at most.
+        assert row["check"] != "agreed" or row["state"] == "planned", row
         if row["check"] == "differs":
             assert row["model_type"] in plans.FINDINGS, row
 
@@ -200,9 +202,10 @@ def test_what_is_left_open_has_a_reason_and_what_differs_a_finding() -> None:
 def test_counts() -> None:
     found = stored()
     assert len(found["rows"]) >= 804
-    assert found["counts"]["planned"] >= 741
+    assert found["counts"]["planned"] >= 725
     assert found["counts"]["unknown"] <= 22
-    assert found["checks"]["agreed"] >= 697
+    assert found["checks"]["agreed"] >= 653
+    assert found["checks"]["agreed"] + found["checks"]["partly"] >= 698
     assert found["checks"]["differs"] <= len(plans.FINDINGS)
     kinds = found["kinds"]
     for kind in ("bias: WindowTable", "relative: Shaw", "relative: TransformerXL", "convolution"):

@@ -215,11 +215,15 @@ def object_array() -> bytes:
 F4 = "{'descr': '<f4', 'fortran_order': False, 'shape': %s}"
 HOSTILE: dict[str, tuple[str, bytes, str]] = {
     "empty": ("a.safetensors", b"", "0 bytes"),
-    "a header of 2**63 bytes": ("a.safetensors", struct.pack("<Q", 2**63) + b"{}", "truncated"),
+    "a header of 2**63 bytes": (
+        "a.safetensors",
+        struct.pack("<Q", 2**63) + b"{}",
+        "another format",
+    ),
     "a header of 50 MB": ("a.safetensors", header(b" " * 50_000_000), "at most"),
     "not JSON": ("a.safetensors", header(b"\x00\x01"), "JSON"),
     "deep JSON": ("a.safetensors", header(b'{"a":' + b"[" * 100_000), "JSON"),
-    "many braces": ("a.safetensors", header(b'{"a":[' + b"{}," * 1_300_000 + b"{}]}"), "dtype"),
+    "many braces": ("a.safetensors", header(b'{"a":[' + b"{}," * 1_300_000 + b"{}]}"), "values"),
     "offsets beyond the end": (
         "a.safetensors",
         header(tensors(x=("F32", [10], [0, 40])), b"\0" * 20),
@@ -233,7 +237,7 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
     "huge offsets": (
         "a.safetensors",
         header(tensors(x=("F32", [2**60], [0, 2**62]))),
-        "truncated",
+        "lists of sizes",
     ),
     "a gigantic shape": (
         "a.safetensors",
@@ -251,7 +255,10 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
         "a.gguf",
         b"GGUF"
         + struct.pack("<IQQ", 3, 0, 3)
-        + (struct.pack("<Q1sIQ", 1, b"k", 8, 2**24 - 1) + bytes(2**24 - 1)) * 3,
+        + b"".join(
+            struct.pack("<Q1sIQ", 1, key, 8, 2**24 - 1) + bytes(2**24 - 1)
+            for key in (b"a", b"b", b"c")
+        ),
         "a longer one",
     ),
     "a zip without an end": ("a.npz", b"PK\x03\x04" + b"\0" * 100, "zip"),

@@ -532,7 +532,7 @@ def test_errors_have_their_codes(model: str, tmp_path: Path) -> None:
     assert caught.value.code == 1
     with pytest.raises(SystemExit) as caught:
         app.main(["identify", model, "--tensor", "pos_embde"])
-    assert caught.value.code == 1
+    assert caught.value.code == 2
 
 
 def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:

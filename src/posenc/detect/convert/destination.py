@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.errors import ArgumentError, DataError, explain
-from posenc._core.folders import replacing_folder
+from posenc._core.outputs import replacing_folder
 from posenc.detect.convert.tensor_edits import Change, write_file
 from posenc.detect.files import CONFIG, Checkpoint, Stored, open_checkpoint
 
@@ -145,8 +145,13 @@ class Work:
             text = json.dumps(self.config, indent=2, ensure_ascii=False)
             (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
         elif (source / CONFIG).is_file():
-            shutil.copyfile(source / CONFIG, folder / CONFIG)
+            _copy(source / CONFIG, folder / CONFIG)
         for name, what in others(self.checkpoint).items():
             if what == "copied":
-                shutil.copyfile(source / name, folder / name)
+                _copy(source / name, folder / name)
         return result
+
+
+def _copy(source: Path, target: Path) -> None:
+    with inputs.opened(source) as file, target.open("xb") as sink:
+        shutil.copyfileobj(file, sink, files.PIECE)

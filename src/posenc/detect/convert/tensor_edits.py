@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc.detect.files import RECORD, Stored
 
 __all__ = ["Move", "New", "header", "write_file"]
@@ -119,7 +119,7 @@ def write_file(
     text = header(layout, changes, record)
     files.write(sink, 0, text)
     at = len(text)
-    with layout.path.open("rb", buffering=0) as file:
+    with inputs.unchanged(layout.path, layout.state) as file:
         for tensor in sorted(layout.tensors.values(), key=lambda t: (t.begin, t.end, t.name)):
             change = changes.get(tensor.name)
             size = tensor.end - tensor.begin

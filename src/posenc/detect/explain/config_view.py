@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from posenc._core.reading import Origin
+
 __all__ = ["WIDEST", "Keys", "is_number"]
 
+NAMES = re.compile(r"[A-Za-z_]\w*")
 WIDEST = 65_536  # of whatever has constants to compute: a width, a number of heads
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -32,21 +36,45 @@ LARGEST_POWER = 64  # of two, the only base: halvings from stage to stage
 
 
 class Keys:
-    """A dictionary of a config, and the keys of it that were read."""
+    """A dictionary of a config, and the keys of it that were read.
 
-    def __init__(self, data: Mapping[str, Any], path: str = "") -> None:
+    Parameters
+    ----------
+    data : mapping
+        The config.
+    path : str
+        Where it stands in the whole.
+    defaults : mapping, optional
+        What its class takes for keys that it leaves out; those that were needed are `defaulted`.
+    """
+
+    def __init__(
+        self, data: Mapping[str, Any], path: str = "", defaults: Mapping[str, Any] | None = None
+    ) -> None:
         self.data = data
         self.path = path
+        self.defaults = {} if defaults is None else defaults
         self.read: set[str] = set()
+        self.defaulted: dict[str, Any] = {}
 
     def __contains__(self, key: str) -> bool:
-        return self.data.get(key) is not None
+        return self.data.get(key, self.defaults.get(key)) is not None
 
     def get(self, key: str) -> Any:
-        """The value of a key, None where it is absent or null."""
+        """The value of a key, or what the class takes for it; None where it is null or neither."""
         if key in self.data:
             self.read.add(key)
-        return self.data.get(key)
+            return self.data[key]
+        if key in self.defaults:
+            self.defaulted[key] = self.defaults[key]
+        return self.defaults.get(key)
+
+    def origin(self, expression: str) -> Origin:
+        """Whether the keys of an expression were stated, or one of them is the class's."""
+        words = NAMES.findall(expression)
+        if not words:
+            return "preset"
+        return "class" if any(word in self.defaulted for word in words) else "config"
 
     def number(self, key: str) -> float | None:
         """The value of a key if it is a finite number."""

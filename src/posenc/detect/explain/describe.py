@@ -14,6 +14,7 @@ from posenc._core.plan import Entry, Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.rungs import FLOAT
 from posenc._core.spec import Value, to_json
+from posenc.detect.explain.notes import is_open
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
@@ -24,9 +25,18 @@ __all__ = ["describe", "lines", "plan_lines"]
 ORIGINS = {
     "config": "the config",
     "preset": "the family's row",
+    "class": "the class, as the config leaves it out",
     "format": "the format's default",
     "caller": "the caller",
     "code": "posenc's default",
+}
+
+# What a plan can rest on, in words.
+RESTS = {
+    "config": "stated in the config",
+    "preset": "known of the family",
+    "format": "a default of the format",
+    "class": "a default of the class in transformers",
 }
 
 
@@ -66,16 +76,23 @@ def describe(plan: Reading) -> dict[str, Any]:
 
 
 def _sure(plan: Reading) -> str:
+    """How far the plan is settled, and by what."""
     if plan.errors:
         return "not settled: see the errors"
-    origins = {source.origin for entry in plan for source in entry.sources}
+    left = [note for note in plan.notes if is_open(note)]
+    if left:
+        many = f"{len(left)} things are" if len(left) > 1 else "one thing is"
+        return f"partly: {many} left out, see the warnings"
+    sources = {(s.origin, s.field) for entry in plan for s in entry.sources}
+    origins = {origin for origin, _ in sources}
     if "caller" in origins:
         return "as far as the caller is right: not everything is stated or known"
-    if plan.warnings:
-        return "settled, with warnings"
-    if "preset" in origins:
-        return "settled: stated in the config, or known of the family"
-    return "settled: all of it is stated in the config"
+    rests = [words for origin, words in RESTS.items() if origin in origins]
+    told = " and ".join(rests) if rests else "nothing of it needs a source"
+    said = "settled, with warnings" if plan.warnings else "settled"
+    assumed = sorted(field for origin, field in sources if origin == "class")
+    more = f"; left out, so as its class has it: {', '.join(assumed)}" if assumed else ""
+    return f"{said}: {told}{more}"
 
 
 def _entry(entry: Layer) -> dict[str, Any]:

@@ -22,10 +22,12 @@ from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary_entries import has_rotary, parameters
 from posenc.detect.explain.rotary_fields import BASES, FRACTIONS
 from posenc.detect.files import load
+from posenc.presets.families import ClassDefaults, class_defaults
 
 __all__ = ["DIALECTS", "Translation", "to_hf"]
 
 DIALECTS = ("hf4", "hf5")
+LOCAL_KEY = "rope_local_base_freq"
 # What no dialect states, and a reader must know of the family or be told.
 UNSTATED = {
     "pairing": "the pairing of channels",
@@ -81,6 +83,7 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     _rewrite(made, "", dialect, lost)
     before = from_hf(data, on_error="report")
     after = from_hf(made, on_error="report")
+    lost += [f"the plan of the source is not settled: {text}" for text in before.errors]
     lost += _differences(before, after)
     lost += [f"{what} is not stated: a reader must know the family" for what in _unstated(before)]
     return Translation(made, tuple(dict.fromkeys(lost)))
@@ -93,8 +96,9 @@ def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> 
         base = keys.first(BASES)
         local = keys.first(LOCAL_BASE_KEYS)
         fraction = keys.first(FRACTIONS)
+        known = class_defaults(data.get("model_type"))
         write = _write_hf5 if dialect == "hf5" else _write_hf4
-        written = write(params, base, local, fraction, (path, lost))
+        written = write(params, base, local, fraction, (path, lost, known))
         if written is not None:
             kept = "rope_theta" if dialect == "hf4" else ""
             for key in ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASE_KEYS, *FRACTIONS):
@@ -108,13 +112,14 @@ def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> 
 
 
 Number = tuple[str, float] | None
-Said = tuple[str, list[str]]  # (path of the part, where what is lost is written)
+# (path of the part, where what is lost is written, what its class takes for what is left out)
+Said = tuple[str, list[str], ClassDefaults | None]
 
 
 def _write_hf5(
     params: dict[str, Any], base: Number, local: Number, fraction: Number, said: Said
 ) -> dict[str, Any] | None:
-    del said
+    known = said[2]
     nested = any(isinstance(value, Mapping) for value in params.values())
     shared: dict[str, Any] = {}
     if base is not None:
@@ -125,17 +130,41 @@ def _write_hf5(
         filled = {k: _typed({**shared, **v}) if v else v for k, v in params.items()}
         return {"rope_parameters": filled}
     flat = _typed({**shared, **params})
+    if known is not None and known.kinds and (local is None or params):
+        return _by_kind(params, base, local, known)
     if local is None:
         return {"rope_parameters": flat}
     other = {**shared, "rope_theta": local[1], "rope_type": "default"}
     return {"rope_parameters": {GLOBAL: flat, LOCAL: other}}
 
 
+def _by_kind(
+    params: dict[str, Any], base: Number, local: Number, known: ClassDefaults
+) -> dict[str, Any]:
+    """A dictionary for each type of layer, as the class makes them of a flat one."""
+    written: dict[str, Any] = {}
+    for kind, own in (known.kinds or {}).items():
+        if own is None:
+            written[kind] = None
+            continue
+        reached = kind in known.reach.get("rope_scaling", ())
+        stated = [value for value in (base, local) if value and kind in _reached(value[0], known)]
+        theta = {"rope_theta": stated[0][1] if stated else own["base"]}
+        share = own.get("share_alone", own.get("share", 1.0))
+        more = {} if share == 1 else {"partial_rotary_factor": share}
+        written[kind] = _typed({**theta, **more, **(params if reached else {})})
+    return {"rope_parameters": written}
+
+
+def _reached(key: str, known: ClassDefaults) -> tuple[str, ...]:
+    return tuple(known.reach.get(key, ()))
+
+
 def _write_hf4(
     params: dict[str, Any], base: Number, local: Number, fraction: Number, said: Said
 ) -> dict[str, Any] | None:
     nested = {k: v for k, v in params.items() if isinstance(v, Mapping)}
-    path, lost = said
+    path, lost, known = said
     if nested:
         own = {k: dict(v) for k, v in nested.items()}
         where = f"{path}: " if path else ""
@@ -149,7 +178,13 @@ def _write_hf4(
                 "in rope_parameters"
             )
             return None
-        local = None if other is None else ("rope_local_base_freq", other["rope_theta"])
+        if known is not None and known.reach and LOCAL not in _reached(LOCAL_KEY, known):
+            bases = {k: v["base"] for k, v in (known.kinds or {}).items() if v is not None}
+            if any(v.get("rope_theta", bases.get(k)) != bases.get(k) for k, v in own.items()):
+                lost.append(f"{where}version 4 has no key for the base of each type of layer")
+                return None
+            return {"rope_scaling": _scaling_of(first)}
+        local = None if other is None else (LOCAL_KEY, other["rope_theta"])
         params = first
     made: dict[str, Any] = {}
     params = _typed(dict(params))
@@ -160,9 +195,15 @@ def _write_hf4(
     if part is not None:
         made["partial_rotary_factor"] = part
     if local is not None:
-        made["rope_local_base_freq"] = local[1]
-    made["rope_scaling"] = None if params in ({}, {"rope_type": "default"}) else params
+        made[LOCAL_KEY] = local[1]
+    made["rope_scaling"] = _scaling_of(params)
     return made
+
+
+def _scaling_of(params: dict[str, Any]) -> dict[str, Any] | None:
+    """What is left for `rope_scaling`, or None."""
+    asked = _typed({k: v for k, v in params.items() if k != "rope_theta"})
+    return None if asked == {"rope_type": "default"} else asked
 
 
 def _typed(params: dict[str, Any]) -> dict[str, Any]:

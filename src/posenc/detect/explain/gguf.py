@@ -18,12 +18,14 @@ from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.reader import check_arguments
 from posenc.detect.files import Header, read_header, read_tensor
+from posenc.encodings.rotary.rope import RoPE
 from posenc.presets import fill
 from posenc.presets.families import convention, families, family
 
 __all__ = ["from_gguf"]
 
 FORMAT = "gguf"
+WINDOW = "attention.sliding_window"
 DEFAULT_BASE = 10_000.0  # of the format: files leave the key out for it
 KNOWN = (
     "rope.dimension_count",
@@ -143,10 +145,18 @@ def _entries(
             entry = entries[place]
             if entry is not None:
                 entries[place] = entry.replace(layer=name, indices=pattern.get(name))
+    elif rule.get("windows") == "unscaled" and WINDOW in keys:
+        entries = _unscaled_windows(keys, rule, entries, notes)
     elif "local" in rule and "attention.sliding_window" in keys:
         notes.error(
             f"{keys.where(local)} is missing: layers with a sliding window have a base of their "
             "own in this architecture, and the file does not state it"
+        )
+    whole = entries[0]
+    if "windows" not in rule and local not in keys and WINDOW in keys and _scaled(whole):
+        notes.warning(
+            f"{keys.where(WINDOW)}: partly, because some layers see a window, and whether the "
+            "scaling reaches them is not known of this architecture; the plan scales all"
         )
     for key in keys.data:
         if key.startswith("rope.") and key not in KNOWN and key not in keys.read:
@@ -154,9 +164,35 @@ def _entries(
     return [entry for entry in entries if entry is not None], model
 
 
-def _pattern(keys: Keys) -> dict[str, tuple[int, ...]]:
+def _scaled(entry: Layer | None) -> bool:
+    return entry is not None and isinstance(entry.spec, RoPE) and bool(entry.spec.scalings)
+
+
+def _unscaled_windows(
+    keys: Keys, rule: Mapping[str, Any], entries: list[Layer | None], notes: Notes
+) -> list[Layer | None]:
+    """Layers with and without a window, where the scaling reaches those without alone."""
+    whole = entries[0]
+    if whole is None or not isinstance(whole.spec, RoPE) or not _scaled(whole):
+        return entries
+    layers = _pattern(keys, rule.get("every"))
+    if not layers:
+        notes.warning(
+            f"{keys.where('block_count')} is missing: which layers see a window is not known"
+        )
+    magnitude = whole.spec.magnitude.replace(attention_factor=None)
+    plain = whole.spec.replace(scaling=(), magnitude=magnitude)
+    kept = tuple(s for s in whole.sources if not s.field.startswith(("scaling", "magnitude")))
+    names = ("full_attention", "sliding_attention")
+    full = whole.replace(layer=names[0], indices=layers.get(names[0]))
+    window = whole.replace(layer=names[1], indices=layers.get(names[1]), spec=plain, sources=kept)
+    return [full, window]
+
+
+def _pattern(keys: Keys, every: int | None = None) -> dict[str, tuple[int, ...]]:
     """The layers of each type, where the header lists or counts them."""
     pattern, count = keys.get("attention.sliding_window_pattern"), keys.integer("block_count")
+    pattern = every if pattern is None else pattern
     if isinstance(pattern, list) and all(isinstance(flag, bool) for flag in pattern):
         local = tuple(i for i, flag in enumerate(pattern) if flag)
         count = len(pattern)
@@ -251,7 +287,7 @@ def _base(keys: Keys, given: float | None, local: str, notes: Notes) -> float:
         notes.error(f"{keys.where(key)}={value:g} is no base: it must be positive")
     notes.source("base", "config", keys.where(key))
     # The header holds float32 numbers, which were written as short decimal ones.
-    return float(str(np.float32(value)))
+    return float(str(np.float32(value))) if value < np.finfo(np.float32).max else float(value)
 
 
 def _sections(keys: Keys, rule: Mapping[str, Any], template: dict[str, Any], notes: Notes) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from posenc.detect.explain.config_view import Keys, is_number
 from posenc.detect.explain.notes import Notes
+from posenc.presets.families import ClassDefaults
 
 __all__ = ["COUNT_KEYS", "Layers", "layers_of"]
 
@@ -15,7 +16,10 @@ COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
+DICTIONARIES = ("rope_scaling", "rope_parameters")
+NO_BASES = (*DICTIONARIES, "partial_rotary_factor")
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
+WINDOWS = (LOCAL, "chunked_attention", "local_attention")
 # Layers that mix tokens without attention: no queries, no keys, no positions.
 OTHER = frozenset(
     {
@@ -50,6 +54,9 @@ class Layers(NamedTuple):
     overrides: tuple[
         tuple[str, float], ...
     ] = ()  # keys that the config sets for these layers alone
+    of_class: bool = False  # whether the base is the class's, as the config leaves it out
+    share: float = 1.0  # of a head, where the parameters state none
+    top_share: bool = True  # whether a share at the top of the config is that of these layers
 
 
 def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
@@ -73,13 +80,13 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     types = _types(keys, rule, notes)
     traits = _traits(keys, rule, types, notes)
     if traits is None:
-        return _unordered(keys, params, nested, notes)
+        return _unordered(keys, params, nested, rule, notes)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
     made = []
     for (kind, turns, scaled, base, overrides), indices in groups.items():
-        group = _group(params, nested, rule, kind, notes, turns=turns)
+        group = _group(keys, params, nested, rule=rule, kind=kind, notes=notes, turns=turns)
         if group is None:
             continue
         if base is not None and group.turns:
@@ -124,7 +131,42 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
         step = keys.integer(period["key"])
         if step:
             return [GLOBAL if i % step == 0 else LOCAL for i in range(count)]
-    return None
+    return _types_of_class(keys, rule, count, notes)
+
+
+def _types_of_class(
+    keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes
+) -> list[str] | None:
+    """The types that the class gives its layers where the config lists none, if they matter."""
+    known: ClassDefaults | None = rule.get("class")
+    nope = rule.get("nope", {})
+    if known is None or not known.layers:
+        return None
+    pattern = known.layers["repeat"]
+    by_type = "types" in nope and ("needs" not in nope or keys.get(nope["needs"]))
+    if pattern and not (known.kinds or by_type or OTHER & set(pattern)):
+        return None
+    where = keys.where(TYPE_KEYS[0])
+    asks = [key for key in known.layers.get("asks", ()) if key in keys]
+    if asks or not pattern:
+        told = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
+        notes.error(
+            f"{where} is missing, and layers differ: the class in transformers {known.version} "
+            f"makes it from {told}. State {TYPE_KEYS[0]}"
+        )
+        return None
+    if not count:
+        if by_type:
+            notes.error(
+                f"{where} is missing, and so is a number of layers: which ones turn is open"
+            )
+        return None
+    told = f"{where} is left out: layers are {' '.join(pattern)}, repeated"
+    last = known.layers.get("last")
+    told += f", and the last one {last}" if last else ""
+    notes.remark(f"{told}, as the class in transformers {known.version} makes them")
+    types = [pattern[i % len(pattern)] for i in range(count)]
+    return [*types[:-1], last] if last else types
 
 
 def _count(keys: Keys) -> int:
@@ -149,7 +191,9 @@ def _traits(
     own = _overrides(keys)
     if types is None and turns is None and bases is None and scaled is None and not own:
         return None
-    local = None if types is None or bases else keys.first(LOCAL_BASE_KEYS)
+    known: ClassDefaults | None = rule.get("class")
+    told = known is not None and known.kinds is not None  # which key is whose is known then
+    local = None if types is None or bases or told else keys.first(LOCAL_BASE_KEYS)
     traits = []
     for index in range(count):
         kind = types[index] if types else ""
@@ -196,6 +240,9 @@ def _turning(
         notes.error(f"{keys.where(nope['list'])} has {len(listed)} entries for {count} layers")
         return None
     every = keys.integer(nope["interval"])
+    if every is None:
+        told = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
+        notes.error(f"{told}: they say which layers turn, and some do not")
     return None if not every else [(index + 1) % every != 0 for index in range(count)]
 
 
@@ -222,12 +269,13 @@ def _scaled(keys: Keys, rule: Mapping[str, Any], count: int) -> list[bool] | Non
 
 
 def _group(
+    keys: Keys,
     params: Keys,
     nested: Mapping[str, Any] | None,
+    *,
     rule: Mapping[str, Any],
     kind: str,
     notes: Notes,
-    *,
     turns: bool = True,
 ) -> Layers | None:
     """The layers of one type."""
@@ -238,24 +286,164 @@ def _group(
         found = nested[label]
         if found is None:
             return Layers(kind, None, params, turns=False)
-        return Layers(kind, None, Keys(found, params.where(label)), nested=True)
+        own = Layers(kind, None, Keys(found, params.where(label)), nested=True)
+        return _with_class(keys, own, rule, label, notes)
     if kind in OTHER:
         return Layers(kind, None, params, turns=False)
     if nested is not None:
         notes.error(f"{params.path} has no entry for layers of type {kind!r}: {sorted(nested)}")
         return None
-    return Layers(kind, None, Keys(params.data, params.path))
+    known: ClassDefaults | None = rule.get("class")
+    if known is not None and known.kinds is not None and label in known.kinds:
+        return _flat(keys, params, known, label, kind=kind, notes=notes)
+    if known is None:
+        asked = params.data.get("rope_type", params.data.get("type", "default"))
+        if kind in WINDOWS and asked != "default":
+            notes.warning(
+                f"{params.path}: partly, because layers differ, and whether the scaling reaches "
+                f"those of type {kind!r} is not known of this family; the plan scales them"
+            )
+        return Layers(kind, None, Keys(params.data, params.path))
+    share = known.share
+    if not params.data:
+        share = known.share if known.share_alone is None else known.share_alone
+        if known.rope_type != "default":
+            notes.error(_no_dictionary(params, known.rope_type, known))
+    return Layers(kind, None, _added(params, known), share=share)
+
+
+def _added(params: Keys, known: ClassDefaults) -> Keys:
+    """A flat dictionary with the keys that the class adds to it."""
+    rule = params.data.get("rope_type", params.data.get("type"))
+    return Keys(params.data, params.path, known.adds.get(rule) if isinstance(rule, str) else None)
+
+
+def _no_dictionary(params: Keys, rope_type: str, known: ClassDefaults, kind: str = "") -> str:
+    where = params.path.removesuffix("scaling").removesuffix("parameters")
+    of = f" for layers of type {kind!r}" if kind else ""
+    return (
+        f"{where}parameters is left out, for which the class in transformers {known.version} takes "
+        f"a scaling by the rule {rope_type!r}{of}: state it"
+    )
+
+
+def _with_class(
+    keys: Keys, group: Layers, rule: Mapping[str, Any], label: str, notes: Notes
+) -> Layers:
+    """A group of a dictionary for each type, with what its class takes for what is left out."""
+    known: ClassDefaults | None = rule.get("class")
+    if known is None:
+        return group
+    own = (known.kinds or {}).get(label)
+    if own is None:
+        return group._replace(share=known.share)
+    top = label in known.reach.get("partial_rotary_factor", ())
+    group = group._replace(share=own.get("share", 1.0), top_share=top)
+    _mark(keys, group, known, label, notes)
+    stated = any(group.params.number(key) is not None for key in ("rope_theta", "theta", "base"))
+    if stated:
+        return group
+    group = _with_base(keys, group, known, label)
+    if label in known.must_state_base:
+        notes.error(_no_base(group.params, known, own))
+    return group
+
+
+def _mark(keys: Keys, group: Layers, known: ClassDefaults, label: str, notes: Notes) -> None:
+    """Read the bases at the top of a config beside a dictionary for each type of layer."""
+    inner = group.params.first(("rope_theta", "theta", "base"))
+    for key, reached in known.reach.items():
+        top = keys.number(key) if label in reached and key not in NO_BASES else None
+        if inner is not None and top not in (None, inner[1]):
+            where = group.params.where(inner[0])
+            notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(key)}={top:g}")
+
+
+def _no_base(params: Keys, known: ClassDefaults, own: Mapping[str, Any]) -> str:
+    return (
+        f"{params.where('rope_theta')} is missing, and what the class in transformers "
+        f"{known.version} takes there is not what it takes where the dictionary is left out "
+        f"({own['base']:.10g}): state it"
+    )
+
+
+def _with_base(keys: Keys, group: Layers, known: ClassDefaults, label: str) -> Layers:
+    """A group with the base that a key of the config gives to its type, or the class's."""
+    for key, reached in known.reach.items():
+        value = keys.number(key) if label in reached and key not in NO_BASES else None
+        if value is not None:
+            return group._replace(base=(keys.where(key), value))
+    own = (known.kinds or {}).get(label) or {}
+    where = f"{label}: rope_theta={own['base']:.10g}, transformers {known.version}"
+    return group._replace(base=(where, own["base"]), of_class=True)
+
+
+def _flat(
+    keys: Keys, params: Keys, known: ClassDefaults, label: str, *, kind: str, notes: Notes
+) -> Layers | None:
+    """The layers of a type that has a dictionary of its own in its class, and none in the file."""
+    own = (known.kinds or {})[label]
+    if own is None:
+        return Layers(kind, None, params, turns=False)
+    key = DICTIONARIES[0] if params.path.endswith(DICTIONARIES[0]) else DICTIONARIES[1]
+    reached = known.reach.get(key, ())
+    rule = params.data.get("rope_type", params.data.get("type", "default"))
+    if params.data and not reached and (rule != "default" or len(params.data) > 1):
+        notes.error(
+            f"{params.path} is one dictionary for all layers, which the class in transformers "
+            f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}"
+        )
+        return None
+    share = own.get("share_alone", own.get("share", 1.0))
+    top = label in known.reach.get("partial_rotary_factor", ())
+    group = Layers(kind, None, _added(params, known), share=share, top_share=top)
+    if label not in reached:
+        if own.get("rope_type", "default") != "default":
+            notes.error(_no_dictionary(params, own["rope_type"], known, kind))
+            return None
+        group = group._replace(params=Keys({}, params.path), scaled=False)
+        if params.data and rule != "default":
+            notes.remark(
+                f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
+                f"transformers {known.version} reads it"
+            )
+    stated = group.params.first(("rope_theta", "theta", "base"))
+    if stated is not None:
+        return group._replace(base=(group.params.where(stated[0]), stated[1]))
+    if group.params.data and label in known.must_state_base:
+        notes.error(_no_base(params, known, own))
+        return None
+    group = _with_base(keys, group, known, label)
+    theta = keys.number("rope_theta")
+    bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
+    alone = len(bases) == 1 or not known.reach["rope_theta"]
+    if group.of_class and alone and group.base and theta not in (None, group.base[1]):
+        notes.warning(
+            f"{keys.where('rope_theta')}={theta:.10g} does not reach layers of type {kind!r} in "
+            f"transformers {known.version}, which takes {group.base[1]:.10g} there; other code may "
+            "use it in all layers"
+        )
+    return group
 
 
 def _unordered(
     keys: Keys,
     params: Keys,
     nested: Mapping[str, Any] | None,
+    rule: Mapping[str, Any],
     notes: Notes,
 ) -> list[Layers]:
     """Groups whose layers are not listed."""
-    if nested is not None:
-        made = [_group(params, nested, {}, kind, notes) for kind in nested]
+    known: ClassDefaults | None = rule.get("class")
+    listed = nested if nested is not None else None if known is None else known.kinds
+    if listed is not None:
+        plain = {k: v for k, v in rule.items() if k != "labels"}
+        made = [_group(keys, params, nested, rule=plain, kind=kind, notes=notes) for kind in listed]
+        if len(made) > 1:
+            where = keys.where(TYPE_KEYS[0])
+            notes.warning(
+                f"{where} is missing: which layers are {' or '.join(listed)} is not known"
+            )
         return [group._replace(kind=group.name) for group in made if group is not None]
     local = keys.first(LOCAL_BASE_KEYS)
     if local is not None:
@@ -265,7 +453,7 @@ def _unordered(
             Layers(GLOBAL, None, params),
             Layers(LOCAL, None, own, scaled=False, base=base),
         ]
-    return [Layers("", None, params)]
+    return [group] if (group := _group(keys, params, None, rule=rule, kind="", notes=notes)) else []
 
 
 def _named(groups: list[Layers]) -> list[Layers]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -18,7 +18,7 @@ from posenc._core.spec import Spec
 from posenc.detect.explain.config_view import WIDEST, Keys, is_number
 from posenc.detect.explain.notes import Notes
 
-__all__ = ["applies", "read_other"]
+__all__ = ["applies", "read_other", "words"]
 
 MOST_STAGES = 64  # of a pyramid; a list of more is no list of stages
 MOST_LAYERS = 4096
@@ -33,6 +33,18 @@ def applies(keys: Keys, rule: Mapping[str, Any]) -> bool:
     """Whether a rule holds for this config: some families choose by their keys."""
     when = rule.get("when", ())
     return all(_holds(keys, one) for one in ([when] if isinstance(when, Mapping) else when))
+
+
+def words(rule: Any) -> Iterator[str]:
+    """Every word of a rule, keys of configs among them."""
+    if isinstance(rule, str):
+        yield rule
+    elif isinstance(rule, Mapping):
+        for value in rule.values():
+            yield from words(value)
+    elif isinstance(rule, list):
+        for value in rule:
+            yield from words(value)
 
 
 def _holds(keys: Keys, when: Mapping[str, Any]) -> bool:
@@ -231,7 +243,7 @@ def _of_key(
             raise _UnreadableError(_missing(keys, names))
         notes.source(field, "preset", f"{names[0]} is absent")
         default: float | None = template["default"]
-        return default
+        return default if default is None else default + template.get("plus", 0)
     notes.source(field, "config", keys.where(names[0]))
     return value + template.get("plus", 0)
 

@@ -8,12 +8,19 @@ from typing import Any, Literal
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect.explain.config_view import Keys
-from posenc.detect.explain.non_rotary import applies, read_other
+from posenc.detect.explain.non_rotary import applies, read_other, words
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.rotary_entries import has_rotary, read_rotary, unread
-from posenc.detect.explain.rotary_fields import Given
+from posenc.detect.explain.rotary_fields import ABSOLUTE, BASES, FRACTIONS, Given
 from posenc.detect.files import load
-from posenc.presets.families import Family, families, family, family_of_architectures
+from posenc.presets.families import (
+    ClassDefaults,
+    Family,
+    class_defaults,
+    families,
+    family,
+    family_of_architectures,
+)
 
 __all__ = ["check_arguments", "from_hf"]
 
@@ -28,7 +35,20 @@ WORDS = (
     "position_embedding_type",
     "relative_attention",
     "yarn",
+    "fope",
+    "index_head_dim",
+    "indexer_head_dim",
 )
+# What a key means that no entry of a plan can say.
+INDEXER = (
+    "an indexer chooses which keys are seen by scores of its own, and what it does about positions "
+    "is in no entry"
+)
+MEANINGS = {"index_head_dim": INDEXER, "indexer_head_dim": INDEXER}
+# Words in the names of parts that are no models and concern positions.
+PART_WORDS = ("attention", "rope", "rotary", "position", "index")
+# Keys of parts that are models.
+MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
 # Keys with one of those words that say nothing of angles or biases.
 SILENT = ("rope_interleave", "no_rope_layer_interval", "rope_dropout", "rope_feat_sizes")
 DEEPEST_PART = 8
@@ -140,13 +160,20 @@ class _Reader:
         *,
         depth: int,
         called: str | None = None,
+        used: bool = False,
     ) -> None:
-        """One config or sub-config, and those inside it; `called` names one without a name."""
+        """One config or sub-config, and those inside it.
+
+        `called` names one without a name; `used` is one that the row of the whole has read.
+        """
         keys = Keys(data, path)
         inside = {k: v for k, v in data.items() if _is_part(k, v)}
-        row = self._recognised(keys, name, called)
+        row, called = self._recognised(keys, name, called)
+        known = class_defaults(called)
+        if known is not None:
+            keys.defaults = known.fields
         if row is not None and not _hollow(keys, row, inside):
-            self._known(keys, row, name)
+            self._known(keys, row, known, name)
         elif row is None and has_rotary(keys) and not _hollow(keys, None, inside):
             self._unknown(keys, name)
         elif row is None and not inside:
@@ -156,7 +183,14 @@ class _Reader:
             hint = f". {todo}" if todo.startswith("Did") else ""
             notes = Notes(name)
             told = f"{path or 'the config'}: {said} is not known, and states no rotary base"
-            notes.remark(told + hint)
+            if used:
+                pass
+            elif path and (model or any(key in MODELS or HEADS in key for key in data)):
+                notes.warning(f"{path}: unknown, because {said} is not known{hint}")
+            elif path and any(word in path.rpartition(".")[2] for word in PART_WORDS):
+                notes.warning(f"{path}={repr(dict(data))[:200]} was not read")
+            else:
+                notes.remark(told + hint)
             self.notes += notes.notes
         if depth < DEEPEST_PART:
             for key, value in inside.items():
@@ -165,35 +199,57 @@ class _Reader:
                 name_of = None if row is None else row.inside.get(key)
                 if name_of is None and key in MAIN_PARTS:
                     name_of = _name_of_text(keys.data.get("model_type"))
-                self.part(value, inner, label, depth=depth + 1, called=name_of)
+                self.part(
+                    value, inner, label, depth=depth + 1, called=name_of, used=key in keys.read
+                )
 
-    def _recognised(self, keys: Keys, name: str, called: str | None) -> Family | None:
+    def _recognised(
+        self, keys: Keys, name: str, called: str | None
+    ) -> tuple[Family | None, str | None]:
+        """The row of the family, and the name by which it was found."""
         model_type = keys.get("model_type") or called
         row = family(model_type)
         if row is None:
             found = family_of_architectures(keys.get("architectures"))
             if found is not None:
                 row = found[1]
+                called = found[0]
                 notes = Notes(name)
                 said = f"{keys.where('architectures')} names the family {found[0]!r}"
                 notes.remark(
                     said if model_type is None else f"{said}; model_type is {model_type!r}"
                 )
                 self.notes += notes.notes
-        return row
+                return row, called
+        return row, model_type if isinstance(model_type, str) else None
 
-    def _known(self, keys: Keys, row: Family, name: str) -> None:
+    def _known(self, keys: Keys, row: Family, known: ClassDefaults | None, name: str) -> None:
         notes = Notes(name)
+        for rule in row.entries:
+            for key in rule.get("unused", ()):
+                keys.get(key)
         if row.note:
             notes.remark(row.note)
+        turning = any("rotary" in rule and applies(keys, rule) for rule in row.entries)
+        stated = () if turning else (*BASES, *FRACTIONS, *ABSOLUTE)
         for rule in row.entries:
             if not applies(keys, rule):
+                for key in (*words(rule), *(stated if "rotary" in rule else ())):
+                    keys.get(key)  # it means nothing here
                 continue
+            if "partly" in rule:
+                notes.warning(f"{rule.get('name', 'attention')}: partly, because {rule['partly']}")
             if "rotary" in rule:
-                rotary = {**rule, "preset": rule["rotary"]}
+                rotary = {**rule, "preset": rule["rotary"], "class": known}
                 self.entries += read_rotary(keys, rotary, name, self.given, notes)
             else:
                 self.entries += read_other(keys, rule, name, notes)
+        for key, value in keys.defaulted.items():
+            said = "" if known is None else f"transformers {known.version} "
+            told = (
+                f"{keys.where(key)} is left out: {value!r}, which the class in {said}takes for it"
+            )
+            notes.remark(told)
         self._finish(keys, notes)
 
     def _unknown(self, keys: Keys, name: str) -> None:
@@ -207,10 +263,16 @@ class _Reader:
         self._finish(keys, notes)
 
     def _finish(self, keys: Keys, notes: Notes) -> None:
+        for key in (key for key in MEANINGS if key not in keys.data and key in keys.defaults):
+            notes.warning(
+                f"{keys.where(key)}={keys.defaults[key]!r}, which the file leaves to the "
+                f"class, was not read: {MEANINGS[key]}"
+            )
         for key in unread(keys, WORDS):
             said = keys.data[key] is not False and keys.data[key] != "absolute"
             if said and not any(word in key for word in SILENT):
-                notes.warning(f"{keys.where(key)}={keys.data[key]!r} was not read"[:300])
+                told = f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read"
+                notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
         self.notes += notes.notes
 
 

@@ -126,7 +126,7 @@ def _entry(
     base = base_of(keys, own, layer, rule, given=given, notes=notes)
     kind = rope_type(own, notes) if layer.scaled else "default"
     head = head_of(keys, layer, rule, notes)
-    width = None if head is None else width_of(keys, own, head, kind=kind, rule=rule, notes=notes)
+    width = None if head is None else width_of(keys, layer, head, kind=kind, rule=rule, notes=notes)
     template = template_of(keys, own, rule, given, notes)
     if kind is None or width is None:
         return None

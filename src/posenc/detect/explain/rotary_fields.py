@@ -13,7 +13,7 @@ from posenc.detect.explain.config_view import WIDEST, Keys
 from posenc.detect.explain.layer_groups import Layers
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.scaling_rules import FRACTION_KEYS, THETA_KEYS
-from posenc.presets.families import convention
+from posenc.presets.families import ClassDefaults, convention
 
 __all__ = [
     "ABSOLUTE",
@@ -86,6 +86,9 @@ def base_of(
         notes.source("base", "caller", "base")
         return given.base
     found: dict[str, float] = {}
+    if layer.of_class:
+        notes.source("base", "class", layer.base[0] if layer.base else "")
+        return None if layer.base is None else float(layer.base[1])
     if layer.base is not None:
         found[layer.base[0]] = layer.base[1]
     else:
@@ -107,7 +110,7 @@ def base_of(
         if value <= 0:
             notes.error(f"{key}={value:g} is no base: it must be positive")
             return None
-        notes.source("base", "config", key)
+        notes.source("base", keys.origin(key), key)
         return float(value)
     if "base" in rule:
         notes.source("base", "preset", "fixed in the code of the family")
@@ -116,12 +119,19 @@ def base_of(
     if wrong is not None:
         notes.error(f"{wrong} is not a number")
         return None
-    spelled = keys.where("rope_theta")
     notes.error(
-        f"{spelled} is missing: no base is stated, neither there nor in the rotary parameters. "
-        "Many models use 10000, many do not: pass base="
+        f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
+        f"rotary parameters. {_class_base(rule)}"
     )
     return None
+
+
+def _class_base(rule: Mapping[str, Any]) -> str:
+    known: ClassDefaults | None = rule.get("class")
+    if known is None or known.base is None:
+        return "Many models use 10000, many do not: pass base="
+    said = f"The class of this type in transformers {known.version} takes {known.base:.10g}"
+    return f"{said}: pass base={known.base:.10g} if that is meant"
 
 
 def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> int | None:
@@ -137,7 +147,7 @@ def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) ->
             return None
         value = keys.evaluate(expression)
         if value is not None and value >= 1:
-            notes.source("dim", "preset" if expression.isdigit() else "config", expression)
+            notes.source("dim", keys.origin(expression), expression)
             return int(value)
     stated = " or ".join(expressions[:3])
     notes.error(f"{keys.path or 'the config'}: the width of a head is not stated ({stated})")
@@ -145,19 +155,27 @@ def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) ->
 
 
 def width_of(
-    keys: Keys, params: Keys, head: int, *, kind: str | None, rule: Mapping[str, Any], notes: Notes
+    keys: Keys,
+    layer: Layers,
+    head: int,
+    *,
+    kind: str | None,
+    rule: Mapping[str, Any],
+    notes: Notes,
 ) -> int | None:
     """The rotated width: the head, times a fraction, or a number of its own."""
     if kind == "proportional":
         return head
-    outside = rule.get("fraction_keys", FRACTIONS)
-    inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(ABSOLUTE)
+    params = layer.params
+    outside, widths = rule.get("fraction_keys", FRACTIONS), (*ABSOLUTE, *rule.get("absolute", ()))
+    inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(widths)
+    outer = outer if layer.top_share else None
     if "fraction" in rule:
         fixed = rule["fraction"]
         if fixed != 1:
             notes.source("dim", "preset", f"{fixed} of the head")
         return int(head * fixed)
-    wrong = params.wrong(FRACTION_KEYS) or keys.wrong((*outside, *ABSOLUTE))
+    wrong = params.wrong(FRACTION_KEYS) or keys.wrong((*outside, *widths))
     if wrong is not None:
         notes.error(f"{wrong} is not a number")
         return None
@@ -183,9 +201,16 @@ def width_of(
         if "fraction_default" in rule:
             notes.source("dim", "preset", f"{rule['fraction_default']} of the head")
             return int(head * rule["fraction_default"])
-        return head
+        if layer.share != 1:
+            told_share = f"partial_rotary_factor={layer.share:g}"
+            notes.source("share", "class", f"{told_share}, {rule['class'].version}")
+            notes.remark(
+                f"{keys.where('partial_rotary_factor')} is left out: {layer.share:g} of a head "
+                f"turns, which the class in transformers {rule['class'].version} takes for it"
+            )
+        return int(head * layer.share)
     key, width = next(iter(told.items()))
-    notes.source("dim", "config", key)
+    notes.source("dim", keys.origin(key), key)
     if not 1 <= width <= head * rule.get("widest", 1):
         notes.error(f"{key}: a rotated width of {width} does not fit a head of {head}")
         return None

@@ -244,7 +244,7 @@ def _attention(
     if given is None:
         return None
     key, value = given
-    notes.source("magnitude.attention_factor", "config", params.where(key))
+    notes.source("magnitude.attention_factor", params.origin(key), params.where(key))
     if m and all_dim and factor:
 
         def size(k: float) -> float:
@@ -434,6 +434,10 @@ def _compare_lengths(
         f"{reach:g} times the original length {original}"
     )
     if reach > factor * (1 + 1e-9):
-        notes.error(f"{told}: contradiction, the extension does not reach that length")
+        notes.contradiction(
+            f"{told}: contradiction, the extension does not reach that length. transformers warns, "
+            'and uses the factor: on_error="report" returns that plan; a factor of '
+            f"{reach:g}, or {lengths.trained_key}={math.floor(original * factor)}, settles it"
+        )
     elif reach < factor * (1 - 1e-9):
         notes.warning(f"{told}; the factor is used")

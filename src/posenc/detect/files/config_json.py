@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 
 __all__ = ["load"]
 
 DEEPEST = 64  # of a config; composite models nest four or five deep
-LARGEST = 64 * 2**20  # bytes of a text; configs have some kilobytes
 FILE = "config.json"
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 
@@ -56,38 +56,14 @@ def _read(path: Path, who: str) -> dict[str, Any]:
     if not path.exists():
         todo = "A text is taken for JSON if it begins with a brace."
         raise DataError(explain(who, "a file that exists", repr(str(path)[:200]), todo))
-    if path.stat().st_size > LARGEST:
-        raise DataError(explain(who, f"at most {LARGEST} bytes of JSON", path.stat().st_size))
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{who}: {path.name} is not UTF-8 text: {error.reason}") from None
-    return _parsed(text, who, path.name)
+    return _parsed(inputs.text_of(path, inputs.CONFIG), who, path.name)
 
 
 def _parsed(text: str, who: str, where: str) -> dict[str, Any]:
-    try:
-        data = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, who))
-    except RecursionError:
-        raise DataError(f"{who}: {where} is nested deeper than {DEEPEST} levels") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"{who}: {where} is not JSON: {error}") from None
-    except DataError:  # also a ValueError
-        raise
-    except ValueError:  # a number of thousands of digits, which Python refuses
-        raise DataError(f"{who}: {where} holds a number of too many digits") from None
+    data = inputs.parse(text, f"{who}: {where}", inputs.CONFIG)
     if not isinstance(data, dict):
         raise DataError(explain(who, "a JSON object", type(data).__name__))
     return _checked(data, who)
-
-
-def _unique(pairs: list[tuple[str, Any]], who: str) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        raise DataError(explain(who, "each key once", f"{twice} more than once"))
-    return data
 
 
 def _checked(data: dict[str, Any], who: str) -> dict[str, Any]:
@@ -107,6 +83,8 @@ def _plain(value: Any, where: str, who: str, depth: int) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         # Python's JSON writes NaN and Infinity; a mask value may be one, an angle may not.
         return None if "rope" not in where and "theta" not in where else _refuse(where, value, who)
+    if type(value) is int and abs(value) > sys.float_info.max:
+        return "an integer beyond every float"  # a text, so that whoever reads it finds no number
     return value
 
 

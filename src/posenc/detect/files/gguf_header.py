@@ -8,14 +8,17 @@ such as vocabularies, are stepped over and kept as their length.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from posenc._core import files, inputs
 from posenc._core.errors import DataError, explain
+from posenc._core.files import MOST_TENSORS
 
-__all__ = ["Header", "Tensor", "read_header", "read_tensor"]
+__all__ = ["Header", "Tensor", "read_header", "read_open_header", "read_tensor"]
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -23,7 +26,9 @@ LONGEST_LIST = 4096
 LONGEST_TEXT = 2**24
 LARGEST_HEADER = 2**25  # bytes that are kept; vocabularies are stepped over
 MOST_KEYS = 2**16
-MOST_TENSORS = 2**20
+MOST_VALUES = 2**21  # of lists: a text that is stepped over counts once
+KEPT = 8  # what a value counts that is kept
+PIECE = 2**18  # bytes per read
 STRING, ARRAY = 8, 9
 # Type number -> struct format of one value.
 FORMATS = {
@@ -60,22 +65,62 @@ class Header(NamedTuple):
 
 
 class _Cursor:
+    """The bytes of a header in order, read in pieces, and what may still be made of them."""
+
     def __init__(self, file: IO[bytes], size: int, name: str) -> None:
         self.file, self.size, self.name = file, size, name
-        self.taken = 0
+        self.piece, self.at, self.end = b"", 0, 0  # the piece, the place in it, its end in the file
+        self.bytes, self.values = LARGEST_HEADER, MOST_VALUES
+
+    @property
+    def place(self) -> int:
+        """How far it has come in the file."""
+        return self.end - len(self.piece) + self.at
+
+    def skip(self, count: int) -> None:
+        """Step over bytes."""
+        place = self.place + count
+        if place > self.size:
+            raise DataError(f"{self.name}: the header ends before it is complete")
+        if place <= self.end:
+            self.at += count
+        else:
+            self.piece, self.at, self.end = b"", 0, place
+
+    def load(self, count: int) -> None:
+        """Have at least so many bytes in the piece."""
+        place = self.place
+        if place + count > self.size:
+            raise DataError(f"{self.name}: the header ends before it is complete")
+        self.file.seek(place)
+        self.piece, self.at = self.file.read(max(count, PIECE)) or b"", 0
+        self.end = place + len(self.piece)
+        if len(self.piece) < count:
+            raise DataError(f"{self.name}: the header ends before it is complete")
 
     def take(self, count: int) -> bytes:
-        if count < 0 or self.file.tell() + count > self.size:
-            raise DataError(f"{self.name}: the header ends before it is complete")
-        self.taken += count
-        if self.taken > LARGEST_HEADER:
+        """Bytes that are kept."""
+        self.bytes -= count
+        if self.bytes < 0:
             raise DataError(
                 explain(self.name, f"a header of {LARGEST_HEADER} bytes", "a longer one")
             )
-        return self.file.read(count)
+        if self.at + count > len(self.piece):
+            self.load(count)
+        self.at += count
+        return self.piece[self.at - count : self.at]
+
+    def spend(self, count: int) -> None:
+        """Count values before they are read."""
+        self.values -= count
+        if self.values < 0:
+            raise DataError(explain(self.name, f"at most {MOST_VALUES} values in lists", "more"))
 
     def number(self, code: str) -> Any:
-        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
+        return self.numbers(code, 1)[0]
+
+    def numbers(self, code: str, count: int) -> tuple[Any, ...]:
+        return struct.unpack(f"<{count}{code}", self.take(count * struct.calcsize(f"<{code}")))
 
     def text(self) -> str:
         length = self.number("Q")
@@ -94,22 +139,31 @@ class _Cursor:
 
     def list(self, depth: int) -> Any:
         kind, count = self.number("I"), self.number("Q")
-        if count <= LONGEST_LIST:
-            return [self.value(kind, depth + 1) for _ in range(count)]
-        if kind in FORMATS:
+        if count > LONGEST_LIST and kind in FORMATS:
             self.skip(count * struct.calcsize("<" + FORMATS[kind]))
             return count
-        for _ in range(count):
-            if kind != STRING:
-                self.value(kind, depth + 1)
-            else:
-                self.skip(self.number("Q"))
-        return count
+        if count > LONGEST_LIST and kind == STRING:
+            self.spend(count)
+            self.skip_texts(count)
+            return count
+        self.spend(KEPT * count)
+        if kind in FORMATS:
+            return list(self.numbers(FORMATS[kind], count))
+        found = [self.value(kind, depth + 1) for _ in range(count)]
+        return found if count <= LONGEST_LIST else count
 
-    def skip(self, count: int) -> None:
-        if self.file.tell() + count > self.size:
-            raise DataError(f"{self.name}: the header ends before it is complete")
-        self.file.seek(count, 1)
+    def skip_texts(self, count: int) -> None:
+        """Step over texts, of which vocabularies have hundreds of thousands."""
+        unpack = struct.Struct("<Q").unpack_from
+        for _ in range(count):
+            if self.at + 8 > len(self.piece):
+                self.load(8)
+            (length,) = unpack(self.piece, self.at)
+            self.at += 8
+            if self.at + length <= len(self.piece):
+                self.at += length
+            else:
+                self.skip(length)
 
 
 def read_header(path: Path) -> Header:
@@ -120,39 +174,47 @@ def read_header(path: Path) -> Header:
     DataError
         If the file is no GGUF file, or its header does not hold together.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        cursor = _Cursor(file, size, path.name)
-        if size < 24 or cursor.take(4) != MAGIC:
-            raise DataError(
-                explain(path.name, "a file that begins with GGUF", f"{size} bytes without")
-            )
-        version = cursor.number("I")
-        if version not in VERSIONS:
-            got = "big-endian data" if version in (2 << 24, 3 << 24) else version
-            raise DataError(explain(path.name, f"GGUF version {VERSIONS[0]} or {VERSIONS[1]}", got))
-        tensor_count, key_count = cursor.number("Q"), cursor.number("Q")
-        if key_count > MOST_KEYS or tensor_count > MOST_TENSORS:
-            raise DataError(
-                f"{path.name}: {key_count} keys and {tensor_count} tensors are too many"
-            )
-        keys = {}
-        for _ in range(key_count):
-            key = cursor.text()
-            keys[key] = cursor.value(cursor.number("I"))
-        tensors = {}
-        for _ in range(tensor_count):
-            name = cursor.text()
-            rank = cursor.number("I")
-            if rank > 8:
-                raise DataError(explain(f"{path.name}: {name[:80]}", "at most 8 axes", rank))
-            shape = tuple(cursor.number("Q") for _ in range(rank))
-            tensors[name] = Tensor(shape, cursor.number("I"), cursor.number("Q"))
-        end = file.tell()
+    with inputs.opened(path) as file:
+        return read_open_header(path, file)
+
+
+def read_open_header(path: Path, file: IO[bytes]) -> Header:
+    """As `read_header`, of a file that is open."""
+    size = inputs.state_of(file).size
+    cursor = _Cursor(file, size, path.name)
+    if size < 24 or cursor.take(4) != MAGIC:
+        raise DataError(explain(path.name, "a file that begins with GGUF", f"{size} bytes without"))
+    version = cursor.number("I")
+    if version not in VERSIONS:
+        got = "big-endian data" if version in (2 << 24, 3 << 24) else version
+        raise DataError(explain(path.name, f"GGUF version {VERSIONS[0]} or {VERSIONS[1]}", got))
+    tensor_count, key_count = cursor.number("Q"), cursor.number("Q")
+    if key_count > MOST_KEYS or tensor_count > MOST_TENSORS:
+        raise DataError(f"{path.name}: {key_count} keys and {tensor_count} tensors are too many")
+    keys: dict[str, Any] = {}
+    for _ in range(key_count):
+        key = _new(cursor, keys)
+        keys[key] = cursor.value(cursor.number("I"))
+    tensors: dict[str, Tensor] = {}
+    for _ in range(tensor_count):
+        name = _new(cursor, tensors)
+        rank = cursor.number("I")
+        if rank > 8:
+            raise DataError(explain(f"{path.name}: {name[:80]}", "at most 8 axes", rank))
+        shape = cursor.numbers("Q", rank)
+        tensors[name] = Tensor(shape, cursor.number("I"), cursor.number("Q"))
     alignment = keys.get(ALIGNMENT, 32)
-    if not isinstance(alignment, int) or alignment < 1:
-        raise DataError(explain(f"{path.name}: {ALIGNMENT}", "a positive number", alignment))
-    return Header(keys, tensors, -(-end // alignment) * alignment)
+    if type(alignment) is not int or alignment < 1:
+        got = repr(alignment)[:80]
+        raise DataError(explain(f"{path.name}: {ALIGNMENT}", "a positive number", got))
+    return Header(keys, tensors, -(-cursor.place // alignment) * alignment)
+
+
+def _new(cursor: _Cursor, known: Mapping[str, Any]) -> str:
+    name = cursor.text()
+    if name in known:
+        raise DataError(explain(cursor.name, "each name once", f"{name[:80]!r} more than once"))
+    return name
 
 
 def read_tensor(path: Path, header: Header, name: str, longest: int = 2**16) -> np.ndarray | None:
@@ -164,12 +226,11 @@ def read_tensor(path: Path, header: Header, name: str, longest: int = 2**16) -> 
     if tensor.type != FLOAT32 or not 0 < count <= longest:
         want = f"at most {longest} float32 numbers"
         raise DataError(explain(f"{path.name}: {name}", want, f"{count} of type {tensor.type}"))
-    with path.open("rb") as file:
-        file.seek(header.data + tensor.offset)
-        raw = file.read(4 * count)
-    if len(raw) != 4 * count:
-        raise DataError(f"{path.name}: {name} lies beyond the end of the file")
-    values = np.frombuffer(raw, dtype="<f4").astype(np.float64)
+    begin = header.data + tensor.offset
+    with inputs.opened(path) as file:
+        if begin + 4 * count > inputs.state_of(file).size:
+            raise DataError(f"{path.name}: {name} lies beyond the end of the file")
+        values = files.read(file, begin, count, "<f4").astype(np.float64)
     if not np.isfinite(values).all():
         raise DataError(f"{path.name}: {name} holds numbers that are not finite")
     return values

@@ -8,33 +8,28 @@ a file beside it.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 
-__all__ = ["ENDING", "read_index", "shards_of"]
+__all__ = ["ENDING", "check_total", "read_index", "shards_of"]
 
 ENDING = ".index.json"
 MOST_SHARDS = 4096
+MOST_TENSORS = 2**18  # of all files together; the largest published model has 150,000
 
 
-def read_index(path: Path, who: str, *, largest: int) -> dict[str, Any]:
-    """The index of at most `largest` bytes, its `weight_map` checked.
+def read_index(path: Path, who: str) -> dict[str, Any]:
+    """The index, its `weight_map` checked.
 
     Raises
     ------
     DataError
         If it is no index, or names what is no file beside it.
     """
-    size = path.stat().st_size
-    if size > largest:
-        raise DataError(explain(who, f"at most {largest} bytes", size))
-    try:
-        data = json.loads(path.read_bytes().decode())
-    except (ValueError, RecursionError) as error:
-        raise DataError(explain(who, "a JSON object", str(error)[:200])) from None
+    data = inputs.parse(inputs.content(path, inputs.INDEX), who, inputs.INDEX)
     names = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
         raise DataError(explain(who, "a weight_map of names to files", repr(names)[:80]))
@@ -46,6 +41,12 @@ def read_index(path: Path, who: str, *, largest: int) -> dict[str, Any]:
         if outside or shard.endswith(ENDING):  # an index of indexes may name itself
             raise DataError(explain(who, "files beside the index", repr(shard[:80])))
     return dict(data)
+
+
+def check_total(count: int, who: str) -> None:
+    """Raise if the files of a model hold too many tensors together."""
+    if count > MOST_TENSORS:
+        raise DataError(explain(who, f"at most {MOST_TENSORS} tensors in all files", count))
 
 
 def shards_of(index: dict[str, Any]) -> list[str]:

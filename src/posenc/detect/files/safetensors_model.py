@@ -10,7 +10,6 @@ Everything else works on `Checkpoint` and `Stored`: another format needs another
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,17 +18,16 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.errors import DataError, explain, suggest
 from posenc.detect.files.config_json import FILE as CONFIG
 from posenc.detect.files.config_json import load
-from posenc.detect.files.index import read_index, shards_of
+from posenc.detect.files.index import check_total, read_index, shards_of
 
 __all__ = ["RECORD", "SINGLE", "Checkpoint", "Stored", "open_checkpoint", "record_of"]
 
 SINGLE = "model.safetensors"
 INDEX = ".safetensors.index.json"
-LARGEST_INDEX = 2**27  # bytes; a million tensors take half of it
 RECORD = "posenc.conversion"  # the key of the metadata under which a conversion is recorded
 
 
@@ -44,7 +42,7 @@ class Stored:
     def opened(self) -> Iterator[IO[bytes]]:
         """The file, without a buffer."""
         if isinstance(self.where, Path):
-            with self.where.open("rb", buffering=0) as file:
+            with inputs.opened(self.where) as file:
                 yield file
         else:
             yield self.where
@@ -124,10 +122,7 @@ class Checkpoint:
 
 def record_of(metadata: Mapping[str, str]) -> dict[str, Any]:
     """The conversion that the metadata of a file record; empty where they record none."""
-    try:
-        record = json.loads(metadata.get(RECORD, "{}"))
-    except (ValueError, RecursionError):
-        record = None
+    record = inputs.parse(metadata.get(RECORD, "{}"), f"metadata {RECORD!r}", inputs.RECORD)
     if not isinstance(record, dict):
         raise DataError(explain(f"metadata {RECORD!r}", "a JSON object", metadata[RECORD][:80]))
     return record
@@ -154,7 +149,11 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, who: str) ->
     if chosen.name.endswith(INDEX):
         folder = chosen.parent
         index = _index(chosen, who)
-        layouts = {name: _layout(chosen.parent / name, who) for name in sorted(shards_of(index))}
+        layouts, count = {}, 0
+        for shard in sorted(shards_of(index)):
+            layouts[shard] = _layout(chosen.parent / shard, who)
+            count += len(layouts[shard].tensors)
+            check_total(count, f"{who}: {chosen.name}")
         _check_index(chosen, index["weight_map"], layouts)
     else:
         layouts = {chosen.name: _layout(chosen, who)}
@@ -182,7 +181,7 @@ def _inside(folder: Path, who: str) -> Path:
 
 
 def _layout(path: Path, who: str) -> files.Layout:
-    if not path.is_file():
+    if not path.exists():
         raise DataError(explain(who, "a file of the index that exists", repr(str(path))))
     layout = files.read_layout(path)
     if layout.format != "safetensors":
@@ -192,7 +191,7 @@ def _layout(path: Path, who: str) -> files.Layout:
 
 def _index(path: Path, who: str) -> dict[str, Any]:
     who = f"{who}: {path.name}"
-    index = read_index(path, who, largest=LARGEST_INDEX)
+    index = read_index(path, who)
     names = shards_of(index)
     if not names:
         raise DataError(explain(who, "a weight_map of names to files", "an empty one"))

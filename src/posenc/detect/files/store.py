@@ -19,22 +19,26 @@ import stat
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from posenc._core import files
+from posenc._core import files, inputs
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc.detect.files import gguf_header, torch_file
-from posenc.detect.files.index import ENDING, read_index, shards_of
+from posenc.detect.files.index import ENDING, check_total, read_index, shards_of
 
 __all__ = ["MOST_ENTRIES", "Array", "Store", "open_store"]
 
 MOST_ENTRIES = 2**22  # numbers that are read at a time
-LARGEST_HEADER = 2**22  # bytes of JSON; those of large models take a few hundred kilobytes
 LARGEST_DIRECTORY = 2**22  # bytes of a zip's list of members
+MOST_MEMBERS = 2**13  # of a .npz, whose headers lie in its members
+LARGEST_MEMBER = 2**25  # bytes of one array in a .npz, unpacked
+LARGEST_HEADERS = 2**20  # bytes of all these headers together; NumPy writes 118 for each
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy and torch write
 INDEX = "model.safetensors.index.json"
 GGUF_TYPES = {
     0: ("float32", "<f4"),
@@ -83,6 +87,12 @@ class Array(NamedTuple):
             who = f"{self.name[:80]}: entries at a time"
             raise DataError(explain(who, f"at most {MOST_ENTRIES}", end - begin))
         return self.fetch(begin, end)
+
+    def whole(self) -> np.ndarray:
+        """All entries, in their shape; for the caller to have looked at the size."""
+        if self.fetch is None:
+            raise DataError(f"{self.name[:80]}: {self.why_not}")
+        return self.fetch(0, self.size).reshape(self.shape)
 
 
 class Store(NamedTuple):
@@ -142,19 +152,17 @@ def _resolve(path: Path) -> Path:
                 return path / name
         todo = "Name the file itself."
         raise DataError(explain(str(path), "a folder with model.safetensors", "none inside", todo))
-    if not stat.S_ISREG(mode):  # opening a pipe would block
-        raise DataError(explain(str(path), "a regular file", "something else"))
     return path
 
 
 def _opened(path: Path, stack: contextlib.ExitStack) -> Store:
-    file = stack.enter_context(path.open("rb", buffering=0))
-    start = file.read(8)
-    size = path.stat().st_size
+    file = stack.enter_context(inputs.opened(path))
+    start = file.read(8) or b""
+    size = inputs.state_of(file).size
     if start[:4] == b"PK\x03\x04" or start[:4] == b"PK\x05\x06":
-        return _zip_store(path, file, size, stack)
+        return _zip_store(path, file, stack)
     if start[:4] == b"GGUF":
-        return _gguf_store(path, file, size)
+        return _gguf_store(path, file)
     if start[:6] == b"\x93NUMPY":
         return _plain_store(path, file)
     if path.name.endswith(ENDING):
@@ -164,9 +172,6 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> Store:
     if bare and length > size - 8:
         todo = "It may be a bare pickle, which runs code: save it again with torch.save."
         raise DataError(explain(str(path), "a zip, as torch.save writes", repr(start), todo))
-    if LARGEST_HEADER < length <= size - 8:
-        want = f"a header of at most {LARGEST_HEADER} bytes"
-        raise DataError(explain(str(path), want, f"one of {length} bytes"))
     return _plain_store(path, file)
 
 
@@ -174,7 +179,7 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> Store:
 
 
 def _plain_store(path: Path, file: IO[bytes]) -> Store:
-    layout = files.read_layout(path)
+    layout = files.read_open_layout(path, file)
     arrays = {}
     for key, tensor in layout.tensors.items():
         name = key or path.stem
@@ -205,15 +210,18 @@ def _plain_array(name: str, tensor: files.Tensor, file: IO[bytes]) -> Array:
 def _index_store(path: Path, stack: contextlib.ExitStack) -> Store:
     """Several files, told by a JSON that maps names of tensors to names of files."""
     who = str(path)
-    index = read_index(path, who, largest=LARGEST_HEADER)
+    index = read_index(path, who)
     names = index["weight_map"]
     arrays: dict[str, Array] = {}
+    count = 0
     for shard in shards_of(index):
         if not (path.parent / shard).exists():
             raise DataError(explain(who, "the files it names beside it", f"no {shard[:80]!r}"))
         part = _opened(_resolve(path.parent / shard), stack)
         if part.format != "safetensors":
             raise DataError(explain(f"{who}: {shard[:80]}", "a .safetensors file", part.format))
+        count += len(part.arrays)
+        check_total(count, who)
         arrays.update({k: v for k, v in part.arrays.items() if names.get(k) == shard})
     missing = [name for name in names if name not in arrays]
     if missing:
@@ -250,77 +258,113 @@ def _sound(who: str) -> Iterator[None]:
         raise DataError(explain(who, "a zip that holds together", str(error)[:200])) from None
 
 
-def _zip_store(path: Path, file: IO[bytes], size: int, stack: contextlib.ExitStack) -> Store:
-    with _sound(str(path)):
-        _check_directory(str(path), file, size)
-        archive = stack.enter_context(zipfile.ZipFile(file))
-        if any(n == "data.pkl" or n.endswith("/data.pkl") for n in archive.namelist()):
+class _Measured:
+    """A file that gives a library no more at once than a list of members may be long.
+
+    The end of a zip says in several places how long the list is, and which of them counts is the
+    library's choice: so it is stopped when it asks.
+    """
+
+    def __init__(self, file: IO[bytes], who: str) -> None:
+        self.file, self.who = file, who
+        self.most: float = LARGEST_DIRECTORY
+
+    def read(self, count: int = -1) -> bytes:
+        if count < 0:
+            count = inputs.state_of(self.file).size - self.file.tell()
+        if count > self.most:
+            want = f"a directory of at most {LARGEST_DIRECTORY} bytes"
+            raise DataError(explain(self.who, want, f"one of {count}"))
+        return self.file.read(count) or b""
+
+    def seek(self, at: int, whence: int = 0) -> int:
+        return self.file.seek(at, whence)
+
+    def tell(self) -> int:
+        return self.file.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+
+def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> Store:
+    who = str(path)
+    with _sound(who):
+        measured = _Measured(file, who)
+        archive = stack.enter_context(zipfile.ZipFile(measured))
+        measured.most = math.inf
+        members = {member.filename: member for member in archive.infolist()}
+        if len(members) != len(archive.infolist()):
+            names = [member.filename for member in archive.infolist()]
+            twice = next(name for name, count in Counter(names).items() if count > 1)
+            raise DataError(explain(who, "each member once", f"{twice[:80]!r} more than once"))
+        if any(m.compress_type not in PACKED for m in members.values()):
+            # Others cannot be unpacked in part, so a few bytes may become any number.
+            raise DataError(explain(who, "members that are stored or deflated", "other packing"))
+        if any(n == "data.pkl" or n.endswith("/data.pkl") for n in members):
             return _torch_store(path, file, archive)
         return _npz_store(path, archive)
 
 
-def _check_directory(who: str, file: IO[bytes], size: int) -> None:
-    """Refuse a list of members that is too long to be loaded, before it is loaded."""
-    reach = min(size, 2**16 + 22)
-    file.seek(size - reach)
-    tail = file.read(reach)
-    at = tail.rfind(b"PK\x05\x06")
-    if at < 0 or at + 22 > len(tail):
-        raise DataError(explain(who, "a whole zip", "one without its directory"))
-    (length,) = struct.unpack("<I", tail[at + 12 : at + 16])
-    if length == 0xFFFFFFFF:
-        large = tail.rfind(b"PK\x06\x06", 0, at)
-        if large < 0 or large + 48 > len(tail):
-            raise DataError(explain(who, "a whole zip", "one without its directory"))
-        (length,) = struct.unpack("<Q", tail[large + 40 : large + 48])
-    if length > min(size, LARGEST_DIRECTORY):
-        got = f"one of {length}"
-        raise DataError(explain(who, f"a directory of at most {LARGEST_DIRECTORY} bytes", got))
-    file.seek(0)
-
-
 def _npz_store(path: Path, archive: zipfile.ZipFile) -> Store:
-    arrays = {}
-    for member in archive.infolist():
-        if not member.filename.endswith(".npy"):
-            continue
+    arrays: dict[str, Array] = {}
+    members = [m for m in archive.infolist() if m.filename.endswith(".npy")]
+    if len(members) > MOST_MEMBERS:
+        raise DataError(explain(str(path), f"at most {MOST_MEMBERS} arrays", len(members)))
+    left = LARGEST_HEADERS
+    for member in members:
         name = member.filename.removesuffix(".npy")
-        arrays[name] = _npz_array(f"{path}: {name[:80]}", name, archive, member)
+        who = f"{path}: {name[:80]}"
+        head = _npz_header(who, archive, member)
+        left -= len(head)
+        if left < 0:
+            want = f"headers of at most {LARGEST_HEADERS} bytes together"
+            raise DataError(explain(str(path), want, "more"))
+        arrays[name] = _npz_array(who, name, head, (archive, member))
     if not arrays:
         raise DataError(explain(str(path), "a zip with .npy or data.pkl inside", "neither"))
     return Store(path, "npz", arrays, {})
 
 
-def _npz_array(who: str, name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+def _npz_header(who: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The first bytes of a member, to the end of its header."""
     with archive.open(member) as stream:
         head = stream.read(12)
         if head[:6] != b"\x93NUMPY" or len(head) < 12:
             raise DataError(explain(who, "a .npy file", repr(head[:8])))
-        length = (
-            struct.unpack("<H", head[8:10])[0]
-            if head[6] == 1
-            else (struct.unpack("<I", head[8:12])[0])
+        (length,) = (
+            struct.unpack("<H", head[8:10]) if head[6] == 1 else (struct.unpack("<I", head[8:12]))
         )
         if length > files.LARGEST_NPY_HEADER:
             want = f"a header of at most {files.LARGEST_NPY_HEADER} bytes"
             raise DataError(explain(who, want, length))
-        head += stream.read(length)
+        return head + stream.read(length)
+
+
+def _npz_array(
+    who: str, name: str, head: bytes, place: tuple[zipfile.ZipFile, zipfile.ZipInfo]
+) -> Array:
+    archive, member = place
     tensor = files.parse_npy(who, io.BytesIO(head), member.file_size)
     stored = tensor.stored
     assert stored is not None, "NumPy wrote it"  # noqa: S101 - for the type checker
-    if math.prod(tensor.shape) > MOST_ENTRIES:
-        why = f"more than {MOST_ENTRIES} entries inside a zip are not unpacked"
+    if tensor.end - tensor.begin > LARGEST_MEMBER:
+        why = f"more than {LARGEST_MEMBER} bytes inside a zip are not unpacked: save it as .npy"
         return Array(name, tensor.dtype, tensor.shape, None, why)
+    width = np.dtype(stored).itemsize
 
     def fetch(begin: int, end: int) -> np.ndarray:
+        together = tensor.order == "C"
+        first, last = (begin, end) if together else (0, math.prod(tensor.shape))
         with _sound(who), archive.open(member) as stream:
-            raw = stream.read(tensor.end)[tensor.begin :]
-        if len(raw) != tensor.end - tensor.begin:
+            stream.seek(tensor.begin + first * width)
+            raw = stream.read((last - first) * width)
+        if len(raw) != (last - first) * width:
             raise DataError(explain(f"{who} is truncated", f"{tensor.end} bytes", len(raw)))
         found = np.frombuffer(raw, dtype=stored)
-        if tensor.order == "F":
-            found = found.reshape(tensor.shape, order="F").reshape(-1)
-        return files.decode(found[begin:end], tensor.dtype)
+        if not together:
+            found = found.reshape(tensor.shape, order="F").reshape(-1)[begin:end]
+        return files.decode(found, tensor.dtype)
 
     return Array(name, tensor.dtype, tensor.shape, fetch)
 
@@ -383,8 +427,9 @@ def _torch_array(
 # --- .gguf ----------------------------------------------------------------------------------------
 
 
-def _gguf_store(path: Path, file: IO[bytes], size: int) -> Store:
-    header = gguf_header.read_header(path)
+def _gguf_store(path: Path, file: IO[bytes]) -> Store:
+    header = gguf_header.read_open_header(path, file)
+    size = inputs.state_of(file).size
     arrays = {}
     for name, tensor in header.tensors.items():
         shape = tuple(reversed(tensor.shape))  # the fastest axis comes first there

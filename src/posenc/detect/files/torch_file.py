@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from posenc._core.errors import DataError, explain
+from posenc._core.files import MOST_TENSORS
 
 __all__ = ["Foreign", "Part", "parts"]
 
 LARGEST_PICKLE = 2**21
 MOST_OPERATIONS = 500_000
-MOST_PARTS = 2**16
+MOST_PARTS = MOST_TENSORS
+LONGEST_NAME = 1000
 DEEPEST = 8
 LARGEST_RANK = 64
 # The classes of storages: name -> dtype.
@@ -140,7 +142,7 @@ class _Machine:
             module == "torch._utils" and name in REBUILD
         ):
             return Foreign(f"{module}.{name}")
-        full = f"{module}.{name}"[:120]
+        full = f"{module[:120]}.{name[:120]}"[:120]
         if not full.startswith("torch."):
             self.foreign.add(full)
         return Foreign(full)
@@ -157,9 +159,10 @@ class _Machine:
 
     def tensor(self, arguments: tuple[Any, ...]) -> Any:
         storage, begin, shape, strides = arguments[:4]
-        sizes = isinstance(shape, tuple) and isinstance(strides, tuple)
+        # The lengths come first: one long tuple may stand in any number of calls.
+        sizes = all(isinstance(s, tuple) and len(s) <= LARGEST_RANK for s in (shape, strides))
         numbers = (*shape, *strides, begin) if sizes else (None,)
-        if not all(type(n) is int and 0 <= n < 2**62 for n in numbers) or len(shape) > LARGEST_RANK:
+        if not all(type(n) is int and 0 <= n < 2**62 for n in numbers):
             raise self.fail("describes a tensor whose sizes are none")
         if not isinstance(storage, _Storage) or len(shape) != len(strides):
             return Foreign("a tensor without a storage of numbers")
@@ -179,8 +182,7 @@ class _Machine:
 
     def fill(self, target: Any, items: list[Any]) -> None:
         if isinstance(target, dict):
-            pairs = zip(items[0::2], items[1::2], strict=True)
-            target.update({k: v for k, v in pairs if isinstance(k, (str, int))})
+            target.update(_dict(items))
         elif isinstance(target, list):
             target.extend(items)
 
@@ -257,12 +259,19 @@ def _fill_since(m: _Machine) -> None:
 
 def _dict(items: list[Any]) -> dict[Any, Any]:
     pairs = zip(items[0::2], items[1::2], strict=True)
-    return {k: v for k, v in pairs if isinstance(k, (str, int))}
+    return {k: v for k, v in pairs if _is_key(k)}
+
+
+def _is_key(value: Any) -> bool:
+    """Texts, and indices; integers of any size could be chosen to meet in one place of a table."""
+    return isinstance(value, str) or (type(value) is int and 0 <= value < 2**32)
 
 
 def _stack_global(m: _Machine) -> None:
     name, module = m.pop(), m.pop()
-    m.stack.append(m.name(str(module), str(name)))
+    if not isinstance(name, str) or not isinstance(module, str):  # else a text of any length
+        raise m.fail("names a function by what is no text")
+    m.stack.append(m.name(module, name))
 
 
 def _global(m: _Machine) -> None:
@@ -355,14 +364,16 @@ def parts(archive: zipfile.ZipFile, who: str) -> tuple[str, dict[str, Part], tup
     machine = _Machine(data, who)
     made = machine.run()
     found: dict[str, Part] = {}
-    for name, part in _walk(made, "", 0, set()):
+    for name, part in _walk(made, who, "", 0, set()):
         found.setdefault(name or "tensor", part)
         if len(found) > MOST_PARTS:
             raise DataError(explain(who, f"at most {MOST_PARTS} tensors", "more"))
     return folder, found, tuple(sorted(machine.foreign))
 
 
-def _walk(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Part]]:
+def _walk(
+    value: Any, who: str, name: str, depth: int, seen: set[int]
+) -> Iterator[tuple[str, Part]]:
     """Every tensor of nested mappings and lists; each container once, as it may hold itself."""
     if isinstance(value, Part):
         yield name, value
@@ -372,4 +383,9 @@ def _walk(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tuple[s
     seen.add(id(value))
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        yield from _walk(item, f"{name}.{key}" if name else str(key), depth + 1, seen)
+        if not isinstance(item, (Part, dict, list)):
+            continue
+        longer = f"{name}.{key}" if name else str(key)
+        if len(longer) > LONGEST_NAME:
+            raise DataError(explain(who, f"names of at most {LONGEST_NAME} characters", "more"))
+        yield from _walk(item, who, longer, depth + 1, seen)

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, lookup, marked
+from posenc._core.checks import not_too_many
 from posenc._core.errors import SpecError, explain
+from posenc._core.slopes import MOST_HEADS
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
 __all__ = ["Decay"]
@@ -67,6 +69,7 @@ class Decay(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a head would not decay."""
         super().check()
+        not_too_many("Decay", "heads", self.heads, MOST_HEADS)
         if self.recipe == "powers" and self.heads > 1000:
             raise SpecError(explain("Decay: heads", "at most 1000 powers of two", self.heads))
 

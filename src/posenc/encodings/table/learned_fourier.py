@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.array import astype, product
-from posenc._core.checks import at_least, positive
+from posenc._core.checks import at_least, not_too_many, positive
 from posenc._core.errors import SpecError, explain
 from posenc._core.parameters import Init, Parameter
 from posenc._core.special import gelu
@@ -98,6 +98,7 @@ class LearnedFourier(TableSpec):
             want = "an even number, a cosine and a sine for each frequency"
             raise SpecError(explain("LearnedFourier: features", want, self.features))
         at_least("LearnedFourier", hidden=self.hidden)
+        not_too_many("LearnedFourier", "features and hidden units", self.features + self.hidden)
         positive("LearnedFourier", gamma=self.gamma)
 
     @property

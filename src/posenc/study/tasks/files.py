@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from posenc._core import inputs
 from posenc._core.errors import DataError, explain
 
 __all__ = ["FOLDER", "checked", "digest", "text_of"]
@@ -86,7 +87,7 @@ def checked(path: Path, wanted: str, who: str, default: str) -> None:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return inputs.content(path, inputs.TEXT)
     except OSError as error:
         got = error.strerror or type(error).__name__
         raise DataError(explain(str(path), "a file that can be read", got)) from None

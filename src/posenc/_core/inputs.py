@@ -1,0 +1,317 @@
+"""Every file that posenc reads is opened here, and every JSON text is parsed here.
+
+A path is somebody else's choice: it may name a pipe that never answers, a device that never ends,
+or a file of terabytes. So a file is opened without waiting, is read only if it is a regular file,
+and only as far as its kind may be long. A short text can still stand for a great many objects;
+those are counted before they are made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from posenc._core.errors import DataError, PosencError, explain
+
+__all__ = [
+    "CONFIG",
+    "INDEX",
+    "PAGE",
+    "RECORD",
+    "SCHEDULER",
+    "SPEC",
+    "TABLE",
+    "TEXT",
+    "TOKENIZER",
+    "VECTOR",
+    "Kind",
+    "State",
+    "check_count",
+    "content",
+    "opened",
+    "parse",
+    "standard_input",
+    "state_of",
+    "text_of",
+    "unchanged",
+    "understood",
+]
+
+PIECE = 2**20
+
+
+class Kind(NamedTuple):
+    """What a file is for.
+
+    Parameters
+    ----------
+    name : str
+        In words, for errors.
+    largest : int
+        Its size at most, in bytes.
+    most : int
+        Of JSON: how many values it may hold, keys included.
+    """
+
+    name: str
+    largest: int
+    most: int = 0
+
+
+CONFIG = Kind("a config", 2**24, 2**18)
+SPEC = Kind("the JSON of a spec", 2**23, 2**18)
+INDEX = Kind("an index of files", 2**25, 2**19)  # the largest published ones have 150,000 tensors
+RECORD = Kind("the record of a conversion", 2**22, 2**18)
+TOKENIZER = Kind("a tokenizer", 2**26, 2**22)
+VECTOR = Kind("a text of numbers", 2**19)
+TEXT = Kind("a text", 2**26)
+TABLE = Kind("a table of results", 2**26)
+PAGE = Kind("a text of settings", 2**20, 2**16)
+SCHEDULER = Kind("the file of a scheduler", 2**16, 2**12)
+
+
+class State(NamedTuple):
+    """Which file it was, and as of when: what a change of its bytes changes too."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int  # in nanoseconds
+
+
+def state_of(file: IO[bytes]) -> State:
+    """The state of an open file."""
+    status = os.fstat(file.fileno())
+    return State(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def opened(path: str | os.PathLike[str], kind: Kind | None = None) -> IO[bytes]:
+    """A file open for reading, without a buffer.
+
+    Parameters
+    ----------
+    path : path
+        Links are followed.
+    kind : Kind, optional
+        Limits its size; without one the file is one that is read in parts.
+
+    Raises
+    ------
+    DataError
+        If it is no regular file, or is too large.
+    OSError
+        If it cannot be opened.
+    """
+    name = os.fspath(path)
+    if "\0" in name:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name.replace("\0", "?"))
+    _check_regular(name, Path(name).stat().st_mode)  # before, as opening a device may act on it
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        _check_regular(name, status.st_mode)  # and after, as the name may mean another file now
+        _check_size(name, kind, status.st_size)
+        return os.fdopen(descriptor, "rb", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _check_regular(name: str, mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
+    kinds = {
+        stat.S_IFDIR: ("a folder", "Name a file in it."),
+        stat.S_IFIFO: ("a pipe", "Write what it gives to a file first."),
+        stat.S_IFSOCK: ("a socket", ""),
+    }
+    got, todo = kinds.get(stat.S_IFMT(mode), ("a device", ""))
+    raise DataError(explain(name, "a regular file", got, todo))
+
+
+def _check_size(name: str, kind: Kind | None, size: int) -> None:
+    if kind is not None and size > kind.largest:
+        raise _too_large(name, kind, size)
+
+
+def _too_large(who: str, kind: Kind, size: object) -> DataError:
+    return DataError(explain(who, f"{kind.name} of at most {kind.largest} bytes", size))
+
+
+def content(path: str | os.PathLike[str], kind: Kind) -> bytes:
+    """All bytes of a file of a kind; errors as of `opened`."""
+    with opened(path, kind) as file:
+        return _bounded(file, os.fspath(path), kind)
+
+
+def text_of(path: str | os.PathLike[str], kind: Kind) -> str:
+    """The text of a file of a kind, in UTF-8; errors as of `opened`, and `DataError` for others."""
+    return _decoded(content(path, kind), os.fspath(path))
+
+
+def standard_input(kind: Kind) -> str:
+    """The text that comes on standard input.
+
+    Raises
+    ------
+    DataError
+        If it is too long, or no UTF-8.
+    """
+    who = "standard input"
+    return _decoded(b"" if sys.stdin is None else _bounded(sys.stdin.buffer, who, kind), who)
+
+
+def _bounded(file: IO[bytes], who: str, kind: Kind) -> bytes:
+    # The size that the system states is not believed: files of /proc have none, others grow.
+    pieces: list[bytes] = []
+    left = kind.largest
+    while True:
+        piece = file.read(min(PIECE, left + 1))
+        if piece is None:
+            raise DataError(explain(who, "a file that can be read at once", "one that waits"))
+        if not piece:
+            return b"".join(pieces)
+        left -= len(piece)
+        if left < 0:
+            raise _too_large(who, kind, "more")
+        pieces.append(piece)
+
+
+def _decoded(data: bytes, who: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        got = f"the byte {data[error.start]:#04x} at {error.start}"
+        raise DataError(explain(who, "text in UTF-8", got)) from None
+
+
+@contextlib.contextmanager
+def unchanged(path: str | os.PathLike[str], state: State) -> Iterator[IO[bytes]]:
+    """A file open for reading, which nobody may write to until the block ends.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    state : State
+        As its header was read.
+
+    Raises
+    ------
+    DataError
+        At the start or at the end, if it is another file now or was written to. What was read is
+        then a mixture.
+    """
+    with opened(path) as file:
+        _check_state(path, file, state)
+        yield file
+        _check_state(path, file, state)
+
+
+def _check_state(path: str | os.PathLike[str], file: IO[bytes], state: State) -> None:
+    if state_of(file) != state:
+        todo = "Try again when nothing writes to it."
+        got = "one that was changed meanwhile"
+        raise DataError(explain(os.fspath(path), "a file that stays as it is", got, todo))
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def check_count(text: str, who: str, kind: Kind, *, error: type[PosencError] = DataError) -> None:
+    """Raise if a JSON text stands for too many values, before any is made."""
+    # Each value but the first follows one of these marks, so the count is never too low.
+    count = sum(text.count(mark) for mark in ",:[{")
+    if count > kind.most:
+        raise error(explain(who, f"{kind.name} of at most {kind.most} values", f"about {count}"))
+
+
+def parse(
+    text: str | bytes,
+    who: str,
+    kind: Kind,
+    *,
+    error: type[PosencError] = DataError,
+    constant: Any = None,
+) -> Any:
+    """The value of a JSON text.
+
+    Parameters
+    ----------
+    text : str or bytes
+        Bytes are UTF-8.
+    who : str
+        What the text is, for errors.
+    kind : Kind
+        Limits its length and the number of its values.
+    error : type
+        What is raised.
+    constant : callable, optional
+        What becomes of NaN, Infinity and -Infinity; floats by default.
+
+    Raises
+    ------
+    PosencError
+        Of the type `error`, if it is no JSON, is too large or too deep, has a key twice in one
+        object or a number of thousands of digits.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        data = dict(pairs)
+        if len(data) != len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise error(explain(who, "each key once", f"{twice[:80]!r} more than once"))
+        return data
+
+    if len(text) > kind.largest:
+        raise error(str(_too_large(who, kind, len(text))))
+    try:
+        plain = text if isinstance(text, str) else bytes(text).decode("utf-8-sig")
+        check_count(plain, who, kind, error=error)
+        return json.loads(plain, object_pairs_hook=once, parse_constant=constant)
+    except PosencError:
+        raise
+    except RecursionError:
+        raise error(f"{who}: its JSON is nested deeper than can be read") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as found:
+        raise error(f"{who} is not JSON: {found}") from None
+    except ValueError:  # the limit of Python for integers
+        raise error(f"{who}: its JSON holds a number of too many digits") from None
+
+
+# What code raises that reads the values of somebody else's file as if they were in order.
+_MISREADINGS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+@contextlib.contextmanager
+def understood(who: str, expected: str) -> Iterator[None]:
+    """A block that reads values of a file: what it stumbles over is told as an error of the file.
+
+    Parameters
+    ----------
+    who : str
+        The file.
+    expected : str
+        What it should hold, in words.
+    """
+    try:
+        yield
+    except PosencError as error:
+        raise DataError(str(error) if who in str(error) else f"{who}: {error}") from error
+    except _MISREADINGS as error:
+        raise DataError(explain(who, expected, f"others ({str(error)[:120]})")) from error

@@ -1,0 +1,373 @@
+"""What configs leave out, against what the classes of transformers make of the same files."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from tools import class_defaults
+from tools.plans import SUBSTITUTES
+
+import posenc
+from posenc.detect.explain.describe import describe
+from posenc.presets.families import families
+from tests.configs import PLAIN
+
+# Keys whose absence changes what turns, beside those that rows of families name.
+KEYS = ("layer_types", "rope_parameters", "num_hidden_layers", "sliding_window", "head_dim")
+YARN = {
+    "rope_type": "yarn",
+    "factor": 8.0,
+    "original_max_position_embeddings": 4096,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+}
+MISTAKEN = {
+    # The class has one base where the file has a dictionary for each type of layer, another where
+    # it has none; the plan warns that rope_theta was not read.
+    "deepseek_v4": "rope_parameters.rope_theta",
+    # Which layers are of which type is not stated, and the plan warns.
+    "cohere_compass_text": "layer_types",
+}
+
+
+def turned(plan: posenc.Reading) -> dict[Any, list[Any]]:
+    """Layer -> width, frequencies and factor, or none."""
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for layer in plan:
+        if layer.kind == "none":
+            for index in layer.indices or ():
+                found[index].append(None)
+        if not isinstance(layer.spec, posenc.RoPE):
+            continue
+        spec = layer.spec.at(100) if layer.spec.needs_length else layer.spec
+        turns = tuple(np.asarray(posenc.frequencies(spec)).ravel().round(12))
+        for index in layer.indices if layer.indices is not None else (...,):
+            found[index].append((spec.dim, turns, spec.attention_factor))
+    return found
+
+
+def same(one: posenc.Reading, other: posenc.Reading) -> bool:
+    """Whether every layer does the same; `...` stands for all, or for those not listed."""
+    x, y = turned(one), turned(other)
+    if x == y:
+        return True
+    if set(x) == {...}:
+        return all(value in (x[...], [None]) for value in y.values())
+    return set(y) == {...} and all(value in (y[...], [None]) for value in x.values())
+
+
+def left_out(data: dict[str, Any], keys: set[str]) -> Any:
+    """The config without one key at a time."""
+    yield "", data
+    for key in keys & set(data):
+        yield key, {k: v for k, v in data.items() if k != key}
+    for key in ("rope_theta", "partial_rotary_factor"):
+        without = copy.deepcopy(data)
+        params = without.get("rope_parameters") or {}
+        inner = [params, *(v for v in params.values() if isinstance(v, dict))]
+        if [values for values in inner if values.pop(key, None) is not None]:
+            yield f"rope_parameters.{key}", without
+
+
+def dialects(data: dict[str, Any]) -> Any:
+    """The config as it is, and in the older dialect, plain and with YaRN."""
+    yield data
+    params = data.get("rope_parameters") or {}
+    old = {k: v for k, v in data.items() if k != "rope_parameters"}
+    inner = [params, *(v for v in params.values() if isinstance(v, dict))]
+    for key in ("rope_theta", "partial_rotary_factor"):
+        stated = [values[key] for values in inner if key in values]
+        if stated:
+            old[key] = stated[0]
+    yield old
+    yield {**old, "rope_scaling": dict(YARN), "max_position_embeddings": 32768}
+
+
+ROTARY = [
+    name
+    for name, row in sorted(families().items())
+    if any("rotary" in rule for rule in row.entries)
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow("detect/explain", "presets")
+@pytest.mark.parametrize("part", range(8))
+def test_a_key_left_out_is_what_the_class_takes_for_it_or_refused(part: int) -> None:
+    transformers = pytest.importorskip("transformers", reason="its classes are the oracle")
+    transformers.logging.set_verbosity_error()
+    seen = 0
+    for name in ROTARY[part::8]:
+        if name in transformers.CONFIG_MAPPING:
+            seen += compared(name, transformers.CONFIG_MAPPING[name])
+    assert seen > 100
+
+
+# Of each kind of default one: a share, a width, a base for each type, a pattern, an interval.
+SOME = [
+    "glm4",
+    "phi",
+    "gpt_neox",
+    "stablelm",
+    "nemotron",
+    "gptj",
+    "minimax_m2",
+    "gemma3_text",
+    "gemma3n_text",
+    "olmo3",
+    "modernbert",
+    "deepseek_v4",
+    "cohere2",
+    "exaone4",
+    "qwen3_next",
+    "llama4_text",
+    "smollm3",
+    "gpt_oss",
+    "mimo_v2_flash",
+    "laguna",
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SOME)
+def test_some_left_out(name: str) -> None:
+    transformers = pytest.importorskip("transformers", reason="its classes are the oracle")
+    transformers.logging.set_verbosity_error()
+    assert compared(name, transformers.CONFIG_MAPPING[name])
+
+
+def compared(name: str, cls: Any) -> int:
+    """How many readings were equal; a difference must be an error or a known warning."""
+    config = class_defaults.made(cls, **SUBSTITUTES.get(name, {}))
+    if config is None:
+        return 0
+    rules = [rule for rule in families()[name].entries if "rotary" in rule]
+    keys = {*KEYS, *class_defaults.WIDTHS, *class_defaults.THETAS, *class_defaults.words(rules)}
+    count = 0
+    for whole in dialects(plain(config)):
+        for key, data in left_out(whole, keys):
+            stated = {k: v for k, v in copy.deepcopy(data).items() if k != "model_type"}
+            made = class_defaults.made(cls, **stated)
+            if made is None:
+                continue
+            got = posenc.from_hf(data, on_error="report")
+            want = posenc.from_hf(plain(made), on_error="report")
+            if got.errors or want.errors:
+                continue
+            if key == MISTAKEN.get(name):
+                assert got.warnings or same(got, want)
+                continue
+            assert same(got, want), (name, key, turned(got).keys(), turned(want).keys())
+            count += 1
+    return count
+
+
+def plain(config: Any) -> dict[str, Any]:
+    data = dict(json.loads(json.dumps(config.to_dict(), default=str)))
+    data.pop("transformers_version", None)
+    return data
+
+
+def test_the_table_is_what_the_classes_say() -> None:
+    transformers = pytest.importorskip("transformers", reason="its classes are asked")
+    stored = json.loads(class_defaults.DATA.read_text(encoding="utf-8"))
+    if stored["version"] != transformers.__version__:
+        pytest.skip(f"the table is of transformers {stored['version']}")
+    names = set(SOME) & set(stored["types"])
+    for name in names:
+        rules = [rule for rule in families()[name].entries if "rotary" in rule]
+        row = class_defaults.row(transformers.CONFIG_MAPPING[name], rules)
+        assert json.loads(json.dumps(row)) == stored["types"][name], name
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+GEMMA_3_4B = {
+    "architectures": ["Gemma3ForConditionalGeneration"],
+    "model_type": "gemma3",
+    "text_config": {
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 34,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+        "sliding_window": 1024,
+    },
+    "vision_config": {
+        "hidden_size": 1152,
+        "image_size": 896,
+        "model_type": "siglip_vision_model",
+        "num_attention_heads": 16,
+        "num_hidden_layers": 27,
+        "patch_size": 14,
+    },
+}
+
+
+def test_gemma_3_as_it_is_published() -> None:
+    plan = posenc.from_hf(GEMMA_3_4B)
+    layers = {entry.layer: entry for entry in plan}
+    full, local = layers["text.full_attention"], layers["text.sliding_attention"]
+    assert full.indices == (5, 11, 17, 23, 29)
+    scaling = posenc.scaling.Linear(8)
+    assert full.spec == posenc.RoPE(256, pairing="half", base=1e6, scaling=scaling)
+    assert local.spec == posenc.RoPE(256, pairing="half", base=1e4)
+    assert {s.origin for s in full.sources if s.field in ("base", "dim")} == {"class"}
+    assert "transformers 5.23" in next(s.where for s in full.sources if s.field == "base")
+    assert "its class has it: base, dim" in describe(plan)["sure"]
+
+
+def test_scaling_of_older_files_reaches_the_layers_that_the_class_gives_it() -> None:
+    config = {
+        "model_type": "olmo3",
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 4,
+        "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+        "max_position_embeddings": 65536,
+        "rope_theta": 500000,
+        "rope_scaling": {**YARN, "original_max_position_embeddings": 8192},
+    }
+    for source in (config, posenc.to_hf(config, "hf5").config):
+        plan = posenc.from_hf(source)
+        local, full = plan["sliding_attention"].spec, plan["full_attention"].spec
+        assert local == posenc.RoPE(128, pairing="half", base=500_000)
+        assert isinstance(full, posenc.RoPE)
+        assert full.scalings == (posenc.scaling.YaRN(8, original_length=8192),)
+    other = posenc.from_hf({**config, "rope_theta": 1e6})
+    assert any("does not reach layers of type 'sliding_attention'" in w for w in other.warnings)
+    unknown = {**config, "model_type": "olmo9"}
+    told = posenc.from_hf(unknown, pairing="half")
+    assert any("partly, because" in text for text in told.warnings)
+
+
+def test_a_missing_base_names_that_of_the_class() -> None:
+    with pytest.raises(posenc.DataError, match=r"5\.23\.0 takes 2000000: pass base=2000000"):
+        posenc.from_hf({"model_type": "smollm3", "head_dim": 64})
+
+
+def test_a_scaling_that_the_class_has_by_default_is_asked_for() -> None:
+    config = {"model_type": "gpt_oss", "head_dim": 64, "rope_theta": 150000.0}
+    with pytest.raises(posenc.DataError, match="by the rule 'yarn'"):
+        posenc.from_hf(config)
+
+
+# --- what transformers computes -------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0},
+        {"rope_type": "llama3", "factor": 3.0, "low_freq_factor": 7.5, "high_freq_factor": 7.5},
+        {"rope_type": "yarn", "factor": 4.0, "beta_fast": 4.0, "beta_slow": 4.0},
+        {"rope_type": "yarn", "factor": 4.0, "beta_fast": 9.0, "beta_slow": 9.0, "truncate": False},
+    ],
+)
+def test_bounds_that_are_equal_are_what_transformers_computes(rule: dict[str, Any]) -> None:
+    transformers = pytest.importorskip("transformers", reason="is the oracle of this test")
+    pytest.importorskip("torch", reason="transformers is written in torch")
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    rule = {**rule, "original_max_position_embeddings": 8192}
+    keys = {"head_dim": 128, "rope_theta": 500000.0, "max_position_embeddings": 32768}
+    made = transformers.LlamaConfig(**keys, rope_scaling=dict(rule))
+    want, factor = ROPE_INIT_FUNCTIONS[rule["rope_type"]](made, "cpu")
+    plan = posenc.from_hf({"model_type": "llama", **keys, "rope_scaling": rule}, on_error="report")
+    spec = plan["attention"].spec
+    assert isinstance(spec, posenc.RoPE)
+    np.testing.assert_allclose(posenc.frequencies(spec), want.double().numpy(), rtol=2e-6)
+    assert spec.attention_factor == pytest.approx(factor)
+
+
+def test_a_factor_that_does_not_reach_is_an_error_with_a_plan() -> None:
+    rule = {**YARN, "factor": 2.0}
+    config = {**PLAIN, "max_position_embeddings": 32768, "rope_scaling": rule}
+    with pytest.raises(posenc.DataError, match=r'contradiction.*on_error="report" returns'):
+        posenc.from_hf(config)
+    plan = posenc.from_hf(config, on_error="report")
+    assert plan["attention"].spec.scalings[0].factor == 2  # type: ignore[union-attr]
+    assert describe(plan)["sure"] == "not settled: see the errors"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_falcon_divides_the_bias_too() -> None:
+    torch = pytest.importorskip("torch", reason="transformers is written in torch")
+    transformers = pytest.importorskip("transformers", reason="is the oracle of this test")
+    from transformers.models.falcon.modeling_falcon import FalconAttention, build_alibi_tensor
+
+    keys = {"hidden_size": 64, "num_attention_heads": 8, "alibi": True, "multi_query": False}
+    config = transformers.FalconConfig(**keys, new_decoder_architecture=False)
+    config._attn_implementation = "eager"
+    torch.manual_seed(0)
+    layer, x, n = FalconAttention(config, layer_idx=0).eval(), torch.randn(1, 9, 64), 9
+    alibi = build_alibi_tensor(torch.ones(1, n), 8, torch.float32)
+    mask = torch.full((n, n), -torch.inf).triu(1)[None, None]
+    with torch.no_grad():
+        want = layer(x, alibi=alibi, attention_mask=mask)[0]
+        q, k, v = layer._split_heads(layer.query_key_value(x))
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        spec = posenc.from_hf({"model_type": "falcon", **keys})["model"].spec
+        assert isinstance(spec, posenc.ALiBi)
+        assert spec.place == "before"
+        bias = torch.from_numpy(posenc.bias(spec, n, n))
+        scores = (q @ k.transpose(-1, -2) + bias) / 8**0.5 + mask
+        got = layer.dense((scores.softmax(-1) @ v).transpose(1, 2).reshape(1, n, 64))
+    np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+# --- what no entry says ---------------------------------------------------------------------------
+
+LLAMA = {"model_type": "llama", "head_dim": 64, "num_attention_heads": 8, "rope_theta": 1e4}
+PARTLY: dict[str, tuple[dict[str, Any], str]] = {
+    "an indexer": (
+        {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "rope_theta": 1e4},
+        "an indexer chooses which keys are seen",
+    ),
+    "chunks": (
+        {**LLAMA, "dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}},
+        "dual_chunk_attention_config={'chunk_size': 262144, 'local_size': 8192} was not read",
+    ),
+    "a part for pictures": (
+        {**LLAMA, "vision_config": {"model_type": "my_vit", "num_hidden_layers": 2}},
+        "vision_config: unknown, because model_type 'my_vit' is not known",
+    ),
+    "a part for sound": (
+        {**LLAMA, "audio_config": {"encoder_attention_heads": 2, "d_model": 8}},
+        "audio_config: unknown, because without a model_type is not known",
+    ),
+    "cells from one half": (
+        {"model_type": "deformable_detr", "d_model": 256},
+        "cells of a picture are counted from one half",
+    ),
+    "Fourier": ({**LLAMA, "fope_init_factor": 0.5}, "fope_init_factor=0.5 was not read"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(PARTLY))
+def test_what_no_entry_says_makes_a_plan_partly(case: str) -> None:
+    config, words = PARTLY[case]
+    plan = posenc.from_hf(config, on_error="report")
+    assert any(words in text for text in plan.warnings), plan.warnings
+    assert describe(plan)["sure"].startswith(("partly", "not settled"))
+    assert plan.layers
+
+
+def test_the_first_row_is_behind_that_of_padding() -> None:
+    config = {"model_type": "esm", "hidden_size": 64, "max_position_embeddings": 1026}
+    assert posenc.from_hf(config)["embeddings"].spec == posenc.Learned(
+        64, length=1024, start=2, pad=1
+    )
+
+
+@pytest.mark.parametrize("dialect", ["hf4", "hf5"])
+def test_what_is_not_understood_is_lost_in_translation(dialect: Any) -> None:
+    config = {**PLAIN, "rope_scaling": {**YARN, "ramp_high": 48}}
+    lost = posenc.to_hf(config, dialect).lost
+    assert any("ramp_high=48 is not understood" in text for text in lost)
