@@ -257,7 +257,7 @@ def test_bands_of_coordinates(ladder: Any, bands: int, raw: Any, blocks: Any) ->
         assert np.abs(found.rebuild() - made).max() < 4e-6
 
 
-@pytest.mark.slow
+@pytest.mark.slow("detect/identify")
 def test_the_bands_of_perceiver() -> None:
     """Fast bands turn by more than half a turn from point to point; rows beyond 4M entries too."""
     spec = posenc.preset("perceiver", 258)
