@@ -191,8 +191,5 @@ def _lines(made: Conversion, output: str | None) -> list[str]:
     if left_out:
         lines.append(f"left out, as they may hold the weights as they were: {', '.join(left_out)}")
     if made.probe is not None:
-        lines.append(
-            f"verified: scores of {made.probe.heads} heads in {made.probe.layers} layers agree "
-            f"to {made.probe.worst:.0e} of their size"
-        )
+        lines += made.probe.words()
     return lines

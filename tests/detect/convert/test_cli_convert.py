@@ -172,7 +172,8 @@ def large(tmp_path: Path, *, shards: int) -> Path:
     """A model of many zeros, which take no room before they are copied."""
     source = tmp_path / "big"
     source.mkdir()
-    (source / "config.json").write_text(json.dumps(config_of(2, 2, 8, 8, model_type="llama")))
+    config = config_of(2, 2, 8, 8, model_type="llama", num_hidden_layers=shards)
+    (source / "config.json").write_text(json.dumps(config))
     places = {}
     for shard in range(shards):
         tensors = {

@@ -198,9 +198,10 @@ def test_adapters(tmp_path: Path) -> None:
     assert found[f"{at}.q_proj.lora_A.weight"].tobytes() == a.tobytes()
     assert found[f"{at}.q_proj.lora_B.default.weight"].tobytes() == b[rows].tobytes()
     assert found[f"{at}.q_proj.lora_magnitude_vector"].tobytes() == magnitude[rows].tobytes()
-    # Random keys stand for those that are not there.
     assert made.probe is not None
-    assert made.probe.heads == heads
+    assert (made.probe.layers, made.probe.heads) == (0, 0)
+    name = "base_model.model.model.layers.1.self_attn (adapter)"
+    assert made.probe.words() == [f"not verified: queries only: {name}"]
 
 
 def test_kernels_with_inputs_first(tmp_path: Path) -> None:
@@ -239,7 +240,10 @@ def test_eight_bit_weights_move_with_the_scales_of_their_rows(tmp_path: Path) ->
     source.write_bytes(files.safetensors_header(tensors) + data)
     layout = posenc.Projections(heads=heads, rope=posenc.RoPE(width, pairing="half"))
     target = tmp_path / "b.safetensors"
-    posenc.convert(source, target, pairing="interleaved", layout=layout)
+    made = posenc.convert(source, target, pairing="interleaved", layout=layout)
+    told = "numbers that NumPy lacks, compared byte by byte: layers.0.attn"
+    assert made.probe is not None
+    assert (made.probe.heads, made.probe.words()) == (0, [f"not verified: {told}"])
     rows = []
     for head in range(heads):
         rows += interleaved_from_half(list(range(head * width, (head + 1) * width)), 0, width)
@@ -380,8 +384,21 @@ def test_the_probe_takes_weights_that_are_not_finite(tmp_path: Path) -> None:
     weights["model.layers.1.self_attn.k_proj.weight"][9, 1] = np.inf
     source = folder_of(tmp_path / "a", weights, config_of(2, 2, 8, 8))
     layout = posenc.Projections(stored="half")
-    posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
+    weights["model.layers.1.self_attn.q_proj.weight"][:8] = 0
+    save_file(weights, source / "model.safetensors")
+    made = posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
     assert_same(loaded(tmp_path / "b"), expected(weights, 8, 8))
+    assert made.probe is not None
+    # Of four heads one is left: what is not a number agrees with nothing.
+    assert (made.probe.layers, made.probe.heads) == (1, 1)
+    assert made.probe.words()[1:] == [
+        (
+            "not verified: NaN or infinity: model.layers.0.self_attn (1 of 2 heads), "
+            "model.layers.1.self_attn (1 of 2 heads)"
+        ),
+        "not verified: all scores are 0: model.layers.1.self_attn (1 of 2 heads)",
+    ]
+    assert made.to_dict()["probe"]["unverified"].keys() == made.probe.unverified.keys()
 
 
 def test_a_head_that_is_not_finite_hides_no_other(
@@ -402,6 +419,143 @@ def test_a_head_that_is_not_finite_hides_no_other(
     layout = posenc.Projections(stored="half")
     with pytest.raises(posenc.DataError, match=r"probe of .*layers.0"):
         posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
+
+
+def renamed(weights: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    return {name.replace(old, new): array for name, array in weights.items()}
+
+
+def less(weights: dict[str, Any], *parts: str) -> dict[str, Any]:
+    return {n: array for n, array in weights.items() if not any(part in n for part in parts)}
+
+
+# What is done to two layers with biases and gains: the words of the refusal.
+CRIPPLED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "keys under another name": (
+        lambda w: renamed(w, "1.self_attn.k_proj", "1.self_attn.k_projection"),
+        {},
+        r"layers.1.self_attn: expected keys beside its queries, .*k_projection.weight \[16, 12\]",
+    ),
+    "no keys": (lambda w: less(w, "1.self_attn.k_proj"), {}, "expected keys beside its queries"),
+    "no keys anywhere": (lambda w: less(w, "k_proj"), {}, "expected keys beside its queries"),
+    "queries under another name": (
+        lambda w: renamed(w, "0.self_attn.q_proj", "0.self_attn.q_dense"),
+        {},
+        r"layers.0.self_attn: expected queries beside its keys, .*q_dense.weight \[16, 12\]",
+    ),
+    "no weight beside a bias": (
+        lambda w: less(w, "1.self_attn.q_proj.weight"),
+        {},
+        "layers.1.self_attn: expected queries beside its keys",
+    ),
+    "biases alone": (
+        lambda w: less(w, "1.self_attn.q_proj.weight", "1.self_attn.k_proj.weight"),
+        {},
+        "layers.1.self_attn: expected weights of queries and keys",
+    ),
+    "a norm on one side": (
+        lambda w: renamed(w, "1.self_attn.k_norm", "1.self_attn.keys_rms"),
+        {},
+        r"expected gains of keys beside its gains of queries, .*keys_rms.weight \[8\]",
+    ),
+    "a bias under another name": (
+        lambda w: renamed(w, "1.self_attn.k_proj.bias", "1.self_attn.k_bias"),
+        {},
+        r"expected known names of biases and norms .*1.self_attn.k_bias \[16\]",
+    ),
+    "a layer under another name": (
+        lambda w: renamed(w, "1.self_attn.", "1.mixer."),
+        {"rename": ("mixer.q_proj", "mixer.a", "mixer.k_proj", "mixer.b")},
+        r"expected queries and keys of layer 1, .*1.mixer.a.weight \[16, 12\], .*mixer.b.weight",
+    ),
+    "a layer that is missing": (
+        lambda w: less(w, "layers.1."),
+        {},
+        "expected queries and keys of layer 1, as in 1 others, got none",
+    ),
+    "a config that counts more layers": (
+        lambda w: w,
+        {"num_hidden_layers": 3},
+        "expected queries and keys of layer 2, as in 2 others, got none",
+    ),
+    "a config that counts fewer layers": (
+        lambda w: w,
+        {"num_hidden_layers": 1},
+        "expected the 1 layers that the config counts, got layer 1",
+    ),
+    "two tensors of queries": (
+        lambda w: w | renamed({n: a for n, a in w.items() if "q_proj.w" in n}, "q_proj", "wq"),
+        {},
+        "expected one tensor of queries, got .*q_proj.weight and .*wq.weight",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CRIPPLED)
+def test_a_model_that_lacks_something_is_refused(tmp_path: Path, name: str) -> None:
+    cripple, more, message = CRIPPLED[name]
+    weights = cripple(weights_of(2, 2, 8, bias=True, norm="head"))
+    old = more.get("rename", ())
+    for a, b in zip(old[::2], old[1::2], strict=True):
+        weights = renamed(weights, a, b)
+    config = config_of(2, 2, 8, 8, **{k: v for k, v in more.items() if k != "rename"})
+    source = folder_of(tmp_path / "a", weights, config, shards=2)
+    layout = posenc.Projections(stored="half")
+    with pytest.raises(posenc.DataError, match=message):
+        posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_name_that_the_caller_says_joins_its_layer(tmp_path: Path) -> None:
+    weights = weights_of(2, 2, 8)
+    weights = renamed(weights, "1.self_attn.k_proj", "1.self_attn.k_projection")
+    source = folder_of(tmp_path / "a", weights, config_of(2, 2, 8, 8))
+    layout = posenc.Projections(stored="half", names={"k": "*.k_projection.weight"})
+    made = posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
+    assert made.probe is not None
+    assert (made.probe.layers, made.probe.heads) == (2, 4)
+    found = renamed(loaded(tmp_path / "b"), "k_projection", "k_proj")
+    assert_same(found, expected(weights_of(2, 2, 8), 8, 8))
+
+
+def test_one_file_of_several_holds_one_side(tmp_path: Path) -> None:
+    """Each side converts by itself, gains too, and nothing is called verified."""
+    weights = weights_of(2, 2, 8, norm="head")
+    want = expected(weights, 8, 8)
+    config = config_of(2, 2, 8, 8)
+    layout = posenc.Projections(stored="half")
+    sides = (("q_proj", "k_norm"), ("k_proj", "q_norm"))
+    for number, side in enumerate(sides, 1):
+        names = [n for n in weights if any(part in n for part in side)]
+        file = f"model-{number:05d}-of-00002.safetensors"
+        save_file({n: weights[n] for n in names}, tmp_path / file)
+        target = tmp_path / f"new{number}.safetensors"
+        made = posenc.convert(
+            tmp_path / file, target, pairing="interleaved", layout=layout, config=config
+        )
+        assert_same(loaded(target), {n: want[n] for n in names})
+        assert made.probe is not None
+        assert made.probe.heads == 0
+        told = "queries only" if number == 1 else "keys only"
+        layers = "model.layers.0.self_attn, model.layers.1.self_attn"
+        assert made.probe.words() == [f"not verified: {told}: {layers}"]
+
+
+def test_layers_behind_the_last_and_keys_of_earlier_layers(tmp_path: Path) -> None:
+    """What the config says of them is believed."""
+    weights = weights_of(2, 2, 8)
+    layout = posenc.Projections(stored="half")
+    config = config_of(2, 2, 8, 8, num_hidden_layers=1, num_nextn_predict_layers=1)
+    source = folder_of(tmp_path / "a", weights, config)
+    posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
+    assert_same(loaded(tmp_path / "b"), expected(weights, 8, 8))
+    weights = less(weights, "1.self_attn.k_proj")
+    config = config_of(2, 2, 8, 8, num_kv_shared_layers=1)
+    source = folder_of(tmp_path / "c", weights, config)
+    made = posenc.convert(source, tmp_path / "d", pairing="interleaved", layout=layout)
+    assert made.probe is not None
+    assert made.probe.heads == 2
+    assert made.probe.unverified == {"queries only": ("model.layers.1.self_attn",)}
 
 
 def test_the_probe_reads_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -539,7 +693,7 @@ def test_names_that_are_not_understood_are_listed(tmp_path: Path) -> None:
         "blocks.0.attention.mix_b.weight": np.zeros((16, 12), np.float32),
         "blocks.0.norm.weight": np.zeros(12, np.float32),
     }
-    source = folder_of(tmp_path / "a", weights, config_of(2, 2, 8, 8))
+    source = folder_of(tmp_path / "a", weights, config_of(2, 2, 8, 8, num_hidden_layers=1))
     layout = posenc.Projections(stored="half")
     with pytest.raises(posenc.DataError) as caught:
         posenc.convert(source, pairing="interleaved", layout=layout)

@@ -218,11 +218,108 @@ def test_a_few_rows_are_too_little() -> None:
     assert only(np.asarray(posenc.table(slow, 12))).verdict != "claimed"
 
 
-def test_learned_tables_are_measured() -> None:
+@pytest.mark.parametrize("order", ["interleaved", "sin_cos", "cos_sin"])
+@pytest.mark.parametrize("sizes", [(8, 12, 12), (16, 24, 24), (4, 6, 6), (12, 6, 6), (2, 9, 5)])
+def test_grids_of_unequal_shares(order: Any, sizes: tuple[int, ...]) -> None:
+    arrangement = posenc.Arrangement(rule="axial", axes=("t", "h", "w"), sizes=sizes)
+    spec = posenc.Sinusoidal(2 * sum(sizes), order=order, arrangement=arrangement)
+    made = posenc.table(spec, posenc.positions.grid({"t": 4, "h": 6, "w": 7}))
+    found = only(made)
+    assert (found.verdict, found.spec) == ("claimed", spec)
+    assert np.abs(found.rebuild() - made).max() < 1e-6
+
+
+LINEAR = posenc.Ladder(spacing="linear", first=1.0, last=32.0)
+OCTAVES = posenc.Ladder(spacing="octave", first=np.pi)
+
+
+@pytest.mark.parametrize("blocks", ["all", "axis", "band"])
+@pytest.mark.parametrize("raw", ["none", "first", "last"])
+@pytest.mark.parametrize(("ladder", "bands"), [(LINEAR, 32), (OCTAVES, 6)])
+def test_bands_of_coordinates(ladder: Any, bands: int, raw: Any, blocks: Any) -> None:
+    rule: Any = "axial_cyclic" if blocks == "band" else "axial"
+    for order in ("sin_cos", "cos_sin", "interleaved"):
+        spec = posenc.Fourier(
+            4 * bands + (0 if raw == "none" else 2),
+            ladder=ladder,
+            order=order,  # type: ignore[arg-type]
+            raw=raw,
+            blocks=blocks,
+            arrangement=posenc.Arrangement(rule=rule, axes=("h", "w")),
+        )
+        where = posenc.positions.grid({"h": 20, "w": 30}, normalise="centred", ends="points")
+        made = posenc.table(spec, where)
+        found = only(made)
+        assert found.verdict == "claimed"
+        assert found.placement.words() == (
+            "a grid of 20 x 30 coordinates: h from -1 to 1, w from -1 to 1"
+        )
+        assert np.abs(found.rebuild() - made).max() < 4e-6
+
+
+@pytest.mark.slow("detect/identify")
+def test_the_bands_of_perceiver() -> None:
+    """Fast bands turn by more than half a turn from point to point; rows beyond 4M entries too."""
+    spec = posenc.preset("perceiver", 258)
+    where = posenc.positions.grid({"h": 224, "w": 224}, normalise="centred", ends="points")
+    made = posenc.table(spec, where)
+    found = only(made)
+    assert found.verdict == "claimed"
+    ladder = spec.ladder[0]
+    assert found.spec == spec.replace(ladder=ladder)
+    assert found.placement.rows == len(made)
+    assert np.abs(found.rebuild() - made).max() < 4e-5
+    made[-3, 7] += 0.01
+    assert only(made).verdict == "close"
+
+
+@pytest.mark.parametrize("ends", [(0.125, 1.0), (0.5, 0.0625), (2.0, 0.25)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_slopes_that_are_evenly_spaced(ends: tuple[float, float], sign: int) -> None:
+    slopes = sign * np.linspace(*ends, 8, dtype=np.float32)
+    found = only({"slopes": slopes})
+    assert found.verdict == "claimed"
+    assert np.abs(found.rebuild() / np.abs(slopes) - 1).max() < 1e-6
+    bias = posenc.bias(found.spec, 1, 2, dtype="float64")
+    assert np.abs(bias[:, 0, 1] + np.abs(slopes)).max() < 1e-6
+
+
+@pytest.mark.parametrize("recipe", ["powers", "even"])
+def test_the_decay_of_retention(recipe: Any) -> None:
+    spec = posenc.Decay(6, recipe=recipe)
+    found = only({"rel_pos_bias": posenc.bias(spec, 40, 40)})
+    assert (found.verdict, found.spec) == ("claimed", spec)
+    assert (found.rebuild()[:, 0, 1:] == -np.inf).all()
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        posenc.table(posenc.Sinusoidal(64), 100)[::-1],
+        posenc.table(posenc.Sinusoidal(64), np.arange(500, 400, -1)),
+        posenc.table(posenc.Sinusoidal(64, base=500), np.arange(7, 90)),
+    ],
+)
+def test_a_finding_rebuilds_what_was_found(numbers: np.ndarray) -> None:
+    found = only(numbers)
+    assert found.verdict == "claimed"
+    assert np.abs(found.rebuild() - numbers).max() < 1e-6
+    assert np.abs(found.rebuild(10) - numbers[:10]).max() < 1e-6
+    assert found.rebuild(len(numbers) + 5).shape == (len(numbers) + 5, 64)
+
+
+def test_what_no_rule_gives_is_not_rebuilt() -> None:
+    found = only({"pos_embed": np.random.default_rng(0).normal(size=(40, 16))})
+    assert found.verdict == "unknown"
+    with pytest.raises(posenc.ArgumentError, match="expected a rule, got unknown"):
+        found.rebuild()
+
+
+def test_tables_of_no_known_rule_are_measured() -> None:
     rng = np.random.default_rng(0)
     smooth = np.cumsum(rng.normal(size=(200, 3)), axis=0) @ rng.normal(size=(3, 64))
     found = only(smooth)
-    assert found.verdict == "learned"
+    assert found.verdict == "unknown"
     assert found.measures["effective_rank"] < 3
     assert found.measures["smoothness"] > only(rng.normal(size=(200, 64))).measures["smoothness"]
     assert only(np.zeros((50, 16))).remarks == ("all its entries are 0",)
@@ -242,7 +339,7 @@ def test_frequencies() -> None:
     assert only({"buffer": f}).spec == rope
     noisy = f * (1 + 1e-4 * np.random.default_rng(0).normal(size=64))
     assert posenc.identify({"buffer": noisy}).findings == ()
-    assert only({"inv_freq": noisy}).verdict == "learned"
+    assert only({"inv_freq": noisy}).verdict == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -300,7 +397,7 @@ def test_slopes(heads: int, recipe: Any) -> None:
     assert found.spec == posenc.ALiBi(heads, recipe=recipe)
     assert only({"buffer": slopes}).spec == found.spec
     perturbed = slopes * np.exp(1e-3 * np.random.default_rng(0).normal(size=heads))
-    assert only({"slopes": perturbed.astype(np.float32)}).verdict == "learned"
+    assert only({"slopes": perturbed.astype(np.float32)}).verdict == "unknown"
 
 
 def test_biases_written_out() -> None:
@@ -397,7 +494,7 @@ def test_many_findings_are_a_table(model: str) -> None:
     assert result.exit_code == 0
     assert result.output.startswith(f"{model}: 10 of 11 arrays with positions\n")
     assert "  pos_embed          Sinusoidal(32)\n" in result.output
-    assert "  wpe.weight         table of positions: learned, no rule\n" in result.output
+    assert "  wpe.weight         table of positions: no rule that is known here\n" in result.output
     assert "--tensor NAME explains one" in result.output
     assert "fc.weight" not in result.output
 
@@ -413,7 +510,7 @@ def test_one_finding_is_explained(model: str) -> None:
         "is the same ladder",
     ):
         assert words in result.output
-    assert "learned: no rule rebuilds it" in run(model, "--tensor", "fc.weight").output
+    assert "no rule that is known here rebuilds it" in run(model, "--tensor", "fc.weight").output
 
 
 def test_json_and_specs(model: str) -> None:

@@ -202,7 +202,9 @@ def test_what_counts_positions_itself() -> None:
     found = posenc.infer_spec(lambda x: half_by_hand(x, np.arange(x.shape[-2])), dim=32)
     assert found.spec == RoPE(32, pairing="half")
     # Where torch is loaded, its arrays are tried first.
-    assert found.probes == 2 + ("torch" in sys.modules)
+    assert found.probes <= MOST_PROBES + ("torch" in sys.modules)
+    assert found.matches
+    assert found.reach.position == found.reach.length - 1 == 2**14
 
 
 def test_torch_and_its_neighbours() -> None:
@@ -218,7 +220,9 @@ def test_torch_and_its_neighbours() -> None:
 
     found = posenc.infer_spec(llama, dim=128)
     assert found.spec == RoPE(128, pairing="half")
-    assert found.probes == 2
+    assert found.matches
+    assert found.probes <= MOST_PROBES
+    assert found.reach.position == 2**20
     assert "torch arrays" in found.notes[0]
     peers = pytest.importorskip("rotary_embedding_torch", reason="a peer")
     module = peers.RotaryEmbedding(32)
@@ -236,7 +240,11 @@ def test_short_implementations() -> None:
     def short(x: Any, positions: Any) -> Any:
         return half_by_hand(x, table[positions])
 
-    assert posenc.infer_spec(short, dim=32).spec == RoPE(32, pairing="half")
+    found = posenc.infer_spec(short, dim=32)
+    assert found.spec == RoPE(32, pairing="half")
+    assert found.matches
+    assert (found.reach.position, found.reach.differs) == (63, None)
+    assert "it refuses positions to 1,024: IndexError" in str(found)
 
 
 def test_any_permutation_of_pairs() -> None:
@@ -320,6 +328,96 @@ def test_mirrored_pairs() -> None:
         return np.concatenate([y[..., :4], -y[..., 4:]], axis=-1)
 
     assert "is mirrored" in str(posenc.infer_spec(mirrored, dim=8))
+
+
+def in_float32(x: Any, positions: Any, base: float = 10_000.0) -> Any:
+    """Halves as published code has them: frequencies and angles in float32."""
+    n = x.shape[-1] // 2
+    inverse = 1 / np.float32(base) ** (np.arange(n, dtype=np.float32) / np.float32(n))
+    angle = positions[:, None].astype(np.float32) * inverse
+    a, b = x[..., :n], x[..., n:]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+def from_the_third_call_on(right: Any) -> Any:
+    calls = 0
+
+    def function(x: Any, p: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return right(x, p, 10_000.0 if calls < 3 else 10_500.0)
+
+    return function
+
+
+def last_head(right: Any, x: Any, p: Any) -> Any:
+    y = right(x, p).copy()
+    if x.shape[1] > 1:
+        y[:, -1] = x[:, -1]
+    return y
+
+
+# Each is right in the calls that an encoding is read from.
+HIDDEN: dict[str, Any] = {
+    "from 400 on": lambda f: lambda x, p: f(x, p + (p >= 400)),
+    "from 2048 on": lambda f: lambda x, p: f(x, p + (p >= 2048)),
+    "from 3000 to 3099": lambda f: lambda x, p: f(x, p + ((p >= 3000) & (p < 3100))),
+    "from 2**17 on": lambda f: lambda x, p: f(x, p + (p >= 2**17)),
+    "clamped": lambda f: lambda x, p: f(x, np.minimum(p, 2047)),
+    "wrapped": lambda f: lambda x, p: f(x, p % 4096),
+    "positions in float16": lambda f: (
+        lambda x, p: f(x, np.minimum(p, 65504).astype(np.float16).astype(np.int64))
+    ),
+    "NaN from 100,000 on": lambda f: (
+        lambda x, p: np.where((p >= 100_000)[:, None], np.nan, f(x, p))
+    ),
+    "larger from 5000 on": lambda f: lambda x, p: f(x, p) * (1 + 0.001 * (p > 5000))[:, None],
+    "dynamic NTK": lambda f: lambda x, p: f(x, p, 10_000.0 * max(1, (p.max() + 1) / 2048) ** 1.1),
+    "from the third call on": from_the_third_call_on,
+    "the last head": lambda f: lambda x, p: last_head(f, x, p),
+    "the second row": lambda f: (
+        lambda x, p: f(
+            np.where(np.arange(len(x))[:, None, None, None] == 1, 0, x) if len(x) < 16 else x, p
+        )
+    ),
+    "odd batches": lambda f: lambda x, p: f(x, p + len(x) % 2),
+    "odd lengths": lambda f: lambda x, p: f(x, p + x.shape[-2] % 2),
+    "long sequences": lambda f: lambda x, p: f(x, p + (x.shape[-2] > 4000)),
+    "one token": lambda f: lambda x, p: f(x, p + (len(p) == 1)),
+    "large numbers": lambda f: lambda x, p: f(x, p) * np.where(np.abs(x) > 100, 2, 1),
+    "small numbers": lambda f: lambda x, p: f(np.where(np.abs(x) < 1e-4, 0, x), p),
+    "the key": lambda f: lambda x, p: (f(x, p), f(x, p + 1)),
+}
+
+
+@pytest.mark.parametrize("right", [half_by_hand, in_float32])
+def test_a_hidden_fault_is_no_match(right: Any) -> None:
+    found = posenc.infer_spec(right, dim=16, framework="numpy")
+    assert found.spec == RoPE(16, pairing="half")
+    assert found.matches
+    reach = found.reach
+    assert (reach.position, reach.differs, reach.heads) == (2**20, None, 33)
+    assert reach.positions > 4096
+    assert reach.calls == found.probes <= MOST_PROBES
+    assert "agrees to position 1,048,576" in str(found)
+    missed = []
+    for name, fault in HIDDEN.items():
+        found = posenc.infer_spec(fault(right), dim=16, framework="numpy")
+        if found.matches:
+            missed.append(name)
+        elif "from" in name and name.split()[1].isdigit():
+            assert found.reach.differs == int(name.split()[1]), name
+    assert missed == []
+
+
+@pytest.mark.parametrize("base", [10_000.1, 499_999.0, 500_000.0, 1_000_003.0, 123_456.789])
+def test_a_base_is_told_to_the_precision_of_the_code(base: float) -> None:
+    """No rounder base is taken that fits less well than the code computes."""
+    found = posenc.infer_spec(lambda x, p: half_by_hand(x, p, base), dim=64, framework="numpy")
+    assert found.spec == RoPE(64, pairing="half", base=base)
+    assert found.matches
+    assert found.tolerance < 1e-9
 
 
 # --- recordings -----------------------------------------------------------------------------------
@@ -410,12 +508,16 @@ def test_calls_that_failed_count() -> None:
 
     found = posenc.infer_spec(ends, kind="table", framework="numpy")
     assert found.spec == posenc.Sinusoidal(16)
-    assert found.probes == calls == 4
+    assert found.probes == calls
+    assert found.matches
+    assert (found.reach.position, found.reach.differs) == (127, None)
 
 
-def test_a_learned_table_is_none() -> None:
+def test_a_table_of_no_known_rule_is_none() -> None:
     weight = np.random.default_rng(0).normal(size=(512, 32))
-    assert "learned" in str(posenc.infer_spec(lambda p: weight[p]))
+    assert "no sinusoidal convention that is known here" in str(
+        posenc.infer_spec(lambda p: weight[p])
+    )
 
 
 @pytest.mark.parametrize(
@@ -428,6 +530,13 @@ def test_a_learned_table_is_none() -> None:
         posenc.ALiBi(8, form="key_only"),
         posenc.T5(8),
         posenc.T5(4, direction="causal", buckets=16),
+        posenc.T5(4, buckets=320, max_distance=800),
+        posenc.T5(4, buckets=512, max_distance=2048),
+        posenc.T5(4, buckets=34, max_distance=100),
+        posenc.T5(4, buckets=48, max_distance=200),
+        posenc.T5(4, buckets=33, max_distance=777, direction="causal"),
+        posenc.Decay(4),
+        posenc.Decay(6, recipe="even"),
     ],
 )
 def test_biases(spec: Any) -> None:
@@ -436,8 +545,43 @@ def test_biases(spec: Any) -> None:
     assert found.spec == spec
     assert found.matches
     if params:
-        reached = np.unique(spec.bucket(np.arange(-255, 256)))
+        reached = np.unique(spec.bucket(np.arange(-3000, 3000)))
         assert (found.params["weight"][reached] == params["weight"][reached]).all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    side=st.integers(2, 150),
+    ratio=st.floats(3, 20),
+    direction=st.sampled_from(["bidirectional", "causal"]),
+)
+def test_any_buckets_are_solved_for(side: int, ratio: float, direction: Any) -> None:
+    exact = side // 2
+    spec = posenc.T5(
+        2,
+        buckets=side * (2 if direction == "bidirectional" else 1),
+        max_distance=max(exact + 1, int(exact * ratio)),
+        direction=direction,
+    )
+    params = posenc.init(spec, seed=1)
+    found = posenc.infer_spec(lambda q, k: posenc.bias(spec, q, k, params=params))
+    assert found.matches
+    rel = np.arange(-5000, 5000)
+    assert isinstance(found.spec, posenc.T5)
+    assert (found.spec.bucket(rel) == spec.bucket(rel)).all()
+
+
+@pytest.mark.parametrize("end", [300, 5000, 100_000])
+def test_a_table_or_a_bias_that_is_wrong_late_is_no_match(end: int) -> None:
+    def late(p: Any) -> Any:
+        return p + (p >= end)
+
+    found = posenc.infer_spec(lambda p: posenc.table(posenc.Sinusoidal(32), late(p)))
+    assert not found.matches
+    assert found.reach.differs is None or found.reach.differs >= end
+    alibi = posenc.ALiBi(4)
+    found = posenc.infer_spec(lambda q, k: posenc.bias(alibi, late(q), late(k)))
+    assert not found.matches
 
 
 def test_what_is_no_bias_of_distance() -> None:

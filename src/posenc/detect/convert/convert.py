@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
 from posenc.detect.convert.heads import Projections, read_model
@@ -22,6 +23,8 @@ from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec
 
 __all__ = ["Conversion", "Projections", "convert"]
+
+KEYS, GAINS = ("k", "one_k"), ("q_gain", "k_gain")
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Conversion:
             "copied": self.copied,
             "config": list(self.config),
             "files": dict(self.files),
-            "probe": None if self.probe is None else self.probe._asdict(),
+            "probe": None if self.probe is None else self.probe.to_dict(),
         }
 
 
@@ -93,8 +96,12 @@ def convert(
 
     Weights, biases and adapters of queries and keys, and the gains of their norms, change the order
     of the channels that turn, head by head; all other tensors are copied byte for byte. Then random
-    inputs go through both, and the scores must agree. Converting back gives every tensor bit for
-    bit. What was done is recorded in the metadata of the file, and read by the next conversion.
+    inputs go through both, and the scores of every head must agree; `probe` says which heads could
+    be compared. Converting back gives every tensor bit for bit. What was done is recorded in the
+    metadata of the file, and read by the next conversion.
+
+    A model must be there as a whole: queries with keys, and every layer that the config counts. An
+    adapter, or one file of several (`…-00001-of-00002.safetensors`), may hold one side alone.
 
     Parameters
     ----------
@@ -133,7 +140,8 @@ def convert(
     Raises
     ------
     DataError
-        If names, widths or the config are not understood, or the probe fails.
+        If names, widths or the config are not understood, queries, keys or a layer are missing, or
+        the probe fails.
     ArgumentError
         If nothing is asked for, or the output is the source.
     FileExistsError
@@ -165,7 +173,10 @@ def convert(
     before, said = "", ""
     if pairing is not None:
         model = read_model(checkpoint, given, who)
-        attentions = find(checkpoint, model, who)
+        part = is_part(checkpoint)
+        attentions = find(checkpoint, model, who, alone=(*KEYS, *(GAINS if part else ())))
+        if not part:
+            check_whole(checkpoint, attentions, model, who)
         before, said = _before(attentions, pairing), model.source
         for attention in attentions:
             changes |= _moved(attention, pairing)

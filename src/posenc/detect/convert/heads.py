@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc._core.reading import Reading
-from posenc.detect.explain import PAIRINGS, Keys, from_hf
+from posenc.detect.explain import COUNT_KEYS, PAIRINGS, Keys, from_hf
 from posenc.detect.files import Checkpoint
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
@@ -26,6 +26,9 @@ KV_HEADS = (
     "kv_n_heads",
     "multi_query_group_num",
 )
+# Layers behind the counted ones, which predict further tokens and turn as the last one does.
+MORE_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
+SHARED_KEYS = "num_kv_shared_layers"  # the last layers, which use the keys of earlier ones
 
 
 class Projections(NamedTuple):
@@ -89,14 +92,33 @@ class Model(NamedTuple):
     reading: Reading | None
     source: str  # where the pairing comes from, in words
 
+    @property
+    def counted(self) -> int | None:
+        """The layers that the config counts."""
+        found = self.part.first(COUNT_KEYS)
+        return None if found is None else _count(*found)
+
+    @property
+    def more(self) -> int:
+        """Layers behind these, of which the config speaks as well."""
+        found = self.part.first(MORE_LAYERS)
+        return 0 if found is None else int(found[1])
+
+    def borrows(self, layer: int | None) -> bool:
+        """Whether a layer has no keys of its own, as the config says."""
+        shared, count = self.part.integer(SHARED_KEYS), self.counted
+        return None not in (shared, count, layer) and layer >= count - shared  # type: ignore[operator]
+
     def heads(self, layer: int | None) -> Heads | None:
-        """The heads of a layer; None if it does not turn.
+        """The heads of a layer; None if it does not turn. Those behind the last are like it.
 
         Raises
         ------
         DataError
             If the config leaves them open.
         """
+        if layer is not None and self.counted is not None:
+            layer = min(layer, self.counted - 1)
         spec = self.given.rope or self._spec(layer)
         if spec is None:
             return None

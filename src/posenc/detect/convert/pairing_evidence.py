@@ -79,7 +79,7 @@ def evidence(found: Iterable[Group]) -> Evidence:
         max((_total(values) for values in narrower.values()), default=0.0),
         _total(wider),
         _total(blocks),
-        len(similarities),
+        sum(map(math.isfinite, similarities)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from posenc.detect.files import Checkpoint, Stored
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.presets.projections import Packing, names, packing
 
-__all__ = ["Attention", "Held", "Segment", "find", "order_of"]
+__all__ = ["Attention", "Held", "Segment", "find", "order_of", "unknown_names"]
 
 # The last parts of a name, behind the module: what they are, and the axis that holds the channels.
 PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
@@ -82,6 +83,7 @@ class _Named(NamedTuple):
     role: str
     kind: str
     axis: int
+    told: bool = False  # by the caller
 
 
 def _view(kind: str, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -111,8 +113,21 @@ def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.n
 # --- names ----------------------------------------------------------------------------------------
 
 
-def find(checkpoint: Checkpoint, model: Model, who: str) -> tuple[Attention, ...]:
+def find(
+    checkpoint: Checkpoint, model: Model, who: str, *, alone: tuple[str, ...] = ()
+) -> tuple[Attention, ...]:
     """The attention layers that turn, in the order of their names' numbers.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        The tensors.
+    model : Model
+        What is known of their heads.
+    who : str
+        The caller, for messages.
+    alone : tuple of str
+        Roles that count without queries: else keys or norms alone are of another module.
 
     Raises
     ------
@@ -126,10 +141,11 @@ def find(checkpoint: Checkpoint, model: Model, who: str) -> tuple[Attention, ...
         if named is not None:
             groups.setdefault(named.prefix, []).append(named)
     found = []
+    _join(groups)
     for prefix, group in groups.items():
-        adapts = any(named.role == "k" for named in group) and prefix.endswith(ADAPTER)
-        if not adapts and not any(named.role in ("q", "qkv") for named in group):
-            continue  # keys or norms alone are of another module
+        roles = ("q", "qkv", *alone, *(("k",) if prefix.endswith(ADAPTER) else ()))
+        if not any(named.role in roles for named in group):
+            continue
         layer = layer_of(f"{prefix}.")
         heads = model.heads(layer)
         if heads is not None:
@@ -137,6 +153,51 @@ def find(checkpoint: Checkpoint, model: Model, who: str) -> tuple[Attention, ...
     if not found:
         raise DataError(_unknown(checkpoint, model, who, bool(groups)))
     return tuple(sorted(found, key=lambda a: (-1 if a.layer is None else a.layer, a.name)))
+
+
+def unknown_names(
+    checkpoint: Checkpoint, model: Model, stem: str, complete: set[int], axes: int
+) -> list[str]:
+    """Tensors below a stem whose names are not understood and which other layers do not have.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        The tensors.
+    model : Model
+        What the caller says of names.
+    stem : str
+        What their names begin with.
+    complete : set of int
+        Layers with queries and keys: what these have besides is something else.
+    axes : int
+        The least number of axes of what is looked for.
+    """
+    tensors = checkpoint.tensors
+    usual = {_anywhere(name) for name in tensors if layer_of(name) in complete}
+    return [
+        name
+        for name, stored in tensors.items()
+        if name.startswith(stem)
+        and len(stored.tensor.shape) >= axes
+        and _anywhere(name) not in usual
+        and _named(name, stored, model) is None
+    ]
+
+
+def _anywhere(name: str) -> str:
+    """A name without the number of its layer."""
+    return re.sub(r"(?<![^./_])\d+(?=[./])", "*", name, count=1)
+
+
+def _join(groups: dict[str, list[_Named]]) -> None:
+    """Tensors that the caller names join those of their layer whose names are known."""
+    for prefix in [p for p in groups if any(named.told for named in groups[p])]:
+        layer = layer_of(f"{prefix}.")
+        homes = [p for p in groups if p != prefix and layer_of(f"{p}.") == layer]
+        homes = [p for p in homes if not p.endswith(ADAPTER)]
+        if len(homes) == 1:
+            groups[homes[0]] += groups.pop(prefix)
 
 
 def _named(name: str, stored: Stored, model: Model) -> _Named | None:
@@ -149,7 +210,7 @@ def _named(name: str, stored: Stored, model: Model) -> _Named | None:
             kind = "bias" if kind == "weight" and len(stored.tensor.shape) == 1 else kind
             layer = layer_of(name)
             prefix = "layers" if layer is None else f"layers.{layer}"
-            return _Named(stored, prefix, role, role, kind, 0)
+            return _Named(stored, prefix, role, role, kind, 0, told=True)
     parts = name.replace("/", ".").split(".")
     data = names()
     if any(word in parts for word in (*data.cross, *data.apart)):
@@ -199,6 +260,13 @@ def _attention(
         want = "a weight, bias, gain or adapter"
         todo = "Weights that are packed or scaled in blocks cannot be reordered: convert before."
         raise DataError(explain(strange.stored.tensor.name, want, strange.module, todo))
+    for part in "qk":
+        both = [n for n in group if n.kind == "weight" and n.role in (part, f"one_{part}", "qkv")]
+        if len(both) > 1:
+            want = f"one tensor of {'queries' if part == 'q' else 'keys'}"
+            got = " and ".join(named.stored.tensor.name for named in both)
+            todo = "Leave one out: `layout=Projections(only=)`, or names= for what they are."
+            raise DataError(explain(name, want, got, todo))
     if heads.rotated % 2:
         raise DataError(explain(name, "an even rotated width", heads.rotated))
     if any(named.role == "one_k" for named in group):

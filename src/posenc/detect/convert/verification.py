@@ -10,7 +10,8 @@ library's verb, not the order by which the weights were moved.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,14 +27,43 @@ __all__ = ["Probe", "probe"]
 POSITIONS = 3
 # Both sides add the same products in another order.
 AGREE = 1e-9
+MOST_SHOWN = 6  # layers of one reason
 
 
 class Probe(NamedTuple):
-    """What a forward probe saw."""
+    """What a forward probe compared, and what it could not compare.
+
+    Parameters
+    ----------
+    layers, heads : int
+        Those whose scores were compared: queries and keys of the source with those of the result.
+    worst : float
+        The largest difference of two scores as a part of the size of their head's scores.
+    unverified : mapping of str to tuple of str
+        Reasons, each with the layers it holds for.
+    """
 
     layers: int
     heads: int
-    worst: float  # difference of scores as a part of their size
+    worst: float
+    unverified: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {**self._asdict(), "unverified": {k: list(v) for k, v in self.unverified.items()}}
+
+    def words(self) -> list[str]:
+        """The same for people."""
+        lines = []
+        if self.heads:
+            lines.append(
+                f"verified: scores of {self.heads} heads in {self.layers} layers agree "
+                f"to {self.worst:.0e} of their size"
+            )
+        for reason, layers in self.unverified.items():
+            more = f", … ({len(layers)} in all)" if len(layers) > MOST_SHOWN else ""
+            lines.append(f"not verified: {reason}: {', '.join(layers[:MOST_SHOWN])}{more}")
+        return lines
 
 
 def probe(
@@ -44,6 +74,9 @@ def probe(
     seed: int = 0,
 ) -> Probe:
     """Compare the scores of the source with those of the result.
+
+    Where one side is missing, random vectors stand for it: a mistake in the order shows, but no
+    head counts as compared. Nor does one whose scores are not finite, or all 0.
 
     Parameters
     ----------
@@ -62,8 +95,18 @@ def probe(
         If a score differs: the conversion is wrong and must not be used.
     """
     rng = np.random.default_rng(seed)
-    count, worst = 0, 0.0
+    layers, count, worst = 0, 0, 0.0
+    unverified: dict[str, list[str]] = {}
     for attention in attentions:
+        there = {s.part for h in attention.held if h.kind == "weight" for s in h.segments}
+        alone = {("q",): "queries only", ("k",): "keys only", (): "no weights"}
+        reason = alone.get(tuple(part for part in "qk" if part in there), "")
+        if any(held.stored.tensor.stored is None for held in attention.held):
+            reason = reason or "numbers that NumPy lacks, compared byte by byte"
+        if reason:
+            unverified.setdefault(reason, []).append(attention.name)
+        if not there:
+            continue
         channels, rotated = attention.heads.channels, attention.heads.rotated
         angles = rng.uniform(0, 2 * np.pi, (POSITIONS, rotated // 2))
         state = rng.bit_generator.state
@@ -79,20 +122,36 @@ def probe(
                 sides.append(_scores(turned, pairing, rng))
             size = np.sqrt(np.mean(np.square(sides[0]), axis=(-2, -1), keepdims=True))
             difference = np.abs(sides[1] - sides[0]) / np.where(size > 0, size, 1)
-        # Weights that are not finite give scores that are not; they must be so on both sides.
-        same = np.isfinite(sides[0]) == np.isfinite(sides[1])
-        largest = float(np.max(np.where(np.isfinite(difference), difference, 0), initial=0))
-        if not same.all() or largest > AGREE:
+        finite = [np.isfinite(side).all(axis=(-2, -1)) for side in sides]
+        largest = float(np.max(difference[finite[0] & finite[1]], initial=0))
+        # What is not finite must be so in the same places of both sides.
+        same = (np.isfinite(sides[0]) == np.isfinite(sides[1])).all()
+        if not same or largest > AGREE:
             todo = "Nothing was written."
-            raise DataError(explain(f"probe of {attention.name}", "equal scores", largest, todo))
-        worst, count = max(worst, largest), count + len(sides[0])
-    return Probe(len(attentions), count, worst)
+            got = largest if same else "NaN or infinity in other places"
+            raise DataError(explain(f"probe of {attention.name}", "equal scores", got, todo))
+        if reason:
+            continue
+        compared = finite[0] & (size[..., 0, 0] > 0)
+        for why, which in (
+            ("NaN or infinity", ~finite[0]),
+            ("all scores are 0", finite[0] & ~compared),
+        ):
+            if which.any():
+                told = f"{attention.name} ({int(which.sum())} of {len(compared)} heads)"
+                unverified.setdefault(why, []).append(told)
+        if compared.any():
+            layers, count, worst = layers + 1, count + int(compared.sum()), max(worst, largest)
+    return Probe(layers, count, worst, {k: tuple(v) for k, v in unverified.items()})
 
 
 def _heads(
     attention: Attention, tensors: Mapping[str, Stored], part: str, rng: np.random.Generator
 ) -> np.ndarray | None:
-    """The queries or keys of all heads at a few random inputs: (heads, positions, width)."""
+    """The queries or keys of all heads at a few random inputs: (heads, positions, width).
+
+    None where no weight makes them.
+    """
     made = None
     for kind in ("weight", "bias", "scale", "gain", "shift"):
         for held in attention.held:
@@ -102,8 +161,10 @@ def _heads(
             value = _projected(held, stored, rng) if kind == "weight" else stored.array()
             value = value.reshape(-1, held.view[1])
             rows = np.stack([value[:, s.begin : s.begin + s.width] for s in held.of(part)])
-            if made is None:
+            if kind == "weight":
                 made = rows
+            elif made is None:
+                return None
             elif kind in ("gain", "scale"):
                 made = made * rows
             else:

@@ -9,7 +9,7 @@ from posenc.detect.explain.config_view import Keys, is_number
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults
 
-__all__ = ["Layers", "layers_of"]
+__all__ = ["COUNT_KEYS", "Layers", "layers_of"]
 
 TYPE_KEYS = ("layer_types", "layers_block_type")
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")

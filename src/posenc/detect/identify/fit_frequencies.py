@@ -46,8 +46,8 @@ class FrequencyFit(NamedTuple):
         return self.evidence - self.description
 
 
-def tolerance_of(frequencies: np.ndarray, eps: float) -> np.ndarray:
-    """The relative error to expect of frequencies that float32 code computed and stored.
+def tolerance_of(frequencies: np.ndarray, eps: float, arithmetic: float = 2.0**-24) -> np.ndarray:
+    """The relative error to expect of frequencies that code computed and stored.
 
     Parameters
     ----------
@@ -55,6 +55,8 @@ def tolerance_of(frequencies: np.ndarray, eps: float) -> np.ndarray:
         (pairs,), radians per position.
     eps : float
         Half a unit of the last place at 1.0 of the dtype they are stored in.
+    arithmetic : float
+        The same of the dtype they are computed in.
 
     Returns
     -------
@@ -62,7 +64,7 @@ def tolerance_of(frequencies: np.ndarray, eps: float) -> np.ndarray:
         (pairs,): the rounding of an exponent weighs with the logarithm of its power.
     """
     size = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
-    return 1.01 * eps + 2.0**-24 * (3 + size)
+    return 1.01 * eps + arithmetic * (3 + size)
 
 
 def fit_frequencies(

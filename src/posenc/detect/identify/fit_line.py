@@ -194,7 +194,8 @@ def _starts(ladder: _Ladder, phase: np.ndarray, noise: float, count: int) -> lis
         state = state[keep] + gain * found[:, None]
         cov = cov[keep] - gain[:, :, None] * gain[:, None, :] * spread[:, None, None]
         cost = cost[keep]
-    best = np.argsort(cost, kind="stable")[:4]
+    # Of starts that fit alike, as whole turns of all pairs, the nearest to 0.
+    best = np.lexsort((np.abs(state[:, 0]), np.floor(cost - cost.min())))[:4]
     if cost[best[0]] > 12 * ladder.pairs + 60:
         return []
     near = [b for b in best if cost[b] < cost[best[0]] + 12]

@@ -279,7 +279,7 @@ def residual_of(
             made = np.asarray(build(spec, where, dtype=dtype), dtype=np.float64)
         except PosencError:
             return None
-        farthest = np.abs(where if where.ndim == 1 else where.max(axis=1))
+        farthest = np.abs(where) if where.ndim == 1 else np.abs(where).max(axis=1)
         farthest = farthest + abs(spec.arrangement.start)
         slack = SLACK * eps * np.maximum(np.abs(made), np.abs(piece))
         slack += (2 * FLOAT32 + noise) * scale + (TINY if eps > 2 * FLOAT32 else 0.0)
@@ -298,5 +298,7 @@ def _frequency_of_columns(spec: Any) -> np.ndarray:
     row = np.array([[float(f) for f in spec.matrix.frequencies()]])
     blocks = spec.sizes() if isinstance(spec, Fourier) else spec.arrangement.blocks(spec.pairs)
     lone = getattr(spec, "odd", "") == "sin_extra"
-    laid = columns(row, row, spec.order, spec.dim, blocks, lone_sine=lone, xp=library(np))
-    return np.asarray(laid)[0]
+    raw = spec.raw_width if isinstance(spec, Fourier) else 0
+    laid = columns(row, row, spec.order, spec.dim - raw, blocks, lone_sine=lone, xp=library(np))
+    both = [np.zeros(raw), np.asarray(laid)[0]]
+    return np.concatenate(both if getattr(spec, "raw", "") != "last" else both[::-1])

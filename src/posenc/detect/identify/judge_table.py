@@ -9,6 +9,7 @@ import numpy as np
 
 from posenc.detect.files import MOST_ENTRIES, Array
 from posenc.detect.identify.description_length import MARGIN
+from posenc.detect.identify.fit_bands import fit_bands
 from posenc.detect.identify.fit_table import TableFit, fit_table, residual_of
 from posenc.detect.identify.layout import layouts
 from posenc.detect.identify.result import Finding
@@ -99,7 +100,10 @@ def judge_table(array: Array, *, named: bool) -> Finding | None:
             return Finding(array.name, kind="table", verdict="unclear", remarks=(remark,), **about)
         eps = precision(values, array.dtype)
         fits = fit_table(values, eps=eps)
+        if len(fits) != 1:  # none, or several placements
+            fits = fit_bands(values, eps=eps) or fits
         if fits:
+            values = values[: fits[0].placement.rows]
             return _judged(array, shape, values, fits, about)
     return _likeness(array, about) if named else None
 
@@ -209,7 +213,7 @@ def _likeness(array: Array, about: dict[str, Any]) -> Finding:
     measures["nearest_residual"] = off
     remarks = (f"of common sinusoids, the nearest is {name}, {100 * off:.0f} % of the table away",)
     return Finding(
-        array.name, kind="table", verdict="learned", measures=measures, remarks=remarks, **about
+        array.name, kind="table", verdict="unknown", measures=measures, remarks=remarks, **about
     )
 
 

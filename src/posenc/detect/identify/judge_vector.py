@@ -57,6 +57,8 @@ def judge_vector(array: Array, *, called: str | None, facts: Mapping[str, Any]) 
         return None
     eps = precision(values, array.dtype)
     slopes = _slopes(array, values, eps, about) if called != "frequencies" else None
+    if slopes is None and called == "slopes":
+        slopes = _even(array, values, eps, about)
     rotary = _frequencies(array, values, eps, about) if called != "slopes" else None
     if slopes is not None and (rotary is None or _plainer(slopes, rotary)):
         return slopes
@@ -64,8 +66,7 @@ def judge_vector(array: Array, *, called: str | None, facts: Mapping[str, Any]) 
         return rotary
     if called is None:
         return None
-    remark = ("no recipe for slopes rebuilds it",)
-    return Finding(array.name, kind=kind, verdict="learned", remarks=remark, **about)
+    return Finding(array.name, kind=kind, verdict="unknown", **about)
 
 
 def _falls(values: np.ndarray) -> bool:
@@ -184,12 +185,12 @@ def _nearest(array: Array, values: np.ndarray, about: dict[str, Any]) -> Finding
     near = f"the nearest plain ladder has base {base:.6g} and first frequency {first:.6g}"
     remarks = (
         f"{near}; frequencies differ from it by up to {100 * off:.3g} %",
-        "searched or learned factors are of this kind: they are their own description",
+        "searched and learned factors look like this",
     )
     return Finding(
         array.name,
         kind="frequencies",
-        verdict="learned",
+        verdict="unknown",
         measures={"relative_residual": off, "ratio": ratio},
         remarks=remarks,
         **about,
@@ -229,9 +230,11 @@ def _slopes(array: Array, values: np.ndarray, eps: float, about: dict[str, Any])
     """ALiBi's slopes: 2 ** (-max_bias (h + 1) / H), by one of two recipes."""
     size = np.abs(values)
     biased = int((size > 0).sum())
-    if biased < LEAST or size[biased:].any() or biased > 2**12 or not size[0] < 1:
+    if biased < LEAST or size[biased:].any() or biased > 2**12:
         return None
     tolerance = 1.5 * eps + 2.0**-22
+    if not size[0] < 1:
+        return None
     recipes: tuple[Any, ...] = ("paper", "geometric")
     for recipe in recipes:
         whole = biased if recipe == "geometric" else 1 << (biased.bit_length() - 1)
@@ -267,6 +270,36 @@ def _slopes(array: Array, values: np.ndarray, eps: float, about: dict[str, Any])
             verdict="claimed" if evidence - bits >= MARGIN else "unclear",
             spec=spec,
             measures=measures,
+            remarks=tuple(remarks),
+            **about,
+        )
+    return None
+
+
+def _even(array: Array, values: np.ndarray, eps: float, about: dict[str, Any]) -> Finding | None:
+    """Slopes of no recipe that are evenly spaced; only a name says that they are slopes."""
+    size, tolerance = np.abs(values), 1.5 * eps + 2.0**-22
+    if not size.all():
+        return None
+    for fit in fit_frequencies(size, tolerance, scalings="none"):
+        if fit.ladder.spacing != "linear" or fit.margin < MARGIN:
+            continue
+        rungs = fit.ladder.rungs(fit.base, count=len(size), width=2 * len(size))
+        made = np.array([float(rung) for rung in rungs])
+        remarks = [f"slopes evenly spaced from {made[0]:.10g} to {made[-1]:.10g}"]
+        if (values < 0).any():
+            remarks.append("stored with a minus sign")
+        return Finding(
+            array.name,
+            kind="slopes",
+            verdict="claimed",
+            spec=ALiBi(len(size), slopes=tuple(made.tolist())),
+            measures={
+                "residual": fit.residual,
+                "tolerance": tolerance,
+                "evidence": round(fit.evidence, 1),
+                "description": round(fit.description, 1),
+            },
             remarks=tuple(remarks),
             **about,
         )

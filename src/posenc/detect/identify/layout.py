@@ -19,6 +19,7 @@ MOST_TRIED = 48  # constant columns would let every cut pass
 MOST_BLOCKS = 8
 MOST_AXES = 4
 FLOAT32 = 2.0**-24
+MOVED = 2.0**-6  # radians; coarser than the rounding of bfloat16
 
 
 class Layout(NamedTuple):
@@ -61,6 +62,7 @@ def layouts(table: np.ndarray, eps: float) -> Iterator[Layout]:
     first, second, lone = _interleaved(columns)
     if first and _on_circle(squares, first[0], second[0], eps):
         yield from _split("interleaved", first[0], second[0], lone, columns)
+        yield from _unequal("interleaved", table, first[0], second[0], lone)
     for first, second, lone in _halves(squares, eps):
         if not all(_on_circle(squares, a, b, eps) for a, b in zip(first, second, strict=True)):
             continue
@@ -71,6 +73,7 @@ def layouts(table: np.ndarray, eps: float) -> Iterator[Layout]:
                 yield Layout(name, "axis", tuple(sines), tuple(cosines), lone, 0)
             else:
                 yield from _split(name, sines[0], cosines[0], lone, columns)
+                yield from _unequal(name, table, sines[0], cosines[0], lone)
 
 
 Pairs = tuple[list[np.ndarray], list[np.ndarray], int | None]
@@ -107,6 +110,31 @@ def _split(
             tuple(np.split(cosines, cuts)),
             lone,
             short if axes > 1 else 0,
+        )
+
+
+def _unequal(
+    order: Literal["interleaved", "sin_cos", "cos_sin"],
+    table: np.ndarray,
+    sines: np.ndarray,
+    cosines: np.ndarray,
+    lone: int | None,
+) -> Iterator[Layout]:
+    """One block dealt to several axes in shares of any size.
+
+    Each axis begins with a pair as fast as the very first, where the pair before it is slow.
+    """
+    z = table[:, cosines] + 1j * table[:, sines]
+    moved = np.abs(z - z[0]) > MOVED * np.abs(z[0])
+    step = moved.argmax(axis=0)  # the first row in which a pair has moved
+    angle = np.abs(np.angle(z[step, np.arange(len(sines))] * z[0].conj()))
+    fast = np.abs(angle - angle[0]) <= MOVED
+    cuts = np.flatnonzero(fast[1:] & ~fast[:-1]) + 1
+    shares = np.diff([0, *cuts, len(sines)])
+    if lone is None and 0 < len(cuts) < MOST_AXES and len(set(shares.tolist())) > 1:
+        blocks: Literal["all", "axis"] = "axis" if order == "interleaved" else "all"
+        yield Layout(
+            order, blocks, tuple(np.split(sines, cuts)), tuple(np.split(cosines, cuts)), None, 0
         )
 
 

@@ -16,8 +16,9 @@ AXES = {1: ("position",), 2: ("h", "w"), 3: ("t", "h", "w"), 4: ("a", "b", "c", 
 class Placement(NamedTuple):
     """Which position each row of a table belongs to.
 
-    Row i is place `i // stride % size` of each axis, at position `start + step * place`. The first
-    `prefix` rows, such as that of a class token, have the coordinates -1.
+    Row i is place `i // stride % size` of each axis, at position `start + step * place`, times the
+    unit of the axis where there are units. The first `prefix` rows, such as that of a class token,
+    have the coordinates -1.
     """
 
     axes: tuple[str, ...]
@@ -26,6 +27,7 @@ class Placement(NamedTuple):
     starts: tuple[float, ...]
     step: int = 1
     prefix: int = 0
+    units: tuple[float, ...] = ()  # of each axis, where coordinates are real
 
     def positions(self, begin: int, end: int) -> np.ndarray:
         """Positions of the rows `begin` to `end`: (rows,), or (rows, axes)."""
@@ -39,16 +41,19 @@ class Placement(NamedTuple):
             # Along the slowest axis a table may go on.
             place = place if self._slowest == axis else place % size
             column = self.step * place + (int(start) if whole else start)
+            column = column * self.units[axis] if self.units else column
             columns.append(np.where(i < 0, -1, column))
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
 
     def to_dict(self) -> dict[str, object]:
         """The same in plain JSON types: a run of positions, or a grid."""
         if len(self.axes) == 1:
-            return {"first": self.starts[0], "step": self.step, "count": self.sizes[0]}
+            found = {"first": self.starts[0], "step": self.step, "count": self.sizes[0]}
+            return {**found, **({"unit": self.units[0]} if self.units else {})}
         starts: object = self.starts[0] if len(set(self.starts)) == 1 else list(self.starts)
         sizes = dict(zip(self.axes, self.sizes, strict=True))
-        return {"sizes": sizes, "start": starts, "prefix": self.prefix}
+        units = {"units": list(self.units)} if self.units else {}
+        return {"sizes": sizes, "start": starts, "prefix": self.prefix, **units}
 
     @property
     def rows(self) -> int:
@@ -61,6 +66,14 @@ class Placement(NamedTuple):
 
     def words(self) -> str:
         """The same for people."""
+        if self.units:
+            ends = [
+                f"{name} from {unit * start:.6g} to {unit * (start + self.step * (size - 1)):.6g}"
+                for name, size, start, unit in zip(
+                    self.axes, self.sizes, self.starts, self.units, strict=True
+                )
+            ]
+            return f"a grid of {' x '.join(map(str, self.sizes))} coordinates: {', '.join(ends)}"
         if len(self.axes) == 1:
             first, last = self.starts[0], self.starts[0] + self.step * (self.sizes[0] - 1)
             return f"positions {first:.12g} to {last:.12g}, a row each"

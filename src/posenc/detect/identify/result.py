@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, final
 
+import numpy as np
+
+from posenc._core.errors import ArgumentError, explain
 from posenc._core.spec import Spec
 from posenc.detect.identify.placement import Placement
+from posenc.functional import bias, frequencies, table
 
 __all__ = ["Finding", "Identification", "Kind", "Verdict"]
 
 Kind = Literal["table", "frequencies", "slopes", "bias", "other"]
-Verdict = Literal["claimed", "close", "learned", "by_name", "unclear", "unread"]
+Verdict = Literal["claimed", "close", "unknown", "by_name", "unclear", "unread"]
 
 
 @final
@@ -27,12 +31,12 @@ class Finding:
     kind : {"table", "frequencies", "slopes", "bias", "other"}
         What it is or was looked at as: a table of positions, `inv_freq`, the slopes of linear
         biases, biases of relative positions.
-    verdict : {"claimed", "close", "learned", "by_name", "unclear", "unread"}
+    verdict : {"claimed", "close", "unknown", "by_name", "unclear", "unread"}
         `claimed`: posenc rebuilt every entry from `spec`, and the entries spell out at least 20
         bits more than the spec takes to state. `close`: `spec` is the nearest convention, and the
-        array differs from it. `learned`: the numbers follow no rule. `by_name`: the name and the
-        shape say what it is, its numbers are learned. `unclear`: too little to tell. `unread`:
-        stored in a form that is not read.
+        array differs from it. `unknown`: no rule that is known here rebuilds it; it may be learned.
+        `by_name`: the name and the shape say what it is, its numbers were not judged. `unclear`:
+        too little to tell. `unread`: stored in a form that is not read.
     shape : tuple of int
         As stored.
     dtype : str
@@ -40,11 +44,12 @@ class Finding:
     spec : Spec, optional
         The convention, for `claimed`, `close` and `by_name`.
     placement : Placement, optional
-        Which position each row belongs to: `posenc.table(spec, placement.positions(0, rows))`.
+        Which position each row belongs to. Rows may fall, or skip, or form a grid, so the spec
+        alone does not say what was found: `rebuild` takes both.
     measures : mapping of str to number
         `residual`, the largest difference to what the spec gives; `tolerance`, what rounding and
-        classic arithmetic allow there; `evidence` and `description` in bits; of learned tables
-        their `smoothness`, `effective_rank` and `nearest_residual`.
+        classic arithmetic allow there; `evidence` and `description` in bits; of tables that
+        no rule rebuilds their `smoothness`, `effective_rank` and `nearest_residual`.
     remarks : tuple of str
         What else is to be said: what numbers cannot tell apart, the runner-up.
 
@@ -54,6 +59,8 @@ class Finding:
     >>> found = posenc.identify(posenc.table(posenc.Sinusoidal(64, base=500), 128)).findings[0]
     >>> found.verdict, found.spec.base, found.measures["residual"] < 1e-6
     ('claimed', 500.0, True)
+    >>> found.rebuild(3).shape
+    (3, 64)
     """
 
     name: str
@@ -66,6 +73,45 @@ class Finding:
     placement: Placement | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+    def rebuild(self, rows: int | None = None) -> np.ndarray:
+        """The numbers that were found, made from `spec` and `placement`, float64.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Rows of a table from its first on, or queries and keys of a bias: as many as it has
+            by default, more where the rule goes on.
+
+        Returns
+        -------
+        numpy.ndarray
+            (rows, dim) of a table, in its order of rows; frequencies; slopes; (heads, rows, rows).
+
+        Raises
+        ------
+        ArgumentError
+            If no spec was found, or its learned values are in the array alone.
+        """
+        spec: Any = self.spec
+        if spec is None or self.verdict == "by_name":
+            todo = "Its numbers are in the array alone."
+            raise ArgumentError(explain(f"{self.name}: rebuild", "a rule", self.verdict, todo))
+        if self.kind == "frequencies":
+            return np.asarray(frequencies(spec))
+        if self.kind == "slopes":
+            return np.asarray(spec.arrays["slopes"])
+        if self.kind == "bias":
+            if spec.parameters():
+                todo = "Its rule says which distances share a value; the values are in the array."
+                raise ArgumentError(explain(f"{self.name}: rebuild", "a rule alone", spec, todo))
+            count = self.shape[-1] if rows is None else rows
+            return np.asarray(bias(spec, count, count, dtype="float64"))
+        place = self.placement
+        if place is None:
+            return np.asarray(table(spec, self.shape[0] if rows is None else rows, dtype="float64"))
+        where = place.positions(0, place.rows if rows is None else rows)
+        return np.asarray(table(spec, where, dtype="float64"))
 
     def to_dict(self) -> dict[str, Any]:
         """The finding in plain JSON types."""

@@ -51,8 +51,8 @@ def headline(finding: Finding) -> str:
         return f"close to {told(finding.spec)}" + (f", {100 * off:.2g} % off" if off else "")
     if finding.verdict == "by_name":
         return f"{told(finding.spec)}, by its name and shape"
-    if finding.verdict == "learned":
-        return f"{what}: learned, no rule"
+    if finding.verdict == "unknown":
+        return f"{what}: no rule that is known here"
     if finding.verdict == "unread":
         return f"{what}: not read: {'; '.join(finding.remarks)}"
     return f"{what}: too little to tell"
@@ -72,17 +72,17 @@ def _block(finding: Finding) -> Iterator[str]:
             "state it"
         )
     elif finding.verdict == "by_name":
-        yield f"  {told(finding.spec)}, by its name and shape; its numbers are learned"
+        yield f"  {told(finding.spec)}, by its name and shape; its numbers were not judged"
     elif finding.verdict == "close":
         yield f"  close to, but not, {told(finding.spec)}"
         if finding.placement is not None:
             yield f"  {finding.placement.words()}"
-    elif finding.verdict == "learned":
-        yield "  learned: no rule rebuilds it"
+    elif finding.verdict == "unknown":
+        yield "  no rule that is known here rebuilds it"
         if "effective_rank" in measures:
             yield (
-                f"  neighbouring rows are more alike than others by {measures['smoothness']:.2f}; "
-                f"its effective rank is {measures['effective_rank']:.0f}"
+                f"  mean cosine of neighbouring rows, less that of all rows: "
+                f"{measures['smoothness']:.2f}; effective rank: {measures['effective_rank']:.0f}"
             )
     elif finding.verdict == "unclear":
         yield f"  too little to tell: no claim has {MARGIN:g} bits to spare"

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.infer.pairs import NotARotationError, Turns
+from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
 
-__all__ = ["FLOAT32", "Lines", "lines_of", "wrapped"]
+__all__ = ["Lines", "lines_of", "wrapped"]
 
 TURN = 2 * math.pi
-FLOAT32 = 2.0**-24  # half a unit of the last place
 LAPS = 8  # whole turns to the first of some real coordinates
 
 
@@ -42,7 +41,9 @@ def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
             return _from_differences(p, angle, error, axes)
         if not at_zero:
             return _from_differences(p, angle, error, axes)
-        found, spread = _followed(p[along, a], wrapped(angle[along] - origin), error[along])
+        found, spread = _followed(
+            p[along, a], wrapped(angle[along] - origin), error[along], turns.eps
+        )
         frequency[a] = found
         known = np.minimum(known, spread)
     predicted = p @ frequency + origin
@@ -59,18 +60,20 @@ def _allowed(p: np.ndarray, frequency: np.ndarray, error: np.ndarray) -> np.ndar
     return 1e-5 + 4 * error + 6 * FLOAT32 * (np.abs(p) @ np.abs(frequency))
 
 
-def _followed(p: np.ndarray, angle: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _followed(
+    p: np.ndarray, angle: np.ndarray, error: np.ndarray, eps: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Slopes of angles that are known up to turns, from near positions to far ones."""
     slope = angle[0] / p[0]
     if p[0] != 1:  # whole turns between steps cannot be told by integers: the others must
         slope = _untangled(p, angle)
-    spread = np.maximum(error[0] / p[0], FLOAT32 * np.abs(slope))
+    spread = np.maximum(error[0] / p[0], eps * np.abs(slope))
     for k in range(1, len(p)):
         reach = spread * p[k]
         left = wrapped(angle[k] - slope * p[k])
         # Beyond half a turn of doubt nothing more is learned.
         sure = reach < 1.0
-        better = np.maximum(error[k] / p[k], FLOAT32 * np.abs(slope))
+        better = np.maximum(error[k] / p[k], eps * np.abs(slope))
         use = sure & (better <= spread)
         slope = np.where(use, slope + left / p[k], slope)
         spread = np.where(use, better, spread)

@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.array import dtype_name, is_torch
 from posenc._core.errors import ArgumentError, explain
 
-__all__ = ["Probe", "RefusedError", "Style", "as_numpy", "biases_of", "needed_arguments", "rows_of"]
+__all__ = ["Asked", "Probe", "RefusedError", "Style", "as_numpy", "needed_arguments"]
 
 Array = Any
 FRAMEWORKS = ("torch", "numpy", "jax")
@@ -38,11 +38,7 @@ class Style(NamedTuple):
 
 
 class RefusedError(Exception):
-    """The implementation took none of the ways to call it; how many calls told that."""
-
-    def __init__(self, why: str, calls: int = 0) -> None:
-        super().__init__(why)
-        self.calls = calls
+    """The implementation took none of the ways to call it."""
 
 
 class Probe:
@@ -65,9 +61,11 @@ class Probe:
         self.calls = 0
         self.style: Style | None = None
         self.refusals: list[str] = []
+        self.double = False  # whether the last output was of float64
+        self.second: np.ndarray | None = None  # what it returned beside the last output
 
     def __call__(self, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Turn x (batch, seq, channels) by positions (seq,) or (seq, axes)."""
+        """Turn x (batch, heads, seq, channels) by positions (seq,) or (seq, axes)."""
         for style in self._styles(self.function):
             try:
                 found = self._called(style, x, positions)
@@ -77,7 +75,8 @@ class Probe:
             if found is not None:
                 self.style = style
                 return found
-        raise RefusedError(self.refusals[0] if self.refusals else "it takes no arrays")
+        told = -1 if self.style is not None else 0
+        raise RefusedError(self.refusals[told] if self.refusals else "it takes no arrays")
 
     def _styles(self, function: Callable[..., Any]) -> Iterator[Style]:
         if self.style is not None:
@@ -94,14 +93,15 @@ class Probe:
                     yield Style(framework, layout, form)
 
     def _called(self, style: Style, x: np.ndarray, positions: np.ndarray) -> np.ndarray | None:
-        batch, seq, width = x.shape
+        batch, heads, seq, width = x.shape
         shapes = {
-            "bhs": (batch, 1, seq, width),
-            "bsh": (batch, seq, 1, width),
+            "bhs": (batch, heads, seq, width),
+            "bsh": (batch, seq, heads, width),
             "bs": (batch, seq, width),
-            "th": (batch * seq, 1, width),
+            "th": (batch * seq, heads, width),
             "t": (batch * seq, width),
         }
+        inside = style.layout in ("bhs", "bs", "t")  # heads before the sequence, or none
         where = {
             "": None,
             "s": positions,
@@ -109,18 +109,31 @@ class Probe:
             "bs": np.repeat(positions[None], batch, axis=0),
             "t": np.concatenate([positions] * batch),
         }[style.positions]
-        given = x.reshape(shapes[style.layout])
+        given = (x if inside else np.swapaxes(x, 1, 2)).reshape(shapes[style.layout])
         self.calls += 1
         arguments = [_carried(given, style.framework)]
         if where is not None:
             arguments.append(_carried(where, style.framework))
         out = self.function(*arguments)
-        out = out[0] if isinstance(out, (tuple, list)) else out
-        found = as_numpy(out)
+        several = isinstance(out, (tuple, list))
+        first = out[0] if several else out
+        self.double = dtype_name(first.dtype) == "float64" if hasattr(first, "dtype") else False
+        found = as_numpy(first)
         if found.shape != given.shape:
             self.refusals.append(f"x of shape {given.shape} became {found.shape}")
             return None
-        return found.reshape(x.shape)
+        self.second = None
+        if several and len(out) == 2 and tuple(np.shape(out[1])) == given.shape:
+            self.second = _back(as_numpy(out[1]), x.shape, inside=inside)
+        return _back(found, x.shape, inside=inside)
+
+
+def _back(found: np.ndarray, shape: tuple[int, ...], *, inside: bool) -> np.ndarray:
+    """An output as (batch, heads, seq, channels)."""
+    batch, heads, seq, width = shape
+    if inside:
+        return found.reshape(shape)
+    return np.swapaxes(found.reshape(batch, seq, heads, width), 1, 2)
 
 
 def needed_arguments(function: Callable[..., Any]) -> int:
@@ -168,54 +181,66 @@ def as_numpy(out: Any) -> np.ndarray:
     return found.astype(np.float64)
 
 
-def rows_of(
-    function: Callable[..., Any], count: int, framework: str | None
-) -> tuple[np.ndarray, int]:
-    """The first rows of a table by a function of positions; how many calls that took."""
-    positions = np.arange(count)
+class Asked:
+    """A table or a bias as a function of positions, called in the form that it takes.
 
-    def rows(out: np.ndarray) -> np.ndarray | None:
-        # Axes of one, a batch or heads, may stand in front.
-        alone = out.ndim >= 2 and out.shape[-2] == count and math.prod(out.shape[:-2]) == 1
-        return out.reshape(out.shape[-2:]) if alone else None
+    Parameters
+    ----------
+    function : callable
+        `rows = f(positions)`, or `bias = f(q_positions, k_positions)`.
+    arguments : int
+        1 or 2.
+    framework : str, optional
+        Which arrays it takes; tried out by default.
+    """
 
-    return _answer(function, 1, (positions, positions[None], count), rows, framework)
+    def __init__(self, function: Callable[..., Any], arguments: int, framework: str | None) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.frameworks = (framework,) if framework else FRAMEWORKS
+        self.calls = 0
+        self.form: tuple[str, str] | None = None  # framework, and how positions are given
 
+    @property
+    def counts(self) -> bool:
+        """Whether it takes a number of positions, and counts from 0."""
+        return self.form is not None and self.form[1] == "count"
 
-def biases_of(
-    function: Callable[..., Any], count: int, framework: str | None
-) -> tuple[np.ndarray, int]:
-    """(heads, queries, keys) by a function of query and key positions; the calls it took."""
-
-    def biases(out: np.ndarray) -> np.ndarray | None:
-        square = out.ndim >= 2 and out.shape[-2:] == (count, count)
-        return out.reshape(-1, count, count) if square else None
-
-    return _answer(function, 2, (np.arange(count), count), biases, framework)
-
-
-def _answer(
-    function: Callable[..., Any],
-    arguments: int,
-    forms: tuple[np.ndarray | int, ...],
-    fits: Callable[[np.ndarray], np.ndarray | None],
-    framework: str | None,
-) -> tuple[np.ndarray, int]:
-    """What a function of positions gives for the first form that it takes; the calls it took."""
-    calls = 0
-    refusals = []
-    count = np.size(forms[0])
-    for name in filter(_loaded, (framework,) if framework else FRAMEWORKS):
-        for given in forms:
-            calls += 1
+    def __call__(self, positions: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
+        """Rows (seq, channels), or biases (heads, queries, keys), at positions (seq,)."""
+        refusals = []
+        count = len(positions)
+        both = (positions, positions if keys is None else keys)[: self.arguments]
+        for framework, form in self._forms():
+            self.calls += 1
             try:
-                where = given if isinstance(given, int) else _carried(given, name)
-                out = as_numpy(function(*[where] * arguments))
+                where: list[Any] = [
+                    len(p)
+                    if form == "count"
+                    else _carried(p[None] if form == "batch" else p, framework)
+                    for p in both
+                ]
+                out = as_numpy(self.function(*where))
             except Exception as failure:  # noqa: BLE001 - whatever other people's code raises
                 refusals.append(f"{type(failure).__name__}: {str(failure)[:120]}")
                 continue
-            found = fits(out)
+            found = self._fits(out, tuple(len(p) for p in both))
             if found is not None:
-                return found, calls
+                self.form = framework, form
+                return found
             refusals.append(f"{count} positions became shape {out.shape}")
-    raise RefusedError(refusals[0] if refusals else "it takes no arrays", calls)
+        raise RefusedError(refusals[0] if refusals else "it takes no arrays")
+
+    def _forms(self) -> list[tuple[str, str]]:
+        if self.form is not None:
+            return [self.form]
+        forms = ("positions", "batch", "count") if self.arguments == 1 else ("positions", "count")
+        return [(name, form) for name in filter(_loaded, self.frameworks) for form in forms]
+
+    def _fits(self, out: np.ndarray, counts: tuple[int, ...]) -> np.ndarray | None:
+        if self.arguments == 2:
+            fits = out.ndim >= 2 and out.shape[-2:] == counts
+            return out.reshape(-1, *counts) if fits else None
+        # Axes of one, a batch or heads, may stand in front.
+        alone = out.ndim >= 2 and out.shape[-2] == counts[0] and math.prod(out.shape[:-2]) == 1
+        return out.reshape(out.shape[-2:]) if alone else None

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, PosencError, explain
-from posenc.detect.identify import identify
-from posenc.detect.infer.angular_speed import FLOAT32
+from posenc._core.errors import ArgumentError, explain
+from posenc.detect.infer.agreement import (
+    REACHES,
+    Agreement,
+    Tally,
+    agreement,
+    called,
+    calls,
+    in_units,
+    made_by,
+)
 from posenc.detect.infer.implementation import (
     Probe,
     RefusedError,
     as_numpy,
-    biases_of,
     needed_arguments,
-    rows_of,
 )
-from posenc.detect.infer.pairs import NotARotationError, Turns, from_matrices, from_recording
+from posenc.detect.infer.pairs import (
+    FLOAT32,
+    NotARotationError,
+    Turns,
+    from_matrices,
+    from_recording,
+)
+from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
-from posenc.detect.infer.rotation import Found, rotation_of
-from posenc.encodings.bias.alibi import ALiBi
-from posenc.encodings.bias.t5 import T5
-from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional import bias as bias_of
-from posenc.functional import rotate, table
+from posenc.detect.infer.rotation import Found, measured, rotations_of
+from posenc.encodings.rotary.xpos import XPos
 
 __all__ = ["infer_spec"]
 
@@ -34,10 +44,8 @@ KINDS = ("rotary", "table", "bias")
 # Near positions count turns, far ones measure frequencies.
 LADDER = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)
 SHORT = 63  # the last position asked for, of implementations that end before 377
-SEED = 20
 WIDEST = 4096
-TABLE_ROWS = (512, 128, 64, 32)
-BIAS_REACH = (256, 64, 32)
+DECAYING = 2**12  # sizes that shrink leave nothing to compare beyond
 
 
 def infer_spec(
@@ -56,8 +64,10 @@ def infer_spec(
 
     A rotation is asked once what becomes of every basis vector at a ladder of positions. Its pairs
     are read from where these come out, its frequencies from the angles, followed from near
-    positions to far ones; base, scaling and attention factor are solved for. A second call, on
-    random numbers at random positions, says how far the spec is from the implementation.
+    positions to far ones; base, scaling and attention factor are solved for. Further calls say how
+    far the spec is from the implementation: several heads that differ, odd sizes, large numbers,
+    one token alone, every position to 4,096, others to 2**20, and the first call once more. What
+    it refuses narrows what is claimed; `reach` says what was asked.
 
     Parameters
     ----------
@@ -84,8 +94,9 @@ def infer_spec(
     Returns
     -------
     Inferred
-        `spec`, `difference`, `params`, `probes`. Where nothing says what it does, the spec is None
-        and `notes` say why: it is not linear in positions, its pairs are mirrored.
+        `spec`, `matches`, `difference`, `reach`, `params`, `probes`. Where nothing says what it
+        does, the spec is None and `notes` say why: it is not linear in positions, its pairs are
+        mirrored.
 
     Raises
     ------
@@ -116,9 +127,9 @@ def infer_spec(
         kind = "rotary" if dim is not None else "table" if needed == 1 else "bias"
     try:
         if kind == "table":
-            return _of_table(source, framework)
+            return of_table(source, framework)
         if kind == "bias":
-            return _of_bias(source, framework)
+            return of_bias(source, framework)
         if dim is None:
             todo = "dim= is the width of a head that it is given."
             raise ArgumentError(explain("infer_spec: dim", "a width", None, todo))
@@ -147,79 +158,58 @@ def _of_rotation(
     probe = Probe(function, framework, len(axes))
     counted = needed_arguments(function) == 1
     basis = np.eye(dim, dtype=np.float32)
-    last = LADDER[-1]
-    for end in (LADDER[-1], SHORT):
-        positions = _ladder(len(axes), end, unit, counted=counted)
-        x = np.repeat(basis[:, None, :], len(positions), axis=1)
-        last = end
-        try:
-            y = probe(x, positions[:, 0] if len(axes) == 1 else positions)
+    for last in (LADDER[-1], SHORT):
+        steps = _ladder(len(axes), last, counted=counted)
+        x = np.repeat(basis[:, None, None, :], len(steps), axis=2)
+        first = called(probe, x, steps, unit)
+        if first is not None:
             break
-        except RefusedError:
-            if end == SHORT:
-                raise
+    else:
+        raise RefusedError(probe.refusals[0])
+    y = first.outputs[0]
     try:
-        turns = from_matrices(np.moveaxis(y, 1, 0), positions.astype(np.float64) / unit)
-        found = rotation_of(turns, axes, base, unit)
+        where = in_units(steps, unit).astype(np.float64) / unit
+        turns = from_matrices(np.moveaxis(y[:, 0], 1, 0), where)
+        options = rotations_of(turns, axes, base, unit)
+        known = measured(turns, axes)
     except NotARotationError as why:
         return Inferred(None, probes=probe.calls, notes=_style(probe, (f"{why}.",)))
-    rng = np.random.default_rng(SEED)
-    x = rng.normal(size=(2, 16, dim)).astype(np.float32)
-    where = np.arange(16)[:, None] if counted else rng.integers(0, last + 1, (16, len(axes)))
-    scaled = where * unit if unit != 1 else where
-    given = scaled[:, 0] if len(axes) == 1 else scaled
-    y = probe(x, given)
-    difference = _difference(found, x, y, given)
-    largest = float(np.abs(x).max())
-    reach = float(np.abs(scaled).sum(axis=1).max()) * _fastest(found.spec)
-    tolerance = largest * (4e-6 + 8 * FLOAT32 * reach)
+    farthest = DECAYING if isinstance(options[0].spec, XPos) else REACHES[0]
+    asked, notes = calls(
+        probe, dim, len(axes), last=last, unit=unit, counted=counted, farthest=farthest
+    )
+    again = called(probe, x, steps, unit)
+    asked += [first] if again is None else [first, again]
+    if again is None or np.abs(again.outputs[0] - y).max() > 0:
+        notes.append("the first call, made once more, gives something else")
+    found, result = _best([(f, agreement(f, known, asked, unit)) for f in options])
     return Inferred(
         found.spec,
         params=found.params,
-        difference=difference,
-        tolerance=tolerance,
+        difference=result.difference,
+        tolerance=result.tolerance,
+        reach=replace(result.reach, calls=probe.calls),
         probes=probe.calls,
         channels=found.channels,
-        notes=_style(probe, found.notes),
+        notes=_style(probe, (*found.notes, *result.notes, *notes)),
     )
 
 
-def _ladder(axes: int, last: int, unit: float, *, counted: bool) -> np.ndarray:
-    """Positions along each axis, from near to far: (positions, axes)."""
+def _best(options: list[tuple[Found, Agreement]]) -> tuple[Found, Agreement]:
+    """The first encoding that agrees with all calls, or the one that does farthest."""
+    for found, result in options:
+        if result.difference <= result.tolerance:
+            return found, result
+    return max(options, key=lambda option: option[1].reach.position or 0)
+
+
+def _ladder(axes: int, last: int, *, counted: bool) -> np.ndarray:
+    """Steps along each axis, from near to far: (positions, axes)."""
     if counted:  # it counts 0, 1, 2, ... whatever it is told
         return np.arange(last + 1)[:, None]
     line = [p for p in LADDER if p <= last]
     along = [[p if k == a else 0 for k in range(axes)] for a in range(axes) for p in line[1:]]
-    rows = np.array([[0] * axes, *along], dtype=np.int64)
-    return rows if unit == 1 else (rows * unit).astype(np.float32)
-
-
-def _fastest(spec: Any) -> float:
-    """The largest frequency, as errors of float32 angles grow with it."""
-    from posenc.functional import frequencies
-
-    try:
-        return max(1.0, float(np.abs(frequencies(spec)).max()))
-    except PosencError:
-        return 1.0
-
-
-def _difference(found: Found, x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> float:
-    """How far the spec is from outputs: (batch, seq, channels)."""
-    spec: RotarySpec = found.spec
-    given = x.astype(np.float64)
-    channels = found.channels
-    inner = given if channels is None else given[..., list(channels)]
-    params = found.params or None
-    wide = inner if params is None else inner[:, None]
-    made = rotate(spec, wide, positions=positions, role=found.role, params=params)
-    made = made if params is None else made[:, 0]
-    out = given.copy()
-    if channels is None:
-        out = made
-    else:
-        out[..., list(channels)] = made
-    return float(np.abs(out - y).max())
+    return np.array([[0] * axes, *along], dtype=np.int64)
 
 
 def _style(probe: Probe, notes: tuple[str, ...]) -> tuple[str, ...]:
@@ -256,116 +246,25 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     flat_x, flat_y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
     try:
         turns: Turns = from_recording(flat_x, flat_y, where / unit)
-        found = rotation_of(turns, axes, base, unit)
+        found = rotations_of(turns, axes, base, unit)[0]
     except NotARotationError as why:
         return Inferred(None, notes=(f"{why}.",))
     given = where[:, 0] if len(axes) == 1 else where
     whole = bool((given == np.rint(given)).all())
     given = given.astype(np.int64) if whole and unit == 1 else given
-    difference = _difference(found, flat_x, flat_y, given)
-    reach = float(np.abs(where).sum(axis=1).max()) * _fastest(found.spec)
-    tolerance = float(np.abs(flat_x).max()) * (4e-6 + 8 * FLOAT32 * reach)
+    tally = Tally()
+    made = made_by(found, flat_x, given)
+    steps = where / unit
+    allowed = measured(turns, axes).allowed(flat_x, made, steps, FLOAT32)
+    tally.add(np.abs(made - flat_y), allowed, np.abs(steps).max(axis=1))
+    tally.largest = float(np.abs(flat_x).max())
+    result = tally.result(0)
     return Inferred(
         found.spec,
         params=found.params,
-        difference=difference,
-        tolerance=tolerance,
+        difference=result.difference,
+        tolerance=result.tolerance,
+        reach=result.reach,
         channels=found.channels,
         notes=found.notes,
     )
-
-
-# --- tables and biases ----------------------------------------------------------------------------
-
-
-def _longest(
-    ask: Callable[..., tuple[np.ndarray, int]],
-    counts: tuple[int, ...],
-    function: Callable[..., Any],
-    framework: str | None,
-) -> tuple[np.ndarray, int, int]:
-    """What a function gives for the first number of positions that it takes; that, the calls."""
-    refusals: list[RefusedError] = []
-    for count in counts:
-        try:
-            found, calls = ask(function, count, framework)
-        except RefusedError as failure:
-            refusals.append(failure)
-            continue
-        return found, count, calls + sum(failure.calls for failure in refusals)
-    raise refusals[0]
-
-
-def _of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
-    """A table by its rows, which `identify` explains."""
-    rows, count, calls = _longest(rows_of, TABLE_ROWS, function, framework)
-    [finding] = identify(rows.astype(np.float32)).findings or (None,)
-    if finding is None or finding.verdict != "claimed" or finding.spec is None:
-        notes = () if finding is None else finding.remarks[:2]
-        told = "its rows follow no sinusoidal convention: it may be learned."
-        return Inferred(None, probes=calls, notes=(told, *notes))
-    spec: Any = finding.spec
-    placement = finding.placement
-    where = np.arange(count) if placement is None else placement.positions(0, count)
-    first = int(np.ravel(where)[0])
-    if first and where.ndim == 1 and hasattr(spec, "arrangement"):
-        spec = spec.replace(
-            arrangement=spec.arrangement.replace(start=spec.arrangement.start + first)
-        )
-        where = np.arange(count)
-    difference = float(np.abs(np.asarray(table(spec, where, dtype="float64")) - rows).max())
-    tolerance = max(float(finding.measures.get("tolerance", 0.0)), 2e-6 + 8 * FLOAT32 * count)
-    return Inferred(spec, difference=difference, tolerance=tolerance, probes=calls)
-
-
-def _of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
-    """A bias written out for all distances up to some hundred."""
-    values, count, calls = _longest(biases_of, BIAS_REACH, function, framework)
-    heads = len(values)
-    by_key = np.abs(values - values[:, :1, :]).max() == 0
-    written = values
-    if by_key and values.any():  # the same for every query: a slope times the key
-        k = np.arange(count)
-        written = values[:, :1, 1:2] * -np.abs(k[None, :, None] - k[None, None, :])
-    [finding] = identify({"relative_position_bias": written.astype(np.float32)}).findings or (None,)
-    spec: Any = None if finding is None else finding.spec
-    usable = finding is not None and finding.verdict in ("claimed", "unclear")
-    if not usable or not isinstance(spec, ALiBi | T5) or spec.heads != heads:
-        told = "it is no bias with linear slopes or logarithmic buckets of distance."
-        distances = values - np.roll(np.roll(values, 1, axis=1), 1, axis=2)
-        if np.abs(distances[:, 1:, 1:]).max() > 1e-6 * max(float(np.abs(values).max()), 1e-30):
-            told = "it depends on more than the distance of query and key."
-        hint = "If it is a rotation of its first argument, say how wide that is: dim."
-        return Inferred(None, probes=calls, notes=(told, hint))
-    if by_key and isinstance(spec, ALiBi):
-        spec = spec.replace(form="key_only")
-    params: dict[str, np.ndarray] = {}
-    notes: tuple[str, ...] = ()
-    if isinstance(spec, T5):
-        params, notes = _buckets(spec, values)
-    made = np.asarray(
-        bias_of(spec, np.arange(count), np.arange(count), params=params or None, dtype="float64")
-    )
-    difference = float(np.abs(made - values).max())
-    return Inferred(
-        spec,
-        params=params,
-        difference=difference,
-        tolerance=4 * FLOAT32 * max(1.0, float(np.abs(values).max())),
-        probes=calls,
-        notes=notes,
-    )
-
-
-def _buckets(spec: T5, values: np.ndarray) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """The learned scalar of each bucket, read at a distance that falls into it."""
-    count = values.shape[-1]
-    rel = np.arange(1 - count, count)
-    bucket = spec.bucket(rel)
-    weight = np.zeros((spec.buckets, spec.heads), dtype=np.float32)
-    for r, place in zip(rel.tolist(), bucket.tolist(), strict=True):
-        q, k = max(0, -r), max(0, r)
-        weight[place] = values[:, q, k]
-    unseen = sorted(set(range(spec.buckets)) - set(bucket.tolist()))
-    note = f"no distance up to {count - 1} falls into the buckets {unseen}: they are 0 here"
-    return {"weight": weight}, (note,) if unseen else ()

@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["NotARotationError", "Turns", "from_matrices", "from_recording"]
+__all__ = ["FLOAT32", "FLOAT64", "NotARotationError", "Turns", "from_matrices", "from_recording"]
 
 CLOSE = 1e-5  # relative to the size of a block
+FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # half a unit of the last place
+STEADY = 2.0**-48  # sizes of float64 code differ by less
 
 
 class NotARotationError(Exception):
@@ -35,6 +37,7 @@ class Turns(NamedTuple):
     size: np.ndarray  # (positions, pairs)
     error: np.ndarray  # (positions, pairs): of the angles, by rounding
     scaled: tuple[int, ...]  # channels that do not turn and have another size
+    eps: float = FLOAT32  # of the arithmetic
 
 
 def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
@@ -97,8 +100,19 @@ def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
             f"differ between the two by {off.max():.2g}"
         )
     angle = np.angle(first)
-    error = 2.0**-22 * np.minimum(np.abs(np.sin(angle)) + 1e-9, 1.0) + 0.0
-    return Turns(tuple(pairs), tuple(outputs), width, positions, angle, size, error, tuple(scaled))
+    eps = _arithmetic(matrices, size)
+    error = 4 * eps * np.minimum(np.abs(np.sin(angle)) + 1e-9, 1.0) + 0.0
+    return Turns(
+        tuple(pairs), tuple(outputs), width, positions, angle, size, error, tuple(scaled), eps
+    )
+
+
+def _arithmetic(matrices: np.ndarray, size: np.ndarray) -> float:
+    """How sines and cosines were rounded: their squares tell."""
+    if not size.size or (matrices == matrices.astype(np.float32)).all():
+        return FLOAT32
+    steady = np.abs(size / np.median(size) - 1).max() <= STEADY
+    return FLOAT64 if steady else FLOAT32
 
 
 def _blocks(

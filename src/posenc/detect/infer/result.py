@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,66 @@ import numpy as np
 from posenc._core.brief import brief
 from posenc._core.spec import Spec, Value, to_json
 
-__all__ = ["Inferred"]
+__all__ = ["Inferred", "Reach"]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far an implementation was looked at.
+
+    Parameters
+    ----------
+    position : float or None
+        The farthest position up to which all that were asked for agree; of a bias the largest
+        distance. None where none does.
+    differs : float or None
+        The nearest position that does not agree.
+    positions : int
+        How many agree.
+    heads, batch, length : int
+        The most heads, rows of a batch and positions of one call.
+    largest : float
+        The largest number that was handed over.
+    calls : int
+        All calls, the ones that were refused included.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> rope = posenc.RoPE(64, pairing="half")
+    >>> found = posenc.infer_spec(lambda x, p: posenc.rotate(rope, x, positions=p), dim=64)
+    >>> found.reach.position, found.reach.heads
+    (1048576, 33)
+    """
+
+    position: float | None = None
+    differs: float | None = None
+    positions: int = 0
+    heads: int = 0
+    batch: int = 0
+    length: int = 0
+    largest: float = 0.0
+    calls: int = 0
+
+    def words(self) -> str:
+        """The same for people."""
+        parts = []
+        if self.position is not None:
+            to = f"{self.position:,.12g}"
+            parts.append(f"agrees to position {to} ({self.positions:,} asked for)")
+        if self.differs is not None:
+            parts.append(f"differs at position {self.differs:,.12g}")
+        if self.heads:
+            parts.append(f"{self.heads} head{'s' if self.heads > 1 else ''}")
+        if self.batch > 1:
+            parts.append(f"batches to {self.batch}")
+        if self.length:
+            parts.append(f"lengths to {self.length:,}")
+        if self.largest:
+            parts.append(f"|x| to {self.largest:,.0f}")
+        if self.calls:
+            parts.append(f"{self.calls} calls")
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -27,10 +86,12 @@ class Inferred:
     params : mapping of str to numpy.ndarray
         Learned values, where the spec has any.
     difference : float
-        The largest difference between the implementation and the spec, on inputs that were not
-        used to find it.
+        The difference between the implementation and the spec where it is largest for its
+        tolerance, among all that `reach` says.
     tolerance : float
-        The difference that float32 arithmetic explains.
+        What the implementation's own arithmetic, float32 or float64, explains there.
+    reach : Reach
+        What was compared: positions, heads, sizes, calls.
     probes : int
         Calls of the implementation, the ones that it refused included; 0 for recordings.
     channels : tuple of int, optional
@@ -44,7 +105,7 @@ class Inferred:
     >>> rope = posenc.RoPE(64, pairing="half", base=500_000)
     >>> found = posenc.infer_spec(lambda x, p: posenc.rotate(rope, x, positions=p), dim=64)
     >>> found.spec == rope, found.difference < found.tolerance, found.probes
-    (True, True, 2)
+    (True, True, 6)
     """
 
     spec: Spec | None
@@ -52,13 +113,14 @@ class Inferred:
     params: Mapping[str, np.ndarray] = field(default_factory=dict)
     difference: float = math.inf
     tolerance: float = 0.0
+    reach: Reach = Reach()
     probes: int = 0
     channels: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def matches(self) -> bool:
-        """Whether the spec does what the implementation does, to the precision of float32."""
+        """Whether the spec does what the implementation does, as far as `reach` says."""
         return self.spec is not None and self.difference <= self.tolerance
 
     def describe(self) -> dict[str, Any]:
@@ -70,6 +132,7 @@ class Inferred:
             "difference": self.difference if known else None,
             "tolerance": self.tolerance,
             "probes": self.probes,
+            "reach": asdict(self.reach),
             "params": {name: list(np.shape(value)) for name, value in self.params.items()},
             "channels": None if self.channels is None else list(self.channels),
             "notes": list(self.notes),
@@ -81,10 +144,11 @@ class Inferred:
             close = "within" if self.matches else "more than"
             lines.append(
                 f"  largest difference {self.difference:.2g}, {close} the {self.tolerance:.2g} "
-                "that float32 explains"
+                "that its arithmetic explains"
             )
-        if self.probes:
-            lines.append(f"  {self.probes} calls")
+        told = self.reach.words()
+        if told or self.probes:
+            lines.append(f"  {told or f'{self.probes} calls'}")
         if self.channels is not None:
             lines.append(f"  on the channels {_some(self.channels)}")
         lines += [f"  {note}" for note in self.notes]

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.ladder import Arrangement, Ladder
-from posenc.detect.identify import bits_of, fit_frequencies, roundest
-from posenc.detect.infer.angular_speed import FLOAT32, Lines, lines_of, wrapped
+from posenc.detect.identify import (
+    FrequencyFit,
+    bits_of,
+    fit_frequencies,
+    roundest,
+    tolerance_of,
+)
+from posenc.detect.infer.angular_speed import Lines, lines_of, wrapped
 from posenc.detect.infer.channel_pairs import Places, channels_of, placed
-from posenc.detect.infer.pairs import NotARotationError, Turns
+from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.mixed import MixedRoPE
 from posenc.encodings.rotary.pairing import Pairing
@@ -22,11 +29,14 @@ from posenc.encodings.rotary.xpos import XPos
 from posenc.functional import frequencies as frequencies_of
 from posenc.scaling.base import Scaling
 from posenc.scaling.multipliers import Multipliers
+from posenc.scaling.ntk import NTK
 
-__all__ = ["Found", "rotation_of"]
+__all__ = ["Found", "Measured", "measured", "rotations_of"]
 
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 LARGEST_START = 2**16
+MOST_OPTIONS = 6
+OURS = 2.0**-61  # radians per position by which the phases of this library may be wrong
 NAMED = 14.0  # bits to write a base that nobody chose
 
 
@@ -40,8 +50,67 @@ class Found(NamedTuple):
     notes: tuple[str, ...]
 
 
-def rotation_of(turns: Turns, axes: tuple[str, ...], base: float | None, unit: float) -> Found:
-    """The encoding of some turns.
+class Measured(NamedTuple):
+    """The pairs that were seen, and how well their frequencies are known."""
+
+    inputs: np.ndarray  # (2, pairs), channels
+    outputs: np.ndarray  # (2, pairs)
+    frequency: np.ndarray  # (axes, pairs), radians per step
+    error: np.ndarray  # (pairs,), of the frequencies
+    eps: float  # half a unit of the last place of the arithmetic
+
+    def allowed(
+        self, x: np.ndarray, y: np.ndarray, positions: np.ndarray, eps: float
+    ) -> np.ndarray:
+        """By how much the arithmetic of the implementation explains a difference.
+
+        Frequencies and angles are rounded, so what is allowed grows with the angle.
+
+        Parameters
+        ----------
+        x, y : numpy.ndarray
+            (..., positions, channels), inputs and outputs.
+        positions : numpy.ndarray
+            (positions, axes), in steps.
+        eps : float
+            Half a unit of the last place of the outputs.
+        """
+        inner = np.hypot(*(x[..., c] for c in self.inputs))
+        outer = np.hypot(*(y[..., c] for c in self.outputs))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grown = np.nan_to_num(np.abs(np.log(outer / inner)), posinf=1e3)
+        f, p = np.abs(self.frequency), np.abs(positions)
+        angle = (p @ f) * tolerance_of(f.max(axis=0), self.eps, self.eps)
+        angle += p.max(axis=-1, initial=0)[:, None] * (self.error + OURS)
+        slack = outer * (angle + 8 * eps + 8 * self.eps * (1 + grown)) + 1e-37
+        total = 4 * eps * np.abs(x)
+        for channels in self.outputs:
+            total[..., channels] = slack
+        return np.asarray(total)
+
+
+def measured(turns: Turns, axes: tuple[str, ...]) -> Measured:
+    """What is known of the pairs before they get a name."""
+    lines = lines_of(turns, axes)
+    total = np.abs(lines.frequency).max(axis=0)
+    eps = turns.eps
+    # Code in float64 may have been given frequencies in float32.
+    if (np.abs(total.astype(np.float32) - total) <= 4 * lines.error + 4 * eps * total).all():
+        eps = max(eps, FLOAT32) if _many_digits(total) else eps
+    a, b = (np.array(pairs, dtype=int).reshape(-1, 2).T for pairs in (turns.pairs, turns.outputs))
+    return Measured(a, b, lines.frequency, lines.error, eps)
+
+
+def _many_digits(values: np.ndarray) -> bool:
+    """Whether numbers fill a float32, as frequencies do: a few powers of two do not."""
+    bits = np.unique(values[values > 0].astype(np.float32).view(np.uint32) & 0xFFFF)
+    return len(bits) > 2
+
+
+def rotations_of(
+    turns: Turns, axes: tuple[str, ...], base: float | None, unit: float
+) -> list[Found]:
+    """The encodings that some turns may be of, the likeliest first.
 
     Parameters
     ----------
@@ -76,7 +145,7 @@ def rotation_of(turns: Turns, axes: tuple[str, ...], base: float | None, unit: f
             origin=np.where(flipped, -lines.origin, lines.origin),
         )
     if mixing.any():
-        return _mixed(lines, places, axes, unit, notes)
+        return [_mixed(lines, places, axes, unit, notes)]
     frequency, error = placed(lines, index)
     origin = np.zeros(len(index))
     origin[index >= 0] = lines.origin[index[index >= 0]]
@@ -85,10 +154,10 @@ def rotation_of(turns: Turns, axes: tuple[str, ...], base: float | None, unit: f
     sizes = turns.size[:, index[kept]]
     factor = float(np.median(sizes))
     if sizes.size and np.abs(sizes / factor - 1).max() > 2e-4:
-        return _decaying(turns, frequency[0], sizes, places, notes)
+        return [_decaying(turns, frequency[0], sizes, places, notes)]
     factor = 1.0 if abs(factor - 1) < 2e-6 else factor
     real = unit != 1 or bool((turns.positions != np.rint(turns.positions)).any())
-    made = _rope(
+    options = _ropes(
         frequency / unit,
         np.where(frequency.sum(axis=0) > 0, error / unit, 0.0),
         pairing,
@@ -97,9 +166,12 @@ def rotation_of(turns: Turns, axes: tuple[str, ...], base: float | None, unit: f
         start=start,
         base=base,
         real=real,
-        notes=notes,
+        eps=turns.eps,
     )
-    return Found(made, {}, channels, "query", tuple(notes))
+    return [
+        Found(made, {}, channels, "query", (*notes, *more))
+        for made, more in itertools.islice(options, MOST_OPTIONS)
+    ]
 
 
 def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:
@@ -120,7 +192,7 @@ def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:
 # --- frequencies ----------------------------------------------------------------------------------
 
 
-def _rope(
+def _ropes(
     frequency: np.ndarray,
     error: np.ndarray,
     pairing: Pairing,
@@ -130,9 +202,9 @@ def _rope(
     start: int,
     base: float | None,
     real: bool,
-    notes: list[str],
-) -> RoPE:
-    """The encoding of pairs with known frequencies."""
+    eps: float,
+) -> Iterator[tuple[RoPE, tuple[str, ...]]]:
+    """Encodings of pairs with known frequencies, each with what is to be said of it."""
     total = frequency.sum(axis=0)
     doubt = np.where(total > 0, error / np.where(total > 0, total, 1.0), 0.0)
     count = len(total)
@@ -148,11 +220,7 @@ def _rope(
         ladder_f = np.zeros(int(rungs.max()) + 1)
         ladder_e = np.zeros_like(ladder_f)
         ladder_f[rungs], ladder_e[rungs] = total[chosen], doubt[chosen]
-        tolerance = 4 * ladder_e + 8 * FLOAT32 * (1 + np.abs(np.log(np.maximum(ladder_f, 1e-30))))
-        fits = [f for f in fit_frequencies(ladder_f, tolerance) if f.margin >= 8]
-        # Of rules that give the same frequencies, the one that comes with this size.
-        fits.sort(key=lambda fit: not math.isclose(_asked(fit.scaling), factor, rel_tol=1e-5))
-        for fit in fits:
+        for fit in _fits(ladder_f, ladder_e, eps, factor):
             try:
                 spec = RoPE(
                     2 * count,
@@ -166,15 +234,36 @@ def _rope(
             except PosencError:
                 continue
             made = frequencies_of(spec)
-            if (np.abs(made - total) <= np.maximum(doubt, 1e-6) * 8 * np.abs(total) + 1e-12).all():
-                if bits_of(fit.base) >= NAMED:
-                    notes += list(fit.remarks[:1])
-                return spec
+            least = 1e-6 if fit.residual > 16 * eps or eps == FLOAT32 else 1e-12
+            if (np.abs(made - total) <= np.maximum(doubt, least) * 8 * np.abs(total) + 1e-12).all():
+                yield spec, fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
     common["magnitude"] = _magnitude((), factor)
     if len(axes) == 1:
         common["arrangement"] = Arrangement(axes=axes, start=start)
-        return _multiples(total, doubt, base, common, notes)
-    return _listed(frequency, axes, start, common, notes)
+        yield _multiples(total, doubt, base, common)
+    else:
+        yield _listed(frequency, axes, start, common)
+
+
+def _fits(
+    frequency: np.ndarray, doubt: np.ndarray, eps: float, factor: float
+) -> Iterator[FrequencyFit]:
+    """Rules that give the frequencies: to the precision of the code, then to that of float32.
+
+    A rounder base that fits less well than the numbers were computed is another base.
+    """
+    for precision in dict.fromkeys((eps, FLOAT32)):
+        tolerance = 4 * doubt + 2 * tolerance_of(frequency, precision, precision)
+        fits = [fit for fit in fit_frequencies(frequency, tolerance) if fit.margin >= 8]
+        # Of rules that give the same frequencies, the one that comes with this size; and a base
+        # before NTK, as any base is some factor on another.
+        fits.sort(
+            key=lambda fit: (
+                not math.isclose(_asked(fit.scaling), factor, rel_tol=1e-5),
+                any(isinstance(rule, NTK) for rule in fit.scaling),
+            )
+        )
+        yield from fits
 
 
 def _asked(scaling: tuple[Scaling, ...]) -> float:
@@ -241,32 +330,21 @@ def _arrangements(
 
 
 def _multiples(
-    total: np.ndarray,
-    doubt: np.ndarray,
-    base: float | None,
-    common: dict[str, Any],
-    notes: list[str],
-) -> RoPE:
+    total: np.ndarray, doubt: np.ndarray, base: float | None, common: dict[str, Any]
+) -> tuple[RoPE, tuple[str, ...]]:
     """Frequencies that follow no known rule: each as a multiple of a plain one."""
     count = len(total)
     base = 10_000.0 if base is None else base
     plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
-    notes.append(
-        f"its frequencies follow no known rule: they are given as multiples of base {base:g}"
-    )
+    told = f"no rule that is known here gives its frequencies: they are multiples of base {base:g}"
     values = [_tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
-    return RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common)
+    return RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common), (told,)
 
 
 def _listed(
-    frequency: np.ndarray,
-    axes: tuple[str, ...],
-    start: int,
-    common: dict[str, Any],
-    notes: list[str],
-) -> RoPE:
+    frequency: np.ndarray, axes: tuple[str, ...], start: int, common: dict[str, Any]
+) -> tuple[RoPE, tuple[str, ...]]:
     """The same on several axes: a list of frequencies, and the axis of each."""
-    notes.append("its frequencies follow no known rule: they are listed")
     total, count = frequency.sum(axis=0), frequency.shape[1]
     turning = total > 0
     arrangement = Arrangement(
@@ -278,7 +356,8 @@ def _listed(
     )
     last = max(j for j in range(count) if turning[j])
     ladder = Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1]))
-    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common)
+    told = "no rule that is known here gives its frequencies: they are listed"
+    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common), (told,)
 
 
 # --- the others -----------------------------------------------------------------------------------

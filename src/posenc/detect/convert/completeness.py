@@ -1,0 +1,161 @@
+"""Whether a model is there as a whole: queries with their keys, and every layer that turns.
+
+A conversion that misses a tensor writes a model that is neither in the old order nor in the new
+one. So what is missing is an error, with the tensors that it may be. Adapters are parts of a model,
+and so is one file of several.
+"""
+
+from __future__ import annotations
+
+import re
+
+from posenc._core.errors import DataError, explain
+from posenc.detect.convert.heads import Model, layer_of
+from posenc.detect.convert.projections import WORDS, Attention, unknown_names
+from posenc.detect.files import Checkpoint
+
+__all__ = ["check_whole", "is_part"]
+
+SHARD = re.compile(r"-(\d+)-of-(\d+)\.safetensors$")
+MOST_SHOWN = 8
+THEIRS = {"q", "k", "qk", "qkv", "query", "key", "queries", "keys"}  # words of names
+SAY = (
+    'Say which they are: `layout=Projections(names={"q": PATTERN, "k": PATTERN})`, or which names '
+    "count: `layout=Projections(only=PATTERN)`."
+)
+CORRECT = "If the number is wrong, correct the config."
+
+
+def is_part(checkpoint: Checkpoint) -> bool:
+    """Whether one file of several was opened, as its name says."""
+    found = SHARD.search(checkpoint.path.name)
+    return checkpoint.folder is None and found is not None and int(found[2]) > 1
+
+
+def check_whole(
+    checkpoint: Checkpoint, attentions: tuple[Attention, ...], model: Model, who: str
+) -> None:
+    """Raise `DataError` where queries have no keys, keys no queries, or a layer neither.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        The tensors.
+    attentions : tuple of Attention
+        Those that were understood.
+    model : Model
+        What the config says of layers.
+    who : str
+        The caller, for messages.
+    """
+    own = [a for a in attentions if not a.adapter]
+    for attention in own:
+        _check_sides(checkpoint, attention, own, model, who)
+        _check_vectors(checkpoint, attention, model, who)
+    families: dict[str, set[int]] = {}
+    for attention in own:
+        if attention.layer is not None:
+            stem = _stem(attention.name)
+            families.setdefault(stem, set()).add(attention.layer)
+    if families:
+        _check_layers(checkpoint, families, own, model, who)
+
+
+def _check_sides(
+    checkpoint: Checkpoint,
+    attention: Attention,
+    own: list[Attention],
+    model: Model,
+    who: str,
+) -> None:
+    for kinds, axes, words in (
+        (("weight",), 2, ("queries", "keys")),
+        (("gain", "shift"), 1, ("gains of queries", "gains of keys")),
+    ):
+        there = _sides(attention, kinds)
+        if len(there) == 2 or (not there and "gain" in kinds):
+            continue
+        if "k" not in there and model.borrows(attention.layer):
+            continue
+        have = words[0] if "q" in there else words[1]
+        miss = words[1] if "q" in there else words[0]
+        want = f"{miss} beside its {have}" if there else "weights of queries and keys"
+        complete = {a.layer for a in own if a.layer is not None and len(_sides(a, kinds)) == 2}
+        close = unknown_names(checkpoint, model, f"{attention.name}.", complete, axes)
+        raise DataError(explain(f"{who}: {attention.name}", want, _shown(checkpoint, close), SAY))
+
+
+def _check_vectors(checkpoint: Checkpoint, attention: Attention, model: Model, who: str) -> None:
+    """Raise where a vector beside queries and keys is called theirs by a name that is not known."""
+    tensors = checkpoint.tensors
+    sizes = {s.width for h in attention.held for s in h.segments if s.part in ("q", "k")}
+    sizes |= {h.view[1] for h in attention.held}
+    sizes |= {sum(s.width for s in h.of(part)) for h in attention.held for part in "qk"}
+    strange = [
+        name
+        for name in unknown_names(checkpoint, model, f"{attention.name}.", set(), 1)
+        if len(tensors[name].tensor.shape) == 1
+        and tensors[name].tensor.shape[0] in sizes
+        and THEIRS & set(re.split(r"[._]", name[len(attention.name) + 1 :]))
+    ]
+    if strange:
+        want = "known names of biases and norms of queries and keys"
+        todo = 'Say which they are: names={"q_gain": PATTERN, "q": PATTERN, …}, or rename them.'
+        raise DataError(explain(who, want, _shown(checkpoint, strange), todo))
+
+
+def _sides(attention: Attention, kinds: tuple[str, ...]) -> set[str]:
+    return {s.part for h in attention.held if h.kind in kinds for s in h.segments} & {"q", "k"}
+
+
+def _check_layers(
+    checkpoint: Checkpoint,
+    families: dict[str, set[int]],
+    own: list[Attention],
+    model: Model,
+    who: str,
+) -> None:
+    everywhere = set().union(*families.values())
+    count, more = model.counted, model.more
+    last = max(everywhere)
+    if count is not None and last >= count + more:
+        name = next(a.name for a in own if a.layer == last)
+        want = f"the {count + more} layers that the config counts"
+        raise DataError(explain(who, want, f"layer {last}: {name}", f"{CORRECT} {SAY}"))
+    shapes = {h.stored.tensor.shape for a in own for h in a.held if h.kind == "weight"}
+    for stem, layers in families.items():
+        for layer in range(last + 1 if count is None else count):
+            inside = min(layers) < layer < max(layers)
+            if layer in layers or (layer in everywhere and not inside):
+                continue
+            if count is not None and model.heads(layer) is None:
+                continue
+            begin = f"{stem}{layer}"
+            there = [n for n in checkpoint.tensors if re.match(rf"{re.escape(begin)}[./_]", n)]
+            # A layer of another kind, a recurrence for instance, has nothing that looks like heads.
+            close = [
+                name
+                for name in unknown_names(checkpoint, model, begin, everywhere, 2)
+                if name in there
+                and (
+                    checkpoint.tensors[name].tensor.shape in shapes
+                    or any(word in name.lower() for word in WORDS[2:])
+                )
+            ]
+            if close or (count is not None and not there):
+                want = f"queries and keys of layer {layer}, as in {len(layers)} others"
+                todo = SAY if close else f"{CORRECT} {SAY}"
+                raise DataError(explain(who, want, _shown(checkpoint, close), todo))
+
+
+def _stem(name: str) -> str:
+    """What stands before the number of the layer."""
+    layer = layer_of(f"{name}.")
+    found = re.search(rf"(?:^|[./_]){layer}(?=[./]|$)", name)
+    return "" if found is None else name[: found.end() - len(str(layer))]
+
+
+def _shown(checkpoint: Checkpoint, names: list[str]) -> str:
+    shown = [f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in names[:MOST_SHOWN]]
+    more = f", … ({len(names)} in all)" if len(names) > MOST_SHOWN else ""
+    return f"none of a known name; perhaps {', '.join(shown)}{more}" if shown else "none"
