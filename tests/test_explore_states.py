@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from posenc.explore import Session, app, catalogue, frame, unpack
@@ -127,6 +127,7 @@ def test_any_key_of_any_view_may_be_wrong(view, key, text):
 
 
 @given(STATES)
+@example({"b.heads": "\ud800"})
 @FEW
 @pytest.mark.costly
 def test_what_a_frame_says_of_its_state_gives_the_same_frame(state):

@@ -220,6 +220,7 @@ ALLOWED = {
     "learn/lessons.py": {"tomllib.loads", "file.read_text"},
     "plot/export.py": {"zipfile.ZipFile"},
     "presets/_rows.py": {"json.loads", "file.read_text"},
+    "presets/families.py": {"json.loads", "file.read_text"},
     "presets/projections.py": {"json.loads", "file.read_text"},
     "study/claims.py": {
         "tomllib.loads",

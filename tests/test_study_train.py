@@ -222,7 +222,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
         load(tmp_path)
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"nothing of the kind")
-    with pytest.raises(posenc.DataError, match="a safetensors file"):
+    with pytest.raises(posenc.DataError, match="expected a .npy or .safetensors file"):
         load(tmp_path)
     save_file({"x": np.zeros(3, "float32")}, path)
     with pytest.raises(posenc.DataError, match="no cell inside"):

@@ -49,7 +49,7 @@ X = np.zeros((2, 5, 8), dtype=np.float32)
         (lambda: posenc.add(SPEC, X, positions=[0] * 6), ArgumentError, r"got shape \(6,\)"),
         (lambda: posenc.add(SPEC, X, positions=[[0] * 5] * 3), ArgumentError, r"\(3, 5\)"),
         (lambda: posenc.add(SPEC, X, positions=3), ArgumentError, r"got shape \(\)"),
-        (lambda: posenc.add(SPEC, X, offset=[1, 2, 3]), ArgumentError, r"got shape \(3, 5\)"),
+        (lambda: posenc.add(SPEC, X, offset=[1, 2, 3]), ArgumentError, r"got shape \(3,\)"),
         (lambda: posenc.add(SPEC, X, offset=0.5), DTypeError, "integer positions"),
         (lambda: posenc.add(SPEC, X, offset=2**63), PositionError, "an offset from"),
         (lambda: posenc.add(SPEC, X, seq_dim=-1), ArgumentError, "The last axis holds"),

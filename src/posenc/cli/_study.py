@@ -35,12 +35,20 @@ def need(*packages: str) -> None:
         raise DependencyError(explain("posenc study", ", ".join(packages), "none of it", todo))
 
 
+def _file_name(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
+    """A path that names a file; an empty name would be the current folder."""
+    if not path.name:
+        raise click.BadParameter("expected the name of a file, got none", context, parameter)
+    return path
+
+
 def store_option(command: F) -> F:
     """Add `--store`."""
     option = click.option(
         "--store",
         type=click.Path(dir_okay=False, path_type=Path),
         default=Path("study.sqlite"),
+        callback=_file_name,
         show_default=True,
         help="The SQLite file of the results.",
     )

@@ -130,6 +130,8 @@ def _address(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
             kept[key] = value
         elif key in own:
             kept[key] = own[key]
+    if scene.b is not None and not any(key.startswith(PIN) for key in kept):
+        kept[f"{PIN}enc"] = own[f"{PIN}enc"]  # what asked for it cannot stand in an address
     return {key: v for key, v in kept.items() if key not in (*ASKED, "k")} | {"v": scene.shape.id}
 
 

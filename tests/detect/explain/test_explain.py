@@ -317,7 +317,7 @@ def test_folders_and_files_that_hold_no_config(tmp_path: Path) -> None:
         posenc.from_hf(tmp_path)
     file = tmp_path / "config.json"
     file.write_bytes(b"\xff\xfe\x00garbage")
-    with pytest.raises(posenc.DataError, match="not UTF-8"):
+    with pytest.raises(posenc.DataError, match="text in UTF-8"):
         posenc.from_hf(file)
 
 
