@@ -112,8 +112,22 @@ def test_every_rotation(case: RotaryCase) -> None:
     same(rotated(spec, x, "triton", **how), rotated(spec, x, "reference", **how))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "inplace"),
+    [
+        (torch.float32, False),
+        (torch.bfloat16, True),
+        *(
+            pytest.param(*row, marks=pytest.mark.slow("kernels"))
+            for row in (
+                (torch.float32, True),
+                (torch.bfloat16, False),
+                (torch.float16, False),
+                (torch.float16, True),
+            )
+        ),
+    ],
+)
 def test_layouts(dtype: torch.dtype, inplace: bool) -> None:
     for spec, shape, how in layouts():
         x = torch.randn(shape, generator=GENERATOR).to(dtype)

@@ -24,7 +24,7 @@ from posenc import (
     SpecError,
     WindowTable,
 )
-from tests.backends import Backend, each_backend, each_backend_and_dtype
+from tests.backends import Backend, each_backend, each_backend_and_dtype, each_eager_backend
 from tests.cases_scores import BIASES, ScoreCase
 from tests.oracles import bias as oracle
 from tests.tolerances import PER_POSITION, TUPE_SUMS, TUPE_SUMS_32, assert_close
@@ -127,7 +127,7 @@ def test_decoding_equals_prefill_row_by_row(case: ScoreCase) -> None:
 
 
 @each_bias
-@each_backend
+@each_eager_backend
 def test_batched_positions(case: ScoreCase, backend: Backend) -> None:
     params, queries = params_of(case, backend), put(case, backend, "queries")
     one = backend.numpy(posenc.bias(case.spec, queries, put(case, backend, "keys"), params=params))

@@ -716,6 +716,7 @@ def test_doctor_reports_a_broken_library(
     assert probe("shaky", imported=False) == unseen
 
 
+@pytest.mark.costly
 def test_doctor_imports_nothing_that_no_reason_needs(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,6 +165,7 @@ def test_appended_in_the_other_format(run: Run, source: str, target: str) -> Non
     same(found, posenc.add(APPENDED, x))
 
 
+@pytest.mark.costly
 def test_a_wider_result_takes_little_memory(tmp_path: Path) -> None:
     zeros(tmp_path / "x.npy", (4, 16384, 128))
     spec = Concatenated(128, table=Sinusoidal(384))

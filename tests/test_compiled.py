@@ -56,6 +56,7 @@ def check_rows(*names: str) -> None:
         assert row == {"row": name, "graphs": told[name], "breaks": [], "same": True}
 
 
+@pytest.mark.costly
 def test_rows_compile_whole_in_a_new_process() -> None:
     check_rows(*QUICK)
 
@@ -82,6 +83,7 @@ for name, make in compiled.ROWS.items():
 """
 
 
+@pytest.mark.costly
 def test_no_verb_imports_dynamo() -> None:
     run("-c", WITHOUT_DYNAMO)
 

@@ -297,6 +297,7 @@ def closed_within(connection: socket.socket, seconds: float) -> bool:
     return True
 
 
+@pytest.mark.costly
 def test_clients_that_keep_the_server_waiting_lose_their_connections(monkeypatch):
     monkeypatch.setattr(server, "PATIENCE", 0.4)
     with server.bound() as listening:

@@ -166,6 +166,7 @@ SETTINGS = st.fixed_dictionaries(
 
 @given(SETTINGS, st.lists(st.sampled_from(sorted(SHAPES)), max_size=6))
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.costly
 def test_what_was_set_survives_every_way_through_the_views(state, way):
     first = frame(state)
     present = state
@@ -242,6 +243,7 @@ def test_a_bias_that_is_costly_is_drawn_smaller_and_says_so():
 
 
 @pytest.mark.parametrize("view", SHAPES)
+@pytest.mark.costly
 def test_no_number_of_an_address_costs_much_memory(view):
     scene = read({"v": view}, SHAPES, Session())
     keys = [f.key for f, _ in scene.fields if f.kind in ("integer", "real") and f.key != "tour"]

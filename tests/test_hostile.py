@@ -72,6 +72,7 @@ def test_a_crafted_file_is_read_or_refused_in_words_at_a_small_cost(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.costly
 def test_what_is_no_regular_file_is_refused_by_every_reader(tmp_path: Path) -> None:
     strange_files(tmp_path)
     found = measured(sorted(tmp_path.iterdir()))

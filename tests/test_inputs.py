@@ -245,6 +245,7 @@ def opening_calls(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.costly
 def test_input_files_are_opened_in_one_place() -> None:
     found = {
         path.relative_to(SOURCE).as_posix(): calls

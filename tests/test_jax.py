@@ -96,6 +96,7 @@ def test_classic_arithmetic_runs() -> None:
 
 
 @SPECS
+@pytest.mark.costly
 def test_jit_with_the_spec_closed_over(spec: Sinusoidal) -> None:
     @jax.jit
     def model(x: Any, positions: Any) -> Any:
@@ -106,6 +107,7 @@ def test_jit_with_the_spec_closed_over(spec: Sinusoidal) -> None:
     assert_near(table, posenc.table(spec, POSITIONS))
 
 
+@pytest.mark.costly
 def test_jit_with_the_spec_as_a_static_argument() -> None:
     traced = []
 
@@ -119,6 +121,7 @@ def test_jit_with_the_spec_as_a_static_argument() -> None:
     assert traced == [PLAIN, RICH]  # equal specs share one compilation
 
 
+@pytest.mark.costly
 def test_offsets_as_tracers() -> None:
     shifted = jax.jit(lambda x, o: posenc.add(PLAIN, x, offset=o))
     far = 2**31 - 6
@@ -143,6 +146,7 @@ def test_vmap(spec: Sinusoidal) -> None:
 
 @SPECS
 @pytest.mark.parametrize("remember", ["all", "nothing"])
+@pytest.mark.costly
 def test_grad(spec: Sinusoidal, remember: str) -> None:
     verb = partial(posenc.add, spec)
     verb = jax.checkpoint(verb) if remember == "nothing" else verb
@@ -152,6 +156,7 @@ def test_grad(spec: Sinusoidal, remember: str) -> None:
     assert_near(rows, posenc.add(spec, X) * spec.embedding_scale)
 
 
+@pytest.mark.costly
 def test_scan_over_tokens() -> None:
     def step(position: Any, x: Any) -> Any:
         return position + 1, posenc.add(PLAIN, x[None], offset=position)[0]
@@ -206,6 +211,7 @@ def test_offsets_that_leave_no_room_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "uint64", "uint32", "uint8"])
+@pytest.mark.costly
 def test_numpy_positions_that_fit_are_taken(dtype: str) -> None:
     positions = np.array([0, 1, 2, 100, 127], dtype=dtype)
     want = posenc.add(PLAIN, X, positions=jnp.asarray(positions.astype(np.int32)))

@@ -393,6 +393,7 @@ def test_a_named_kernel_exports() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_a_named_sum_under_the_compiler() -> None:
     module = PositionTable(TABLE, kernel="cpu").eval()
     compiled = torch.compile(module, backend="aot_eager", fullgraph=True)

@@ -192,7 +192,7 @@ def test_no_dependence_on_call_history(backend: Backend) -> None:
 @given(
     shape=st.lists(st.integers(0, 4), max_size=2), length=st.integers(0, 5), seed=st.integers(0, 9)
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_inputs_are_untouched_and_dtypes_kept(
     backend: Backend, shape: list[int], length: int, seed: int
 ) -> None:

@@ -30,6 +30,7 @@ def given(spec: Any) -> dict[str, Any]:
     return {name: jnp.asarray(value) for name, value in posenc.init(spec).items()}
 
 
+@pytest.mark.costly
 def test_jit_takes_the_parameters_as_a_pytree() -> None:
     params = given(GRID)
     positions = jnp.asarray([[0, 4], [2, 0], [1, 1]])

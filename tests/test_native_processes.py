@@ -96,6 +96,7 @@ def test_the_quota_of_control_groups_is_read(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+@pytest.mark.costly
 def test_a_forked_child_uses_as_many_threads_as_torch_is_told() -> None:
     code = """
         import os, threading, warnings

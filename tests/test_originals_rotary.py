@@ -159,6 +159,7 @@ def test_frequencies_of_rope_init_functions(name: str, dim: int, base: float) ->
     assert_close(theirs.numpy(), exact, 4e-6 * exact + 1e-30, name)
 
 
+@pytest.mark.costly
 def test_bits_of_llama_at_all_positions() -> None:
     """Their class, whole: `float32(position) * float32(frequency)` at positions up to 32,768."""
     model = transformers("llama")
@@ -416,6 +417,7 @@ def grid_of(**sizes: int) -> Any:
     return positions.grid(sizes, xp=torch)
 
 
+@pytest.mark.costly
 def test_axes_of_flux() -> None:
     flux = peer("diffusers.models.transformers.transformer_flux")
     ids = torch.randint(0, 18, (20, 3), generator=GENERATOR)

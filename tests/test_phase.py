@@ -204,6 +204,7 @@ def test_a_residual_is_rounded_once(residuals: list[int]) -> None:
     assert_close(narrow, exactly, 2.0**-23 * np.abs(exactly))
 
 
+@pytest.mark.costly
 def test_slow_pairs_keep_their_relative_accuracy_at_small_positions() -> None:
     spec = Sinusoidal(128, base=1e7, order="sin_cos")
     for backend in BACKENDS:

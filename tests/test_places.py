@@ -202,6 +202,7 @@ def test_every_length_in_one_graph(case: Case) -> None:
 
 
 @each_encoding
+@pytest.mark.costly
 def test_jit_gives_the_rows(case: Case) -> None:
     jax = pytest.importorskip("jax", reason="jax is not installed")
     params = (

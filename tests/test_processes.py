@@ -42,6 +42,7 @@ def found(world: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.costly
 def test_on_several_processes(world: int, subtests: pytest.Subtests) -> None:
     failed = found(world)
     names = [name for name, (worlds, _) in CHECKS.items() if world in worlds]

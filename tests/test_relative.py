@@ -19,7 +19,7 @@ from posenc import (
     SpecError,
     TransformerXL,
 )
-from tests.backends import Backend, each_backend, each_backend_and_dtype
+from tests.backends import Backend, each_backend_and_dtype, each_eager_backend
 from tests.cases_scores import RELATIVES, RelativeCase, unit
 from tests.oracles import relative as oracle
 from tests.tolerances import assert_close
@@ -169,7 +169,7 @@ def test_shifts_change_nothing(case: RelativeCase) -> None:
 
 
 @each_relative
-@each_backend
+@each_eager_backend
 def test_batched_positions(case: RelativeCase, backend: Backend) -> None:
     q, k = (backend.asarray(x) for x in case.content())
     params = params_of(case, backend)

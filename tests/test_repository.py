@@ -162,6 +162,7 @@ def test_types_are_announced() -> None:
 # --- tiers of the tests ---------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_every_slow_test_names_its_subject() -> None:
     """CI runs a slow test where its subject changed, so a subject is a file or folder that is."""
     marks = []

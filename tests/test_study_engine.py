@@ -159,6 +159,7 @@ def test_a_cluster_does_the_same_and_outlives_a_worker(tmp_path: Path) -> None:
         assert value == fakes.accuracy(fakes.cell(seed), "L")
 
 
+@pytest.mark.costly
 def test_a_cluster_of_one_thread_trains_and_the_driver_does_not(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
     cells = [fakes.cell(seed, folder=str(tmp_path)) for seed in range(4)]
@@ -194,6 +195,7 @@ def test_an_interrupt_ends_the_wait_for_workers(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 60
 
 
+@pytest.mark.costly
 def test_no_cluster_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")
     monkeypatch.setattr(engine, "PATIENCE", 1)

@@ -33,6 +33,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.costly
 def test_a_good_implementation_passes(kind: str) -> None:
     card = testing.check(GOOD[kind]())
     assert card.passed, "\n".join(card.lines())
@@ -116,6 +117,7 @@ def own(library: str, spec: Any) -> Any:
 
 
 @pytest.mark.parametrize(("library", "spec"), [own(*row) for row in OWN])
+@pytest.mark.costly
 def test_our_own_pass(library: Any, spec: Any) -> None:
     card = testing.check(testing.of_spec(spec, library=library))
     assert card.passed, "\n".join(card.lines())
@@ -165,6 +167,7 @@ OFTEN = ("transformers-rotary", "positional-encodings-2d", "x-transformers-table
         for name in PEERS
     ],
 )
+@pytest.mark.costly
 def test_defects_of_peers_show_up(name: str) -> None:
     try:
         subject = peer(name)
@@ -239,6 +242,7 @@ class FromOffset(mutants.GoodRotary):
         return super().forward(x, torch.arange(start_pos, start_pos + x.shape[-2]))
 
 
+@pytest.mark.costly
 def test_adapt_finds_the_words() -> None:
     rope = posenc.RoPE(16, pairing="half")
     other = testing.adapt(Padded, "rotary", dim=16, layout="bshd", spec=rope)
@@ -251,6 +255,7 @@ def test_adapt_finds_the_words() -> None:
     assert card["packing"].status == "not offered"
 
 
+@pytest.mark.costly
 def test_adapt_of_tables_and_lengths() -> None:
     import torch
 
@@ -317,6 +322,7 @@ def module(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.costly
 def test_command(module: str) -> None:
     code, text = posenc_check(f"{module}:rotate", "--kind", "rotary", "--library", "numpy")
     assert code == 1
@@ -388,6 +394,7 @@ def test_command_refuses(args: tuple[str, ...], code: int, word: str) -> None:
         ("naive_rope.py:nothing", 4, ["nothing"]),
     ],
 )
+@pytest.mark.costly
 def test_pytest_plugin(module: str, target: str, code: int, words: list[str]) -> None:
     # By the file, whether or not an installation has registered it.
     plugin = ["-p", "no:posenc", "-p", "posenc.testing.pytest_plugin"]

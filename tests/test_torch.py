@@ -570,7 +570,9 @@ def test_gradients_of_compiled_code_are_the_eager_ones() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "dynamic", [None, pytest.param(True, marks=pytest.mark.slow("torch", "functional"))]
+)
 @pytest.mark.costly
 def test_several_specs_in_one_function(dynamic: bool | None) -> None:
     one, two, classic = cold(), cold(RICH), cold(Sinusoidal(8, phase="float32"))
@@ -656,6 +658,7 @@ def test_mistakes_are_explained_under_compile_too() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_specs_made_inside_are_constants_of_the_graph() -> None:
     """Numbers that the compiler would leave open are fixed; refusals keep their words."""
 
@@ -678,6 +681,7 @@ def test_specs_made_inside_are_constants_of_the_graph() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.costly
 def test_specs_made_after_a_broken_graph() -> None:
     """What then runs in eager mode is offered to the compiler frame by frame, and is left alone."""
 

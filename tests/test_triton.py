@@ -18,12 +18,15 @@ pytest.importorskip("triton", reason="triton is not installed: pip install 'pose
 
 
 @pytest.mark.costly
-def test_interpreted() -> None:
+@pytest.mark.parametrize(
+    "tier", ["not slow", pytest.param("slow", marks=pytest.mark.slow("kernels"))]
+)
+def test_interpreted(tier: str) -> None:
     inner = Path(__file__).with_name("interpreted_triton.py")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     environment.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", str(inner), "-q", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", str(inner), "-q", "-m", tier, "-p", "no:cacheprovider"],
         cwd=inner.parent.parent,
         env=environment,
         capture_output=True,

@@ -269,6 +269,7 @@ except SystemExit as error:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's /proc")
+@pytest.mark.costly
 def test_memory_is_that_of_pieces(tmp_path: Path) -> None:
     """256 MiB, of which half are one matrix of queries, through a few MiB."""
     import sys

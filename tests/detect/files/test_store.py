@@ -452,6 +452,7 @@ def test_errors_cost_little(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.costly
 def test_bombs_cost_little(tmp_path: Path) -> None:
     bomb(tmp_path / "a.npz", 2**28)  # 256 MiB in 256 KiB
     assert (tmp_path / "a.npz").stat().st_size < 2**20
@@ -568,6 +569,7 @@ def test_any_program_of_the_machine(program: list[bytes], tmp_path: Path) -> Non
         max_leaves=12,
     )
 )
+@pytest.mark.costly
 def test_any_safetensors_header(entry: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     path.write_bytes(header(json.dumps({"x": entry}).encode(), b"\0" * 8))

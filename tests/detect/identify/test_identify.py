@@ -64,6 +64,7 @@ def test_drawn_tables_are_found_or_not_claimed() -> None:
         assert outcomes["silent"] <= 20, (dtype, outcomes)
 
 
+@pytest.mark.costly
 def test_a_few_drawn_tables() -> None:
     rng = np.random.default_rng(2)
     counts = detective.count_presets([detective.drawn_case(rng) for _ in range(8)])
@@ -180,6 +181,7 @@ def test_more_rows_than_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what is no table -----------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_no_claim_about_what_is_no_table() -> None:
     counts = detective.count_claims(np.random.default_rng(3), 40)
     assert all(outcomes["claimed"] == 0 for outcomes in counts.values()), counts

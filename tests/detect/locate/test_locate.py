@@ -180,6 +180,7 @@ def test_all_positions_of_a_value_and_no_others() -> None:
     assert len(found.positions) > 10
 
 
+@pytest.mark.costly
 def test_siblings_are_found_by_values() -> None:
     stated = posenc.Sinusoidal(512)
     for changed, words in (
@@ -206,6 +207,7 @@ def test_one_axis_of_a_grid_by_its_values() -> None:
     assert found.position == (None, 41)
 
 
+@pytest.mark.costly
 def test_chance_is_calibrated() -> None:
     """Values that belong to no position are rarely taken for one."""
     rng = np.random.default_rng(3)
