@@ -198,6 +198,7 @@ def test_positions_beyond_32_bits_are_refused(far: int) -> None:
         posenc.add(PLAIN, X, offset=[0, far])
 
 
+@pytest.mark.costly
 def test_offsets_that_leave_no_room_are_refused() -> None:
     posenc.add(PLAIN, X, offset=2**31 - 5)
     for offset in (

@@ -301,6 +301,7 @@ def test_chunks_may_be_overwritten_where_nothing_is_learned() -> None:
 
 @pytest.mark.parametrize("name", ["rotate", "rotate_", "add"])
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.costly
 def test_opcheck(name: str, dtype: torch.dtype) -> None:
     """torch's own battery: schema, fake form, autograd registration, compilation."""
     operator = getattr(operators(), name)

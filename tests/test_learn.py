@@ -193,6 +193,7 @@ def test_pages_are_up_to_date(name: str) -> None:
     assert text == made, "write them anew: python -m posenc.learn docs/learn"
 
 
+@pytest.mark.costly
 def test_writing_the_pages(tmp_path: Path) -> None:
     written = pages.write(tmp_path)
     assert {path.name for path in written} == {

@@ -51,6 +51,7 @@ def test_every_cell_is_run_and_a_rerun_does_nothing(tmp_path: Path) -> None:
         (fakes.unfinite, "nats at L is nan"),
     ],
 )
+@pytest.mark.costly
 def test_an_error_is_the_result_of_its_cell_alone(tmp_path: Path, train, reason: str) -> None:
     path = tmp_path / "s.sqlite"
     cells = [fakes.cell(seed) for seed in range(3)]

@@ -69,6 +69,7 @@ TABLES: dict[str, tuple[Callable[[], Any], Sinusoidal]] = {
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.costly
 def test_tables(name: str) -> None:
     make, spec = TABLES[name]
     table = make().detach()

@@ -150,6 +150,7 @@ def test_a_part_of_a_head(order: Any, part: Any) -> None:
     pairs=st.sampled_from([8, 20, 32, 64]),
     order=st.sampled_from(["half", "interleaved"]),
 )
+@pytest.mark.costly
 def test_any_base_is_solved_for(base: int, pairs: int, order: Any) -> None:
     spec = RoPE(2 * pairs, pairing=order, base=base)
     found = posenc.infer_spec(implementation(spec), dim=spec.dim)
@@ -207,6 +208,7 @@ def test_what_counts_positions_itself() -> None:
     assert found.reach.position == found.reach.length - 1 == 2**14
 
 
+@pytest.mark.costly
 def test_torch_and_its_neighbours() -> None:
     torch = pytest.importorskip("torch", reason="the framework of most implementations")
 
@@ -392,6 +394,7 @@ HIDDEN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("right", [half_by_hand, in_float32])
+@pytest.mark.costly
 def test_a_hidden_fault_is_no_match(right: Any) -> None:
     found = posenc.infer_spec(right, dim=16, framework="numpy")
     assert found.spec == RoPE(16, pairing="half")
@@ -584,6 +587,7 @@ def test_a_table_or_a_bias_that_is_wrong_late_is_no_match(end: int) -> None:
     assert not found.matches
 
 
+@pytest.mark.costly
 def test_what_is_no_bias_of_distance() -> None:
     rng = np.random.default_rng(0)
     content = rng.normal(size=(4, 256, 256))
