@@ -36,6 +36,33 @@ def test_layers_by_number_and_by_name() -> None:
         PLAN["slidng"]
 
 
+def test_layers_by_type_and_parts() -> None:
+    plan = Reading(
+        (
+            Layer("text.sliding", spec=ROPE, indices=(0, 1)),
+            Layer("text.full", indices=(2,)),
+            Layer("vision.sliding", spec=ROPE),
+            Layer("projector", convolution="one"),
+        ),
+        notes=(Note("error", "no base"), Note("warning", "odd", layer="text.full"),
+               Note("warning", "even", layer="vision")),
+        model="test",
+    )  # fmt: skip
+    assert [entry.layer for entry in plan.by_type("sliding")] == ["text.sliding", "vision.sliding"]
+    assert plan.by_type("projector")[0].convolution == "one"
+    text = plan.part("text")
+    assert [entry.layer for entry in text] == ["sliding", "full"]
+    assert text["sliding"] == Layer("sliding", spec=ROPE, indices=(0, 1))
+    assert text.notes == (Note("error", "no base"), Note("warning", "odd", layer="full"))
+    assert plan.part("vision").warnings == ("even",)
+    with pytest.raises(posenc.SpecError, match="by_type.*Did you mean 'sliding'"):
+        plan.by_type("slidng")
+    with pytest.raises(posenc.SpecError, match="part.*Did you mean 'vision'"):
+        plan.part("visoin")
+    with pytest.raises(posenc.SpecError, match="one part: ask the plan itself"):
+        PLAN.part("text")
+
+
 def test_notes_by_level() -> None:
     assert PLAN.errors == ("no base",)
     assert PLAN.warnings == ("odd",)

@@ -8,6 +8,7 @@ what a model does; a `Reading` is what somebody's file says about it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
@@ -163,6 +164,8 @@ class Reading(Value):
     >>> plan = Reading((Layer("local", spec=rope, indices=(0, 1)), Layer("global", indices=(2,))))
     >>> [entry.kind for entry in plan.at(2)]
     ['none']
+    >>> plan.by_type("local")[0].indices
+    (0, 1)
     >>> posenc.from_json(posenc.to_json(plan)) == plan
     True
     """
@@ -183,6 +186,50 @@ class Reading(Value):
         names = [entry.layer for entry in self.layers]
         todo = suggest(layer, names) if names else "The plan has no layers."
         raise SpecError(explain("Reading", "the name of a layer", repr(layer), todo))
+
+    def by_type(self, name: str) -> tuple[Layer, ...]:
+        """The entries of a type of layer, such as `sliding_attention`, in every part."""
+        found = tuple(e for e in self.layers if e.layer == name or e.layer.endswith(f".{name}"))
+        if not found:
+            names = sorted({entry.layer.rpartition(".")[2] for entry in self.layers})
+            todo = suggest(name, names) if names else "The plan has no layers."
+            raise SpecError(explain("Reading.by_type", "a type of layer", repr(name), todo))
+        return found
+
+    def part(self, name: str) -> Reading:
+        """The plan of one part of a model; notes that name no layer concern it too.
+
+        Parameters
+        ----------
+        name : str
+            The part, such as `text` or `vision`.
+
+        Returns
+        -------
+        Reading
+            Its layers, named without the part.
+
+        Raises
+        ------
+        SpecError
+            If the model has no such part.
+        """
+        inside = f"{name}."
+        layers = tuple(
+            dataclasses.replace(e, layer=e.layer.removeprefix(inside))
+            for e in self.layers
+            if e.layer == name or e.layer.startswith(inside)
+        )
+        if not layers:
+            names = sorted({e.layer.partition(".")[0] for e in self.layers if "." in e.layer})
+            todo = suggest(name, names) if names else "The model has one part: ask the plan itself."
+            raise SpecError(explain("Reading.part", "a part of the model", repr(name), todo))
+        notes = tuple(
+            dataclasses.replace(n, layer=n.layer.removeprefix(inside))
+            for n in self.notes
+            if n.layer in ("", name) or n.layer.startswith(inside)
+        )
+        return Reading(layers, notes=notes, model=self.model)
 
     def at(self, index: int) -> tuple[Layer, ...]:
         """The entries that act in layer `index`, counted from 0."""
