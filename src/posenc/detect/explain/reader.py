@@ -215,8 +215,8 @@ class _Reader:
             # A text part may be flat, in the config of the whole.
             if not keys.data.get(key) and not (key in MAIN_PARTS and any(k in keys for k in OWN)):
                 notes.warning(
-                    f"{keys.where(key)} is left out: the class in transformers {version} makes one "
-                    f"of type {made!r}, which is in no entry"
+                    f"{keys.where(key)}: unknown, because the file leaves it to the class, which "
+                    f"in transformers {version} makes one of type {made!r}"
                 )
         self.notes += notes.notes
 
