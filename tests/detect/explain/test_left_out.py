@@ -346,11 +346,10 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
         {**LLAMA, "audio_config": {"encoder_attention_heads": 2, "d_model": 8}},
         "audio_config: unknown, because without a model_type is not known",
     ),
-    # EricLBuehler/mistral.rs, mistralrs-core/src/gguf/gemma3_config.rs at 9e92262: the class makes a SigLIP of its own.
+    # EricLBuehler/mistral.rs, mistralrs-core/src/gguf/gemma3_config.rs at 9e92262.
     "a part that the class makes": (
         {"model_type": "gemma3", "text_config": TEXT},
-        "vision_config: unknown, because the file leaves it to the class, which in transformers "
-        "5.23.0 makes one of type 'siglip_vision_model'",
+        "vision_config: unknown, because the file leaves it to the class, which in transformers 5",
     ),
     "cells from one half": (
         {"model_type": "deformable_detr", "d_model": 256},
