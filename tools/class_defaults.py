@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -202,8 +202,16 @@ def _asks(cls: Any) -> dict[str, Any]:
     return {"asks": sorted(set(found))} if found else {}
 
 
+def parts(cls: Any, known: Container[str]) -> dict[str, str]:
+    """The sub-configs that it makes where a file leaves them out, of types that are known."""
+    config = made(cls)
+    inner = {key: getattr(config, key, None) for key in getattr(cls, "sub_configs", None) or ()}
+    types = {key: getattr(value, "model_type", "") for key, value in inner.items()}
+    return {key: name for key, name in types.items() if name in known}
+
+
 def rows() -> dict[str, Any]:
-    """A row for each type whose row of the families turns queries and keys."""
+    """A row for each type whose row of the families turns queries and keys, and parts of all."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     warnings.simplefilter("ignore")
     import transformers
@@ -219,14 +227,20 @@ def rows() -> dict[str, Any]:
             known = row(CONFIG_MAPPING[name], rules)
             if known:
                 found[name] = known
-    return {"version": transformers.__version__, "types": found}
+    inner = {name: parts(CONFIG_MAPPING[name], families()) for name in sorted(CONFIG_MAPPING)}
+    filled = {name: row for name, row in inner.items() if row}
+    return {"version": transformers.__version__, "types": found, "parts": filled}
 
 
 def text(found: Mapping[str, Any]) -> str:
     """The file: a line for each type."""
-    lines = [f"  {json.dumps(n)}: {json.dumps(r)}" for n, r in found["types"].items()]
-    body = ",\n".join(lines)
-    return f'{{\n"version": {json.dumps(found["version"])},\n"types": {{\n{body}\n}}\n}}\n'
+    body = {}
+    for key in ("types", "parts"):
+        lines = [f"  {json.dumps(n)}: {json.dumps(r)}" for n, r in found[key].items()]
+        body[key] = f'"{key}": {{\n' + ",\n".join(lines) + "\n}"
+    return (
+        f'{{\n"version": {json.dumps(found["version"])},\n{body["types"]},\n{body["parts"]}\n}}\n'
+    )
 
 
 def main() -> int:

@@ -68,6 +68,7 @@ __all__ = [
     "ClassDefaults",
     "Family",
     "class_defaults",
+    "class_parts",
     "convention",
     "families",
     "family",
@@ -128,10 +129,21 @@ class ClassDefaults(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def _classes() -> dict[str, ClassDefaults]:
+def _table() -> Mapping[str, Any]:
     file = resources.files("posenc.presets") / FOLDER / "classes.json"
-    data = json.loads(file.read_text(encoding="utf-8"))
+    return dict(json.loads(file.read_text(encoding="utf-8")))
+
+
+@functools.lru_cache(maxsize=1)
+def _classes() -> dict[str, ClassDefaults]:
+    data = _table()
     return {n: ClassDefaults(data["version"], **row) for n, row in data["types"].items()}
+
+
+def class_parts(model_type: object) -> tuple[str, Mapping[str, str]]:
+    """The version of transformers, and the sub-configs that a class makes where none is stated."""
+    parts = _table()["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
+    return _table()["version"], parts
 
 
 def class_defaults(model_type: object) -> ClassDefaults | None:

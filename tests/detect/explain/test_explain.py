@@ -250,6 +250,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "factor=4.0 and rope_scaling.factor=2.0 contradict",
     ),
+    # NVIDIA-NeMo/Megatron-Bridge, tests/unit_tests/models/llama/test_llama_bridge.py at 067f987:
+    # transformers turns its layers by the base 10000.
+    "a base that a second dictionary hides": (
+        with_(
+            scaled(rope_type="linear", factor=8.0),
+            rope_theta=...,
+            rope_parameters={"rope_type": "linear", "rope_theta": 500000.0},
+        ),
+        "rope_parameters.rope_theta=500000.0 and a rope_scaling without rope_theta contradict",
+    ),
+    # ml-explore/mlx-lm, tests/test_models.py at d78bf58.
+    "angles of another width": (
+        {"model_type": "longcat_flash", "qk_rope_head_dim": 8, "rope_theta": 1000.0},
+        "qk_rope_head_dim=8 and head_dim=64 (class) contradict each other",
+    ),
     "no base": (with_(PLAIN, rope_theta=...), "rope_theta is missing"),
     "base 0": (with_(PLAIN, rope_theta=0), "must be positive"),
     "unread key": (scaled(rope_type="linear", factor=2.0, facotr=4.0), "Did you mean 'factor'"),

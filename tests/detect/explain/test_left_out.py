@@ -183,6 +183,9 @@ def test_the_table_is_what_the_classes_say() -> None:
         rules = [rule for rule in families()[name].entries if "rotary" in rule]
         row = class_defaults.row(transformers.CONFIG_MAPPING[name], rules)
         assert json.loads(json.dumps(row)) == stored["types"][name], name
+    for name in ("gemma3", "llama4", "clip", "qwen2_5_omni_thinker"):
+        made = class_defaults.parts(transformers.CONFIG_MAPPING[name], families())
+        assert made == stored["parts"][name], name
 
 
 # --- by hand --------------------------------------------------------------------------------------
@@ -325,6 +328,7 @@ def test_falcon_divides_the_bias_too() -> None:
 # --- what no entry says ---------------------------------------------------------------------------
 
 LLAMA = {"model_type": "llama", "head_dim": 64, "num_attention_heads": 8, "rope_theta": 1e4}
+TEXT = {"num_hidden_layers": 6, "head_dim": 64, "rope_theta": 1e6, "rope_local_base_freq": 1e4}
 PARTLY: dict[str, tuple[dict[str, Any], str]] = {
     "an indexer": (
         {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "rope_theta": 1e4},
@@ -341,6 +345,11 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
     "a part for sound": (
         {**LLAMA, "audio_config": {"encoder_attention_heads": 2, "d_model": 8}},
         "audio_config: unknown, because without a model_type is not known",
+    ),
+    # EricLBuehler/mistral.rs, mistralrs-core/src/gguf/gemma3_config.rs at 9e92262.
+    "a part that the class makes": (
+        {"model_type": "gemma3", "text_config": TEXT},
+        "vision_config: unknown, because the file leaves it to the class, which in transformers 5",
     ),
     "cells from one half": (
         {"model_type": "deformable_detr", "d_model": 256},

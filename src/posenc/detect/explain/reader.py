@@ -17,6 +17,7 @@ from posenc.presets.families import (
     ClassDefaults,
     Family,
     class_defaults,
+    class_parts,
     families,
     family,
     family_of_architectures,
@@ -51,6 +52,8 @@ PART_WORDS = ("attention", "rope", "rotary", "position", "index")
 MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
 # Keys with one of those words that say nothing of angles or biases.
 SILENT = ("rope_interleave", "no_rope_layer_interval", "rope_dropout", "rope_feat_sizes")
+# Keys of a config with attention of its own, beside its parts.
+OWN = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 DEEPEST_PART = 8
 # Sub-configs that may leave out their name, as the model's own says it.
 MAIN_PARTS = ("text_config", "language_config", "llm_config")
@@ -192,6 +195,7 @@ class _Reader:
             else:
                 notes.remark(told + hint)
             self.notes += notes.notes
+        self._left_out(keys, called, name)
         if depth < DEEPEST_PART:
             for key, value in inside.items():
                 inner = f"{path}.{key}" if path else key
@@ -202,6 +206,19 @@ class _Reader:
                 self.part(
                     value, inner, label, depth=depth + 1, called=name_of, used=key in keys.read
                 )
+
+    def _left_out(self, keys: Keys, called: str | None, name: str) -> None:
+        """Parts that the class makes itself where the file has none."""
+        version, parts = class_parts(called)
+        notes = Notes(name)
+        for key, made in parts.items():
+            # A text part may be flat, in the config of the whole.
+            if not keys.data.get(key) and not (key in MAIN_PARTS and any(k in keys for k in OWN)):
+                notes.warning(
+                    f"{keys.where(key)}: unknown, because the file leaves it to the class, which "
+                    f"in transformers {version} makes one of type {made!r}"
+                )
+        self.notes += notes.notes
 
     def _recognised(
         self, keys: Keys, name: str, called: str | None
@@ -302,8 +319,7 @@ def _hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool:
         return False
     if row is not None and row.entries and row.entries[0].get("own"):
         return False
-    heads = ("num_attention_heads", "n_head", "n_heads", "num_heads")
-    return not any(key in keys for key in heads)
+    return not any(key in keys for key in OWN)
 
 
 def source_of(entry: Layer, field: str) -> Source | None:

@@ -60,6 +60,11 @@ def trained_length(keys: Keys) -> tuple[str, int] | None:
     return None
 
 
+def _rules(params: Mapping[str, Any]) -> set[Any]:
+    """The rules that a dictionary names, by either key."""
+    return {json.dumps(params[key]) for key in ("type", "rope_type") if key in params}
+
+
 def parameters(keys: Keys, notes: Notes) -> Keys:
     """The dictionary of rotary parameters, of either dialect; empty where there is none."""
     found = {key: keys.get(key) for key in DICTIONARIES}
@@ -72,6 +77,20 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
             if new[name] != old[name]:
                 told = f"{keys.where('rope_parameters')}.{name}={new[name]!r}"
                 notes.error(f"{told} and rope_scaling.{name}={old[name]!r} contradict each other")
+        # transformers 5 takes rope_scaling for the whole of rope_parameters where both are there.
+        alone = [
+            name
+            for name in sorted(set(new) - set(old))
+            if not (name in ("type", "rope_type") and _rules(old) == _rules(new))
+            and keys.get(name) != new[name]
+        ]
+        if alone:
+            where = keys.where("rope_parameters")
+            told = " and ".join(f"{where}.{name}={new[name]!r}" for name in alone)
+            notes.error(
+                f"{told} and a rope_scaling without {', '.join(alone)} contradict each other: "
+                "transformers takes rope_scaling alone where both are stated. Keep one of them"
+            )
         merged = {**old, **new}
         if "rope_type" in merged and old.get("type") == merged["rope_type"]:
             merged.pop("type", None)

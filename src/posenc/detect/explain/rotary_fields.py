@@ -147,6 +147,15 @@ def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) ->
             return None
         value = keys.evaluate(expression)
         if value is not None and value >= 1:
+            for other in rule.get("agree", ()):
+                wide = keys.evaluate(other)
+                if wide is not None and wide != value:
+                    notes.error(
+                        f"{keys.where(expression)}={value:g} and {other}={wide:g} "
+                        f"({keys.origin(other)}) contradict each other: the class turns the one "
+                        "with as many angles as the other has"
+                    )
+                    return None
             notes.source("dim", keys.origin(expression), expression)
             return int(value)
     stated = " or ".join(expressions[:3])
