@@ -127,6 +127,8 @@ def subjects(item: Any) -> list[str]:
 
 
 def _subject_changed(item: pytest.Item, changed: Sequence[str]) -> bool:
+    if any(mark.kwargs.get("release") for mark in item.iter_markers("slow")):
+        return False  # minutes each: run before a release, by `make test-slow`
     own = item.path.relative_to(ROOT).as_posix()
     prefixes = tuple(f"src/posenc/{subject}" for subject in subjects(item))
     return own in changed or any(path.startswith(prefixes) for path in changed)

@@ -40,14 +40,14 @@ def test_infer_names_nearly_every_rotary_class() -> None:
             assert row["probes"] <= 10, row
 
 
-@pytest.mark.slow("detect/locate")
+@pytest.mark.slow("detect/locate", release=True)
 def test_locate_on_a_tenth_of_the_cases() -> None:
     for row in detective.locate(0.1):
         if row["case"] != "noise":
             assert row["right"] == row["of"], row
 
 
-@pytest.mark.slow("detect/infer")
+@pytest.mark.slow("detect/infer", release=True)
 @pytest.mark.filterwarnings("ignore")
 def test_infer_on_a_tenth_of_the_packages() -> None:
     pytest.importorskip("torch", reason="transformers is written in torch")

@@ -23,7 +23,7 @@ def test_every_row_that_did_not_agree_has_a_reason() -> None:
             assert row["name"] in sweep.FINDINGS, row
 
 
-@pytest.mark.slow("presets")
+@pytest.mark.slow("presets", release=True)
 @pytest.mark.filterwarnings("ignore")
 def test_counts_do_not_shrink() -> None:
     pytest.importorskip("torch", reason="transformers is written in torch")
@@ -39,7 +39,7 @@ def test_counts_do_not_shrink() -> None:
     assert found["counts"]["disagreed"] <= stored["counts"]["disagreed"]
 
 
-@pytest.mark.slow("detect/explain")
+@pytest.mark.slow("detect/explain", release=True)
 @pytest.mark.filterwarnings("ignore")
 def test_default_configs_survive_both_dialects() -> None:
     pytest.importorskip("transformers", reason="has the configs")

@@ -356,7 +356,7 @@ def test_some_rows_are_merged_into_those_stored(
         plans.merged([fresh])
 
 
-@pytest.mark.slow("detect/explain", "presets")
+@pytest.mark.slow("detect/explain", "presets", release=True)
 @pytest.mark.filterwarnings("ignore")
 def test_counts_do_not_shrink() -> None:
     pytest.importorskip("torch", reason="the models are built with it")
