@@ -286,7 +286,7 @@ def test_no_line_breaks_it(line: str) -> None:
         assert all(c.isprintable() for c in verdict.reason)
 
 
-@pytest.mark.slow("learn")
+@pytest.mark.slow("learn", release=True)
 @pytest.mark.parametrize(("topic", "name"), ALL, ids=["-".join(pair) for pair in ALL])
 def test_many_seeds(topic: str, name: str) -> None:
     for seed in range(1000, 1150):

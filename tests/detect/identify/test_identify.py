@@ -48,14 +48,14 @@ def test_tables_of_presets(number: int) -> None:
     assert np.abs(made - case.table).max() <= 2.0**-8
 
 
-@pytest.mark.slow("detect/identify")
+@pytest.mark.slow("detect/identify", release=True)
 def test_all_tables_of_presets() -> None:
     counts = detective.count_presets(list(detective.preset_cases()))
     for dtype, outcomes in counts.items():
         assert set(outcomes) <= {"named", "ratio"}, (dtype, outcomes)
 
 
-@pytest.mark.slow("detect/identify")
+@pytest.mark.slow("detect/identify", release=True)
 def test_drawn_tables_are_found_or_not_claimed() -> None:
     rng = np.random.default_rng(1)
     counts = detective.count_presets([detective.drawn_case(rng) for _ in range(150)])
@@ -197,7 +197,7 @@ def test_a_far_start_needs_more_than_three_phases_that_are_near(off: float, verd
     assert finding.verdict == verdict
 
 
-@pytest.mark.slow("detect/identify")
+@pytest.mark.slow("detect/identify", release=True)
 def test_no_claim_about_a_thousand_that_are_no_tables() -> None:
     counts = detective.count_claims(np.random.default_rng(4), 1000)
     assert all(outcomes["claimed"] == 0 for outcomes in counts.values()), counts

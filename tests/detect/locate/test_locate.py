@@ -396,7 +396,7 @@ def test_what_is_no_row_is_called_none(kind: str) -> None:
         assert "No such position" in str(found)
 
 
-@pytest.mark.slow("detect/locate")
+@pytest.mark.slow("detect/locate", release=True)
 def test_a_thousand_random_vectors_have_no_position() -> None:
     rng = np.random.default_rng(11)
     spec = posenc.Sinusoidal(64)
