@@ -15,7 +15,6 @@ import pytest
 from tests.browser.conftest import Site
 
 VIEWS = ("table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
-THEMES = ("light", "dark")
 
 
 def screen(page: Any, selector: str = "#panels") -> np.ndarray:
@@ -38,7 +37,9 @@ def findings(page: Any) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(
+    "theme", ["light", pytest.param("dark", marks=pytest.mark.slow("explore", "plot"))]
+)
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_paints_and_can_be_read(
     open_site: Callable[..., Site], server: str, pictures: Path, view: str, theme: str
