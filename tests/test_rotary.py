@@ -401,7 +401,7 @@ def test_logit_scales_are_where_they_are_declared() -> None:
 @each_backend
 def test_temperatures(backend: Backend) -> None:
     """Three published rules, from their own formulas."""
-    where = np.array([0, 1, 8191, 8192, 100_000, 2**31 - 1])
+    where = np.array([0, 1, 2047, 2048, 2049, 8191, 8192, 100_000, 2**31 - 1])
     ids = backend.asarray(where)
     from_one = posenc.Temperature(rule="log_floor", length=8192, start=1)
     want = [1 + 0.1 * np.log(1 + (int(p) + 1) // 8192) for p in where]
