@@ -60,7 +60,8 @@ def run(asked: Rotation) -> tuple[Array, ...]:
         raise ArgumentError(explain(f"{who}: inplace", "False", asked.inplace, todo))
     if asked.inplace:
         check_apart(arrays, who)
-    asked = asked._replace(spec=spec)
+    if spec is not asked.spec:
+        asked = asked._replace(spec=spec)
     if asks_kernel(asked.kernel, choice, who):
         request = kernels.Rotate(
             spec,
