@@ -18,6 +18,7 @@ from torch import Tensor
 import posenc
 from posenc import Arrangement, Pairing, RoPE, Sinusoidal
 from posenc._core.phase import cos_sin, quadrants, turns
+from posenc.functional import rotate_together
 from posenc.kernels import triton_phase
 from tests.cases import TABLES, Case, RotaryCase
 from tests.rotary_cases import ROTARY
@@ -154,6 +155,11 @@ def test_queries_and_keys_in_one_launch(order: Any, part: Any) -> None:
         got = RotaryEmbedding(spec, kernel="triton", inplace=inplace)(q.clone(), k.clone(), ids)
         for a, b in zip(got, want, strict=True):
             same(a, b)
+    # A launch takes two arrays; a third needs another.
+    inputs = [(q, "query"), (k, "key"), (k, "key")]
+    got = rotate_together(spec, inputs, positions=ids, kernel="triton")
+    for a, b in zip(got, (*want, want[1]), strict=True):
+        same(a, b)
 
 
 @pytest.mark.parametrize("inplace", [False, True])

@@ -348,8 +348,8 @@ OUTSIDE: dict[str, tuple[Any, Any, Any, str]] = {
         [[0.5, 1.0000001]],
         "from 0 to 1",
     ),
-    "steps": (TreePositions(4, degree=2, depth=2), [[1, -1]], [[2, -1]], "steps from 0 to 1"),
-    "steps-below": (TreePositions(4, degree=2, depth=2), [[1, -1]], [[0, -2]], "steps from 0 to 1"),
+    "steps": (TreePositions(4, degree=2, depth=2), [[1, -1]], [[2, -1]], "from 0 to 1.*got 2"),
+    "steps-below": (TreePositions(4, degree=2, depth=2), [[1, -1]], [[0, -2]], "to 1.*got -2"),
 }
 
 

@@ -34,7 +34,7 @@ class Scaling(Value, ABC):
 
         A shorter one has those of the first and a longer one those of the last, if there is a last.
         """
-        return (1, None) if self.needs_length else None
+        return None
 
     def at(self, length: int) -> Scaling:  # noqa: ARG002
         """The same rule for sequences of a known length."""

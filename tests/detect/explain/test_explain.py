@@ -185,6 +185,12 @@ def test_a_family_without_a_row_works_through_its_config_and_the_caller() -> Non
     assert any("nobody_knows" in text for text in plan.warnings)
 
 
+def test_a_pairing_of_the_caller_takes_the_place_of_the_row() -> None:
+    entry = posenc.from_hf(PLAIN, pairing="interleaved")["attention"]
+    assert [s.origin for s in entry.sources if s.field == "pairing"] == ["caller"]
+    assert {s.field for s in entry.sources} >= {"base", "dim"}
+
+
 def test_layers_without_positions() -> None:
     config = with_(PLAIN, model_type="smollm3", num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0])
     plan = posenc.from_hf(config)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from safetensors.numpy import save_file
 
 import posenc
 from posenc._core.files import safetensors_header, to_bfloat16
@@ -62,6 +63,11 @@ def test_what_stood_there_before(tmp_path: Path) -> None:
     before = ["--before", str(tmp_path / "x.npy")]
     result = run(str(tmp_path / "sum.npy"), *before)
     assert result.output.startswith("Position 777.\n")
+    both = {"other": x, "sum": posenc.add(posenc.Sinusoidal(64), x, offset=778)}
+    save_file(both, tmp_path / "both.safetensors")
+    # The name is that of a tensor of the first file alone.
+    result = run(str(tmp_path / "both.safetensors"), "--tensor", "sum", *before)
+    assert result.output.startswith("Position 778.\n")
     rope = posenc.RoPE(64, pairing="half")
     np.save(tmp_path / "turned.npy", posenc.rotate(rope, x, positions=[31]))
     result = run(str(tmp_path / "turned.npy"), *before, "--spec", posenc.to_json(rope))
