@@ -118,6 +118,8 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
     elif params:
         bare = {"rope_type": "default", "rope_theta": THETA}
         found |= _kind(params, parameters(made(cls, rope_parameters=bare)) or params)
+    if unread := _unread(cls, found.get("reach", {}).get("rope_scaling", ())):
+        found["flat_base_unread"] = unread
     if added := adds(cls):
         found["adds"] = added
     if (types := layers(cls)) is not None:
@@ -155,6 +157,13 @@ def reach(cls: Any) -> dict[str, list[str]]:
         inner = kinds(parameters(made(cls, **{key: {"rope_type": "linear", "factor": FACTOR}})))
         found[key] = [k for k, v in inner.items() if v.get("factor") == FACTOR]
     return found
+
+
+def _unread(cls: Any, reached: Container[str]) -> list[str]:
+    """The types of layers that one dictionary for all reaches, but for the base in it."""
+    asked = {"rope_type": "linear", "factor": FACTOR, "rope_theta": THETA}
+    inner = kinds(parameters(made(cls, rope_scaling=asked)))
+    return [k for k, v in inner.items() if k in reached and v.get("rope_theta") != THETA]
 
 
 def adds(cls: Any) -> dict[str, Any]:

@@ -502,9 +502,12 @@ def _flat(
                 f"transformers {known.version} reads it"
             )
     stated = group.params.first(("rope_theta", "theta", "base"))
-    if stated is not None:
+    if stated is not None and label not in known.flat_base_unread:
         return group._replace(base=(group.params.where(stated[0]), stated[1]))
     group = _with_base(keys, group, known, label)
+    if stated is not None and group.base is not None and stated[1] != group.base[1]:
+        told = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
+        notes.warning(f"{told} layers of type {kind!r}, whose base is {group.base[0]}")
     if group.params.data and label in known.must_state_flat and group.of_class:
         notes.error(_no_base(params, known, own))
         return None
