@@ -161,6 +161,9 @@ def _inside(
         own.error(f"{keys.where(head)} is missing: how wide a head of the {rule['name']} is")
     else:
         own.source("head", keys.origin(head), head)
+    heads = next((key for key in rule["heads"] if keys.evaluate(key) is not None), None)
+    if heads is not None:
+        own.source("heads", keys.origin(heads), heads)
     made = _entry(keys, params, layer, rule, notes=own, given=Given(None, given.base))
     entry = None if wide is None else made
     if entry is not None and isinstance(entry.spec, RotarySpec) and entry.spec.dim > wide:
