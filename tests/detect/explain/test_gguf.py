@@ -84,8 +84,10 @@ def test_scalings(tmp_path: Path) -> None:
     assert spec == posenc.RoPE(
         64, base=500_000, pairing="half", scaling=posenc.scaling.YaRN(4, original_length=2048)
     )
-    with pytest.raises(posenc.DataError, match="original_context_length is missing"):
-        posenc.from_gguf(written(tmp_path / "b.gguf", "qwen2", **keys))
+    # llama.cpp takes the context length where the original one is left out.
+    plan = posenc.from_gguf(written(tmp_path / "b.gguf", "qwen2", **keys))
+    assert plan["attention"].spec.scalings[0].original_length == 8192  # type: ignore[union-attr]
+    assert any("original_context_length is missing" in text for text in plan.warnings)
     keys = {**BASIC, "rope__scaling__type": "linear", "rope__scaling__factor": 2.5}
     spec = posenc.from_gguf(written(tmp_path / "c.gguf", "qwen2", **keys))["attention"].spec
     assert spec.scalings == (posenc.scaling.Linear(2.5),)  # type: ignore[union-attr]
@@ -122,14 +124,21 @@ def test_sections(tmp_path: Path) -> None:
 
 
 def test_local_layers(tmp_path: Path) -> None:
-    keys = {**BASIC, "rope__freq_base_swa": 10000.0, "attention__sliding_window_pattern": 2}
+    window = {"attention__sliding_window": 512}
+    keys = {**BASIC, **window, "rope__freq_base_swa": 2e4, "attention__sliding_window_pattern": 2}
     plan = posenc.from_gguf(written(tmp_path / "a.gguf", "gemma3", **keys))
-    assert plan["sliding_attention"].spec.base == 10_000  # type: ignore[union-attr]
+    assert plan["sliding_attention"].spec.base == 20_000  # type: ignore[union-attr]
     assert plan["sliding_attention"].indices == (0, 2)
     assert plan["full_attention"].indices == (1, 3)
-    keys = {**BASIC, "attention__sliding_window": 512}
-    with pytest.raises(posenc.DataError, match="freq_base_swa is missing"):
-        posenc.from_gguf(written(tmp_path / "b.gguf", "gemma3", **keys))
+    # Files state neither the base nor the pattern: both are llama.cpp's for the architecture.
+    plan = posenc.from_gguf(written(tmp_path / "b.gguf", "gemma3", **BASIC, **window))
+    assert plan["sliding_attention"].spec.base == 10_000  # type: ignore[union-attr]
+    assert plan["sliding_attention"].indices == (0, 1, 2, 3)
+    assert any("freq_base_swa is missing" in text for text in plan.warnings)
+    del keys["attention__sliding_window"]
+    plan = posenc.from_gguf(written(tmp_path / "c.gguf", "gemma3", **keys))
+    assert [entry.layer for entry in plan] == ["attention"]
+    assert any("llama.cpp has none here" in text for text in plan.warnings)
 
 
 def test_what_is_not_understood_is_refused(tmp_path: Path) -> None:
@@ -209,7 +218,8 @@ def test_scaling_does_not_reach_the_windows_of_olmo_3(tmp_path: Path) -> None:
 
 
 def test_scaling_beside_windows_is_partly_known_elsewhere(tmp_path: Path) -> None:
-    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "phi3", **SCALED))
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "nobody", **SCALED), pairing="half")
     assert any("partly, because some layers see a window" in text for text in plan.warnings)
-    plan = posenc.from_gguf(written(tmp_path / "b.gguf", "gpt-oss", **SCALED))
-    assert not plan.warnings
+    # llama.cpp gives no layer of Phi-3 a window, and scales those of GPT-OSS alike.
+    for arch in ("phi3", "gpt-oss"):
+        assert not posenc.from_gguf(written(tmp_path / f"{arch}.gguf", arch, **SCALED)).warnings
