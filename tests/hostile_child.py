@@ -29,7 +29,7 @@ def readers() -> dict[str, Callable[[Path], object]]:
     from posenc.explore.files import load
     from posenc.plot.given import read_table
     from posenc.study import claims, engine, results, store
-    from posenc.study.generate import _read
+    from posenc.study.saved import _read
     from posenc.study.tasks.files import text_of
 
     learned = posenc.Learned(4, length=3)

@@ -17,11 +17,13 @@ pytest.importorskip("safetensors", reason="trained models are saved with it")
 
 import posenc  # noqa: E402
 from posenc.study.cell import Cell  # noqa: E402
-from posenc.study.generate import greedy, load  # noqa: E402
+from posenc.study.generate import greedy  # noqa: E402
 from posenc.study.model import Tokens  # noqa: E402
+from posenc.study.run import Run  # noqa: E402
+from posenc.study.saved import load  # noqa: E402
 from posenc.study.tasks import TASKS  # noqa: E402
 from posenc.study.tasks.base import Task  # noqa: E402
-from posenc.study.train import Outcome, Run, train  # noqa: E402
+from posenc.study.train import Outcome, train  # noqa: E402
 
 TINY: dict[str, Any] = {
     "steps": 3,

@@ -403,7 +403,7 @@ def generate(
 ) -> None:
     """Ask a trained model: who likes whom, what is the translation, how does the text go on."""
     need("torch", "safetensors")
-    from posenc.study.generate import load
+    from posenc.study.saved import load
     from posenc.study.say import say
 
     found = say(load(model, data=data), text, beams=beams, steps=length)

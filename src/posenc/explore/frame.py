@@ -9,16 +9,16 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from posenc._core.errors import PosencError
-from posenc.explore import compare, find, tour
+from posenc.explore import find, tour
 from posenc.explore.compare import words
 from posenc.explore.fields import Field
+from posenc.explore.page import page_of
 from posenc.explore.pictures import command_of
 from posenc.explore.protocol import pack
 from posenc.explore.save import formats
-from posenc.explore.scene import ASKED, LONGEST_FIND, PIN, Page, Scene, plain, read
+from posenc.explore.scene import ASKED, LONGEST_FIND, PIN, Page, Scene, plain
 from posenc.explore.session import Session
-from posenc.explore.views import SHAPES, SHOW
+from posenc.explore.views import SHAPES
 from posenc.plot import palette
 
 __all__ = ["frame", "page_of"]
@@ -52,25 +52,6 @@ def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
     """
     scene, page = page_of(state, Session() if session is None else session)
     return pack(_header(scene, page, plain(tour.opened(state))))
-
-
-def page_of(state: Mapping[str, str], session: Session) -> tuple[Scene, Page]:
-    """What a state means, and what its view makes of it."""
-    scene = read(tour.opened(state), SHAPES, session)
-    try:
-        return scene, _drawn(scene)
-    except PosencError as error:
-        # The encoding exists, but not at these numbers: draw what the view starts with.
-        safe = {"v": scene.shape.id, "w": str(scene.width), "h": str(scene.height)}
-        plainer = read({**safe, "theme": scene.theme}, SHAPES, session)
-        page = _drawn(plainer)
-        told = f"{error} Drawn with the first settings of {scene.shape.label} instead."
-        page.problems = (*page.problems, ("enc", told))
-        return plainer, page
-
-
-def _drawn(scene: Scene) -> Page:
-    return SHOW[scene.shape.id](scene) if scene.b is None else compare.beside(scene, SHOW)
 
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, explain, suggest
+from posenc.explore.page import page_of
 from posenc.explore.panels import Chart, Heatmap, Matrix, Panel, Strips
 from posenc.explore.pictures import LEARNED, picture_of
 from posenc.explore.scene import Scene
@@ -80,8 +81,6 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
     DependencyError
         If a picture needs matplotlib and it is not installed.
     """
-    from posenc.explore.frame import page_of
-
     if wanted not in LABELS:
         todo = suggest(wanted[:20], LABELS)
         raise ArgumentError(explain("save", "a format", repr(wanted[:20]), todo))

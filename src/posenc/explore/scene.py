@@ -387,19 +387,16 @@ def _narrowed(reader: _Reader, key: str, low: int, high: int) -> None:
 
 
 @functools.cache
-def _known(views: tuple[str, ...]) -> frozenset[str]:
-    """Every key that some view understands."""
-    from posenc.explore.views import SHAPES
-
-    known = {f.key for view in views for f in SHAPES[view].fields}
-    known |= {f.key for entry in catalogue.entries() for f in entry.fields}
+def _known(own: frozenset[str]) -> frozenset[str]:
+    """Every key that some view understands, its own keys and those of all."""
+    known = {*own, *(f.key for entry in catalogue.entries() for f in entry.fields)}
     known |= {"p", "j", "p0", "p1", "j0", "j1", "emb", *COMMON}
     return frozenset(known | {PIN + key for key in known})
 
 
 def _complain_of_unknown(reader: _Reader, shapes: Mapping[str, Shape]) -> None:
     """A key of another view is kept for it, silently; one that nobody knows is named."""
-    known = _known(tuple(shapes))
+    known = _known(frozenset(f.key for shape in shapes.values() for f in shape.fields))
     unknown = [key for key in reader.raw if key not in reader.used and key not in known]
     if unknown:
         listed = ", ".join(shown(key) for key in unknown[:3])

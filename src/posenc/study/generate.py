@@ -1,42 +1,18 @@
-"""A trained model as a file, and what it says.
-
-A folder holds two files:
-
-    model.safetensors   weights; in the metadata, the cell and the plans of both stacks as JSON
-    config.json         the sizes under the names that readers of checkpoints know
-
-What follows from a spec (rows of a sinusoidal table, frequencies of a rotation) is written beside
-the weights under its usual name, so that tools which read files alone find it there. Loading
-compares it with the spec and keeps the spec.
-"""
+"""What a trained model says."""
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-import posenc
 from posenc import positions
-from posenc._core import files, inputs
-from posenc._core.errors import ArgumentError, DataError, DependencyError, explain
-from posenc.encodings.rotary.rope import RoPE
-from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.study.cell import Cell
-from posenc.study.model import Cache, Stack, Tokens, Transformer
+from posenc._core.errors import ArgumentError, explain
+from posenc.study.model import Cache, Tokens, Transformer
 from posenc.study.tasks import Task
-from posenc.study.train import Run
 
-__all__ = ["Spoken", "beam", "greedy", "load", "save"]
-
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
-LARGEST = 2**27  # bytes; the models of the study are small
+__all__ = ["Spoken", "beam", "greedy", "text_of"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +68,7 @@ def greedy(
     >>> import torch
     >>> from posenc.study.cell import Cell
     >>> from posenc.study.generate import greedy
-    >>> from posenc.study.train import Run
+    >>> from posenc.study.run import Run
     >>> model = Run(Cell.of("order-causal", "rope", seed=0, settings={})).model
     >>> len(greedy(model, torch.tensor([[2, 18, 3]]), steps=4)[0].tokens)
     4
@@ -236,134 +212,6 @@ def _places(
         for side, count in ((0, length), (1, 0 if source is None else source.ids.shape[1]))
     ]
     return at[0], None if source is None else Tokens(source.ids, at[1], source.seen)
-
-
-# --- files ----------------------------------------------------------------------------------------
-
-
-def save(run: Run, folder: Path) -> None:
-    """Write a trained model.
-
-    Parameters
-    ----------
-    run : Run
-        The cell with its model.
-    folder : Path
-        Where the two files go; it is made.
-    """
-    arrays = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    scheme = run.model.scheme
-    for name, stack in (("encoder", run.model.encoder), ("decoder", run.model.decoder)):
-        if stack is not None:
-            arrays |= {f"{name}.{key}": value for key, value in _follows(stack, run).items()}
-    metadata = {
-        "format": "pt",
-        "cell": run.cell.to_json(),
-        "encoder": posenc.to_json(scheme.encoder),
-        "decoder": posenc.to_json(scheme.decoder),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    _safetensors().save_file(arrays, folder / WEIGHTS, metadata=metadata)
-    (folder / CONFIG).write_text(json.dumps(_config(run), indent=1) + "\n", encoding="utf-8")
-
-
-def _follows(stack: Stack, run: Run) -> dict[str, np.ndarray]:
-    """Tables and frequencies that follow from specs, under the names that files use for them."""
-    found = {}
-    if stack.pos_embed is not None and not stack.pos_embed.spec.shapes:
-        spec = stack.pos_embed.spec
-        table = getattr(spec, "table", spec)  # of an appended table, its own columns
-        if isinstance(table, Sinusoidal):
-            rows = posenc.table(table, run.sizes.longest, dtype="float32")
-            found["pos_embed.pe"] = np.ascontiguousarray(rows)
-    for home, held in stack.positions.items():
-        for kind, module in held.items():  # type: ignore[operator]
-            if kind == "rotary" and isinstance(module.spec, RoPE):
-                frequencies = posenc.frequencies(module.spec).astype("float32")
-                found[f"positions.{home}.rotary.inv_freq"] = frequencies
-    return found
-
-
-def _config(run: Run) -> dict[str, Any]:
-    shape = run.task.shape
-    return {
-        "hidden_size": shape.width,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.heads,
-        "head_dim": shape.head_dim,
-        "num_hidden_layers": shape.layers,
-        "intermediate_size": shape.hidden,
-        "vocab_size": shape.vocabulary,
-        "max_position_embeddings": run.sizes.length,
-        "rope_theta": run.sizes.base,
-    }
-
-
-def load(folder: str | Path, *, data: Path | None = None) -> Run:
-    """A trained model with its task.
-
-    Parameters
-    ----------
-    folder : str or Path
-        What `train(cell, save=folder)` wrote.
-    data : Path, optional
-        The file that the task read, where it was not the one that comes with it.
-
-    Returns
-    -------
-    Run
-        With the trained weights in `model`.
-
-    Raises
-    ------
-    DataError
-        If the folder holds no model of the study, or one whose weights do not fit its cell.
-    """
-    path = Path(folder) / WEIGHTS
-    metadata, arrays = _read(path)
-    if "cell" not in metadata:
-        todo = "Train one with `posenc study run` and a folder for models."
-        raise DataError(explain(str(path), "a model of the study", "no cell inside", todo))
-    run = Run(Cell.from_json(metadata["cell"]), data)
-    for name in ("encoder", "decoder"):
-        if posenc.to_json(getattr(run.model.scheme, name)) != metadata.get(name):
-            todo = "It was written by a version that fits encodings differently."
-            raise DataError(explain(str(path), f"the plan of the {name} of its cell", "one", todo))
-    state = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    try:
-        run.model.load_state_dict(state)
-    except RuntimeError as error:
-        todo = "The file has been changed."
-        raise DataError(explain(str(path), "the weights of its cell", str(error), todo)) from None
-    run.model.eval()
-    return run
-
-
-def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    try:
-        layout = files.read_layout(path)
-    except FileNotFoundError:
-        raise DataError(explain("generate", "a folder with a model", f"no {path}")) from None
-    if layout.size > LARGEST:
-        raise DataError(explain(str(path), f"a model of at most {LARGEST} bytes", layout.size))
-    found = {}
-    with inputs.unchanged(path, layout.state) as file:
-        for name, tensor in layout.tensors.items():
-            if tensor.stored is None:
-                who = f"{path}: {name[:80]!r}"
-                raise DataError(explain(who, "numbers that NumPy has", tensor.dtype))
-            flat = files.read(file, tensor.begin, math.prod(tensor.shape), tensor.stored)
-            found[name] = files.decode(flat, tensor.dtype).reshape(tensor.shape)
-    return dict(layout.metadata), found
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors.numpy
-    except ImportError:
-        todo = "pip install 'posenc[study]'"
-        raise DependencyError(explain("study", "safetensors", "no such package", todo)) from None
-    return safetensors.numpy
 
 
 def text_of(task: Task, tokens: tuple[int, ...]) -> str:

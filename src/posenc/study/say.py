@@ -18,12 +18,13 @@ import torch
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc.study.generate import beam, greedy
 from posenc.study.model import Tokens
+from posenc.study.run import Run
 from posenc.study.tasks.base import IGNORED, Batch, Task
 from posenc.study.tasks.lists import BEGIN, END, THEN, Lists
 from posenc.study.tasks.order import ASK, NAME, Order
 from posenc.study.tasks.seq2seq import Seq2Seq
 from posenc.study.tasks.text_lm import TextLM
-from posenc.study.train import TESTED, Run
+from posenc.study.train import TESTED
 
 __all__ = ["Said", "say"]
 
@@ -50,7 +51,7 @@ def say(run: Run, text: str, *, beams: int = 1, steps: int = 64) -> list[Said]:
     Parameters
     ----------
     run : Run
-        Of `posenc.study.generate.load`.
+        Of `posenc.study.saved.load`.
     text : str
         Words of the task, or characters.
     beams : int
