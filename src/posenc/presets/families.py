@@ -21,6 +21,11 @@ rule is one of
     {"refuse": REASON}        nothing here can say what the code does
     {"unknown": REASON}       the config does not say what the model is
 
+A rule with a spec may have `positions`: the arguments of a builder of
+`posenc.positions`, with its name as `builder` where its preset names another or none, or null where
+it is not known how positions are made. Without it a preset says so, and one that is silent counts
+every token from 0.
+
 A template is the JSON of a spec in which stand
 
     {"key": [EXPRESSION, ...], "default": NUMBER, "plus": NUMBER}
@@ -42,6 +47,8 @@ and any rule but a rotary one may have
     layers_called
                a word; `of` is the key of a list that has a word for each layer
     length     expressions of the number of positions
+    scale      a template of what scores are multiplied by, where that is no root of a width that
+               the spec has
     own        for the first rule: the config has positions of its own beside those of its parts
 
 `posenc.detect` knows the further keys of rotary rules, and describes them there.

@@ -25,13 +25,22 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-def _root(value: float) -> int:
+def _root(value: float) -> float:
     if value < 0:
         raise ArithmeticError("a negative number has no root")
-    return math.isqrt(int(value))
+    return math.sqrt(value)
 
 
-_CALLS: dict[str, Callable[..., Any]] = {"max": max, "min": min, "isqrt": _root}
+def _whole_root(value: float) -> int:
+    return math.isqrt(int(value)) if value >= 0 else int(_root(value))
+
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    "max": max,
+    "min": min,
+    "isqrt": _whole_root,
+    "sqrt": _root,
+}
 LARGEST_POWER = 64  # of two, the only base: halvings from stage to stage
 
 

@@ -105,6 +105,8 @@ def _entry(entry: Layer) -> dict[str, Any]:
         found["convolution"] = entry.convolution
     if entry.logit_scale is not None:
         found["logit_scale"] = entry.logit_scale.to_dict()
+    if entry.scale is not None:
+        found["scale"] = entry.scale
     if entry.positions is not None:
         found["positions"] = entry.positions.to_dict()
     if isinstance(entry.spec, RotarySpec):
@@ -276,10 +278,14 @@ def _entry_lines(entry: Entry) -> list[str]:
     if entry.window is not None:
         made.append(f"sees keys less than {entry.window} positions away")
     if entry.scale is not None:
-        made.append(f"scores times {entry.scale:g}, not divided by the root of the width")
+        made.append(_scale(entry.scale))
     if entry.share == "model":
         made.append("its layers share one set of parameters")
     return made
+
+
+def _scale(scale: float) -> str:
+    return f"scores times {scale:g}, not divided by the root of the width"
 
 
 def _where(entry: Layer) -> str:
@@ -304,6 +310,8 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made = [f"{entry.kind}: {_brief(entry.spec)}" if entry.spec is not None else entry.kind]
     if entry.logit_scale is not None:
         made.append(f"scores of a query grow with its position: {_brief(entry.logit_scale)}")
+    if entry.scale is not None:
+        made.append(_scale(entry.scale))
     if entry.positions is not None:
         made.append(f"positions: {entry.positions}")
     by_origin: dict[str, list[str]] = {}

@@ -163,12 +163,18 @@ def _entry(
     except (_UnreadableError, PosencError) as error:
         notes.error(str(error))
         return None
+    try:
+        scale = _filled(keys, rule.get("scale"), "scale", stage, notes)
+    except _UnreadableError as error:
+        scale = None
+        notes.warning(f"what scores are multiplied by is unknown, because {error}")
     made = positions_of(keys, rule, spec, notes, stage)
     return Layer(
         label,
         spec=spec,
         indices=indices,
         length=length,
+        scale=scale,
         positions=made,
         sources=tuple(notes.sources),
     )
