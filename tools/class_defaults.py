@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.detect.explain.config_view import NAMES
+from posenc.detect.explain.rotary_fields import BASES
 from posenc.presets.families import stretched
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -133,7 +134,9 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         bare = {"rope_type": "default", "rope_theta": THETA}
         found |= _kind(params, parameters(made(cls, rope_parameters=bare)) or params)
         if parameters(made(cls, rope_theta=THETA)).get("rope_theta") != THETA:
-            found["reach"] = {"rope_theta": []}
+            keys = {key: parameters(made(cls, **{key: THETA})) for key in BASES}
+            reaching = [key for key, values in keys.items() if values.get("rope_theta") == THETA]
+            found["reach"] = {"rope_theta": [], **{key: [""] for key in reaching}}
         asked = {"rope_type": "linear", "factor": FACTOR}
         given = [{"rope_parameters": {"rope_type": "default"}}, {"rope_scaling": asked}]
         both = [parameters(made(cls, **keys)) for keys in given]

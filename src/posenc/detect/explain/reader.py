@@ -202,7 +202,7 @@ class _Reader:
                 label = ".".join(p for p in (name, _label(key)) if p)
                 name_of = None if row is None else row.inside.get(key)
                 if name_of is None and key in MAIN_PARTS:
-                    name_of = _name_of_text(keys.data.get("model_type"))
+                    name_of = _name_of_text(keys.data.get("model_type"), key)
                 self.part(
                     value, inner, label, depth=depth + 1, called=name_of, used=key in keys.read
                 )
@@ -238,7 +238,26 @@ class _Reader:
                 )
                 self.notes += notes.notes
                 return row, called
+            return self._flat_text(keys, name, model_type)
         return row, model_type if isinstance(model_type, str) else None
+
+    def _flat_text(
+        self, keys: Keys, name: str, model_type: Any
+    ) -> tuple[Family | None, str | None]:
+        """The family of the text part, where its keys stand in the config of a whole model."""
+        version, parts = class_parts(model_type)
+        for key in MAIN_PARTS:
+            row = family(parts.get(key))
+            if row is not None and key not in keys.data and any(k in keys for k in OWN):
+                notes = Notes(name)
+                notes.warning(
+                    f"{keys.where(key)}: partly, because transformers {version} reads the keys of "
+                    f"the text model in {key} alone, and takes its class defaults here; the plan "
+                    f"reads them at the top, as a file of type {parts[key]!r} has them"
+                )
+                self.notes += notes.notes
+                return row, parts[key]
+        return None, model_type if isinstance(model_type, str) else None
 
     def _known(self, keys: Keys, row: Family, known: ClassDefaults | None, name: str) -> None:
         notes = Notes(name)
@@ -267,6 +286,8 @@ class _Reader:
                 f"{keys.where(key)} is left out: {value!r}, which the class in {said}takes for it"
             )
             notes.remark(told)
+            if (other := keys.misspelled(key)) is not None:
+                notes.error(f"{keys.where(key)} is missing. Did you mean {other!r}?")
         self._finish(keys, notes)
 
     def _unknown(self, keys: Keys, name: str) -> None:
@@ -301,9 +322,9 @@ def _is_part(key: str, value: Any) -> bool:
     return "model_type" in value or key.endswith("_config") or key in ("encoder", "decoder")
 
 
-def _name_of_text(model_type: object) -> str | None:
+def _name_of_text(model_type: object, key: str) -> str | None:
     """The family of the text part of a model, by the name of the whole."""
-    for name in (f"{model_type}_text", model_type):
+    for name in (class_parts(model_type)[1].get(key), f"{model_type}_text", model_type):
         if family(name) is not None:
             return str(name)
     return None

@@ -123,10 +123,14 @@ def base_of(
     base = None if known is None or known.kinds else known.base
     if known is not None and params.data:
         base = None if "" in known.must_state_base else known.base_given or base
-    if base is None or known is None:
+    # A null is not left out: the class takes it for the base.
+    null = any(key in params.data for key in THETA_KEYS) or any(k in keys.data for k in BASES)
+    other = params.misspelled("rope_theta") or keys.misspelled("rope_theta")
+    if base is None or known is None or null or other is not None:
+        todo = "Many models use 10000, many do not: pass base="
         notes.error(
             f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
-            "rotary parameters. Many models use 10000, many do not: pass base="
+            f"rotary parameters. {todo if other is None else f'Did you mean {other!r}?'}"
         )
         return None
     notes.source("base", "class", f"rope_theta={base:.10g}, transformers {known.version}")
