@@ -125,12 +125,9 @@ def test_pairing_is_told_of_each(tmp_path: Path) -> None:
 @pytest.mark.slow("detect/convert", "presets/configs")
 @pytest.mark.parametrize("name", ["deepseek_v32", "glm_moe_dsa", "hy_v4", "minimax_m3_vl_text"])
 def test_scores_of_a_converted_indexer_under_the_other_pairing(tmp_path: Path, name: str) -> None:
-    import sys
-
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
-    rotations = pytest.importorskip("rotations")
+    rotations = pytest.importorskip("tools.rotations")
     model = rotations.built(name)
     model.save_pretrained(tmp_path / "a")
     plan = posenc.from_hf(json.loads((tmp_path / "a" / "config.json").read_text()))

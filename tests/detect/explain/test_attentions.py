@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +12,9 @@ import pytest
 import posenc
 from posenc.detect.explain.describe import describe, lines
 from posenc.presets.families import families
-
 from tests.tolerances import ORIGINAL
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
-
-rotations = pytest.importorskip("rotations")
+rotations = pytest.importorskip("tools.rotations")
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
@@ -35,18 +30,12 @@ def plan_of(name: str) -> posenc.Reading:
 
 def apart(spec: Any, got: Any, places: np.ndarray) -> float:
     """How far the spec is from what a model did, as a part of what it turned."""
-    if spec is None:  # the attention does not turn
-        return max(float((old - new).abs().max() / old.abs().max()) for old, new in (got.q, got.k))
     worst = 0.0
-    for role, (before, after) in (("query", got.q), ("key", got.k)):
-        own = places[-before.shape[-2] :]
-        if role == "key" and before.shape[-2] != TOKENS:  # windows follow tokens, or are alone
-            tokens = places if before.shape[-2] > TOKENS else places[:0]
-            own = np.concatenate([tokens, places[:: got.windows]])[: before.shape[-2]]
-        positions = torch.as_tensor(own)
-        if len(spec.axes) > 1:
-            positions = positions[:, None].expand(-1, len(spec.axes))
-        made = posenc.rotate(spec, before, positions=positions, role=role)
+    for role, before, after, at in got.sides(torch.as_tensor(places)):
+        made = before  # what an attention does that does not turn
+        if spec is not None:
+            positions = at[:, None].expand(-1, len(spec.axes)) if spec.axes[1:] else at
+            made = posenc.rotate(spec, before, positions=positions, role=role)
         worst = max(worst, float((made - after).abs().max() / before.abs().max()))
     return worst
 
