@@ -11,19 +11,25 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from posenc.detect.explain.config_view import NAMES
+from posenc.presets.families import stretched
+
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "src" / "posenc" / "presets" / "configs" / "classes.json"
 THETA, FACTOR, SHARE = 12_345.0, 3.0, 0.625  # of no class
 COUNTS = (12, 13, 37, 60)  # of layers: a pattern that holds for all of them is one
-LONGEST = 12  # of a pattern
+LONGEST, FIRST = 12, 4  # of a pattern, and of what is before it
+PERIODS = (2, 3, 5)
 # Keys of widths that a class fills itself where a file leaves them out.
 WIDTHS = (
     "head_dim",
@@ -70,9 +76,8 @@ def words(rule: Any) -> Iterator[str]:
     if isinstance(rule, str):
         yield rule
     elif isinstance(rule, Mapping):
-        for key, value in rule.items():
-            if key != "spec":
-                yield from words(value)
+        for value in rule.values():
+            yield from words(value)
     elif isinstance(rule, (list, tuple)):
         for value in rule:
             yield from words(value)
@@ -80,13 +85,24 @@ def words(rule: Any) -> Iterator[str]:
 
 def fields(cls: Any, rules: Any) -> dict[str, Any]:
     """Defaults of the keys that the reader asks for."""
-    asked = {*WIDTHS, *words(rules)}
+    asked = {*WIDTHS, *(name for word in words(rules) for name in NAMES.findall(word))}
     found = {}
     for field in dataclasses.fields(cls):
         value = field.default
         if field.name in asked and isinstance(value, (bool, int, float)):
             found[field.name] = value
     return found
+
+
+def told(cls: Any, rules: Any) -> dict[str, Any]:
+    """Those defaults, and other names by which files state the same keys."""
+    stated = fields(cls, rules)
+    found: dict[str, Any] = {"fields": stated} if stated else {}
+    names: dict[str, list[str]] = {}
+    for other, key in (getattr(cls, "attribute_map", None) or {}).items():
+        if key in stated:
+            names.setdefault(key, []).append(other)
+    return {**found, "names": names} if names else found
 
 
 def share_of(params: Mapping[str, Any]) -> float:
@@ -98,8 +114,7 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     config = made(cls)
     params = parameters(config)
-    if stated := fields(cls, rules):
-        found["fields"] = stated
+    found |= told(cls, rules)
     inner = kinds(params)
     if inner or None in params.values():
         bare = {kind: {"rope_type": "default", "rope_theta": THETA} for kind in inner}
@@ -118,6 +133,15 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
     elif params:
         bare = {"rope_type": "default", "rope_theta": THETA}
         found |= _kind(params, parameters(made(cls, rope_parameters=bare)) or params)
+        if parameters(made(cls, rope_theta=THETA)).get("rope_theta") != THETA:
+            found["reach"] = {"rope_theta": []}
+        asked = {"rope_type": "linear", "factor": FACTOR}
+        given = [{"rope_parameters": {"rope_type": "default"}}, {"rope_scaling": asked}]
+        both = [parameters(made(cls, **keys)) for keys in given]
+        bases = {values.get("rope_theta") for values in both if values}
+        if bases != {params["rope_theta"]}:
+            given_base = bases.pop() if len(bases) == 1 else None
+            found |= {"base_given": given_base} if given_base else {"must_state_base": [""]}
     if unread := _unread(cls, found.get("reach", {}).get("rope_scaling", ())):
         found["flat_base_unread"] = unread
     if added := adds(cls):
@@ -135,7 +159,10 @@ def _kind(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     if share_of(params) != share_of(given):
         found["share_alone"] = share_of(params)
     rule = params.get("rope_type", "default")
-    return found if rule in ("default", "axial") else {**found, "rope_type": rule}
+    if rule in ("default", "axial"):
+        return found
+    own = {key: value for key, value in params.items() if key not in ("rope_theta", "type")}
+    return {**found, "rope_type": rule, "parameters": own}
 
 
 def _other(alone: Mapping[str, Any], given: Mapping[str, Any] | None) -> bool:
@@ -185,30 +212,62 @@ def layers(cls: Any) -> dict[str, Any] | None:
     lists = [getattr(made(cls, num_hidden_layers=n), "layer_types", None) or [] for n in COUNTS]
     if [len(types) for types in lists] != list(COUNTS):
         return {"repeat": []}
-    for size in range(1, LONGEST + 1):
-        pattern = max(lists, key=len)[:size]
-        wanted = [[pattern[i % size] for i in range(n)] for n in COUNTS]
-        if wanted == lists:
-            return {"repeat": pattern, **_asks(cls)}
-        if [w[:-1] for w in wanted] == [t[:-1] for t in lists]:
+    found = pattern(lists)
+    if found is None and (found := pattern([types[::-1] for types in lists])) is not None:
+        found["from_last"] = True
+    return {"repeat": []} if found is None else {**found, **_asks(cls, found)}
+
+
+def pattern(lists: list[list[str]]) -> dict[str, Any] | None:
+    """What is repeated in lists of several lengths, behind the first and before the last."""
+    longest = max(lists, key=len)
+    for skipped in range(FIRST + 1):
+        for size in range(1, LONGEST + 1):
+            first, repeat = longest[:skipped], longest[skipped : skipped + size]
+            wanted = [[*first, *(repeat[i % size] for i in range(len(n) - skipped))] for n in lists]
+            found = {"first": first, "repeat": repeat} if first else {"repeat": repeat}
+            if wanted == lists:
+                return found
             last = {types[-1] for types in lists}
-            if len(last) == 1:
-                return {"repeat": pattern, "last": last.pop(), **_asks(cls)}
-    return {"repeat": []}
+            if [w[:-1] for w in wanted] == [t[:-1] for t in lists] and len(last) == 1:
+                return {**found, "last": last.pop()}
+    return None
 
 
-def _asks(cls: Any) -> dict[str, Any]:
-    """Keys that change the pattern."""
+def _asks(cls: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """Keys that change the pattern, and the one that is its period."""
     before = made(cls).layer_types
-    found = []
+    asks = []
+    every: dict[str, Any] = {}
     numbers = [f.name for f in dataclasses.fields(cls) if type(f.default) is int]
-    for key in (*numbers, "sliding_window_pattern", "full_attention_interval", "attn_layer_period"):
-        if key in ("num_hidden_layers", "vocab_size"):
+    popped = re.findall(r"""kwargs\.(?:pop|get)\(\s*["'](\w+)""", inspect.getsource(cls))
+    older = ("sliding_window_pattern", "full_attention_interval", "attn_layer_period")
+    for key in dict.fromkeys((*numbers, *older, *popped)):
+        if key in ("num_hidden_layers", "vocab_size", *DICTIONARIES, *THETAS):
             continue
         config = made(cls, **{key: 2})
-        if config is not None and getattr(config, "layer_types", before) != before:
-            found.append(key)
-    return {"asks": sorted(set(found))} if found else {}
+        if config is None:
+            asks += [key] if key in popped else []
+        elif getattr(config, "layer_types", before) != before:
+            asks.append(key)
+            if _is_period(cls, key, found):
+                every = {"every": key}
+    return {**every, "asks": sorted(set(asks))} if asks else {}
+
+
+def _is_period(cls: Any, key: str, found: dict[str, Any]) -> bool:
+    """Whether a key is the period of the pattern, in which one layer is of another type."""
+    if "first" in found or "from_last" in found:
+        return False
+    for period in PERIODS:
+        for count in COUNTS:
+            config = made(cls, num_hidden_layers=count, **{key: period})
+            repeat = stretched(found["repeat"], period)
+            wanted = [repeat[i % period] for i in range(count)] if repeat else []
+            wanted[-1:] = [found["last"]] if "last" in found else wanted[-1:]
+            if config is None or config.layer_types != wanted:
+                return False
+    return True
 
 
 def parts(cls: Any, known: Container[str]) -> dict[str, str]:
@@ -220,7 +279,7 @@ def parts(cls: Any, known: Container[str]) -> dict[str, str]:
 
 
 def rows() -> dict[str, Any]:
-    """A row for each type whose row of the families turns queries and keys, and parts of all."""
+    """A row for each type that a row of the families names, and parts of all."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     warnings.simplefilter("ignore")
     import transformers
@@ -231,11 +290,12 @@ def rows() -> dict[str, Any]:
     transformers.logging.set_verbosity_error()
     found = {}
     for name, family in sorted(families().items()):
-        rules = [rule for rule in family.entries if "rotary" in rule]
-        if rules and name in CONFIG_MAPPING:
-            known = row(CONFIG_MAPPING[name], rules)
-            if known:
-                found[name] = known
+        if name not in CONFIG_MAPPING:
+            continue
+        turns = any("rotary" in rule for rule in family.entries)
+        cls = CONFIG_MAPPING[name]
+        if known := row(cls, family.entries) if turns else told(cls, family.entries):
+            found[name] = known
     inner = {name: parts(CONFIG_MAPPING[name], families()) for name in sorted(CONFIG_MAPPING)}
     filled = {name: row for name, row in inner.items() if row}
     return {"version": transformers.__version__, "types": found, "parts": filled}

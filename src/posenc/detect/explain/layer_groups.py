@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 from posenc.detect.explain.config_view import Keys, is_number
 from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
-from posenc.presets.families import ClassDefaults
+from posenc.presets.families import ClassDefaults, stretched
 
 __all__ = ["COUNT_KEYS", "Layers", "layers_of"]
 
 TYPE_KEYS = ("layer_types", "layers_block_type")
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
+SHOWN = 12  # of a pattern
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
@@ -149,12 +150,6 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
 def _types_by(keys: Keys, by: Mapping[str, Any], notes: Notes) -> list[str] | None:
     """The types by a list that has another word, or a number, for each layer."""
     listed, count = _listed(keys, by["list"]), _count(keys)
-    if listed is None and "first" in by and count:
-        first, again = by["first"], by["repeat"]
-        types = [*first, *(again[i % len(again)] for i in range(count))][:count]
-        told = f"{keys.where(by['list'])} is left out: layers are {' '.join(first)}, and then"
-        notes.remark(f"{told} {' '.join(again)}, repeated, as the class in transformers makes them")
-        return types
     if listed is None:
         return None
     words = [str(value).lower() for value in listed]
@@ -235,7 +230,11 @@ def _types_of_class(
     if pattern and not (known.kinds or by_type or OTHER & set(pattern)):
         return None
     where = keys.where(TYPE_KEYS[0])
-    asks = [key for key in known.layers.get("asks", ()) if key in keys]
+    asks = [key for key in known.layers.get("asks", ()) if keys.data.get(key) is not None]
+    every = known.layers.get("every")
+    period = keys.integer(every) if every in asks else None
+    if asks == [every] and period and period > 0:
+        pattern, asks = stretched(pattern, period), []
     if asks or not pattern:
         told = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
         notes.error(
@@ -249,11 +248,15 @@ def _types_of_class(
                 f"{where} is missing, and so is a number of layers: which ones turn is open"
             )
         return None
-    told = f"{where} is left out: layers are {' '.join(pattern)}, repeated"
-    last = known.layers.get("last")
+    first, last = known.layers.get("first", []), known.layers.get("last")
+    backwards = known.layers.get("from_last", False)
+    told = f"{where} is left out: layers are {' '.join(pattern[:SHOWN])}, repeated"
+    told += f" behind {' '.join(first)}" if first else ""
+    told += " from the last one" if backwards else ""
     told += f", and the last one {last}" if last else ""
     notes.remark(f"{told}, as the class in transformers {known.version} makes them")
-    types = [pattern[i % len(pattern)] for i in range(count)]
+    types = [*first, *(pattern[i % len(pattern)] for i in range(count))][:count]
+    types = types[::-1] if backwards else types
     return [*types[:-1], last] if last else types
 
 
@@ -398,12 +401,31 @@ def _group(
                 f"those of type {kind!r} is not known of this family; the plan scales them"
             )
         return Layers(kind, None, Keys(params.data, params.path))
-    share = known.share
-    if not params.data:
-        share = known.share if known.share_alone is None else known.share_alone
-        if known.rope_type != "default":
-            notes.error(_no_dictionary(params, known.rope_type, known))
-    return Layers(kind, None, _added(params, known), share=share)
+    if params.data:
+        return Layers(kind, None, _added(params, known), share=known.share)
+    share = known.share if known.share_alone is None else known.share_alone
+    group = Layers(kind, None, _left_out(params, known.parameters, known, notes), share=share)
+    if "rope_theta" in known.reach and known.base is not None and not rule.get("base_keys"):
+        group = group._replace(base=(_told_base(known, known.base), known.base), of_class=True)
+        _warn_of_theta(keys, known, kind, known.base, notes)
+    return group
+
+
+def _told_base(known: ClassDefaults, base: float, label: str = "") -> str:
+    label = f"{label}: " if label else ""
+    return f"{label}rope_theta={base:.10g}, transformers {known.version}"
+
+
+def _warn_of_theta(keys: Keys, known: ClassDefaults, kind: str, base: float, notes: Notes) -> None:
+    """Say that a base at the top of the config is not what the class takes."""
+    theta = keys.number("rope_theta")
+    if theta not in (None, base):
+        what = f"layers of type {kind!r}" if kind else "any layer"
+        notes.warning(
+            f"{keys.where('rope_theta')}={theta:.10g} does not reach {what} in "
+            f"transformers {known.version}, which takes {base:.10g} there; other code may "
+            "use it in all layers"
+        )
 
 
 def _added(params: Keys, known: ClassDefaults) -> Keys:
@@ -412,13 +434,19 @@ def _added(params: Keys, known: ClassDefaults) -> Keys:
     return Keys(params.data, params.path, known.adds.get(rule) if isinstance(rule, str) else None)
 
 
-def _no_dictionary(params: Keys, rope_type: str, known: ClassDefaults, kind: str = "") -> str:
-    where = params.path.removesuffix("scaling").removesuffix("parameters")
+def _left_out(
+    params: Keys, own: Mapping[str, Any], known: ClassDefaults, notes: Notes, kind: str = ""
+) -> Keys:
+    """The dictionary that the class takes where the config has none."""
+    if not own:
+        return params
+    where = params.path.removesuffix("scaling").removesuffix("parameters") + "parameters"
     of = f" for layers of type {kind!r}" if kind else ""
-    return (
-        f"{where}parameters is left out, for which the class in transformers {known.version} takes "
-        f"a scaling by the rule {rope_type!r}{of}: state it"
+    notes.remark(
+        f"{where} is left out{of}: {own}, which the class in transformers {known.version} takes "
+        "for it"
     )
+    return Keys({}, where, own)
 
 
 def _with_class(
@@ -468,8 +496,7 @@ def _with_base(keys: Keys, group: Layers, known: ClassDefaults, label: str) -> L
         if value is not None:
             return group._replace(base=(keys.where(key), value))
     own = (known.kinds or {}).get(label) or {}
-    where = f"{label}: rope_theta={own['base']:.10g}, transformers {known.version}"
-    return group._replace(base=(where, own["base"]), of_class=True)
+    return group._replace(base=(_told_base(known, own["base"], label), own["base"]), of_class=True)
 
 
 def _flat(
@@ -492,10 +519,8 @@ def _flat(
     top = label in known.reach.get("partial_rotary_factor", ())
     group = Layers(kind, None, _added(params, known), share=share, top_share=top)
     if label not in reached:
-        if own.get("rope_type", "default") != "default":
-            notes.error(_no_dictionary(params, own["rope_type"], known, kind))
-            return None
-        group = group._replace(params=Keys({}, params.path), scaled=False)
+        of_class = _left_out(Keys({}, params.path), own.get("parameters", {}), known, notes, kind)
+        group = group._replace(params=of_class, scaled=bool(own.get("parameters")))
         if params.data and rule != "default":
             notes.remark(
                 f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
@@ -511,15 +536,10 @@ def _flat(
     if group.params.data and label in known.must_state_flat and group.of_class:
         notes.error(_no_base(params, known, own))
         return None
-    theta = keys.number("rope_theta")
     bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
     alone = len(bases) == 1 or not known.reach["rope_theta"]
-    if group.of_class and alone and group.base and theta not in (None, group.base[1]):
-        notes.warning(
-            f"{keys.where('rope_theta')}={theta:.10g} does not reach layers of type {kind!r} in "
-            f"transformers {known.version}, which takes {group.base[1]:.10g} there; other code may "
-            "use it in all layers"
-        )
+    if group.of_class and alone and group.base:
+        _warn_of_theta(keys, known, kind, group.base[1], notes)
     return group
 
 

@@ -174,7 +174,7 @@ class _Reader:
         row, called = self._recognised(keys, name, called)
         known = class_defaults(called)
         if known is not None:
-            keys.defaults = known.fields
+            keys.defaults = known.fields_of(data)
         if row is not None and not _hollow(keys, row, inside):
             self._known(keys, row, known, name)
         elif row is None and has_rotary(keys) and not _hollow(keys, None, inside):

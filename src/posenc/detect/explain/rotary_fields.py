@@ -119,19 +119,22 @@ def base_of(
     if wrong is not None:
         notes.error(f"{wrong} is not a number")
         return None
-    notes.error(
-        f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
-        f"rotary parameters. {_class_base(rule)}"
-    )
-    return None
-
-
-def _class_base(rule: Mapping[str, Any]) -> str:
     known: ClassDefaults | None = rule.get("class")
-    if known is None or known.base is None:
-        return "Many models use 10000, many do not: pass base="
-    said = f"The class of this type in transformers {known.version} takes {known.base:.10g}"
-    return f"{said}: pass base={known.base:.10g} if that is meant"
+    base = None if known is None or known.kinds else known.base
+    if known is not None and params.data:
+        base = None if "" in known.must_state_base else known.base_given or base
+    if base is None or known is None:
+        notes.error(
+            f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
+            "rotary parameters. Many models use 10000, many do not: pass base="
+        )
+        return None
+    notes.source("base", "class", f"rope_theta={base:.10g}, transformers {known.version}")
+    notes.remark(
+        f"{keys.where('rope_theta')} is left out: {base:.10g}, which the class in transformers "
+        f"{known.version} takes for it"
+    )
+    return float(base)
 
 
 def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> int | None:
@@ -355,7 +358,7 @@ def temperature_of(
             continue
         value = asked[field]
         if isinstance(value, str):
-            source = params if value in params.data else keys
+            source = params if value in params else keys
             key, value = value, source.number(value)
             if value is None:
                 return None
