@@ -128,8 +128,9 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         untold = {kind: {"rope_type": "default"} for kind in inner}
         nested = kinds(parameters(made(cls, rope_parameters=untold)))
         flat = kinds(parameters(made(cls, rope_scaling={"rope_type": "linear", "factor": FACTOR})))
-        if other := [k for k in inner if _other(inner[k], nested.get(k), flat.get(k))]:
-            found["must_state_base"] = other
+        for key, given in (("must_state_base", nested), ("must_state_flat", flat)):
+            if other := [k for k in inner if _other(inner[k], given.get(k))]:
+                found[key] = other
     elif params:
         bare = {"rope_type": "default", "rope_theta": THETA}
         found |= _kind(params, parameters(made(cls, rope_parameters=bare)) or params)
@@ -144,6 +145,8 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         if bases != {params["rope_theta"]}:
             given_base = bases.pop() if len(bases) == 1 else None
             found |= {"base_given": given_base} if given_base else {"must_state_base": [""]}
+    if unread := _unread(cls, found.get("reach", {}).get("rope_scaling", ())):
+        found["flat_base_unread"] = unread
     if added := adds(cls):
         found["adds"] = added
     if (types := layers(cls)) is not None:
@@ -165,10 +168,9 @@ def _kind(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     return {**found, "rope_type": rule, "parameters": own}
 
 
-def _other(alone: Mapping[str, Any], *given: Mapping[str, Any] | None) -> bool:
+def _other(alone: Mapping[str, Any], given: Mapping[str, Any] | None) -> bool:
     """Whether a dictionary without a base has another base than where there is none."""
-    told = [values for values in given if values is not None]
-    return any(values.get("rope_theta") != alone["rope_theta"] for values in told)
+    return given is not None and given.get("rope_theta") != alone["rope_theta"]
 
 
 def reach(cls: Any) -> dict[str, list[str]]:
@@ -185,6 +187,13 @@ def reach(cls: Any) -> dict[str, list[str]]:
         inner = kinds(parameters(made(cls, **{key: {"rope_type": "linear", "factor": FACTOR}})))
         found[key] = [k for k, v in inner.items() if v.get("factor") == FACTOR]
     return found
+
+
+def _unread(cls: Any, reached: Container[str]) -> list[str]:
+    """The types of layers that one dictionary for all reaches, but for the base in it."""
+    asked = {"rope_type": "linear", "factor": FACTOR, "rope_theta": THETA}
+    inner = kinds(parameters(made(cls, rope_scaling=asked)))
+    return [k for k, v in inner.items() if k in reached and v.get("rope_theta") != THETA]
 
 
 def adds(cls: Any) -> dict[str, Any]:

@@ -146,7 +146,9 @@ def same_angles(spec: Any, row: dict[str, Any], facts: dict[str, Any]) -> bool:
 def same_values(spec: Any, row: dict[str, Any], positions: Any, length: int) -> bool:
     """Whether cos and sin are those of the module, within what float32 angles allow it."""
     first = 0 if positions[0] == 0 else len(row["cos"]) - len(positions)
-    given = np.repeat(positions[:, None], len(spec.axes), axis=1) if len(spec.axes) > 1 else positions
+    given = (
+        np.repeat(positions[:, None], len(spec.axes), axis=1) if len(spec.axes) > 1 else positions
+    )
     extra = {"length": length} if spec.needs_length else {}
     fast = np.asarray(row["frequencies"], float)[None, :]
     allowed = 3e-6 + 1e-6 * np.abs(positions[:, None] * fast) * max(1.0, row["factor"])
@@ -178,9 +180,7 @@ def shown(row: dict[str, Any], entries: list[Any]) -> str:
     return "; ".join(said)
 
 
-def layers(
-    entries: list[Any], facts: dict[str, Any], matched: dict[int, list[Any]]
-) -> list[str]:
+def layers(entries: list[Any], facts: dict[str, Any], matched: dict[int, list[Any]]) -> list[str]:
     """Whether the layers that turn are those of the plan, each by its own angles."""
     if facts.get("ended") and not facts["turned"]:
         return [f"not traced: {facts['ended']}"] if matched and entries else []
@@ -408,7 +408,10 @@ def dialect(config: dict[str, Any]) -> str:
 def page() -> str:
     """The counts, as the table of docs/configs.md."""
     found = outcomes()
-    lines = ["| rows | models | types | " + " | ".join(STATES) + " |", "|---" * (3 + len(STATES)) + "|"]
+    lines = [
+        "| rows | models | types | " + " | ".join(STATES) + " |",
+        "|---" * (3 + len(STATES)) + "|",
+    ]
     for kind in dict.fromkeys(row["kind"] for row, _ in found):
         own = [(row, result) for row, result in found if row["kind"] == kind]
         counts = Counter(result.state for _, result in own)
@@ -417,7 +420,9 @@ def page() -> str:
         cells = [f"{len(own)} {kind}", len(names), len(types), *(counts[s] for s in STATES)]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     spelled = Counter(dialect(row["config"]) for row, _ in found)
-    told = ", ".join(f"{n} in that of version {name}" for name, n in spelled.items() if name != "neither")
+    told = ", ".join(
+        f"{n} in that of version {name}" for name, n in spelled.items() if name != "neither"
+    )
     lines += ["", f"Of the rows {told}; {spelled['neither']} say nothing rotary."]
     refused = [(row, result) for row, result in found if result.state == "refused"]
     if refused:

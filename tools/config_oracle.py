@@ -40,10 +40,14 @@ DISTANCES = 300  # of buckets, to either side
 SECONDS = 120  # for one row
 ROTATES = re.compile(r"^_?(vision_)?apply_(rotary|multimodal_rotary|rope|partial)")
 LAYER = re.compile(r"^(.*?\b(?:layers|h|blocks?|layer)\.)(\d+)\.")
-TABLES = re.compile(r"position|\bwpe\b|pos_emb|relative_attention_bias|\brel_pos|\bpe\b|rel_attn\.(r$|\w_\w_bias|seg_)")
+TABLES = re.compile(
+    r"position|\bwpe\b|pos_emb|relative_attention_bias|\brel_pos|\bpe\b|rel_attn\.(r$|\w_\w_bias|seg_)"
+)
 PARTS = re.compile(r"vision|visual|audio|image|speech|video")
 # What mixes tokens or channels without positions, and does not run on the meta device.
-STUBS = re.compile(r"Experts|GatedDeltaNet|Mamba.*Mixer|MambaLayer|ShortConv|LightningAttention|KimiDelta")
+STUBS = re.compile(
+    r"Experts|GatedDeltaNet|Mamba.*Mixer|MambaLayer|ShortConv|LightningAttention|KimiDelta"
+)
 
 
 def loaded(data: dict[str, Any]) -> Any:

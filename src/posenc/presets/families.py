@@ -108,6 +108,10 @@ class ClassDefaults(NamedTuple):
     must_state_base : tuple of str
         Types of layers whose dictionary has another base, or none, where it is there without one;
         the empty name is that of a dictionary for all.
+    must_state_flat : tuple of str
+        The same where one dictionary is for all types.
+    flat_base_unread : tuple of str
+        Types of layers that such a dictionary reaches, but for the base in it.
     base_given : float, optional
         The base of a dictionary for all that is there without one, if it is another.
     parameters : mapping
@@ -132,6 +136,8 @@ class ClassDefaults(NamedTuple):
     kinds: Mapping[str, Mapping[str, Any] | None] | None = None
     reach: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     must_state_base: tuple[str, ...] = ()
+    must_state_flat: tuple[str, ...] = ()
+    flat_base_unread: tuple[str, ...] = ()
     base_given: float | None = None
     parameters: Mapping[str, Any] = MappingProxyType({})
     adds: Mapping[str, Mapping[str, Any]] = MappingProxyType({})

@@ -377,7 +377,7 @@ LLAMA = {"model_type": "llama", "head_dim": 64, "num_attention_heads": 8, "rope_
 TEXT = {"num_hidden_layers": 6, "head_dim": 64, "rope_theta": 1e6, "rope_local_base_freq": 1e4}
 PARTLY: dict[str, tuple[dict[str, Any], str]] = {
     "an indexer": (
-        {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "rope_theta": 1e4},
+        {**LLAMA, "index_head_dim": 128},
         "an indexer chooses which keys are seen",
     ),
     "chunks": (

@@ -194,7 +194,11 @@ def _proportional(case: Case) -> Asked:
         key = params.where("partial_rotary_factor")
         notes.warning(f"{key} is missing: every pair turns, and the rule does nothing")
     else:
-        notes.source("scaling.fraction", params.origin("partial_rotary_factor"), params.where("partial_rotary_factor"))
+        notes.source(
+            "scaling.fraction",
+            params.origin("partial_rotary_factor"),
+            params.where("partial_rotary_factor"),
+        )
     made: tuple[Scaling, ...] = (Proportional(float(fraction)),)
     factor = params.number("factor")
     if factor not in (None, 1):
@@ -238,7 +242,11 @@ def _attention(
     if m and all_dim:
         fields["mscale"], fields["mscale_all_dim"] = float(m), float(all_dim)
         notes.source("scaling.mscale", params.origin("mscale"), params.where("mscale"))
-        notes.source("scaling.mscale_all_dim", params.origin("mscale_all_dim"), params.where("mscale_all_dim"))
+        notes.source(
+            "scaling.mscale_all_dim",
+            params.origin("mscale_all_dim"),
+            params.where("mscale_all_dim"),
+        )
     elif m not in (None, 1, 0) or all_dim:
         only, other = ("mscale", "mscale_all_dim") if m else ("mscale_all_dim", "mscale")
         told = f"{params.where(only)} stands without {other}"
