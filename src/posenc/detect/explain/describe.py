@@ -81,8 +81,9 @@ def _sure(plan: Reading) -> str:
         return "not settled: see the errors"
     left = [note for note in plan.notes if is_open(note)]
     if left:
-        many = f"{len(left)} things are" if len(left) > 1 else "one thing is"
-        return f"partly: {many} left out, see the warnings"
+        first = f"{left[0].layer}: " if left[0].layer else ""
+        more = f", and {len(left) - 1} more, see the warnings" if len(left) > 1 else ""
+        return f"partly, and this is left out: {first}{left[0].text}{more}"
     sources = {(s.origin, s.field) for entry in plan for s in entry.sources}
     origins = {origin for origin, _ in sources}
     if "caller" in origins:
