@@ -354,6 +354,15 @@ def parts(cls: Any, name: str) -> dict[str, dict[str, Any]]:
     return {name: filled, **found} if row["types"] else found
 
 
+def parts_inside(cls: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The name and class of every part, and of the parts of those without a type."""
+    for key, part in (getattr(cls, "sub_configs", None) or {}).items():
+        if dataclasses.is_dataclass(part):
+            kind = getattr(part, "model_type", "") or f"{name}.{key}"
+            yield kind, part
+            yield from parts_inside(part, kind)
+
+
 def rows() -> dict[str, Any]:
     """A row for each type of the families that a class makes, and the parts of all."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -365,9 +374,9 @@ def rows() -> dict[str, Any]:
     classes = {name: CONFIG_MAPPING[name] for name in CONFIG_MAPPING}
     found, inner = {}, {}
     for name in sorted(CONFIG_MAPPING):
-        inner |= parts(classes[name], name)
-        for part in (getattr(classes[name], "sub_configs", None) or {}).values():
-            classes.setdefault(getattr(part, "model_type", ""), part)
+        inner |= parts(CONFIG_MAPPING[name], name)
+        for kind, part in parts_inside(CONFIG_MAPPING[name], name):
+            classes.setdefault(kind, part)
     for name, family in sorted(families().items()):
         if name in classes and (known := whole(classes[name], family.entries)):
             found[name] = known
