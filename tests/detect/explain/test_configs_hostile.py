@@ -44,14 +44,14 @@ def without(config: dict[str, Any], *keys: str) -> dict[str, Any]:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "missing": (without({**BERT, "model_type": "nomic_bert"}, "hidden_size"), "is not stated"),
+    "missing": ({"model_type": "sew-d"}, "pos_att_type is missing: it is one of c2p, p2c"),
     "misspelled": (
         {**without(BERT, "hidden_size"), "hiden_size": 64},
         "hidden_size is missing. Did you mean 'hiden_size'?",
     ),
     "misspelled alternative": (
         {"model_type": "gpt2", "n_position": 8, "n_embd": 8},
-        "n_positions is missing. Did you mean 'n_position'?",
+        "n_positions is missing (or max_position_embeddings). Did you mean 'n_position'?",
     ),
     "null": ({**BERT, "hidden_size": None}, "hidden_size is null"),
     "a word": ({**BERT, "hidden_size": "64"}, "hidden_size='64' is not a number"),

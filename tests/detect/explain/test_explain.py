@@ -80,6 +80,8 @@ def test_version_4_is_read_as_transformers_reads_it(name: str, length: int) -> N
     frequencies, factor = reference(config, length)
     plan = posenc.from_hf(config)
     for entry in plan:
+        if entry.layer.startswith("vision"):  # which the class makes
+            continue
         assert isinstance(entry.spec, posenc.RoPE)
         spec = entry.spec.at(length)
         got = posenc.frequencies(spec)

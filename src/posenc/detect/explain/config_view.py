@@ -8,6 +8,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from posenc._core.reading import Origin
@@ -50,12 +51,15 @@ class Keys:
         What its class takes for keys that it leaves out; those that were needed are `defaulted`.
     """
 
+    # Sizes that its class takes where nothing else says them.
+    sizes: Mapping[str, Any] = MappingProxyType({})
+
     def __init__(
         self, data: Mapping[str, Any], path: str = "", defaults: Mapping[str, Any] | None = None
     ) -> None:
         self.data = data
         self.path = path
-        self.defaults = {} if defaults is None else defaults
+        self.defaults: Mapping[str, Any] = {} if defaults is None else defaults
         self.read: set[str] = set()
         self.defaulted: dict[str, Any] = {}
 
@@ -126,6 +130,14 @@ class Keys:
         except (LookupError, ArithmeticError):
             return None
         return _finite(value)
+
+    def stated(self, expression: str, stage: int | None = None) -> float | None:
+        """The same from what the config states alone, without what its class takes for the rest."""
+        kept, self.defaults = self.defaults, {}
+        try:
+            return self.evaluate(expression, stage)
+        finally:
+            self.defaults = kept
 
     def _value(self, node: ast.expr, names: Mapping[str, int]) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):

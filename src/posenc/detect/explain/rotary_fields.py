@@ -98,7 +98,7 @@ def base_of(
                 found[params.where(key)] = value
         if not layer.nested or not found:
             for key in rule.get("base_keys", BASES):
-                value = keys.number(key)
+                value = keys.evaluate(key)
                 if value is not None:
                     found[keys.where(key)] = value
     if len(set(found.values())) > 1:
@@ -165,6 +165,9 @@ def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) ->
                     return None
             notes.source("dim", keys.origin(expression), expression)
             return int(value)
+    if keys.sizes and not set(keys.sizes) <= set(keys.defaults):
+        keys.defaults = {**keys.sizes, **keys.defaults}
+        return head_of(keys, layer, rule, notes)
     stated = " or ".join(expressions[:3])
     notes.error(f"{keys.path or 'the config'}: the width of a head is not stated ({stated})")
     return None
