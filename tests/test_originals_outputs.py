@@ -72,7 +72,8 @@ def rebuilt(entries: list[posenc.Layer], layer: Layer) -> Any:
         scale = next(own, layer.q.shape[-1] ** -0.5)
     scale = 1.0 if layer.scaled else scale
     scores = layer.q @ layer.k.mT * scale
-    for spec, params, where in zip(specs, layer.params, places(layer), strict=True):
+    where_of = places(entries, layer)
+    for spec, params, where in zip(specs, layer.params, where_of, strict=True):
         if spec.kind == "bias":
             more: dict[str, Any] = {"params": params, "dtype": torch.float64, "xp": torch}
             term = posenc.bias(spec, where, where, **more)
@@ -84,18 +85,26 @@ def rebuilt(entries: list[posenc.Layer], layer: Layer) -> Any:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) > 0, -math.inf)
     weights = scores.softmax(-1)
     out = weights @ layer.v
-    for spec, params, where in zip(specs, layer.params, places(layer), strict=True):
+    for spec, params, where in zip(specs, layer.params, where_of, strict=True):
         if spec.kind == "relative" and spec.on_values:
             out = out + posenc.relative_values(spec, weights, where, where, params=params)
     return layer.finish(out.transpose(1, 2).flatten(-2))
 
 
-def places(layer: Layer) -> list[Any]:
-    """The positions for each spec."""
-    if isinstance(layer.where, list):
-        return layer.where
-    where = torch.arange(layer.q.shape[-2]) if layer.where is None else layer.where
-    return [where] * len(layer.params)
+def places(entries: list[posenc.Layer], layer: Layer) -> list[Any]:
+    """The positions for each spec: by the plan, where it says how they are made."""
+    given = layer.where if isinstance(layer.where, list) else [layer.where] * len(entries)
+    made = []
+    for entry, where in zip(entries, given, strict=True):
+        rule = entry.positions
+        if rule is None or rule.builder == "from_mask":
+            made.append(torch.arange(LENGTH) if where is None else where)
+            continue
+        side = math.isqrt(layer.q.shape[-2])
+        sizes = LENGTH if rule.builder == "arange" else {"row": side, "column": side}
+        made.append(rule.build(sizes, xp=torch))
+        assert where is None or torch.equal(made[-1], where)
+    return made
 
 
 def heads(x: Any, count: int = HEADS) -> Any:

@@ -407,6 +407,14 @@ CASES = {
         "vision",
         HALF,
     ),
+    "step 3.5, vision": Case(
+        {"model_type": "step3p5_vision", **TOWER, "image_size": 32, "patch_size": 8},
+        GRID,
+        "step3p7",
+        tower("Step3p7VisionRotaryEmbedding", shared(1)),
+        "vision",
+        HALF,
+    ),
     "kimi, vision": Case(
         {"model_type": "kimi_k25_vision", **TOWER},
         GRID,
