@@ -39,6 +39,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "plans.md"
 DATA = ROOT / "docs" / "data" / "plans.json"
+SWEEP = ROOT / "docs" / "data" / "sweep.json"
 SLOWEST = 60  # seconds for one model; mixtures of many experts take some
 STATES = ("planned", "partly", "unknown")
 CHECKS = ("agreed", "partly", "differs", "not built")
@@ -143,7 +144,9 @@ class Row:
     model_type: str
     state: str = "unknown"
     kinds: list[str] = dataclasses.field(default_factory=list)
+    positions: list[str] = dataclasses.field(default_factory=list)
     check: str = "not built"
+    compared: str = ""
     shapes: int = 0
     turned: int = 0
     why: str = ""
@@ -387,6 +390,7 @@ def compared(name: str) -> Row:
         return row
     plan = posenc.from_hf(data, on_error="report")
     row.kinds = told(plan)
+    row.positions = list(dict.fromkeys(str(e.positions) for e in plan if e.positions is not None))
     reasons = reasons_of(plan)
     row.why = "; ".join(reasons)
     if not reasons and row.kinds:
@@ -405,6 +409,7 @@ def compared(name: str) -> Row:
     row.unexplained = left if row.state == "planned" else []
     agreed = "agreed" if row.state == "planned" else "partly"
     row.check = "differs" if missing or row.unexplained else agreed
+    row.compared = rests_on(row, type(config).__name__) if row.check == "agreed" else ""
     row.why = "; ".join([*reasons, *missing])
     return row
 
@@ -445,6 +450,21 @@ def turned_otherwise(name: str) -> list[str]:
                 where = entry.attention or "the main attention"
                 found.append(f"{where} of a small model turns otherwise: {role} off by {error:.2g}")
     return found
+
+
+def rests_on(row: Row, config: str) -> str:
+    """What an agreement rests on: numbers, shapes of tables, or words in the code.
+
+    Numbers are those of the sweep of rotary classes, and of an attention inside a layer that was
+    run. A table without parameters, such as sinusoids, is in none of them.
+    """
+    swept = json.loads(SWEEP.read_text(encoding="utf-8"))["rows"]
+    ran = any(one["config"] == config and one["state"] == "agreed" for one in swept)
+    turns = any("rotary" in kind for kind in row.kinds)
+    ran = turns and (ran or any(", rotary" in kind for kind in row.kinds))
+    said = any(kind.split(",")[0] in ("convolution", "none", "bias: ALiBi") for kind in row.kinds)
+    found = {"numbers": ran, "shapes": row.shapes > 0, "words": said or (turns and not ran)}
+    return " and ".join(word for word, holds in found.items() if holds) or "nothing"
 
 
 def told(plan: Any) -> list[str]:
@@ -554,7 +574,12 @@ The model of each config is then built, without memory for weights, and held aga
 tables of the plan must be there with their shapes ({shapes} were found), and so must classes that
 turn, convolutions and ALiBi; and of a plan without gaps every parameter whose name speaks of
 positions must be explained by an entry. What is *partly* planned agrees *in part* at most. Angles
-are compared elsewhere, in the [sweep](sweep.md) of rotary classes.
+are compared elsewhere, in the [sweep](sweep.md) of rotary classes, and the last table says what
+each agreement rests on: numbers (of that sweep), shapes of tables, or words in the code alone. The
+code of representatives is run in the tests of posenc: positions and tables from the plan, in
+`tests/test_originals_positions.py`, and outputs of attention layers with a bias, in
+`tests/test_originals_outputs.py`. *Positions* says how a plan makes them, by the builders of
+`posenc.positions`; where a family's row does not know, nothing is said.
 
 An attention inside a layer, such as the indexer of sparse attention, turns queries and keys of its
 own. Every module that turns inside another one must be an entry of the plan; and for the {turned}
@@ -568,11 +593,16 @@ def page(found: dict[str, Any]) -> str:
     rows, versions = found["rows"], found["versions"]
     counts, checks = found["counts"], found["checks"]
     numbers = [counts[state] for state in STATES] + [checks[check] for check in CHECKS]
+    rests = Counter(row["compared"] for row in rows if row["check"] == "agreed")
     lines = [
         PROSE.format(count=len(rows), shapes=found["shapes"], turned=found["turned"], **versions),
         "| planned | partly | unknown | model agrees | agrees in part | differs | not built |",
         "|---|---|---|---|---|---|---|",
         f"| {' | '.join(map(str, numbers))} |",
+        "",
+        "| what agreement rests on | model types |",
+        "|---|---|",
+        *(f"| {rest} | {number} |" for rest, number in sorted(rests.items())),
         "",
         "## Encodings",
         "",
@@ -612,10 +642,12 @@ def page(found: dict[str, Any]) -> str:
         "",
         "## Planned",
         "",
-        "| model type | encodings | model |",
-        "|---|---|---|",
+        "| model type | encodings | positions | model | compared |",
+        "|---|---|---|---|---|",
         *(
-            f"| `{row['model_type']}` | {', '.join(row['kinds'])} | {row['check']} |"
+            f"| `{row['model_type']}` | {', '.join(row['kinds'])} "
+            f"| {_cell('; '.join(row['positions']))} | {row['check']} "
+            f"| {row['compared']} |"
             for row in rows
             if row["state"] == "planned"
         ),
