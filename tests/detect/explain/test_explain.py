@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import posenc
+from posenc.detect.explain.describe import describe, lines
 from posenc.presets import names, row
 from posenc.presets.families import families
 from tests.configs import GEMMA_3, PLAIN, VERSION_4
@@ -381,3 +382,22 @@ def test_rotary_presets_say_where_they_were_read() -> None:
     for name in names():
         if row(name).kind == "rotary":
             assert row(name).sources, name
+
+
+def test_positions_and_the_scale_of_scores_have_a_line() -> None:
+    config = {"model_type": "t5", "num_heads": 2, "relative_attention_num_buckets": 8, "d_kv": 4}
+    plan = posenc.from_hf(config, on_error="report")
+    found = lines(plan)
+    assert "  positions: arange(length)" in found
+    assert "  scores times 1, not divided by the root of the width" in found
+    told = describe(plan)["layers"][0]
+    assert told["positions"] == {"type": "Positions", "builder": "arange"}
+    assert told["scale"] == 1
+    assert posenc.from_json(posenc.to_json(plan)) == plan
+
+
+def test_a_family_that_does_not_know_its_positions_claims_none() -> None:
+    config = {"model_type": "glm_image_text", "head_dim": 32, "rope_theta": 1e4}
+    asked = {**config, "rope_parameters": {"rope_theta": 1e4, "mrope_section": [4, 6, 6]}}
+    assert all(entry.positions is None for entry in posenc.from_hf(asked, on_error="report"))
+    assert not any(line.startswith("  positions") for line in lines(posenc.from_hf(asked)))
