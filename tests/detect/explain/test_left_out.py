@@ -353,6 +353,8 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
         {"model_type": "deformable_detr", "d_model": 256},
         "cells of a picture are counted from one half",
     ),
+    "logarithms": ({**LLAMA, "use_logn_attn": True}, "use_logn_attn=True was not read"),
+    "a table beside": ({**LLAMA, "learned_pos_emb": True}, "learned_pos_emb=True was not read"),
     "Fourier": ({**LLAMA, "fope_init_factor": 0.5}, "fope_init_factor=0.5 was not read"),
 }
 

@@ -388,3 +388,26 @@ def test_atoms_of_proteins() -> None:
     for mine, theirs in zip(got, (cos, sin), strict=True):
         both = np.concatenate([mine, mine], axis=-1)  # in halves
         assert_close(both, np.asarray(theirs[0]), 1e-4)
+
+
+def test_pictures_without_a_tower() -> None:
+    """A table for each axis; both are one tensor, of position, axis and channel."""
+    package = module("gemma4_unified")
+    made = config("gemma4_unified_vision", mm_embed_dim=16, mm_posemb_size=9, patch_size=2)
+    text = config("gemma4_unified_text", hidden_size=16, num_attention_heads=2)
+    embedder = package.Gemma4UnifiedVisionEmbedder(made, text)
+    torch.manual_seed(2)
+    torch.nn.init.normal_(embedder.pos_embedding)
+    embedder.patch_ln2 = embedder.pos_norm = torch.nn.Identity()
+    embedder.patch_dense = torch.nn.Linear(108, 16)
+    embedder.patch_dense.weight.data.zero_()
+    embedder.patch_dense.bias.data.zero_()
+    embedder.multimodal_embedder = torch.nn.Identity()
+    places = np.random.default_rng(4).integers(0, 9, (11, 2))
+    exact = embedder(torch.zeros(1, 11, 108), torch.tensor(places)[None], return_dict=True)
+    encoding = spec(made, "embeddings")
+    tables = np.asarray(embedder.pos_embedding.detach())
+    names = sorted(encoding.parameters())
+    params = {name: tables[:, axis] for axis, name in enumerate(names)}
+    got = posenc.table(encoding, places, params=params)
+    assert_close(got, np.asarray(exact.pooler_output[0].detach()), 1e-6)

@@ -39,6 +39,16 @@ WORDS = (
     "relative_attention",
     "yarn",
     "fope",
+    "ntk",
+    "logn",
+    "pos_emb",
+    "posemb",
+    "positional",
+    "abs_pos",
+    "rel_pos",
+    "relative_bias",
+    "sinusoid",
+    "nope",
     "index_head_dim",
     "indexer_head_dim",
 )
@@ -61,7 +71,15 @@ PART_WORDS = ("attention", "rope", "rotary", "position", "index")
 # Keys of parts that are models.
 MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
 # Keys with one of those words that say nothing of angles or biases.
-SILENT = ("rope_interleave", "no_rope_layer_interval", "rope_dropout", "rope_feat_sizes")
+SILENT = (
+    "rope_interleave",
+    "no_rope_layer_interval",
+    "rope_feat_sizes",
+    "dropout",
+    "nope_head_dim",  # channels that do not turn: those that do are stated beside it
+    "pos_embed_rescale",  # of coordinates, in training alone
+    "num_conv_pos_embedding",  # of a convolution that other keys turn on
+)
 # Keys of a config with attention of its own, beside its parts.
 OWN = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 DEEPEST_PART = 8
