@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import json
 import os
 import re
@@ -23,15 +24,17 @@ from typing import Any
 from posenc.detect.explain.layer_groups import COUNT_KEYS
 from posenc.detect.explain.reader import MAIN_PARTS
 from posenc.detect.explain.rotary_entries import TRAINED
+from posenc.detect.explain.rotary_fields import BASES
 from posenc.detect.explain.rotary_fields import WIDTHS as EXPRESSIONS
-from posenc.presets.families import families
+from posenc.presets.families import families, stretched
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "src" / "posenc" / "presets" / "configs" / "classes.json"
 NAME = re.compile(r"[A-Za-z_]\w*")
 THETA, FACTOR, SHARE = 12_345.0, 3.0, 0.625  # of no class
 COUNTS = (12, 13, 37, 60)  # of layers: a pattern that holds for all of them is one
-LONGEST = 12  # of a pattern
+LONGEST, FIRST = 12, 4  # of a pattern, and of what is before it
+PERIODS = (2, 3, 5)
 # Keys of widths that a class fills itself where a file leaves them out.
 WIDTHS = (
     "head_dim",
@@ -91,9 +94,8 @@ def words(rule: Any) -> Iterator[str]:
     if isinstance(rule, str):
         yield rule
     elif isinstance(rule, Mapping):
-        for key, value in rule.items():
-            if key != "spec":
-                yield from words(value)
+        for value in rule.values():
+            yield from words(value)
     elif isinstance(rule, (list, tuple)):
         for value in rule:
             yield from words(value)
@@ -178,7 +180,7 @@ def conditions(rules: Any) -> set[str]:
     found = set().union(*(conditions(one) for one in inner))
     if isinstance(rules, Mapping):
         found |= {rules["by"]} if "by" in rules else set()
-        found |= {rules["key"]} if {"is", "not", "holds"} & set(rules) else set()
+        found |= {rules["key"]} if {"is", "not", "holds"} & set(rules) and "key" in rules else set()
     return found
 
 
@@ -210,13 +212,27 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         untold = {kind: {"rope_type": "default"} for kind in inner}
         nested = kinds(parameters(made(cls, rope_parameters=untold)))
         flat = kinds(parameters(made(cls, rope_scaling={"rope_type": "linear", "factor": FACTOR})))
-        if other := [k for k in inner if _other(inner[k], nested.get(k), flat.get(k))]:
-            found["must_state_base"] = other
+        for key, given in (("must_state_base", nested), ("must_state_flat", flat)):
+            if other := [k for k in inner if _other(inner[k], given.get(k))]:
+                found[key] = other
     elif params:
         bare = {"rope_type": "default", "rope_theta": THETA}
         found |= _kind(params, parameters(made(cls, rope_parameters=bare)) or params)
+        if parameters(made(cls, rope_theta=THETA)).get("rope_theta") != THETA:
+            keys = {key: parameters(made(cls, **{key: THETA})) for key in BASES}
+            reaching = [key for key, values in keys.items() if values.get("rope_theta") == THETA]
+            found["reach"] = {"rope_theta": [], **{key: [""] for key in reaching}}
+        asked = {"rope_type": "linear", "factor": FACTOR}
+        given = [{"rope_parameters": {"rope_type": "default"}}, {"rope_scaling": asked}]
+        both = [parameters(made(cls, **keys)) for keys in given]
+        bases = {values.get("rope_theta") for values in both if values}
+        if bases != {params["rope_theta"]}:
+            given_base = bases.pop() if len(bases) == 1 else None
+            found |= {"base_given": given_base} if given_base else {"must_state_base": [""]}
     elif isinstance(theta := value(config, "rope_theta"), float):
         found["base"] = theta
+    if unread := _unread(cls, found.get("reach", {}).get("rope_scaling", ())):
+        found["flat_base_unread"] = unread
     if added := adds(cls):
         found["adds"] = added
     if (types := layers(cls)) is not None:
@@ -232,13 +248,15 @@ def _kind(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     if share_of(params) != share_of(given):
         found["share_alone"] = share_of(params)
     rule = params.get("rope_type", "default")
-    return found if rule in ("default", "axial") else {**found, "rope_type": rule}
+    if rule in ("default", "axial"):
+        return found
+    own = {key: value for key, value in params.items() if key not in ("rope_theta", "type")}
+    return {**found, "rope_type": rule, "parameters": own}
 
 
-def _other(alone: Mapping[str, Any], *given: Mapping[str, Any] | None) -> bool:
+def _other(alone: Mapping[str, Any], given: Mapping[str, Any] | None) -> bool:
     """Whether a dictionary without a base has another base than where there is none."""
-    told = [values for values in given if values is not None]
-    return any(values.get("rope_theta") != alone["rope_theta"] for values in told)
+    return given is not None and given.get("rope_theta") != alone["rope_theta"]
 
 
 def reach(cls: Any) -> dict[str, list[str]]:
@@ -255,6 +273,13 @@ def reach(cls: Any) -> dict[str, list[str]]:
         inner = kinds(parameters(made(cls, **{key: {"rope_type": "linear", "factor": FACTOR}})))
         found[key] = [k for k, v in inner.items() if v.get("factor") == FACTOR]
     return found
+
+
+def _unread(cls: Any, reached: Container[str]) -> list[str]:
+    """The types of layers that one dictionary for all reaches, but for the base in it."""
+    asked = {"rope_type": "linear", "factor": FACTOR, "rope_theta": THETA}
+    inner = kinds(parameters(made(cls, rope_scaling=asked)))
+    return [k for k, v in inner.items() if k in reached and v.get("rope_theta") != THETA]
 
 
 def adds(cls: Any) -> dict[str, Any]:
@@ -276,30 +301,62 @@ def layers(cls: Any) -> dict[str, Any] | None:
     lists = [getattr(made(cls, num_hidden_layers=n), "layer_types", None) or [] for n in COUNTS]
     if [len(types) for types in lists] != list(COUNTS):
         return {"repeat": []}
-    for size in range(1, LONGEST + 1):
-        pattern = max(lists, key=len)[:size]
-        wanted = [[pattern[i % size] for i in range(n)] for n in COUNTS]
-        if wanted == lists:
-            return {"repeat": pattern, **_asks(cls)}
-        if [w[:-1] for w in wanted] == [t[:-1] for t in lists]:
+    found = pattern(lists)
+    if found is None and (found := pattern([types[::-1] for types in lists])) is not None:
+        found["from_last"] = True
+    return {"repeat": []} if found is None else {**found, **_asks(cls, found)}
+
+
+def pattern(lists: list[list[str]]) -> dict[str, Any] | None:
+    """What is repeated in lists of several lengths, behind the first and before the last."""
+    longest = max(lists, key=len)
+    for skipped in range(FIRST + 1):
+        for size in range(1, LONGEST + 1):
+            first, repeat = longest[:skipped], longest[skipped : skipped + size]
+            wanted = [[*first, *(repeat[i % size] for i in range(len(n) - skipped))] for n in lists]
+            found = {"first": first, "repeat": repeat} if first else {"repeat": repeat}
+            if wanted == lists:
+                return found
             last = {types[-1] for types in lists}
-            if len(last) == 1:
-                return {"repeat": pattern, "last": last.pop(), **_asks(cls)}
-    return {"repeat": []}
+            if [w[:-1] for w in wanted] == [t[:-1] for t in lists] and len(last) == 1:
+                return {**found, "last": last.pop()}
+    return None
 
 
-def _asks(cls: Any) -> dict[str, Any]:
-    """Keys that change the pattern."""
+def _asks(cls: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """Keys that change the pattern, and the one that is its period."""
     before = made(cls).layer_types
-    found = []
+    asks = []
+    every: dict[str, Any] = {}
     numbers = [f.name for f in dataclasses.fields(cls) if type(f.default) is int]
-    for key in (*numbers, "sliding_window_pattern", "full_attention_interval", "attn_layer_period"):
-        if key in ("num_hidden_layers", "vocab_size"):
+    popped = re.findall(r"""kwargs\.(?:pop|get)\(\s*["'](\w+)""", inspect.getsource(cls))
+    older = ("sliding_window_pattern", "full_attention_interval", "attn_layer_period")
+    for key in dict.fromkeys((*numbers, *older, *popped)):
+        if key in ("num_hidden_layers", "vocab_size", *DICTIONARIES, *THETAS):
             continue
         config = made(cls, **{key: 2})
-        if config is not None and getattr(config, "layer_types", before) != before:
-            found.append(key)
-    return {"asks": sorted(set(found))} if found else {}
+        if config is None:
+            asks += [key] if key in popped else []
+        elif getattr(config, "layer_types", before) != before:
+            asks.append(key)
+            if _is_period(cls, key, found):
+                every = {"every": key}
+    return {**every, "asks": sorted(set(asks))} if asks else {}
+
+
+def _is_period(cls: Any, key: str, found: dict[str, Any]) -> bool:
+    """Whether a key is the period of the pattern, in which one layer is of another type."""
+    if "first" in found or "from_last" in found:
+        return False
+    for period in PERIODS:
+        for count in COUNTS:
+            config = made(cls, num_hidden_layers=count, **{key: period})
+            repeat = stretched(found["repeat"], period)
+            wanted = [repeat[i % period] for i in range(count)] if repeat else []
+            wanted[-1:] = [found["last"]] if "last" in found else wanted[-1:]
+            if config is None or config.layer_types != wanted:
+                return False
+    return True
 
 
 def whole(cls: Any, rules: Any) -> dict[str, Any]:

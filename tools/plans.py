@@ -6,10 +6,12 @@
                                       stay as they are in docs/data/plans.json
 
 Nothing here names a model but the tables of substitutes and findings. The default config of each
-type is read by `posenc.from_hf`; its model is built without memory for weights; and two questions
+type is read by `posenc.from_hf`; its model is built without memory for weights; and three questions
 are asked. Does the model hold what each entry of the plan says it holds: tables of those shapes,
-a class that turns, a convolution? And is every parameter of the model whose name speaks of
-positions explained by an entry?
+a class that turns, a convolution? Is every parameter of the model whose name speaks of positions
+explained by an entry? And does any module turn inside another one that turns, as an indexer does,
+of which no entry speaks? Where one does, a small model is run, and what it turns, in the main
+attention and in the inner one, is held against both entries.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import copy
 import dataclasses
 import importlib
 import inspect
@@ -39,6 +42,8 @@ DATA = ROOT / "docs" / "data" / "plans.json"
 SLOWEST = 60  # seconds for one model; mixtures of many experts take some
 STATES = ("planned", "partly", "unknown")
 CHECKS = ("agreed", "partly", "differs", "not built")
+AGREE = 5e-6  # of what turned, in float32 on both sides
+BESIDE = {"compressor"}  # modules that make further keys of the attention around them
 MODEL_CLASSES = 6  # tried, of those that take a config
 
 ROTARY = re.compile(r"Rotary|Rope|RoPE")
@@ -140,6 +145,7 @@ class Row:
     kinds: list[str] = dataclasses.field(default_factory=list)
     check: str = "not built"
     shapes: int = 0
+    turned: int = 0
     why: str = ""
     unexplained: list[str] = dataclasses.field(default_factory=list)
 
@@ -394,11 +400,51 @@ def compared(name: str) -> Row:
         row.why = "; ".join([*reasons, f"not built: {why}"])
         return row
     missing, row.shapes, left = compare(plan, facts(model))
+    missing += inner(plan, model)
+    row.turned = sum(entry.attention != "" for entry in plan)
     row.unexplained = left if row.state == "planned" else []
     agreed = "agreed" if row.state == "planned" else "partly"
     row.check = "differs" if missing or row.unexplained else agreed
     row.why = "; ".join([*reasons, *missing])
     return row
+
+
+def inner(plan: Any, model: Any) -> list[str]:
+    """What modules inside others turn and no entry says, or an entry says otherwise."""
+    from tools import rotations
+
+    names = {name.rpartition(".")[2] for name in rotations.inside(model)} - BESIDE
+    entries = {entry.attention for entry in plan if entry.attention and entry.kind == "rotary"}
+    missing = [f"{name} turns inside attention, and is in no entry" for name in names - entries]
+    missing += [f"{name}: no module of that name turns" for name in entries - names]
+    if names & entries:
+        configs = [getattr(module, "config", None) for module in model.modules()]
+        small = {getattr(config, "model_type", "") for config in configs} & {*rotations.SMALL}
+        missing += [] if small else ["no small model was run"]
+        missing += [words for name in sorted(small) for words in turned_otherwise(name)]
+    return sorted(missing)
+
+
+def turned_otherwise(name: str) -> list[str]:
+    """The attentions of a small model of a type that do not turn as its plan says."""
+    import torch
+    from tools import rotations
+
+    import posenc
+
+    plan = posenc.from_hf({"model_type": name, **copy.deepcopy(rotations.SMALL[name])})
+    places = torch.arange(rotations.TOKENS)
+    got = rotations.turned(rotations.built(name), places)
+    found = []
+    for entry in plan.at(0):
+        for role, before, after, at in got[entry.attention].sides(places):
+            positions = at[:, None].expand(-1, len(entry.spec.axes)) if entry.spec.axes[1:] else at
+            made = posenc.rotate(entry.spec, before, positions=positions, role=role)
+            error = float((made - after).abs().max() / before.abs().max())
+            if not error < AGREE:
+                where = entry.attention or "the main attention"
+                found.append(f"{where} of a small model turns otherwise: {role} off by {error:.2g}")
+    return found
 
 
 def told(plan: Any) -> list[str]:
@@ -411,6 +457,8 @@ def told(plan: Any) -> list[str]:
             word = entry.kind
         if entry.logit_scale is not None:
             word += ", temperature"
+        if entry.attention:
+            word = f"{entry.attention}, {word}"
         words.append(word)
     return list(dict.fromkeys(words))
 
@@ -488,6 +536,7 @@ def data(rows: list[Row]) -> dict[str, Any]:
         "checks": {check: checks.get(check, 0) for check in CHECKS},
         "kinds": dict(sorted(kinds.items())),
         "shapes": sum(row.shapes for row in rows),
+        "turned": sum(row.turned > 0 for row in rows),
         "rows": [dataclasses.asdict(row) for row in rows],
     }
 
@@ -506,6 +555,11 @@ tables of the plan must be there with their shapes ({shapes} were found), and so
 turn, convolutions and ALiBi; and of a plan without gaps every parameter whose name speaks of
 positions must be explained by an entry. What is *partly* planned agrees *in part* at most. Angles
 are compared elsewhere, in the [sweep](sweep.md) of rotary classes.
+
+An attention inside a layer, such as the indexer of sparse attention, turns queries and keys of its
+own. Every module that turns inside another one must be an entry of the plan; and for the {turned}
+model types that have one, a small model is run, and the queries and keys of both attentions are
+held against both entries: angles, pairing and channels.
 """
 
 
@@ -515,7 +569,7 @@ def page(found: dict[str, Any]) -> str:
     counts, checks = found["counts"], found["checks"]
     numbers = [counts[state] for state in STATES] + [checks[check] for check in CHECKS]
     lines = [
-        PROSE.format(count=len(rows), shapes=found["shapes"], **versions),
+        PROSE.format(count=len(rows), shapes=found["shapes"], turned=found["turned"], **versions),
         "| planned | partly | unknown | model agrees | agrees in part | differs | not built |",
         "|---|---|---|---|---|---|---|",
         f"| {' | '.join(map(str, numbers))} |",

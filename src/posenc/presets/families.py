@@ -75,6 +75,7 @@ __all__ = [
     "families",
     "family",
     "family_of_architectures",
+    "stretched",
 ]
 
 FOLDER = "configs"
@@ -108,12 +109,22 @@ class ClassDefaults(NamedTuple):
     reach : mapping
         The types of layers that a key at the top of the config reaches, or a flat dictionary.
     must_state_base : tuple of str
-        Types of layers whose dictionary has another base, or none, where it is there without one.
+        Types of layers whose dictionary has another base, or none, where it is there without one;
+        the empty name is that of a dictionary for all.
+    must_state_flat : tuple of str
+        The same where one dictionary is for all types.
+    flat_base_unread : tuple of str
+        Types of layers that such a dictionary reaches, but for the base in it.
+    base_given : float, optional
+        The base of a dictionary for all that is there without one, if it is another.
+    parameters : mapping
+        The dictionary that it takes where the config has none, but for the base, where it scales.
     adds : mapping
         Keys that it adds to a flat dictionary, by the rule of scaling.
     layers : mapping
-        `repeat`, the types of layers as a pattern (empty where there is none), `last`, the type of
-        the last layer, and `asks`, keys that change them.
+        `repeat`, the types of layers as a pattern (empty where there is none), `first`, those
+        before it, `last`, the type of the last layer, `from_last`, whether the pattern is told
+        backwards, `every`, the key of its period, and `asks`, keys that change it.
     fields : mapping
         Values of other keys.
     aliases : mapping
@@ -130,6 +141,10 @@ class ClassDefaults(NamedTuple):
     kinds: Mapping[str, Mapping[str, Any] | None] | None = None
     reach: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     must_state_base: tuple[str, ...] = ()
+    must_state_flat: tuple[str, ...] = ()
+    flat_base_unread: tuple[str, ...] = ()
+    base_given: float | None = None
+    parameters: Mapping[str, Any] = MappingProxyType({})
     adds: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     layers: Mapping[str, Any] = MappingProxyType({})
     fields: Mapping[str, Any] = MappingProxyType({})
@@ -178,6 +193,16 @@ class ClassParts(NamedTuple):
     flat: str = ""
     own: bool = False
     values: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+
+
+def stretched(repeat: list[str], period: int) -> list[str]:
+    """A pattern of one layer of another type among those of one, at another period; else empty."""
+    for place in (-1, 0):
+        others = set(repeat[:-1] if place else repeat[1:])
+        if len(others) == 1:
+            rest = [*others] * (period - 1)
+            return [*rest, repeat[-1]] if place else [repeat[0], *rest]
+    return []
 
 
 @functools.lru_cache(maxsize=1)

@@ -6,6 +6,7 @@
                last channels of a wider projection), `qkv`, and the gains of their norms
     cross      parts of names of attention over another sequence, which does not turn
     apart      parts of names of other modules that reuse these names
+    inside     parts of names of attentions inside a layer, which have a rotation of their own
     families   for modules that pack several projections, the packing of each family
 
 A packing is the order of its parts, `repeats` times over: 1 for all queries, all keys, all values;
@@ -36,6 +37,7 @@ class Names(NamedTuple):
     modules: Mapping[str, str]  # name -> what it holds
     cross: tuple[str, ...]
     apart: tuple[str, ...]
+    inside: tuple[str, ...]
     families: Mapping[str, Mapping[str, Packing]]  # model type -> module -> packing
 
 
@@ -52,7 +54,9 @@ def names() -> Names:
         for row in data["families"]
         for model_type in row["model_types"]
     }
-    return Names(modules, tuple(data["cross"]), tuple(data["apart"]), families)
+    return Names(
+        modules, tuple(data["cross"]), tuple(data["apart"]), tuple(data["inside"]), families
+    )
 
 
 def packing(model_type: object, module: str) -> Packing | None:

@@ -267,7 +267,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"model_type": "longcat_flash", "qk_rope_head_dim": 8, "rope_theta": 1000.0},
         "qk_rope_head_dim=8 and head_dim=64 (class) contradict each other",
     ),
-    "no base": (with_(PLAIN, rope_theta=...), "rope_theta is missing"),
+    "no base": (with_(PLAIN, rope_theta=None), "rope_theta is missing"),
     "base 0": (with_(PLAIN, rope_theta=0), "must be positive"),
     "unread key": (scaled(rope_type="linear", factor=2.0, facotr=4.0), "Did you mean 'factor'"),
     "no width": (with_(PLAIN, head_dim=...), "the width of a head is not stated"),

@@ -77,6 +77,8 @@ def _check_sides(
             continue
         if "k" not in there and model.borrows(attention.layer):
             continue
+        if "gain" in kinds and there == {"k"} and model.given.attention:
+            continue  # an indexer may have a norm of its keys alone
         have = words[0] if "q" in there else words[1]
         miss = words[1] if "q" in there else words[0]
         want = f"{miss} beside its {have}" if there else "weights of queries and keys"

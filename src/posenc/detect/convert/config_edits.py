@@ -18,6 +18,7 @@ def changed_config(
     config: Mapping[str, Any] | None,
     *,
     pairing: str | None,
+    attention: str = "",
     tables: Mapping[str, tuple[Any, Any]] | None,
     dialect: Literal["hf4", "hf5"] | None,
 ) -> tuple[dict[str, Any] | None, list[str]]:
@@ -27,7 +28,7 @@ def changed_config(
         return None, remarks
     made = copy.deepcopy(dict(config))
     if pairing is not None:
-        stated = _state_pairing(made, pairing, "")
+        stated = _state_pairing(made, pairing, attention, "")
         remarks += stated
         if not stated:
             who = made.get("model_type")
@@ -45,11 +46,13 @@ def changed_config(
     return (None if made == dict(config) else made), remarks
 
 
-def _state_pairing(data: dict[str, Any], pairing: str, path: str) -> list[str]:
+def _state_pairing(data: dict[str, Any], pairing: str, attention: str, path: str) -> list[str]:
     """Set the key of each family that has one for its pairing."""
     said = []
     row = family(data.get("model_type"))
-    for rule in () if row is None else row.entries:
+    rules = () if row is None else row.entries
+    inner = [r for rule in rules for r in rule.get("attentions", ()) if r["name"] == attention]
+    for rule in inner if attention else rules:
         choice = rule.get("rotary")
         if not isinstance(choice, Mapping):
             continue
@@ -62,7 +65,7 @@ def _state_pairing(data: dict[str, Any], pairing: str, path: str) -> list[str]:
                 said.append(f"{path}{key} becomes {word}")
     for key, value in data.items():
         if isinstance(value, dict):
-            said += _state_pairing(value, pairing, f"{path}{key}.")
+            said += _state_pairing(value, pairing, attention, f"{path}{key}.")
     return said
 
 

@@ -12,15 +12,17 @@ from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
-from posenc.detect.convert.heads import Projections, read_model
+from posenc.detect.convert.heads import Model, Projections, is_inside, read_model
 from posenc.detect.convert.projections import Attention, Held, find, order_of
 from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
 from posenc.detect.convert.verification import Probe, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS
 from posenc.detect.files import Checkpoint, Stored, open_checkpoint
+from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec
+from posenc.presets.projections import names
 
 __all__ = ["Conversion", "Projections", "convert"]
 
@@ -170,22 +172,27 @@ def convert(
         raise ArgumentError(explain("convert: dialect", "a folder with a config", "none", todo))
     changes: dict[str, Change] = {}
     attentions: tuple[Attention, ...] = ()
-    before, said = "", ""
+    before, said, left = "", "", []
     if pairing is not None:
         model = read_model(checkpoint, given, who)
         part = is_part(checkpoint)
         attentions = find(checkpoint, model, who, alone=(*KEYS, *(GAINS if part else ())))
         if not part:
             check_whole(checkpoint, attentions, model, who)
-        before, said = _before(attentions, pairing), model.source
+        before, said, left = _before(attentions, pairing), model.source, _left(checkpoint, model)
         for attention in attentions:
             changes |= _moved(attention, pairing)
     for name, specs in (tables or {}).items():
         changes[name] = table_change(name, _tensor(checkpoint, name), *_two(name, specs), method)
     new_config, remarks = changed_config(
-        checkpoint.config, pairing=pairing if before else None, tables=tables, dialect=dialect
+        checkpoint.config,
+        pairing=pairing if before else None,
+        attention=given.attention,
+        tables=tables,
+        dialect=dialect,
     )
-    record = _recorded(checkpoint, pairing, given.only, tables, dialect)
+    remarks += left
+    record = _recorded(checkpoint, pairing, given, tables, dialect)
     rest = {} if checkpoint.folder is None else others(checkpoint)
     found = None
     if target is not None:
@@ -257,6 +264,24 @@ def _before(attentions: tuple[Attention, ...], pairing: str) -> str:
     return order
 
 
+def _left(checkpoint: Checkpoint, model: Model) -> list[str]:
+    """What is said of attentions inside layers, which are converted by themselves."""
+    if model.given.attention:
+        return []
+    there = [n for n in checkpoint.tensors if is_inside(n)]
+    told = []
+    for name in sorted({word for n in there for word in names().inside if word in n}):
+        known = [e for e in model.reading or () if e.attention == name]
+        orders = sorted({e.spec.channels.order for e in known if isinstance(e.spec, RotarySpec)})
+        own = [n for n in there if name in n]
+        said = f"pairs {', '.join(orders)}" if orders else "pairs in a way that is not known here"
+        told.append(
+            f"the {name}, an attention inside the layers, {said}, and its {len(own)} tensors "
+            f"stay as they are: convert it by itself, `layout=Projections(attention={name!r})`"
+        )
+    return told
+
+
 def _moved(attention: Attention, pairing: Literal["half", "interleaved"]) -> dict[str, Change]:
     """The order of the channels of each tensor of a layer."""
     heads = attention.heads
@@ -293,18 +318,22 @@ def _told(held: Held) -> str:
 
 
 def _recorded(
-    checkpoint: Checkpoint, pairing: Any, only: str, tables: Any, dialect: Any
+    checkpoint: Checkpoint, pairing: Any, given: Projections, tables: Any, dialect: Any
 ) -> dict[str, Any]:
     """What the metadata of the result say; the pairing of an earlier conversion stays."""
     import posenc
 
     record = dict(checkpoint.record)
     record["posenc"] = posenc.__version__
-    if pairing is not None and only == "*":
+    parts = dict(record.get("pairing_of", {}))
+    if pairing is not None and given.pattern == "*":
         record["pairing"] = pairing
-        record.pop("pairing_of", None)
+        parts = {pattern: order for pattern, order in parts.items() if is_inside(pattern)}
     elif pairing is not None:
-        record["pairing_of"] = {**record.get("pairing_of", {}), only: pairing}
+        parts[given.pattern] = pairing
+    record.pop("pairing_of", None)
+    if parts:
+        record["pairing_of"] = parts
     if tables:
         made = {name: specs[1].to_dict() for name, specs in tables.items()}
         record["tables"] = {**record.get("tables", {}), **made}

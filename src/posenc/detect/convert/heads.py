@@ -12,6 +12,7 @@ from posenc.detect.explain import COUNT_KEYS, PAIRINGS, Keys, from_hf
 from posenc.detect.files import Checkpoint
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
+from posenc.presets.projections import names
 
 __all__ = ["Heads", "Model", "Projections", "layer_of", "read_model", "recorded_pairing"]
 
@@ -55,6 +56,9 @@ class Projections(NamedTuple):
         A pattern for the names that are looked at: `model.language_model.*`.
     part : str, optional
         The part of a config that speaks of several models: `text`.
+    attention : str
+        The attention that is meant where layers have another one inside, as `Layer.attention` names
+        it: `indexer`; the main one by default.
 
     Examples
     --------
@@ -71,6 +75,12 @@ class Projections(NamedTuple):
     names: Mapping[str, str] | None = None
     only: str = "*"
     part: str | None = None
+    attention: str = ""
+
+    @property
+    def pattern(self) -> str:
+        """The names that are looked at."""
+        return f"*.{self.attention}.*" if self.attention and self.only == "*" else self.only
 
 
 class Heads(NamedTuple):
@@ -122,8 +132,10 @@ class Model(NamedTuple):
         spec = self.given.rope or self._spec(layer)
         if spec is None:
             return None
-        heads = self.given.heads or self._number(HEADS, "the number of heads", "heads")
-        kv = self.given.kv_heads
+        inside = self._read_at(layer, "heads")
+        names = (inside,) if inside is not None else HEADS
+        heads = self.given.heads or self._number(names, "the number of heads", "heads")
+        kv = 1 if inside is not None and self.given.attention else self.given.kv_heads
         if kv is None:
             # Two keys of one config: the flag of a family wins over the number it ignores.
             flag = self.part.data.get("multi_query") and not self.part.data.get(
@@ -138,20 +150,29 @@ class Model(NamedTuple):
 
     def _width(self, layer: int | None) -> int | None:
         """The width of a head, where the config says it: that from which the rotated one came."""
+        where = self._read_at(layer, "head") or self._read_at(layer, "dim")
+        if where is None:
+            return self.part.integer("head_dim")
+        found = self.part.evaluate(_expression(where))
+        return None if found is None else int(found)
+
+    def _read_at(self, layer: int | None, field: str) -> str | None:
+        """Where a number of the rotation was read."""
         for entry in () if self.reading is None else self.reading.layers:
-            if layer is None or entry.indices is None or layer in entry.indices:
+            here = layer is None or entry.indices is None or layer in entry.indices
+            if here and entry.kind == "rotary" and entry.attention == self.given.attention:
                 for source in entry.sources:
-                    if source.field == "dim" and entry.kind == "rotary":
-                        found = self.part.evaluate(_expression(source.where))
-                        return None if found is None else int(found)
-        return self.part.integer("head_dim")
+                    if source.field == field:
+                        return source.where
+        return None
 
     def _spec(self, layer: int | None) -> RotarySpec | None:
         if self.reading is None:
             todo = "Give `config`, or what it would say: `layout=Projections(heads=, rope=)`."
             raise DataError(explain("the checkpoint", "a config beside it", "none", todo))
         entries = self.reading.layers if layer is None else self.reading.at(layer)
-        found = [e.spec for e in entries if isinstance(e.spec, RotarySpec)]
+        own = [e for e in entries if e.attention == self.given.attention]
+        found = [e.spec for e in own if isinstance(e.spec, RotarySpec)]
         kinds = {(s.dim, s.channels) for s in found}
         if len(kinds) > 1:
             told = "; ".join(f"width {dim}, {c.order}" for dim, c in sorted(kinds, key=str))
@@ -160,7 +181,8 @@ class Model(NamedTuple):
         return found[0] if found else None
 
     def _number(self, keys: tuple[str, ...], what: str, field: str) -> int:
-        found = self.part.first(keys)
+        stated = {key: self.part.evaluate(key) for key in keys}
+        found = next(((k, v) for k, v in stated.items() if v is not None), None)
         if found is None:
             todo = f"Give `layout=Projections({field}=)`."
             want = f"{what} ({', '.join(keys[:2])}, …)"
@@ -201,7 +223,7 @@ def read_model(checkpoint: Checkpoint, given: Projections, who: str) -> Model:
     _check(given, who)
     source = "the caller"
     if given.stored is None:
-        recorded = recorded_pairing(checkpoint, given.only, who)
+        recorded = recorded_pairing(checkpoint, given, who)
         if recorded is not None:
             given = given._replace(stored=recorded)
             source = "the record of a conversion in the file"
@@ -217,12 +239,16 @@ def read_model(checkpoint: Checkpoint, given: Projections, who: str) -> Model:
 
 
 def recorded_pairing(
-    checkpoint: Checkpoint, only: str, who: str
+    checkpoint: Checkpoint, given: Projections, who: str
 ) -> Literal["half", "interleaved"] | None:
     """The pairing that an earlier conversion recorded for the same tensors; None if it did not."""
     record = checkpoint.record
     parts = record.get("pairing_of")
     parts = parts if isinstance(parts, dict) else {}
+    only = given.pattern
+    if given.attention:
+        return parts[only] if parts.get(only) in PAIRINGS else None
+    parts = {pattern: order for pattern, order in parts.items() if not is_inside(pattern)}
     if only not in parts and any(pattern != only for pattern in parts):
         listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in parts.items())
         todo = "Name one of these: `layout=Projections(only=)`, or say `stored=`."
@@ -231,7 +257,16 @@ def recorded_pairing(
     return recorded if recorded in PAIRINGS else None
 
 
+def is_inside(name: str) -> bool:
+    """Whether a tensor, or a pattern of names, is of an attention inside a layer."""
+    return any(word in names().inside for word in re.split(r"[./]", name))
+
+
 def _check(given: Projections, who: str) -> None:
+    if given.attention not in ("", *names().inside):
+        todo = suggest(given.attention, names().inside)
+        want = "the name of an attention inside a layer"
+        raise ArgumentError(explain(f"{who}: attention", want, repr(given.attention), todo))
     for field, choices in (("stored", PAIRINGS), ("fused", FUSED)):
         value = getattr(given, field)
         if value is not None and value not in choices:

@@ -134,7 +134,7 @@ def detect_pairing(
     given = layout or Projections()
     opened = open_checkpoint(checkpoint, config=config, who=who)
     stated, source, origin = "", "", "nothing"
-    recorded = recorded_pairing(opened, given.only, who)
+    recorded = recorded_pairing(opened, given, who)
     if recorded is not None:
         stated, source, origin = recorded, "the record of a conversion in the file", "record"
     elif opened.config is not None:

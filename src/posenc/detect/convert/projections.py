@@ -201,7 +201,7 @@ def _join(groups: dict[str, list[_Named]]) -> None:
 
 
 def _named(name: str, stored: Stored, model: Model) -> _Named | None:
-    if not fnmatch.fnmatchcase(name, model.given.only):
+    if not fnmatch.fnmatchcase(name, model.given.pattern):
         return None
     given = model.given.names or {}
     for role, pattern in given.items():
@@ -214,6 +214,8 @@ def _named(name: str, stored: Stored, model: Model) -> _Named | None:
     parts = name.replace("/", ".").split(".")
     data = names()
     if any(word in parts for word in (*data.cross, *data.apart)):
+        return None
+    if {*data.inside} & {*parts} != {model.given.attention} - {""}:
         return None
     at = next((i for i in reversed(range(len(parts))) if parts[i] in data.modules), None)
     if at is None or at == len(parts) - 1:
@@ -239,7 +241,7 @@ def _unknown(checkpoint: Checkpoint, model: Model, who: str, skipped: bool) -> s
     named = [
         name
         for name, stored in checkpoint.tensors.items()
-        if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.given.only)
+        if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.given.pattern)
     ]
     close = [n for n in named if any(w in n.lower() for w in WORDS[2:])] or named
     shown = ", ".join(f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in close[:8])

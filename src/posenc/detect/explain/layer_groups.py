@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc.detect.explain.config_view import Keys, is_number
+from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
-from posenc.presets.families import ClassDefaults
+from posenc.presets.families import ClassDefaults, stretched
 
 __all__ = ["COUNT_KEYS", "Layers", "layers_of"]
 
 TYPE_KEYS = ("layer_types", "layers_block_type")
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
+SHOWN = 12  # of a pattern
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
@@ -36,8 +38,10 @@ OTHER = frozenset(
 )
 
 
-# (type, turns, is scaled, own base, keys of its own)
-Trait = tuple[str, bool, bool, tuple[str, float] | None, tuple[tuple[str, float], ...]]
+# (type, turns, is scaled, own base, keys of its own, attentions inside)
+Trait = tuple[
+    str, bool, bool, tuple[str, float] | None, tuple[tuple[str, float], ...], tuple[str, ...]
+]
 
 
 class Layers(NamedTuple):
@@ -57,6 +61,7 @@ class Layers(NamedTuple):
     of_class: bool = False  # whether the base is the class's, as the config leaves it out
     share: float = 1.0  # of a head, where the parameters state none
     top_share: bool = True  # whether a share at the top of the config is that of these layers
+    inner: tuple[str, ...] = ()  # names of the attentions inside, which the row describes
 
 
 def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
@@ -78,14 +83,18 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
         return []
     nested = _nested(params, notes)
     types = _types(keys, rule, notes)
-    traits = _traits(keys, rule, types, notes)
+    inner = _inner(keys, rule, types, notes)
+    traits = _traits(keys, rule, types, inner, notes)
     if traits is None:
-        return _unordered(keys, params, nested, rule, notes)
+        every = (row["name"] for row in rule.get("attentions", ()) if "types" not in row)
+        inside = inner[0] if inner else tuple(every)
+        found = _unordered(keys, params, nested, rule, notes)
+        return [group._replace(inner=inside) for group in found]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
     made = []
-    for (kind, turns, scaled, base, overrides), indices in groups.items():
+    for (kind, turns, scaled, base, overrides, inside), indices in groups.items():
         group = _group(keys, params, nested, rule=rule, kind=kind, notes=notes, turns=turns)
         if group is None:
             continue
@@ -93,7 +102,7 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
             group = group._replace(base=base)
         both = group.scaled and scaled
         group = group._replace(indices=tuple(indices), scaled=both, kind=kind)
-        made.append(group._replace(overrides=overrides))
+        made.append(group._replace(overrides=overrides, inner=inside))
     return _named(made)
 
 
@@ -112,6 +121,10 @@ def _nested(params: Keys, notes: Notes) -> dict[str, Any] | None:
 
 def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | None:
     """The type of each layer."""
+    if "types_by" in rule and all(keys.get(key) is None for key in TYPE_KEYS):
+        listed = _types_by(keys, rule["types_by"], notes)
+        if listed is not None or notes.failed:
+            return listed
     for key in TYPE_KEYS:
         listed = keys.get(key)
         if isinstance(listed, list) and listed and all(isinstance(t, str) for t in listed):
@@ -134,6 +147,76 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
     return _types_of_class(keys, rule, count, notes)
 
 
+def _types_by(keys: Keys, by: Mapping[str, Any], notes: Notes) -> list[str] | None:
+    """The types by a list that has another word, or a number, for each layer."""
+    listed, count = _listed(keys, by["list"]), _count(keys)
+    if listed is None:
+        return None
+    words = [str(value).lower() for value in listed]
+    if unknown := next((word for word in words if word not in by["values"]), None):
+        known = ", ".join(by["values"])
+        notes.error(f"{keys.where(by['list'])} has {unknown!r}, which is none of {known}")
+        return None
+    count = count or len(words)
+    if len(words) < count:
+        notes.error(f"{keys.where(by['list'])} has {len(words)} entries for {count} layers")
+        return None
+    if len(words) > count:
+        notes.remark(
+            f"{keys.where(by['list'])} has {len(words)} entries for {count} layers: what is behind "
+            "the last one is of layers that predict further tokens, which are in no entry"
+        )
+    return [by["values"][word] for word in words[:count]]
+
+
+def _listed(keys: Keys, path: str) -> list[Any] | None:
+    """A list of the config, or of a dictionary in it; letters of a text are such a list."""
+    value: Any = keys.get(path.partition(".")[0])
+    for key in path.split(".")[1:]:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    value = list(value) if isinstance(value, str) else value
+    return value if isinstance(value, list) and value else None
+
+
+def _inner(
+    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, notes: Notes
+) -> list[tuple[str, ...]] | None:
+    """The attentions inside each layer; None where the row has none, or layers are not counted."""
+    rows = rule.get("attentions", ())
+    count = len(types) if types is not None else _count(keys)
+    if not rows or not count:
+        return None
+    found: list[tuple[str, ...]] = [()] * count
+    for row in rows:
+        if not applies(keys, row):
+            continue
+        kinds, has = row.get("types"), _having(keys, row.get("layers"), count, notes)
+        for index in range(count):
+            if has[index] and (kinds is None or (types is not None and types[index] in kinds)):
+                found[index] += (row["name"],)
+    return found
+
+
+def _having(keys: Keys, rule: Mapping[str, Any] | None, count: int, notes: Notes) -> list[bool]:
+    """The layers that a list names by a word, or a pattern does, or every few of them."""
+    if rule is None:
+        return [True] * count
+    for key in rule["lists"]:
+        listed = _listed(keys, key)
+        if listed is None:
+            continue
+        if len(listed) < count:
+            notes.error(f"{keys.where(key)} has {len(listed)} entries for {count} layers")
+            return [True] * count
+        return [value in rule["is"] for value in listed[:count]]
+    every = keys.integer(rule["every"]) if "every" in rule else None
+    start = keys.integer(rule["start"]) if "start" in rule else None
+    every = max(rule.get("default_every", 1) if every is None else every, 1)
+    start = rule.get("default_start", 0) if start is None else start
+    start -= rule.get("start_less", 0)
+    return [max(index - start, 0) % every == 0 for index in range(count)]
+
+
 def _types_of_class(
     keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes
 ) -> list[str] | None:
@@ -147,7 +230,11 @@ def _types_of_class(
     if pattern and not (known.kinds or by_type or OTHER & set(pattern)):
         return None
     where = keys.where(TYPE_KEYS[0])
-    asks = [key for key in known.layers.get("asks", ()) if key in keys]
+    asks = [key for key in known.layers.get("asks", ()) if keys.data.get(key) is not None]
+    every = known.layers.get("every")
+    period = keys.integer(every) if every in asks else None
+    if asks == [every] and period and period > 0:
+        pattern, asks = stretched(pattern, period), []
     if asks or not pattern:
         told = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
         notes.error(
@@ -161,11 +248,15 @@ def _types_of_class(
                 f"{where} is missing, and so is a number of layers: which ones turn is open"
             )
         return None
-    told = f"{where} is left out: layers are {' '.join(pattern)}, repeated"
-    last = known.layers.get("last")
+    first, last = known.layers.get("first", []), known.layers.get("last")
+    backwards = known.layers.get("from_last", False)
+    told = f"{where} is left out: layers are {' '.join(pattern[:SHOWN])}, repeated"
+    told += f" behind {' '.join(first)}" if first else ""
+    told += " from the last one" if backwards else ""
     told += f", and the last one {last}" if last else ""
     notes.remark(f"{told}, as the class in transformers {known.version} makes them")
-    types = [pattern[i % len(pattern)] for i in range(count)]
+    types = [*first, *(pattern[i % len(pattern)] for i in range(count))][:count]
+    types = types[::-1] if backwards else types
     return [*types[:-1], last] if last else types
 
 
@@ -179,7 +270,11 @@ def _count(keys: Keys) -> int:
 
 
 def _traits(
-    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, notes: Notes
+    keys: Keys,
+    rule: Mapping[str, Any],
+    types: list[str] | None,
+    inner: list[tuple[str, ...]] | None,
+    notes: Notes,
 ) -> list[Trait] | None:
     """What tells each layer from others; None where nothing does."""
     count = len(types) if types is not None else _count(keys)
@@ -189,7 +284,8 @@ def _traits(
     bases = _bases(keys, count, notes)
     scaled = _scaled(keys, rule, count)
     own = _overrides(keys)
-    if types is None and turns is None and bases is None and scaled is None and not own:
+    alike = inner is None or len(set(inner)) == 1
+    if types is None and turns is None and bases is None and scaled is None and alike and not own:
         return None
     known: ClassDefaults | None = rule.get("class")
     told = known is not None and known.kinds is not None  # which key is whose is known then
@@ -205,7 +301,8 @@ def _traits(
         if local is not None and kind == LOCAL:
             # A base for local layers is their whole rule: they never see a length to extend.
             base, has_scaling = (keys.where(local[0]), local[1]), False
-        traits.append((kind, does, has_scaling, base, own.get(index, ())))
+        inside = () if inner is None else inner[index]
+        traits.append((kind, does, has_scaling, base, own.get(index, ()), inside))
     return traits
 
 
@@ -304,12 +401,35 @@ def _group(
                 f"those of type {kind!r} is not known of this family; the plan scales them"
             )
         return Layers(kind, None, Keys(params.data, params.path))
-    share = known.share
-    if not params.data:
-        share = known.share if known.share_alone is None else known.share_alone
-        if known.rope_type != "default":
-            notes.error(_no_dictionary(params, known.rope_type, known))
-    return Layers(kind, None, _added(params, known), share=share)
+    if params.data:
+        return Layers(kind, None, _added(params, known), share=known.share)
+    share = known.share if known.share_alone is None else known.share_alone
+    group = Layers(kind, None, _left_out(params, known.parameters, known, notes), share=share)
+    if "rope_theta" not in known.reach or known.base is None:
+        return group
+    for key in (key for key, reached in known.reach.items() if reached):
+        if (value := keys.number(key)) is not None:
+            return group._replace(base=(keys.where(key), value))
+    _warn_of_theta(keys, known, kind, known.base, notes)
+    return group._replace(base=(_told_base(known, known.base), known.base), of_class=True)
+
+
+def _told_base(known: ClassDefaults, base: float, label: str = "") -> str:
+    label = f"{label}: " if label else ""
+    return f"{label}rope_theta={base:.10g}, transformers {known.version}"
+
+
+def _warn_of_theta(keys: Keys, known: ClassDefaults, kind: str, base: float, notes: Notes) -> None:
+    """Say that a base at the top of the config is not what the class takes."""
+    local = keys.first(LOCAL_BASE_KEYS) if kind == LOCAL else None
+    key, theta = local or ("rope_theta", keys.number("rope_theta"))
+    if theta not in (None, base):
+        what = f"layers of type {kind!r}" if kind else "any layer"
+        notes.warning(
+            f"{keys.where(key)}={theta:.10g} does not reach {what} in "
+            f"transformers {known.version}, which takes {base:.10g} there; other code may "
+            f"use it{'' if local else ' in all layers'}"
+        )
 
 
 def _added(params: Keys, known: ClassDefaults) -> Keys:
@@ -318,13 +438,19 @@ def _added(params: Keys, known: ClassDefaults) -> Keys:
     return Keys(params.data, params.path, known.adds.get(rule) if isinstance(rule, str) else None)
 
 
-def _no_dictionary(params: Keys, rope_type: str, known: ClassDefaults, kind: str = "") -> str:
-    where = params.path.removesuffix("scaling").removesuffix("parameters")
+def _left_out(
+    params: Keys, own: Mapping[str, Any], known: ClassDefaults, notes: Notes, kind: str = ""
+) -> Keys:
+    """The dictionary that the class takes where the config has none."""
+    if not own:
+        return params
+    where = params.path.removesuffix("scaling").removesuffix("parameters") + "parameters"
     of = f" for layers of type {kind!r}" if kind else ""
-    return (
-        f"{where}parameters is left out, for which the class in transformers {known.version} takes "
-        f"a scaling by the rule {rope_type!r}{of}: state it"
+    notes.remark(
+        f"{where} is left out{of}: {own}, which the class in transformers {known.version} takes "
+        "for it"
     )
+    return Keys({}, where, own)
 
 
 def _with_class(
@@ -374,8 +500,7 @@ def _with_base(keys: Keys, group: Layers, known: ClassDefaults, label: str) -> L
         if value is not None:
             return group._replace(base=(keys.where(key), value))
     own = (known.kinds or {}).get(label) or {}
-    where = f"{label}: rope_theta={own['base']:.10g}, transformers {known.version}"
-    return group._replace(base=(where, own["base"]), of_class=True)
+    return group._replace(base=(_told_base(known, own["base"], label), own["base"]), of_class=True)
 
 
 def _flat(
@@ -398,31 +523,27 @@ def _flat(
     top = label in known.reach.get("partial_rotary_factor", ())
     group = Layers(kind, None, _added(params, known), share=share, top_share=top)
     if label not in reached:
-        if own.get("rope_type", "default") != "default":
-            notes.error(_no_dictionary(params, own["rope_type"], known, kind))
-            return None
-        group = group._replace(params=Keys({}, params.path), scaled=False)
+        of_class = _left_out(Keys({}, params.path), own.get("parameters", {}), known, notes, kind)
+        group = group._replace(params=of_class, scaled=bool(own.get("parameters")))
         if params.data and rule != "default":
             notes.remark(
                 f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
                 f"transformers {known.version} reads it"
             )
     stated = group.params.first(("rope_theta", "theta", "base"))
-    if stated is not None:
+    if stated is not None and label not in known.flat_base_unread:
         return group._replace(base=(group.params.where(stated[0]), stated[1]))
-    if group.params.data and label in known.must_state_base:
+    group = _with_base(keys, group, known, label)
+    if stated is not None and group.base is not None and stated[1] != group.base[1]:
+        told = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
+        notes.warning(f"{told} layers of type {kind!r}, whose base is {group.base[0]}")
+    if group.params.data and label in known.must_state_flat and group.of_class:
         notes.error(_no_base(params, known, own))
         return None
-    group = _with_base(keys, group, known, label)
-    theta = keys.number("rope_theta")
     bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
     alone = len(bases) == 1 or not known.reach["rope_theta"]
-    if group.of_class and alone and group.base and theta not in (None, group.base[1]):
-        notes.warning(
-            f"{keys.where('rope_theta')}={theta:.10g} does not reach layers of type {kind!r} in "
-            f"transformers {known.version}, which takes {group.base[1]:.10g} there; other code may "
-            "use it in all layers"
-        )
+    if group.of_class and alone and group.base:
+        _warn_of_theta(keys, known, kind, group.base[1], notes)
     return group
 
 
@@ -470,6 +591,11 @@ def _named(groups: list[Layers]) -> list[Layers]:
                 own.append(f"base {group.base[1]:g}")
             if group.turns and len({t.scaled for t in twins if t.turns}) > 1:
                 own.append("scaled" if group.scaled else "unscaled")
+            if len({t.inner for t in twins if t.turns == group.turns}) > 1:
+                name = name or "attention"
+                own += [f"with {n}" for n in group.inner] or [
+                    "without " + " or ".join(sorted({n for twin in twins for n in twin.inner}))
+                ]
             name = ", ".join([*([name] if name else []), *own])
         made.append(group._replace(name=name))
     return made

@@ -120,25 +120,25 @@ def base_of(
         notes.error(f"{wrong} is not a number")
         return None
     known: ClassDefaults | None = rule.get("class")
-    if keys.path and known is not None and known.base is not None:
-        where = f"rope_theta={known.base:.10g}, transformers {known.version}"
-        notes.source("base", "class", where)
-        told = f"{keys.where('rope_theta')} is left out: {known.base:.10g}, which the class in"
-        notes.remark(f"{told} transformers {known.version} takes for it")
-        return float(known.base)
-    notes.error(
-        f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
-        f"rotary parameters. {_class_base(rule)}"
+    base = None if known is None or known.kinds else known.base
+    if known is not None and params.data:
+        base = None if "" in known.must_state_base else known.base_given or base
+    # A null is not left out: the class takes it for the base.
+    null = any(key in params.data for key in THETA_KEYS) or any(k in keys.data for k in BASES)
+    other = params.misspelled("rope_theta") or keys.misspelled("rope_theta")
+    if base is None or known is None or null or other is not None:
+        todo = "Many models use 10000, many do not: pass base="
+        notes.error(
+            f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
+            f"rotary parameters. {todo if other is None else f'Did you mean {other!r}?'}"
+        )
+        return None
+    notes.source("base", "class", f"rope_theta={base:.10g}, transformers {known.version}")
+    notes.remark(
+        f"{keys.where('rope_theta')} is left out: {base:.10g}, which the class in transformers "
+        f"{known.version} takes for it"
     )
-    return None
-
-
-def _class_base(rule: Mapping[str, Any]) -> str:
-    known: ClassDefaults | None = rule.get("class")
-    if known is None or known.base is None:
-        return "Many models use 10000, many do not: pass base="
-    said = f"The class of this type in transformers {known.version} takes {known.base:.10g}"
-    return f"{said}: pass base={known.base:.10g} if that is meant"
+    return float(base)
 
 
 def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> int | None:
@@ -365,7 +365,7 @@ def temperature_of(
             continue
         value = asked[field]
         if isinstance(value, str):
-            source = params if value in params.data else keys
+            source = params if value in params else keys
             key, value = value, source.number(value)
             if value is None:
                 return None
