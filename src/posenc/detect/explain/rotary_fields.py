@@ -203,7 +203,9 @@ def width_of(
         if found is not None and not 0 <= found[1] <= WIDEST:
             notes.error(f"{found[0]}={found[1]:g} is no width, and no fraction of a head of {head}")
             return None
-    if inner is not None:
+    if layer.own_share is not None:
+        told[layer.own_share[0]] = int(head * layer.own_share[1])
+    elif inner is not None:
         told[params.where(inner[0])] = int(head * inner[1])
     elif outer is not None:
         told[keys.where(outer[0])] = int(head * outer[1])
