@@ -86,8 +86,8 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     inner = _inner(keys, rule, types, notes)
     traits = _traits(keys, rule, types, inner, notes)
     if traits is None:
-        every = (row["name"] for row in rule.get("attentions", ()) if "types" not in row)
-        inside = inner[0] if inner else tuple(every)
+        rows = (row for row in rule.get("attentions", ()) if "types" not in row)
+        inside = inner[0] if inner else tuple(r["name"] for r in rows if applies(keys, r))
         found = _unordered(keys, params, nested, rule, notes)
         return [group._replace(inner=inside) for group in found]
     groups: dict[tuple[Any, ...], list[int]] = {}
@@ -188,6 +188,8 @@ def _inner(
         return None
     found: list[tuple[str, ...]] = [()] * count
     for row in rows:
+        for key in (*row["head"], *row["heads"]):
+            keys.get(key)  # it means nothing where no layer has that attention
         if not applies(keys, row):
             continue
         kinds, has = row.get("types"), _having(keys, row.get("layers"), count, notes)
@@ -209,6 +211,9 @@ def _having(keys: Keys, rule: Mapping[str, Any] | None, count: int, notes: Notes
             notes.error(f"{keys.where(key)} has {len(listed)} entries for {count} layers")
             return [True] * count
         return [value in rule["is"] for value in listed[:count]]
+    members = _listed(keys, rule["members"]) if "members" in rule else None
+    if members is not None:
+        return [index in members for index in range(count)]
     every = keys.integer(rule["every"]) if "every" in rule else None
     start = keys.integer(rule["start"]) if "start" in rule else None
     every = max(rule.get("default_every", 1) if every is None else every, 1)
@@ -337,6 +342,10 @@ def _turning(
         notes.error(f"{keys.where(nope['list'])} has {len(listed)} entries for {count} layers")
         return None
     every = keys.integer(nope["interval"])
+    if every is None and "every" in nope:
+        every = nope["every"]
+        told = f"{keys.where(nope['list'])} is left out: one layer in {every} does not turn"
+        notes.remark(f"{told}, as the class in transformers makes them")
     if every is None:
         told = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
         notes.error(f"{told}: they say which layers turn, and some do not")
