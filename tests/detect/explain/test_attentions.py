@@ -190,6 +190,14 @@ def test_the_second_base_and_its_scaling_reach_compressed_layers_alone() -> None
     assert posenc.from_hf(config).at(1)[0].spec.base == 160000.0  # type: ignore[union-attr]
 
 
+def test_layers_that_predict_further_tokens_are_told() -> None:
+    config = {"model_type": "deepseek_v32", **DSA, "num_nextn_predict_layers": 1}
+    texts = [note.text for note in posenc.from_hf(config).notes]
+    assert any("num_nextn_predict_layers=1: layers behind the last one" in text for text in texts)
+    config["num_nextn_predict_layers"] = 0
+    assert not any("predict" in note.text for note in posenc.from_hf(config).notes)
+
+
 # --- pairing --------------------------------------------------------------------------------------
 
 

@@ -10,11 +10,13 @@ from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults, stretched
 
-__all__ = ["COUNT_KEYS", "Layers", "layers_of"]
+__all__ = ["COUNT_KEYS", "MORE_LAYERS", "Layers", "layers_of"]
 
 TYPE_KEYS = ("layer_types", "layers_block_type")
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
 SHOWN = 12  # of a pattern
+# Layers behind the counted ones, which predict further tokens.
+MORE_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
@@ -81,6 +83,10 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     if _count(keys) > MOST_LAYERS:
         notes.error(f"{_count(keys)} layers are more than any model has ({MOST_LAYERS} at most)")
         return []
+    more = keys.first(key for key in MORE_LAYERS if key in keys.data)
+    if more is not None and more[1] >= 1:
+        told = f"{keys.where(more[0])}={more[1]:g}: layers behind the last one"
+        notes.remark(f"{told} predict further tokens, and are in no entry")
     nested = _nested(params, notes)
     types = _types(keys, rule, notes)
     inner = _inner(keys, rule, types, notes)
