@@ -473,7 +473,7 @@ def told(plan: Any) -> list[str]:
         if entry.logit_scale is not None:
             word += ", temperature"
         if entry.attention:
-            word = f"{entry.attention}, {word}"
+            word = f"{entry.attention} {word}"
         words.append(word)
     return list(dict.fromkeys(words))
 
@@ -551,7 +551,7 @@ def data(rows: list[Row]) -> dict[str, Any]:
         "checks": {check: checks.get(check, 0) for check in CHECKS},
         "kinds": dict(sorted(kinds.items())),
         "shapes": sum(row.shapes for row in rows),
-        "turned": sum(any(", rotary" in kind for kind in row.kinds) for row in rows),
+        "turned": sum(any(" rotary" in kind for kind in row.kinds) for row in rows),
         "rows": [dataclasses.asdict(row) for row in rows],
     }
 
