@@ -10,11 +10,13 @@ from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults, stretched
 
-__all__ = ["COUNT_KEYS", "Layers", "layers_of"]
+__all__ = ["COUNT_KEYS", "MORE_LAYERS", "Layers", "layers_of"]
 
 TYPE_KEYS = ("layer_types", "layers_block_type")
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
 SHOWN = 12  # of a pattern
+# Layers behind the counted ones, which predict further tokens.
+MORE_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
@@ -83,13 +85,17 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     if _count(keys) > MOST_LAYERS:
         notes.error(f"{_count(keys)} layers are more than any model has ({MOST_LAYERS} at most)")
         return []
+    more = keys.first(key for key in MORE_LAYERS if key in keys.data)
+    if more is not None and more[1] >= 1:
+        told = f"{keys.where(more[0])}={more[1]:g}: layers behind the last one"
+        notes.remark(f"{told} predict further tokens, and are in no entry")
     nested = _nested(params, notes)
     types = _types(keys, rule, notes)
     inner = _inner(keys, rule, types, notes)
     traits = _traits(keys, rule, types, inner, notes)
     if traits is None:
-        every = (row["name"] for row in rule.get("attentions", ()) if "types" not in row)
-        inside = inner[0] if inner else tuple(every)
+        rows = (row for row in rule.get("attentions", ()) if "types" not in row)
+        inside = inner[0] if inner else tuple(r["name"] for r in rows if applies(keys, r))
         found = _unordered(keys, params, nested, rule, notes)
         return [group._replace(inner=inside) for group in found]
     groups: dict[tuple[Any, ...], list[int]] = {}
@@ -200,6 +206,8 @@ def _inner(
         return None
     found: list[tuple[str, ...]] = [()] * count
     for row in rows:
+        for key in (*row["head"], *row["heads"]):
+            keys.get(key)  # it means nothing where no layer has that attention
         if not applies(keys, row):
             continue
         kinds, has = row.get("types"), _having(keys, row.get("layers"), count, notes)
@@ -221,6 +229,9 @@ def _having(keys: Keys, rule: Mapping[str, Any] | None, count: int, notes: Notes
             notes.error(f"{keys.where(key)} has {len(listed)} entries for {count} layers")
             return [True] * count
         return [value in rule["is"] for value in listed[:count]]
+    members = _listed(keys, rule["members"]) if "members" in rule else None
+    if members is not None:
+        return [index in members for index in range(count)]
     every = keys.integer(rule["every"]) if "every" in rule else None
     start = keys.integer(rule["start"]) if "start" in rule else None
     every = max(rule.get("default_every", 1) if every is None else every, 1)
@@ -354,6 +365,10 @@ def _turning(
         notes.error(f"{keys.where(nope['list'])} has {len(listed)} entries for {count} layers")
         return None
     every = keys.integer(nope["interval"])
+    if every is None and "every" in nope:
+        every = nope["every"]
+        told = f"{keys.where(nope['list'])} is left out: one layer in {every} does not turn"
+        notes.remark(f"{told}, as the class in transformers makes them")
     if every is None:
         told = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
         notes.error(f"{told}: they say which layers turn, and some do not")
