@@ -110,10 +110,10 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
             group = group._replace(base=base, of_class=False)
         if shares := [value for key, value in overrides if key == SHARE]:
             group = group._replace(own_share=(keys.where(rule["share_lists"][0]), shares[0]))
-            overrides = tuple(pair for pair in overrides if pair[0] != SHARE)
+        single = tuple(pair for pair in overrides if pair[0] != SHARE)
         both = group.scaled and scaled
         group = group._replace(indices=tuple(indices), scaled=both, kind=kind)
-        made.append(group._replace(overrides=overrides, inner=inside))
+        made.append(group._replace(overrides=single, inner=inside))
     return _named(made)
 
 

@@ -205,7 +205,7 @@ class _Reader:
         keys = Keys(data, path)
         row, called = self._recognised(keys, name, called, fixed)
         made = class_parts(called)
-        inside = {k: v for k, v in data.items() if _is_part(k, v, made)}
+        inside = {k: v for k, v in _whole(data, made).items() if _is_part(k, v, made)}
         flat = _flat(keys, made)
         if flat:
             row = family(made.types[flat])
@@ -284,6 +284,7 @@ class _Reader:
         """Parts that the class makes where the file has none, or that are no dictionaries."""
         for key, kind in made.types.items():
             value, where, notes = keys.data.get(key), keys.where(key), Notes(name)
+            value = keys.data.get(f"{key}_dict") or value
             if isinstance(value, Mapping) and value:
                 continue
             if value is not None and value != {}:
@@ -401,6 +402,13 @@ class _Reader:
             left = note.level == "error" and not note.text.startswith("unknown, because")
             text = f"unknown, because {note.text}"
             self.notes.append(Note("warning", text, layer=note.layer) if left else note)
+
+
+def _whole(data: Mapping[str, Any], made: ClassParts) -> Mapping[str, Any]:
+    """A config whose parts are those of an older spelling, which goes before the newer one."""
+    older = {key: data[f"{key}_dict"] for key in made.types if data.get(f"{key}_dict")}
+    spelled = {f"{key}_dict" for key in older}
+    return {**{k: v for k, v in data.items() if k not in spelled}, **older} if older else data
 
 
 def _is_part(key: str, value: Any, made: ClassParts) -> bool:
