@@ -356,3 +356,12 @@ def test_what_a_temperature_does_inside_a_rotary_encoding_and_beside_it() -> Non
     torch.testing.assert_close(
         inside(q, k, v, ROPE, mask="causal"), attend(q, k, v, warm, mask="causal"), rtol=0, atol=0
     )
+
+
+def test_the_scale_of_a_layer_that_was_read() -> None:
+    q, k, v = qkv()
+    config = {"model_type": "t5", "num_heads": 3, "relative_attention_num_buckets": 8, "d_kv": 8}
+    layer = posenc.from_hf(config, on_error="report")["encoder"]
+    params = {"bias": {"weight": torch.zeros(8, 3, dtype=torch.float64)}}
+    got = attend(q, k, v, layer, params=params)
+    torch.testing.assert_close(got, (q @ k.mT).softmax(-1) @ v)

@@ -6,10 +6,12 @@
                                       stay as they are in docs/data/plans.json
 
 Nothing here names a model but the tables of substitutes and findings. The default config of each
-type is read by `posenc.from_hf`; its model is built without memory for weights; and two questions
+type is read by `posenc.from_hf`; its model is built without memory for weights; and three questions
 are asked. Does the model hold what each entry of the plan says it holds: tables of those shapes,
-a class that turns, a convolution? And is every parameter of the model whose name speaks of
-positions explained by an entry?
+a class that turns, a convolution? Is every parameter of the model whose name speaks of positions
+explained by an entry? And does any module turn inside another one that turns, as an indexer does,
+of which no entry speaks? Where one does, a small model is run, and what it turns, in the main
+attention and in the inner one, is held against both entries.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import copy
 import dataclasses
 import importlib
 import inspect
@@ -36,9 +39,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "plans.md"
 DATA = ROOT / "docs" / "data" / "plans.json"
+SWEEP = ROOT / "docs" / "data" / "sweep.json"
 SLOWEST = 60  # seconds for one model; mixtures of many experts take some
 STATES = ("planned", "partly", "unknown")
 CHECKS = ("agreed", "partly", "differs", "not built")
+AGREE = 5e-6  # of what turned, in float32 on both sides
+BESIDE = {"compressor"}  # modules that make further keys of the attention around them
 MODEL_CLASSES = 6  # tried, of those that take a config
 
 ROTARY = re.compile(r"Rotary|Rope|RoPE")
@@ -94,6 +100,24 @@ SUBSTITUTES["cohere_compass_text"] = {
     },
 }
 SUBSTITUTES["cohere_compass"] = {"text_config": SUBSTITUTES["cohere_compass_text"]}
+# Published ones have an indexer, which the default leaves out, or cannot be built without.
+SUBSTITUTES["minimax_m3_vl_text"] = {
+    "layer_types": ["full_attention"] * 3 + ["minimax_m3_sparse"] * 57
+}
+SUBSTITUTES["qwen4_exp_text"] = {
+    "indexer_n_heads": 4,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 128,
+    "indexer_budget": 2048,
+    "indexer_compress_ratio": 16,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 1e7,
+        "partial_rotary_factor": 0.25,
+    },
+}
+for _name in ("minimax_m3_vl", "qwen4_exp"):
+    SUBSTITUTES[_name] = {"text_config": SUBSTITUTES[f"{_name}_text"]}
 for _name in ("time_series_transformer", "informer", "autoformer"):
     SUBSTITUTES[_name] = {"prediction_length": 24, "context_length": 48}
 
@@ -115,10 +139,6 @@ FINDINGS: dict[str, str] = {
         "The table holds the buckets of the plan and then a row for each pair of types of segments."
     ),
     "decision_transformer": "Every token reads row 0 of the table of its encoder: no position.",
-    "deepseek_v4": (
-        "The windows that layers compress have a learned bias for each place in them; the note of "
-        "the plan says so, as no spec has it."
-    ),
     "mlcd": f"As the note of the plan says, {_PICTURES}.",
     "mlcd_vision_model": f"As the note of the plan says, {_PICTURES}.",
     "omdet-turbo": "The model loads its text encoder by another config, and builds it elsewhere.",
@@ -138,7 +158,9 @@ class Row:
     model_type: str
     state: str = "unknown"
     kinds: list[str] = dataclasses.field(default_factory=list)
+    positions: list[str] = dataclasses.field(default_factory=list)
     check: str = "not built"
+    compared: str = ""
     shapes: int = 0
     why: str = ""
     unexplained: list[str] = dataclasses.field(default_factory=list)
@@ -381,6 +403,7 @@ def compared(name: str) -> Row:
         return row
     plan = posenc.from_hf(data, on_error="report")
     row.kinds = told(plan)
+    row.positions = list(dict.fromkeys(str(e.positions) for e in plan if e.positions is not None))
     reasons = reasons_of(plan)
     row.why = "; ".join(reasons)
     if not reasons and row.kinds:
@@ -394,11 +417,69 @@ def compared(name: str) -> Row:
         row.why = "; ".join([*reasons, f"not built: {why}"])
         return row
     missing, row.shapes, left = compare(plan, facts(model))
+    missing += inner(plan, model)
     row.unexplained = left if row.state == "planned" else []
     agreed = "agreed" if row.state == "planned" else "partly"
     row.check = "differs" if missing or row.unexplained else agreed
+    row.compared = rests_on(row, type(config).__name__) if row.check == "agreed" else ""
     row.why = "; ".join([*reasons, *missing])
     return row
+
+
+def inner(plan: Any, model: Any) -> list[str]:
+    """What modules inside others turn and no entry says, or an entry says otherwise."""
+    from tools import rotations
+
+    names = {name.rpartition(".")[2] for name in rotations.inside(model)} - BESIDE
+    entries = {entry.attention for entry in plan if entry.attention and entry.kind == "rotary"}
+    missing = [f"{name} turns inside attention, and is in no entry" for name in names - entries]
+    missing += [f"{name}: no module of that name turns" for name in entries - names]
+    if not plan.errors and {entry.kind for entry in plan} == {"none"}:
+        kinds = {kind.__name__ for kind in rotations.turning(model).values()}
+        missing += [f"{kind} turns, and no entry does" for kind in kinds]
+    if names & entries:
+        configs = [getattr(module, "config", None) for module in model.modules()]
+        small = {getattr(config, "model_type", "") for config in configs} & {*rotations.SMALL}
+        missing += [] if small else ["no small model was run"]
+        missing += [words for name in sorted(small) for words in turned_otherwise(name)]
+    return sorted(missing)
+
+
+def turned_otherwise(name: str) -> list[str]:
+    """The attentions of a small model of a type that do not turn as its plan says."""
+    import torch
+    from tools import rotations
+
+    import posenc
+
+    plan = posenc.from_hf({"model_type": name, **copy.deepcopy(rotations.SMALL[name])})
+    places = torch.arange(rotations.TOKENS)
+    got = rotations.turned(rotations.built(name), places)
+    found = []
+    for entry in plan.at(0):
+        for role, before, after, at in got[entry.attention].sides(places):
+            positions = at[:, None].expand(-1, len(entry.spec.axes)) if entry.spec.axes[1:] else at
+            made = posenc.rotate(entry.spec, before, positions=positions, role=role)
+            error = float((made - after).abs().max() / before.abs().max())
+            if not error < AGREE:
+                where = entry.attention or "the main attention"
+                found.append(f"{where} of a small model turns otherwise: {role} off by {error:.2g}")
+    return found
+
+
+def rests_on(row: Row, config: str) -> str:
+    """What an agreement rests on: numbers, shapes of tables, or words in the code.
+
+    Numbers are those of the sweep of rotary classes, and of an attention inside a layer that was
+    run. A table without parameters, such as sinusoids, is in none of them.
+    """
+    swept = json.loads(SWEEP.read_text(encoding="utf-8"))["rows"]
+    ran = any(one["config"] == config and one["state"] == "agreed" for one in swept)
+    turns = any("rotary" in kind for kind in row.kinds)
+    ran = turns and (ran or any(", rotary" in kind for kind in row.kinds))
+    said = any(kind.split(",")[0] in ("convolution", "none", "bias: ALiBi") for kind in row.kinds)
+    found = {"numbers": ran, "shapes": row.shapes > 0, "words": said or (turns and not ran)}
+    return " and ".join(word for word, holds in found.items() if holds) or "nothing"
 
 
 def told(plan: Any) -> list[str]:
@@ -411,6 +492,8 @@ def told(plan: Any) -> list[str]:
             word = entry.kind
         if entry.logit_scale is not None:
             word += ", temperature"
+        if entry.attention:
+            word = f"{entry.attention} {word}"
         words.append(word)
     return list(dict.fromkeys(words))
 
@@ -488,6 +571,7 @@ def data(rows: list[Row]) -> dict[str, Any]:
         "checks": {check: checks.get(check, 0) for check in CHECKS},
         "kinds": dict(sorted(kinds.items())),
         "shapes": sum(row.shapes for row in rows),
+        "turned": sum(any(" rotary" in kind for kind in row.kinds) for row in rows),
         "rows": [dataclasses.asdict(row) for row in rows],
     }
 
@@ -505,7 +589,17 @@ The model of each config is then built, without memory for weights, and held aga
 tables of the plan must be there with their shapes ({shapes} were found), and so must classes that
 turn, convolutions and ALiBi; and of a plan without gaps every parameter whose name speaks of
 positions must be explained by an entry. What is *partly* planned agrees *in part* at most. Angles
-are compared elsewhere, in the [sweep](sweep.md) of rotary classes.
+are compared elsewhere, in the [sweep](sweep.md) of rotary classes, and the last table says what
+each agreement rests on: numbers (of that sweep), shapes of tables, or words in the code alone. The
+code of representatives is run in the tests of posenc: positions and tables from the plan, in
+`tests/test_originals_positions.py`, and outputs of attention layers with a bias, in
+`tests/test_originals_outputs.py`. *Positions* says how a plan makes them, by the builders of
+`posenc.positions`; where a family's row does not know, nothing is said.
+
+An attention inside a layer, such as the indexer of sparse attention, turns queries and keys of its
+own. Every module that turns inside another one must be an entry of the plan; and for the {turned}
+model types that have one, a small model is run, and the queries and keys of both attentions are
+held against both entries: angles, pairing and channels.
 """
 
 
@@ -514,11 +608,16 @@ def page(found: dict[str, Any]) -> str:
     rows, versions = found["rows"], found["versions"]
     counts, checks = found["counts"], found["checks"]
     numbers = [counts[state] for state in STATES] + [checks[check] for check in CHECKS]
+    rests = Counter(row["compared"] for row in rows if row["check"] == "agreed")
     lines = [
-        PROSE.format(count=len(rows), shapes=found["shapes"], **versions),
+        PROSE.format(count=len(rows), shapes=found["shapes"], turned=found["turned"], **versions),
         "| planned | partly | unknown | model agrees | agrees in part | differs | not built |",
         "|---|---|---|---|---|---|---|",
         f"| {' | '.join(map(str, numbers))} |",
+        "",
+        "| what agreement rests on | model types |",
+        "|---|---|",
+        *(f"| {rest} | {number} |" for rest, number in sorted(rests.items())),
         "",
         "## Encodings",
         "",
@@ -558,10 +657,12 @@ def page(found: dict[str, Any]) -> str:
         "",
         "## Planned",
         "",
-        "| model type | encodings | model |",
-        "|---|---|---|",
+        "| model type | encodings | positions | model | compared |",
+        "|---|---|---|---|---|",
         *(
-            f"| `{row['model_type']}` | {', '.join(row['kinds'])} | {row['check']} |"
+            f"| `{row['model_type']}` | {', '.join(row['kinds'])} "
+            f"| {_cell('; '.join(row['positions']))} | {row['check']} "
+            f"| {row['compared']} |"
             for row in rows
             if row["state"] == "planned"
         ),

@@ -97,6 +97,17 @@ class Turned(NamedTuple):
     k: tuple[torch.Tensor, torch.Tensor]
     windows: int  # tokens for which a key stands, where keys are fewer, or more, than tokens
 
+    def sides(
+        self, places: torch.Tensor
+    ) -> Iterator[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """(query or key, before, after, positions) of both."""
+        yield ("query", *self.q, places[-self.q[0].shape[-2] :])
+        keys = self.k[0].shape[-2]
+        if keys != TOKENS:  # windows follow the tokens, or are alone
+            tokens = places if keys > TOKENS else places[:0]
+            places = torch.cat([tokens, places[:: self.windows]])[:keys]
+        yield ("key", *self.k, places)
+
 
 def turning(model: torch.nn.Module) -> dict[str, type]:
     """The modules whose code calls a function that turns, by name; layers count once."""

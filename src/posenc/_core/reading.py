@@ -101,6 +101,8 @@ class Layer(Value):
         Number of positions that the model is declared for, extensions included.
     logit_scale : Value, optional
         A factor on the scores that depends on the position, in layers whose `spec` cannot hold it.
+    scale : float, optional
+        What scores are multiplied by, where it is neither 1 / sqrt(dim) nor what `spec` says.
     positions : Positions, optional
         How the positions of `spec` are made; None where it is not known, and then nothing is said.
     sources : tuple of Source
@@ -130,6 +132,7 @@ class Layer(Value):
     convolution: str = ""
     length: int | None = None
     logit_scale: Value | None = None
+    scale: float | None = None
     positions: Positions | None = None
     sources: tuple[Source, ...] = ()
     attention: str = ""

@@ -21,6 +21,11 @@ rule is one of
     {"refuse": REASON}        nothing here can say what the code does
     {"unknown": REASON}       the config does not say what the model is
 
+A rule with a spec may have `positions`: the arguments of a builder of
+`posenc.positions`, with its name as `builder` where its preset names another or none, or null where
+it is not known how positions are made. Without it a preset says so, and one that is silent counts
+every token from 0.
+
 A template is the JSON of a spec in which stand
 
     {"key": [EXPRESSION, ...], "default": NUMBER, "plus": NUMBER}
@@ -35,13 +40,16 @@ and any rule but a rotary one may have
     name       of the entry
     source     where the convention was read: "file: symbol" of the package, one or more
     when       conditions, one or a list: a `key`, and `is` or `not` with values, or `holds` with
-               words that a list must hold; `absent` says whether they hold where the key is not
+               words that a list must hold, or `misses` with one that it must not; `absent` says
+               whether they hold where the key is not
     stages     the key of a list of depths: an entry for each stage, whose number is `i`
     layers_in, layers_not_in
                the key of a list of layers, of as many as the expressions `of` say
     layers_called
                a word; `of` is the key of a list that has a word for each layer
     length     expressions of the number of positions
+    scale      a template of what scores are multiplied by, where that is no root of a width that
+               the spec has
     own        for the first rule: the config has positions of its own beside those of its parts
 
 `posenc.detect` knows the further keys of rotary rules, and describes them there.
@@ -52,6 +60,7 @@ take for keys that a config leaves out.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import json
 import re
@@ -66,6 +75,7 @@ from posenc.presets._rows import read
 
 __all__ = [
     "ClassDefaults",
+    "ClassParts",
     "Family",
     "class_defaults",
     "class_parts",
@@ -73,9 +83,11 @@ __all__ = [
     "families",
     "family",
     "family_of_architectures",
+    "stretched",
 ]
 
 FOLDER = "configs"
+MISSPELLED = 0.9  # how much alike a key of a config and one that is missing are, at least
 
 
 class Family(NamedTuple):
@@ -105,18 +117,28 @@ class ClassDefaults(NamedTuple):
     reach : mapping
         The types of layers that a key at the top of the config reaches, or a flat dictionary.
     must_state_base : tuple of str
-        Types of layers whose dictionary has another base, or none, where it is there without one.
+        Types of layers whose dictionary has another base, or none, where it is there without one;
+        the empty name is that of a dictionary for all.
     must_state_flat : tuple of str
         The same where one dictionary is for all types.
     flat_base_unread : tuple of str
         Types of layers that such a dictionary reaches, but for the base in it.
+    base_given : float, optional
+        The base of a dictionary for all that is there without one, if it is another.
+    parameters : mapping
+        The dictionary that it takes where the config has none, but for the base, where it scales.
     adds : mapping
         Keys that it adds to a flat dictionary, by the rule of scaling.
     layers : mapping
-        `repeat`, the types of layers as a pattern (empty where there is none), `last`, the type of
-        the last layer, and `asks`, keys that change them.
+        `repeat`, the types of layers as a pattern (empty where there is none), `first`, those
+        before it, `last`, the type of the last layer, `from_last`, whether the pattern is told
+        backwards, `every`, the key of its period, and `asks`, keys that change it.
     fields : mapping
         Values of other keys.
+    aliases : mapping
+        Other names of those keys; a file that states one states the key.
+    sizes : mapping
+        Values of keys that count only where the file leaves a whole part to the class.
     """
 
     version: str = ""
@@ -129,9 +151,66 @@ class ClassDefaults(NamedTuple):
     must_state_base: tuple[str, ...] = ()
     must_state_flat: tuple[str, ...] = ()
     flat_base_unread: tuple[str, ...] = ()
+    base_given: float | None = None
+    parameters: Mapping[str, Any] = MappingProxyType({})
     adds: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     layers: Mapping[str, Any] = MappingProxyType({})
     fields: Mapping[str, Any] = MappingProxyType({})
+    aliases: Mapping[str, str] = MappingProxyType({})
+    sizes: Mapping[str, Any] = MappingProxyType({})
+
+    def left_out(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """What the class takes for keys that a config does not state, under no name, misspelled."""
+        stated = {key for alias, key in self.aliases.items() if data.get(alias) is not None}
+        others = [key for key in data if isinstance(key, str) and key not in self.aliases]
+        taken = self.fields if data else {**self.sizes, **self.fields}
+        return {
+            key: value
+            for key, value in taken.items()
+            if key not in data and key not in stated
+            if not difflib.get_close_matches(key, others, 1, cutoff=MISSPELLED)
+        }
+
+
+class ClassParts(NamedTuple):
+    """What the class of a model type makes of its sub-configs.
+
+    Parameters
+    ----------
+    version : str
+        Of transformers, whose classes were asked.
+    types : mapping
+        The type of each part, by its key: of one that states none, and of any but those in `open`.
+        A part whose class has no type is called by the model and its key, with a dot between them.
+    open : tuple of str
+        Parts that may be of any type.
+    none : tuple of str
+        Parts that are not made where the file leaves them out.
+    flat : str
+        The part whose keys may stand in the config of the whole.
+    own : bool
+        Whether keys of heads in the config of the whole are not those of its text.
+    values : mapping
+        Of a part that the file leaves out, what is not as its own class has it.
+    """
+
+    version: str = ""
+    types: Mapping[str, str] = MappingProxyType({})
+    open: tuple[str, ...] = ()
+    none: tuple[str, ...] = ()
+    flat: str = ""
+    own: bool = False
+    values: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+
+
+def stretched(repeat: list[str], period: int) -> list[str]:
+    """A pattern of one layer of another type among those of one, at another period; else empty."""
+    for place in (-1, 0):
+        others = set(repeat[:-1] if place else repeat[1:])
+        if len(others) == 1:
+            rest = [*others] * (period - 1)
+            return [*rest, repeat[-1]] if place else [repeat[0], *rest]
+    return []
 
 
 @functools.lru_cache(maxsize=1)
@@ -146,10 +225,10 @@ def _classes() -> dict[str, ClassDefaults]:
     return {n: ClassDefaults(data["version"], **row) for n, row in data["types"].items()}
 
 
-def class_parts(model_type: object) -> tuple[str, Mapping[str, str]]:
-    """The version of transformers, and the sub-configs that a class makes where none is stated."""
-    parts = _table()["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
-    return _table()["version"], parts
+def class_parts(model_type: object) -> ClassParts:
+    """What the class of a model type makes of its sub-configs; nothing where it is not known."""
+    row = _table()["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
+    return ClassParts(_table()["version"], **row)
 
 
 def class_defaults(model_type: object) -> ClassDefaults | None:

@@ -223,11 +223,13 @@ def _layer(found: Sequence[Any]) -> Entry:
         raise ArgumentError(explain("attend: entry", "one attention", ", ".join(names), todo))
     convolutions = [one.convolution for one in found if one.convolution]
     warm = [one.logit_scale for one in found if one.logit_scale is not None]
+    scales = [one.scale for one in found if one.scale is not None]
     return Entry(
         found[0].layer or "layer",
         specs=tuple(one.spec for one in found if one.spec is not None),
         convolution=convolutions[0] if convolutions else None,
         temperature=warm[0] if warm else None,
+        scale=scales[0] if scales else None,
     )
 
 

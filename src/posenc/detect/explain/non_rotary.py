@@ -13,12 +13,13 @@ from typing import Any
 
 from posenc import presets, registry
 from posenc._core.errors import PosencError, suggest
+from posenc._core.positions import Positions
 from posenc._core.reading import Layer
 from posenc._core.spec import Spec
 from posenc.detect.explain.config_view import WIDEST, Keys, is_number
 from posenc.detect.explain.notes import Notes
 
-__all__ = ["applies", "read_other", "words"]
+__all__ = ["applies", "positions_of", "read_other", "words"]
 
 MOST_STAGES = 64  # of a pyramid; a list of more is no list of stages
 MOST_LAYERS = 4096
@@ -54,6 +55,8 @@ def _holds(keys: Keys, when: Mapping[str, Any]) -> bool:
     if "holds" in when:
         parts = value.split("|") if isinstance(value, str) else value
         return isinstance(parts, list) and all(word in parts for word in when["holds"])
+    if "misses" in when:
+        return isinstance(value, list) and when["misses"] not in value
     if "not" in when:
         return value not in when["not"]
     return value in when["is"]
@@ -162,7 +165,47 @@ def _entry(
     except (_UnreadableError, PosencError) as error:
         notes.error(str(error))
         return None
-    return Layer(label, spec=spec, indices=indices, length=length, sources=tuple(notes.sources))
+    try:
+        scale = _filled(keys, rule.get("scale"), "scale", stage, notes)
+    except _UnreadableError as error:
+        scale = None
+        notes.warning(f"what scores are multiplied by is unknown, because {error}")
+    made = positions_of(keys, rule, spec, notes, stage)
+    return Layer(
+        label,
+        spec=spec,
+        indices=indices,
+        length=length,
+        scale=scale,
+        positions=made,
+        sources=tuple(notes.sources),
+    )
+
+
+def positions_of(
+    keys: Keys, rule: Mapping[str, Any], spec: Spec, notes: Notes, stage: int = 0
+) -> Positions | None:
+    """How a family makes the positions of an entry; None where its row does not know.
+
+    A rule says so itself, in whole or in arguments beside those of its preset; a preset that says
+    nothing counts every token from 0.
+    """
+    name = rule.get("rotary", rule.get("table"))
+    preset = presets.row(name).positions if isinstance(name, str) else {}
+    usual: dict[str, Any] = {}
+    if preset:
+        usual = {"builder": preset["builder"], **preset["arguments"]}
+    elif name is not None and getattr(spec, "axes", ("position",)) == ("position",):
+        usual = {"builder": "arange"}
+    own = Notes()
+    try:
+        said = _filled(keys, rule.get("positions", {}), "positions", stage, own)
+    except _UnreadableError:
+        return None
+    if said is None or not (said or usual):
+        return None
+    notes.sources += [source for source in own.sources if "." in source.field]
+    return Positions(**(said if "builder" in said else {**usual, **said}))
 
 
 def _sentence(keys: Keys, texts: str | list[str], stage: int) -> str:
@@ -237,14 +280,16 @@ def _of_key(
     keys: Keys, template: Mapping[str, Any], field: str, stage: int, notes: Notes
 ) -> float | None:
     names = template["key"] if isinstance(template["key"], list) else [template["key"]]
-    value = _evaluated(keys, names, stage)
-    if value is None:
+    found = _evaluated(keys, names, stage)
+    if found is None:
         if "default" not in template:
             raise _UnreadableError(_missing(keys, names))
         notes.source(field, "preset", f"{names[0]} is absent")
         default: float | None = template["default"]
         return default if default is None else default + template.get("plus", 0)
-    notes.source(field, "config", keys.where(names[0]))
+    text, value = found
+    origin = keys.origin(text)
+    notes.source(field, origin, keys.where(text if origin == "class" else names[0]))
     return value + template.get("plus", 0)
 
 
@@ -258,11 +303,11 @@ def _by_word(keys: Keys, template: Mapping[str, Any], field: str, stage: int, no
     else:
         word = _word(value)
         if word not in values and "else" not in template:
+            known = ", ".join(values)
+            if value is None:
+                raise _UnreadableError(f"{_missing(keys, [key])}: it is one of {known}")
             told = f"{keys.where(key)}={_brief(value)}"
-            told = _missing(keys, [key]) if value is None else told
-            raise _UnreadableError(
-                f"{told} is none of {', '.join(values)}. {suggest(word, values)}"
-            )
+            raise _UnreadableError(f"{told} is none of {known}. {suggest(word, values)}")
         chosen = values[word] if word in values else template["else"]
         notes.source(field, "config", keys.where(key))
     return _filled(keys, chosen, field, stage, notes)
@@ -312,19 +357,26 @@ def _required(keys: Keys, expressions: list[str], stage: int | None) -> int:
 
 
 def _number(keys: Keys, expressions: list[str], stage: int | None) -> int | None:
-    value = _evaluated(keys, expressions, stage)
-    return None if value is None else int(value)
+    found = _evaluated(keys, expressions, stage)
+    return None if found is None else int(found[1])
 
 
-def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> float | None:
-    """The first expression that has a value; two names of one quantity may not differ."""
-    values = {text: keys.evaluate(text, stage) for text in expressions}
+def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> tuple[str, float] | None:
+    """The first expression that has a value; two names of one quantity may not differ.
+
+    What the config states goes before what its class takes for keys that it leaves out.
+    """
+    values = {text: keys.stated(text, stage) for text in expressions}
     found = {text: value for text, value in values.items() if value is not None}
     named = {text: value for text, value in found.items() if text.isidentifier()}
     if len(set(named.values())) > 1:
         told = " and ".join(f"{keys.where(text)}={value:g}" for text, value in named.items())
         raise _UnreadableError(f"{told} contradict each other")
-    return next(iter(found.values()), None)
+    for text in () if found else expressions:
+        value = keys.evaluate(text, stage)
+        if value is not None:
+            return text, value
+    return next(iter(found.items()), None)
 
 
 def _brief(value: Any) -> str:

@@ -98,7 +98,7 @@ def base_of(
                 found[params.where(key)] = value
         if not layer.nested or not found:
             for key in rule.get("base_keys", BASES):
-                value = keys.number(key)
+                value = keys.evaluate(key)
                 if value is not None:
                     found[keys.where(key)] = value
     if len(set(found.values())) > 1:
@@ -119,19 +119,26 @@ def base_of(
     if wrong is not None:
         notes.error(f"{wrong} is not a number")
         return None
-    notes.error(
-        f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
-        f"rotary parameters. {_class_base(rule)}"
-    )
-    return None
-
-
-def _class_base(rule: Mapping[str, Any]) -> str:
     known: ClassDefaults | None = rule.get("class")
-    if known is None or known.base is None:
-        return "Many models use 10000, many do not: pass base="
-    said = f"The class of this type in transformers {known.version} takes {known.base:.10g}"
-    return f"{said}: pass base={known.base:.10g} if that is meant"
+    base = None if known is None or known.kinds else known.base
+    if known is not None and params.data:
+        base = None if "" in known.must_state_base else known.base_given or base
+    # A null is not left out: the class takes it for the base.
+    null = any(key in params.data for key in THETA_KEYS) or any(k in keys.data for k in BASES)
+    other = params.misspelled("rope_theta") or keys.misspelled("rope_theta")
+    if base is None or known is None or null or other is not None:
+        todo = "Many models use 10000, many do not: pass base="
+        notes.error(
+            f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
+            f"rotary parameters. {todo if other is None else f'Did you mean {other!r}?'}"
+        )
+        return None
+    notes.source("base", "class", f"rope_theta={base:.10g}, transformers {known.version}")
+    notes.remark(
+        f"{keys.where('rope_theta')} is left out: {base:.10g}, which the class in transformers "
+        f"{known.version} takes for it"
+    )
+    return float(base)
 
 
 def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> int | None:
@@ -158,6 +165,9 @@ def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) ->
                     return None
             notes.source("dim", keys.origin(expression), expression)
             return int(value)
+    if keys.sizes and not set(keys.sizes) <= set(keys.defaults):
+        keys.defaults = {**keys.sizes, **keys.defaults}
+        return head_of(keys, layer, rule, notes)
     stated = " or ".join(expressions[:3])
     notes.error(f"{keys.path or 'the config'}: the width of a head is not stated ({stated})")
     return None
@@ -193,7 +203,9 @@ def width_of(
         if found is not None and not 0 <= found[1] <= WIDEST:
             notes.error(f"{found[0]}={found[1]:g} is no width, and no fraction of a head of {head}")
             return None
-    if inner is not None:
+    if layer.own_share is not None:
+        told[layer.own_share[0]] = int(head * layer.own_share[1])
+    elif inner is not None:
         told[params.where(inner[0])] = int(head * inner[1])
     elif outer is not None:
         told[keys.where(outer[0])] = int(head * outer[1])
@@ -349,21 +361,29 @@ def temperature_of(
     if asked is None:
         return None
     found: dict[str, Any] = {"type": "Temperature", "rule": asked["rule"]}
-    values = {}
+    if asked["layers"] != where or ("when" in asked and not keys.get(asked["when"])):
+        for key in (key for key in asked.values() if isinstance(key, str)):
+            params.get(key)  # it is of other layers, or of none
+        return None
+    values, missing = {}, []
     for field in ("length", "strength", "start"):
         if field not in asked:
             continue
         value = asked[field]
         if isinstance(value, str):
-            source = params if value in params.data else keys
+            source = params if value in params else keys
             key, value = value, source.number(value)
             if value is None:
-                return None
-            notes.source(f"temperature.{field}", "config", source.where(key))
+                missing.append(key)
+            else:
+                notes.source(f"temperature.{field}", source.origin(key), source.where(key))
         values[field] = value
-    if asked["layers"] != where:
-        return None
-    if "when" in asked and not keys.get(asked["when"]):
+    if missing:
+        notes.warning(
+            f"{' and '.join(map(params.where, missing))} missing: partly, because the class "
+            "multiplies queries by a factor that grows with the position, and has no number "
+            "without; the plan has no such factor"
+        )
         return None
     for field in ("length", "start"):
         if field in values:

@@ -43,6 +43,12 @@ TYPES = {
     "proportional": "proportional",
 }
 
+# Keys of Fourier position embedding, and why no plan says it.
+SERIES = ("use_fope", "fope_init_factor", "fope_sep_head", "num_inv_freq")
+WAVES = (
+    "each pair turns by a series of waves, whose weights are in the checkpoint, and more pairs do "
+    "than the half that FoPE turns"
+)
 # Keys without a meaning for angles.
 SILENT = ("finetuned", "max_position_embeddings")
 
@@ -121,6 +127,8 @@ def _report_unread(params: Keys, rule: str, notes: Notes) -> None:
         where = params.where(key)
         if key in KNOWN:
             notes.warning(f"{where}={_brief(value)} has no meaning for the rule {rule!r}: not used")
+        elif isinstance(key, str) and key in SERIES:
+            notes.error(f"{where}={_brief(value)} is not understood: {WAVES}")
         else:
             todo = suggest(key, KNOWN) if isinstance(key, str) else ""
             notes.error(f"{where}={_brief(value)} is not understood. {todo}")
@@ -155,7 +163,7 @@ def _dynamic(case: Case) -> Asked:
     if alpha is not None:
         for key in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
             params.get(key)  # files with a fixed alpha carry them without a meaning
-        notes.source("scaling.factor", "config", params.where("alpha"))
+        notes.source("scaling.factor", params.origin("alpha"), params.where("alpha"))
         return Asked((NTK(float(alpha)),), None, False)
     factor = _factor(params, notes)
     if lengths.trained is None:
@@ -180,7 +188,7 @@ def _ntk(case: Case) -> Asked:
     if found is None:
         notes.error(f"{params.where('factor')} is missing")
         return Asked((), None, False)
-    notes.source("scaling.factor", "config", params.where(found[0]))
+    notes.source("scaling.factor", params.origin(found[0]), params.where(found[0]))
     return Asked((NTK(float(found[1])),), None, False)
 
 
@@ -194,7 +202,11 @@ def _proportional(case: Case) -> Asked:
         key = params.where("partial_rotary_factor")
         notes.warning(f"{key} is missing: every pair turns, and the rule does nothing")
     else:
-        notes.source("scaling.fraction", "config", params.where("partial_rotary_factor"))
+        notes.source(
+            "scaling.fraction",
+            params.origin("partial_rotary_factor"),
+            params.where("partial_rotary_factor"),
+        )
     made: tuple[Scaling, ...] = (Proportional(float(fraction)),)
     factor = params.number("factor")
     if factor not in (None, 1):
@@ -213,13 +225,15 @@ def _yarn(case: Case) -> Asked:
         value = params.number(key)
         if value:
             fields[key] = float(value)
-            notes.source(f"scaling.{key}", "config", params.where(key))
+            notes.source(f"scaling.{key}", params.origin(key), params.where(key))
         else:
             notes.source(f"scaling.{key}", "format", key)
     truncate = params.get("truncate")
     fields["rounding"] = "none" if truncate is False else "outward"
-    where = ("format", "truncate") if truncate is None else ("config", params.where("truncate"))
-    notes.source("scaling.rounding", *where)  # type: ignore[arg-type]
+    if truncate is None:
+        notes.source("scaling.rounding", "format", "truncate")
+    else:
+        notes.source("scaling.rounding", params.origin("truncate"), params.where("truncate"))
     attention = _attention(params, factor, fields, notes)
     if factor is None or original is None:
         return Asked((), None, False)
@@ -235,8 +249,12 @@ def _attention(
     m, all_dim = params.number("mscale"), params.number("mscale_all_dim")
     if m and all_dim:
         fields["mscale"], fields["mscale_all_dim"] = float(m), float(all_dim)
-        notes.source("scaling.mscale", "config", params.where("mscale"))
-        notes.source("scaling.mscale_all_dim", "config", params.where("mscale_all_dim"))
+        notes.source("scaling.mscale", params.origin("mscale"), params.where("mscale"))
+        notes.source(
+            "scaling.mscale_all_dim",
+            params.origin("mscale_all_dim"),
+            params.where("mscale_all_dim"),
+        )
     elif m not in (None, 1, 0) or all_dim:
         only, other = ("mscale", "mscale_all_dim") if m else ("mscale_all_dim", "mscale")
         told = f"{params.where(only)} stands without {other}"
@@ -269,7 +287,7 @@ def _llama3(case: Case) -> Asked:
             notes.error(f"{params.where(key)} is missing")
             continue
         bounds[key] = float(value)
-        notes.source(f"scaling.{key}", "config", params.where(key))
+        notes.source(f"scaling.{key}", params.origin(key), params.where(key))
     if factor is None or original is None or len(bounds) < 2:
         return Asked((), None, False)
     return Asked((Llama3(factor, original_length=original, **bounds),), None, False)
@@ -283,7 +301,7 @@ def _longrope(case: Case) -> Asked:
     lists = [_factors(params, key, pairs, notes) for key in ("short_factor", "long_factor")]
     factor = params.number("factor")
     if factor is not None:
-        notes.source("scaling.factor", "config", params.where("factor"))
+        notes.source("scaling.factor", params.origin("factor"), params.where("factor"))
     elif original is not None and lengths.trained is not None:
         factor = lengths.trained / original
         notes.source("scaling.factor", "config", f"{lengths.trained_key} / original length")
@@ -294,7 +312,7 @@ def _longrope(case: Case) -> Asked:
         value = params.number(key)
         if value is not None:
             magnitudes[field] = float(value)
-            notes.source(f"scaling.{field}", "config", params.where(key))
+            notes.source(f"scaling.{field}", params.origin(key), params.where(key))
     attention = params.first(ATTENTION_KEYS)
     if attention is not None:
         notes.source("magnitude.attention_factor", "config", params.where(attention[0]))
@@ -388,7 +406,7 @@ def _factor(
         notes.error(f"{where} is missing")
         return None
     else:
-        notes.source("scaling.factor", "config", where)
+        notes.source("scaling.factor", params.origin("factor"), where)
     if factor < 1:
         notes.error(f"{where}={factor:g} is below 1: a scaling extends, it never shortens")
         return None
@@ -418,7 +436,7 @@ def _original(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
         notes.error(f"{where}={value} is no length")
         return None
     key = where if inner is not None else lengths.original_key
-    notes.source("scaling.original_length", "config", key)
+    notes.source("scaling.original_length", params.origin(ORIGINAL_KEYS[0]), key)
     return value
 
 
