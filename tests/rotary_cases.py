@@ -257,6 +257,39 @@ ROTARY = (
         GRID,
     ),
     axes_case(
+        "bases",
+        Arrangement(rule="axial", axes=THW, sizes=(2, 2, 4)),
+        [
+            *((0, f) for f in oracle.ladder(4, 20)),
+            *((1, f) for f in oracle.ladder(4, 300)),
+            *((2, f) for f in oracle.ladder(8, 5e5)),
+        ],
+        VOLUME,
+        base=(20, 300, 5e5),
+    ),
+    axes_case(
+        "bases-shared",
+        Arrangement(rule="sections", axes=THW, sizes=(2, 3, 3)),
+        [
+            (a, oracle.ladder(16, (1e4, 100, 7e6)[a])[j])
+            for j, a in enumerate((0, 0, 1, 1, 1, 2, 2, 2))
+        ],
+        VOLUME,
+        base=(1e4, 100, 7e6),
+    ),
+    RotaryCase(
+        "bases-scaled",
+        RoPE(
+            8,
+            pairing="half",
+            base=(1e4, 500),
+            arrangement=Arrangement(rule="axial", axes=("h", "w")),
+            scaling=s.NTK(3),
+        ),
+        lambda p: oracle.cos_sin(p, oracle.ntk(4, 1e4, 3) + oracle.ntk(4, 500, 3), [0, 0, 1, 1]),
+        GRID,
+    ),
+    axes_case(
         "rotary-axial",
         Arrangement(rule="axial", axes=("h", "w")),
         [(0, f) for f in QUARTER] + [(1, f) for f in QUARTER],

@@ -21,11 +21,16 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc.detect.explain.config_view import NAMES
-from posenc.presets.families import stretched
+from posenc.detect.explain.layer_groups import COUNT_KEYS
+from posenc.detect.explain.reader import MAIN_PARTS
+from posenc.detect.explain.rotary_entries import TRAINED
+from posenc.detect.explain.rotary_fields import BASES
+from posenc.detect.explain.rotary_fields import WIDTHS as EXPRESSIONS
+from posenc.presets.families import families, stretched
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "src" / "posenc" / "presets" / "configs" / "classes.json"
+NAME = re.compile(r"[A-Za-z_]\w*")
 THETA, FACTOR, SHARE = 12_345.0, 3.0, 0.625  # of no class
 COUNTS = (12, 13, 37, 60)  # of layers: a pattern that holds for all of them is one
 LONGEST, FIRST = 12, 4  # of a pattern, and of what is before it
@@ -41,6 +46,8 @@ WIDTHS = (
     "index_head_dim",
     "indexer_head_dim",
 )
+# Keys that a rotation needs, beside those of its row.
+SIZES = {*NAME.findall(" ".join(EXPRESSIONS)), *TRAINED, *COUNT_KEYS}
 THETAS = (
     "rope_theta",
     "global_rope_theta",
@@ -50,6 +57,9 @@ THETAS = (
     "compress_rope_theta",
 )
 DICTIONARIES = ("rope_scaling", "rope_parameters")
+OWN = {"num_attention_heads", "n_head", "n_heads", "num_heads"}
+SKIPPED = ("length", "max_length")  # of texts that it writes
+PROBE = ("llama", "LlamaConfig")  # a type of part that only classes which take any part take
 
 
 def made(cls: Any, **keys: Any) -> Any:
@@ -57,6 +67,14 @@ def made(cls: Any, **keys: Any) -> Any:
     try:
         return cls(**keys)
     except Exception:  # noqa: BLE001 - whatever a class of somebody else raises
+        return None
+
+
+def value(config: Any, key: str) -> Any:
+    """The value of a key; None where there is none, or each layer has one of its own."""
+    try:
+        return getattr(config, key, None)
+    except Exception:  # noqa: BLE001 - likewise
         return None
 
 
@@ -83,26 +101,92 @@ def words(rule: Any) -> Iterator[str]:
             yield from words(value)
 
 
-def fields(cls: Any, rules: Any) -> dict[str, Any]:
-    """Defaults of the keys that the reader asks for."""
-    asked = {*WIDTHS, *(name for word in words(rules) for name in NAMES.findall(word))}
+def names(rules: Any) -> set[str]:
+    """Every name in rows, those of their expressions among them."""
+    return set(NAME.findall(json.dumps(rules)))
+
+
+def fields(cls: Any, rules: Any, *, turns: bool = True) -> dict[str, Any]:
+    """Defaults of the keys that the reader asks for; `turns` is whether it asks for those of heads.
+
+    What a class works out of other keys is no default.
+    """
+    asked = {*WIDTHS, *words(rules)} if turns else names(rules)
     found = {}
     for field in dataclasses.fields(cls):
         value = field.default
-        if field.name in asked and isinstance(value, (bool, int, float)):
+        value = list(value) if isinstance(value, tuple) else value
+        said = isinstance(value, str) and field.name in conditions(rules)
+        number = isinstance(value, (bool, int, float)) or is_size(value)
+        if said or (field.name in asked and number):
             found[field.name] = value
     return found
 
 
-def told(cls: Any, rules: Any) -> dict[str, Any]:
-    """Those defaults, and other names by which files state the same keys."""
-    stated = fields(cls, rules)
-    found: dict[str, Any] = {"fields": stated} if stated else {}
-    names: dict[str, list[str]] = {}
-    for other, key in (getattr(cls, "attribute_map", None) or {}).items():
-        if key in stated:
-            names.setdefault(key, []).append(other)
-    return {**found, "names": names} if names else found
+def sizes(cls: Any, rules: Any, known: Container[str]) -> dict[str, Any]:
+    """What it takes for the rest where a file leaves the whole part out, worked out or not."""
+    taken = stated(made(cls), rules)
+    return {k: v for k, v in taken.items() if k not in known and is_size(v)}
+
+
+def stated(config: Any, rules: Any) -> dict[str, Any]:
+    """What a config says of the keys that rules ask for."""
+    turns = any("rotary" in rule for rule in rules)
+    asked = names(rules) | (SIZES | {*THETAS} if turns else set())
+    keys = {field.name for field in dataclasses.fields(config)} if config is not None else set()
+    values = {key: value(config, key) for key in sorted(keys & asked - set(SKIPPED))}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+
+def other(config: Any, kind: str, whole_rules: Any) -> dict[str, Any]:
+    """What a part says that its class does not take by itself, or that rules of the whole ask."""
+    row = families().get(kind)
+    if config is None:
+        return {}
+    asked = {k: v for k, v in stated(config, whole_rules).items() if is_size(v)}
+    if row is None:
+        return asked
+    alone = made(type(config))
+    own = getattr(type(config), "model_type", "") == kind
+    default = stated(alone, row.entries) if own else {}
+    found = {
+        **asked,
+        **{k: v for k, v in stated(config, row.entries).items() if v != default.get(k)},
+    }
+    params, types = parameters(config), getattr(config, "layer_types", None)
+    rules = {one.get("rope_type", "default") for one in (params, *kinds(params).values())}
+    listed = types and (whole(type(config), row.entries).get("layers") or {}).get("repeat") == []
+    if listed:
+        found["layer_types"] = list(types)
+    if getattr(config, "layer_rope_theta", None):
+        found["layer_rope_theta"] = list(config.layer_rope_theta)
+    plain = own and params == parameters(alone) and not rules - {"default", "axial"}
+    if params and (listed or not plain):
+        found["rope_parameters"] = params
+    return {k: v for k, v in found.items() if v is not None}
+
+
+def is_size(value: Any) -> bool:
+    """Whether a value is a whole number, or a list of them."""
+    items = value if isinstance(value, list) else [value]
+    return bool(items) and all(type(item) is int for item in items)
+
+
+def conditions(rules: Any) -> set[str]:
+    """The keys whose words choose among rules, or among values of a field."""
+    inner = rules.values() if isinstance(rules, Mapping) else rules
+    if not isinstance(rules, (Mapping, list, tuple)):
+        return set()
+    found = set().union(*(conditions(one) for one in inner))
+    if isinstance(rules, Mapping):
+        found |= {rules["by"]} if "by" in rules else set()
+        found |= {rules["key"]} if {"is", "not", "holds"} & set(rules) and "key" in rules else set()
+    return found
+
+
+def aliases(cls: Any, fields: Container[str]) -> dict[str, str]:
+    """Other names of those keys, in which a file may state them."""
+    return {k: v for k, v in (getattr(cls, "attribute_map", None) or {}).items() if v in fields}
 
 
 def share_of(params: Mapping[str, Any]) -> float:
@@ -114,7 +198,8 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     config = made(cls)
     params = parameters(config)
-    found |= told(cls, rules)
+    if stated := fields(cls, rules):
+        found["fields"] = stated
     inner = kinds(params)
     if inner or None in params.values():
         bare = {kind: {"rope_type": "default", "rope_theta": THETA} for kind in inner}
@@ -134,7 +219,9 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         bare = {"rope_type": "default", "rope_theta": THETA}
         found |= _kind(params, parameters(made(cls, rope_parameters=bare)) or params)
         if parameters(made(cls, rope_theta=THETA)).get("rope_theta") != THETA:
-            found["reach"] = {"rope_theta": []}
+            keys = {key: parameters(made(cls, **{key: THETA})) for key in BASES}
+            reaching = [key for key, values in keys.items() if values.get("rope_theta") == THETA]
+            found["reach"] = {"rope_theta": [], **{key: [""] for key in reaching}}
         asked = {"rope_type": "linear", "factor": FACTOR}
         given = [{"rope_parameters": {"rope_type": "default"}}, {"rope_scaling": asked}]
         both = [parameters(made(cls, **keys)) for keys in given]
@@ -142,6 +229,8 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         if bases != {params["rope_theta"]}:
             given_base = bases.pop() if len(bases) == 1 else None
             found |= {"base_given": given_base} if given_base else {"must_state_base": [""]}
+    elif isinstance(theta := value(config, "rope_theta"), float):
+        found["base"] = theta
     if unread := _unread(cls, found.get("reach", {}).get("rope_scaling", ())):
         found["flat_base_unread"] = unread
     if added := adds(cls):
@@ -270,35 +359,85 @@ def _is_period(cls: Any, key: str, found: dict[str, Any]) -> bool:
     return True
 
 
-def parts(cls: Any, known: Container[str]) -> dict[str, str]:
-    """The sub-configs that it makes where a file leaves them out, of types that are known."""
+def whole(cls: Any, rules: Any) -> dict[str, Any]:
+    """The row of a type: of whatever turns, and the keys of all its rules."""
+    rotary = [rule for rule in rules if "rotary" in rule]
+    known = row(cls, rotary) if rotary else {}
+    others = [rule for rule in rules if "rotary" not in rule]
+    if more := fields(cls, others, turns=False):
+        known["fields"] = {**more, **known.get("fields", {})}
+    if other := aliases(cls, known.get("fields", ())):
+        known["aliases"] = other
+    if left := sizes(cls, rules, known.get("fields", ())):
+        known["sizes"] = left
+    return known
+
+
+def parts(cls: Any, name: str) -> dict[str, dict[str, Any]]:
+    """What a class makes of its parts, and what those without a type make of theirs, by name."""
     config = made(cls)
-    inner = {key: getattr(config, key, None) for key in getattr(cls, "sub_configs", None) or ()}
-    types = {key: getattr(value, "model_type", "") for key, value in inner.items()}
-    return {key: name for key, name in types.items() if name in known}
+    found: dict[str, dict[str, Any]] = {}
+    row: dict[str, Any] = {"types": {}, "open": [], "none": [], "values": {}}
+    flat = made(cls, num_hidden_layers=COUNTS[1])
+    for key, part in (getattr(cls, "sub_configs", None) or {}).items():
+        alone = getattr(config, key, None)
+        asked = getattr(made(cls, **{key: {"model_type": PROBE[0]}}), key, None)
+        if type(asked).__name__ == PROBE[1] or (
+            asked is None and not dataclasses.is_dataclass(part)
+        ):
+            row["open"].append(key)
+        if config is not None and alone is None:
+            row["none"].append(key)
+        told = getattr(made(cls, **{key: {"initializer_range": 0.5}}), key, None)
+        kind = [getattr(one, "model_type", None) for one in (told, alone, part)]
+        if key in MAIN_PARTS and OWN & {field.name for field in dataclasses.fields(cls)}:
+            row["own"] = True
+        if key in MAIN_PARTS and COUNTS[1] == getattr(getattr(flat, key, None), COUNT_KEYS[0], 0):
+            row["flat"] = key
+        row_of = families().get(name)
+        of = "" if row_of is None else row_of.inside.get(key, "")
+        rules = [rule for rule in row_of.entries if f"{key}." in json.dumps(rule)] if row_of else []
+        if more := other(alone, of or next(filter(None, kind), f"{name}.{key}"), rules):
+            row["values"][key] = more
+        if any(kind):
+            row["types"][key] = next(filter(None, kind))
+        elif dataclasses.is_dataclass(part):
+            inner = parts(part, f"{name}.{key}")
+            # Others without a type are options.
+            if inner or OWN & {field.name for field in dataclasses.fields(part)}:
+                row["types"][key] = f"{name}.{key}"
+            found |= inner
+    filled = {key: values for key, values in row.items() if values}
+    return {name: filled, **found} if row["types"] else found
+
+
+def parts_inside(cls: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The name and class of every part, and of the parts of those without a type."""
+    for key, part in (getattr(cls, "sub_configs", None) or {}).items():
+        if dataclasses.is_dataclass(part):
+            kind = getattr(part, "model_type", "") or f"{name}.{key}"
+            yield kind, part
+            yield from parts_inside(part, kind)
 
 
 def rows() -> dict[str, Any]:
-    """A row for each type that a row of the families names, and parts of all."""
+    """A row for each type of the families that a class makes, and the parts of all."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     warnings.simplefilter("ignore")
     import transformers
     from transformers import CONFIG_MAPPING
 
-    from posenc.presets.families import families
-
     transformers.logging.set_verbosity_error()
-    found = {}
+    classes = {name: CONFIG_MAPPING[name] for name in CONFIG_MAPPING}
+    found, inner = {}, {}
+    for name in sorted(CONFIG_MAPPING):
+        inner |= parts(CONFIG_MAPPING[name], name)
+        for kind, part in parts_inside(CONFIG_MAPPING[name], name):
+            classes.setdefault(kind, part)
     for name, family in sorted(families().items()):
-        if name not in CONFIG_MAPPING:
-            continue
-        turns = any("rotary" in rule for rule in family.entries)
-        cls = CONFIG_MAPPING[name]
-        if known := row(cls, family.entries) if turns else told(cls, family.entries):
+        if name in classes and (known := whole(classes[name], family.entries)):
             found[name] = known
-    inner = {name: parts(CONFIG_MAPPING[name], families()) for name in sorted(CONFIG_MAPPING)}
-    filled = {name: row for name, row in inner.items() if row}
-    return {"version": transformers.__version__, "types": found, "parts": filled}
+    return {"version": transformers.__version__, "types": found, "parts": inner}
 
 
 def text(found: Mapping[str, Any]) -> str:

@@ -46,8 +46,8 @@ def command(
     CONFIG is a config.json of transformers, a folder that holds one, a GGUF file, or - for standard
     input. With --dialect, the same parameters are written in that of transformers 4 or 5, and what
     it cannot say is listed on standard error. The exit code is 1 where something that changes
-    numbers is left open. With --plan, a published model is explained layer by layer, and no config
-    is read.
+    numbers is left open, or left out of the plan. With --plan, a published model is explained layer
+    by layer, and no config is read.
     """
     if name is not None and config is None:
         if pairing is not None or base is not None or dialect is not None:
@@ -67,13 +67,14 @@ def command(
         return
     plan = _plan(source, pairing, base)
     from posenc.detect.explain import describe, lines
+    from posenc.detect.explain.notes import is_open
 
     if json_:
         print_json(describe(plan))
     else:
         for line in lines(plan):
             click.echo(clean(line))
-    if plan.errors:
+    if plan.errors or any(is_open(note) for note in plan.notes):
         raise click.exceptions.Exit(1)
 
 

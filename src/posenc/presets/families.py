@@ -53,6 +53,7 @@ take for keys that a config leaves out.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import json
 import re
@@ -67,6 +68,7 @@ from posenc.presets._rows import read
 
 __all__ = [
     "ClassDefaults",
+    "ClassParts",
     "Family",
     "class_defaults",
     "class_parts",
@@ -78,6 +80,7 @@ __all__ = [
 ]
 
 FOLDER = "configs"
+MISSPELLED = 0.9  # how much alike a key of a config and one that is missing are, at least
 
 
 class Family(NamedTuple):
@@ -120,13 +123,15 @@ class ClassDefaults(NamedTuple):
     adds : mapping
         Keys that it adds to a flat dictionary, by the rule of scaling.
     layers : mapping
-        `repeat`, the types of layers as a pattern (empty where there is none), `first`, those before
-        it, `last`, the type of the last layer, `from_last`, whether the pattern is told backwards,
-        `every`, the key of its period, and `asks`, keys that change it.
+        `repeat`, the types of layers as a pattern (empty where there is none), `first`, those
+        before it, `last`, the type of the last layer, `from_last`, whether the pattern is told
+        backwards, `every`, the key of its period, and `asks`, keys that change it.
     fields : mapping
         Values of other keys.
-    names : mapping
-        Other names by which files state those keys.
+    aliases : mapping
+        Other names of those keys; a file that states one states the key.
+    sizes : mapping
+        Values of keys that count only where the file leaves a whole part to the class.
     """
 
     version: str = ""
@@ -144,15 +149,51 @@ class ClassDefaults(NamedTuple):
     adds: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     layers: Mapping[str, Any] = MappingProxyType({})
     fields: Mapping[str, Any] = MappingProxyType({})
-    names: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    aliases: Mapping[str, str] = MappingProxyType({})
+    sizes: Mapping[str, Any] = MappingProxyType({})
 
-    def fields_of(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Values of keys that a config leaves out under all of their names."""
+    def left_out(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """What the class takes for keys that a config does not state, under no name, misspelled."""
+        stated = {key for alias, key in self.aliases.items() if data.get(alias) is not None}
+        others = [key for key in data if isinstance(key, str) and key not in self.aliases]
+        taken = self.fields if data else {**self.sizes, **self.fields}
         return {
             key: value
-            for key, value in self.fields.items()
-            if not any(data.get(name) is not None for name in self.names.get(key, ()))
+            for key, value in taken.items()
+            if key not in data and key not in stated
+            if not difflib.get_close_matches(key, others, 1, cutoff=MISSPELLED)
         }
+
+
+class ClassParts(NamedTuple):
+    """What the class of a model type makes of its sub-configs.
+
+    Parameters
+    ----------
+    version : str
+        Of transformers, whose classes were asked.
+    types : mapping
+        The type of each part, by its key: of one that states none, and of any but those in `open`.
+        A part whose class has no type is called by the model and its key, with a dot between them.
+    open : tuple of str
+        Parts that may be of any type.
+    none : tuple of str
+        Parts that are not made where the file leaves them out.
+    flat : str
+        The part whose keys may stand in the config of the whole.
+    own : bool
+        Whether keys of heads in the config of the whole are not those of its text.
+    values : mapping
+        Of a part that the file leaves out, what is not as its own class has it.
+    """
+
+    version: str = ""
+    types: Mapping[str, str] = MappingProxyType({})
+    open: tuple[str, ...] = ()
+    none: tuple[str, ...] = ()
+    flat: str = ""
+    own: bool = False
+    values: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 def stretched(repeat: list[str], period: int) -> list[str]:
@@ -177,10 +218,10 @@ def _classes() -> dict[str, ClassDefaults]:
     return {n: ClassDefaults(data["version"], **row) for n, row in data["types"].items()}
 
 
-def class_parts(model_type: object) -> tuple[str, Mapping[str, str]]:
-    """The version of transformers, and the sub-configs that a class makes where none is stated."""
-    parts = _table()["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
-    return _table()["version"], parts
+def class_parts(model_type: object) -> ClassParts:
+    """What the class of a model type makes of its sub-configs; nothing where it is not known."""
+    row = _table()["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
+    return ClassParts(_table()["version"], **row)
 
 
 def class_defaults(model_type: object) -> ClassDefaults | None:

@@ -44,7 +44,7 @@ def without(config: dict[str, Any], *keys: str) -> dict[str, Any]:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "missing": (without(BERT, "hidden_size"), "hidden_size is missing"),
+    "missing": ({"model_type": "sew-d"}, "pos_att_type is missing: it is one of c2p, p2c"),
     "misspelled": (
         {**without(BERT, "hidden_size"), "hiden_size": 64},
         "hidden_size is missing. Did you mean 'hiden_size'?",

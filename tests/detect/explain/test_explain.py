@@ -80,6 +80,8 @@ def test_version_4_is_read_as_transformers_reads_it(name: str, length: int) -> N
     frequencies, factor = reference(config, length)
     plan = posenc.from_hf(config)
     for entry in plan:
+        if entry.layer.startswith("vision"):  # which the class makes
+            continue
         assert isinstance(entry.spec, posenc.RoPE)
         spec = entry.spec.at(length)
         got = posenc.frequencies(spec)
@@ -265,7 +267,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"model_type": "longcat_flash", "qk_rope_head_dim": 8, "rope_theta": 1000.0},
         "qk_rope_head_dim=8 and head_dim=64 (class) contradict each other",
     ),
-    "no base": (with_(PLAIN, rope_theta=...), "rope_theta is missing"),
+    "no base": (with_(PLAIN, rope_theta=None), "rope_theta is missing"),
     "base 0": (with_(PLAIN, rope_theta=0), "must be positive"),
     "unread key": (scaled(rope_type="linear", factor=2.0, facotr=4.0), "Did you mean 'factor'"),
     "no width": (with_(PLAIN, head_dim=...), "the width of a head is not stated"),
@@ -359,7 +361,9 @@ def test_rows_name_presets_that_exist(kind: str) -> None:
         for rule in family.entries:
             chosen = rule.get("rotary", rule.get("table"))
             wanted = chosen["values"].values() if isinstance(chosen, dict) else [chosen]
-            for name in wanted:
+            inner = [row["rotary"] for row in rule.get("attentions", ())]
+            inside = [row["values"].values() if isinstance(row, dict) else [row] for row in inner]
+            for name in (*wanted, *(name for row in inside for name in row)):
                 assert name is None or name in names(), name
             known = {"rotary", "table", "spec", "convolution", "none", "refuse", "unknown"}
             assert len(known & set(rule)) == 1, rule
@@ -372,7 +376,8 @@ def test_rows_name_families_that_exist() -> None:
     root = Path(transformers.__file__).parent / "models"
     texts = (file.read_text() for file in root.glob("*/configuration_*.py"))
     known = {name for text in texts for name in re.findall(r'model_type[^=\n]*= "([^"]*)"', text)}
-    assert set(families()) - known == set()
+    lacking = {n for n, row in families().items() if row.note.startswith("Not in transformers")}
+    assert set(families()) - known == lacking
 
 
 def test_rotary_presets_say_where_they_were_read() -> None:

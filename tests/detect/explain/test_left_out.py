@@ -180,12 +180,11 @@ def test_the_table_is_what_the_classes_say() -> None:
         pytest.skip(f"the table is of transformers {stored['version']}")
     names = set(SOME) & set(stored["types"])
     for name in names:
-        rules = [rule for rule in families()[name].entries if "rotary" in rule]
-        row = class_defaults.row(transformers.CONFIG_MAPPING[name], rules)
+        row = class_defaults.whole(transformers.CONFIG_MAPPING[name], families()[name].entries)
         assert json.loads(json.dumps(row)) == stored["types"][name], name
-    for name in ("gemma3", "llama4", "clip", "qwen2_5_omni_thinker"):
-        made = class_defaults.parts(transformers.CONFIG_MAPPING[name], families())
-        assert made == stored["parts"][name], name
+    for name in ("gemma3", "llama4", "clip", "qwen2_5_omni_thinker", "llava", "esmfold2"):
+        for part, row in class_defaults.parts(transformers.CONFIG_MAPPING[name], name).items():
+            assert json.loads(json.dumps(row)) == stored["parts"][part], part
 
 
 # --- by hand --------------------------------------------------------------------------------------
@@ -249,15 +248,61 @@ def test_scaling_of_older_files_reaches_the_layers_that_the_class_gives_it() -> 
     assert any("partly, because" in text for text in told.warnings)
 
 
-def test_a_missing_base_names_that_of_the_class() -> None:
-    with pytest.raises(posenc.DataError, match=r"5\.23\.0 takes 2000000: pass base=2000000"):
-        posenc.from_hf({"model_type": "smollm3", "head_dim": 64})
+def test_a_missing_base_is_that_of_the_class() -> None:
+    entry = posenc.from_hf({"model_type": "smollm3", "head_dim": 64})["attention"]
+    assert entry.spec.base == 2e6  # type: ignore[union-attr]
+    where = next(s.where for s in entry.sources if (s.field, s.origin) == ("base", "class"))
+    assert where == "rope_theta=2000000, transformers 5.23.0"
 
 
-def test_a_scaling_that_the_class_has_by_default_is_asked_for() -> None:
-    config = {"model_type": "gpt_oss", "head_dim": 64, "rope_theta": 150000.0}
-    with pytest.raises(posenc.DataError, match="by the rule 'yarn'"):
-        posenc.from_hf(config)
+def test_a_scaling_that_the_class_has_by_default_is_taken() -> None:
+    config = {"model_type": "gpt_oss", "head_dim": 64, "rope_theta": 123456.0}
+    entry = posenc.from_hf({**config, "num_hidden_layers": 4})["attention"]
+    yarn = posenc.scaling.YaRN(32, original_length=4096, rounding="none")
+    assert entry.spec == posenc.RoPE(64, pairing="half", base=123456.0, scaling=yarn)
+    assert ("scaling.factor", "class") in {(s.field, s.origin) for s in entry.sources}
+
+
+def test_a_base_that_the_class_does_not_read_is_said() -> None:
+    plan = posenc.from_hf({"model_type": "apertus", "head_dim": 64, "rope_theta": 5000.0})
+    assert plan["attention"].spec.base == 1.2e7  # type: ignore[union-attr]
+    assert any("rope_theta=5000 does not reach any layer" in text for text in plan.warnings)
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("qwen3_next", "LLFLLF"),  # of the period that the file states
+        ("modernbert", "FSSFSS"),
+        ("mimo_v2_flash", "FSSSSF"),  # behind the first
+        ("gemma3_text", "SSSSSF"),
+        ("muse_glimmer_text", "SFSSSF"),  # told from the last
+    ],
+)
+def test_patterns_of_layers_that_a_file_leaves_out(name: str, types: str) -> None:
+    config = {"model_type": name, "num_hidden_layers": 6, "hidden_size": 512}
+    more = {"full_attention_interval": 3} if name == "qwen3_next" else {}
+    words = {"F": "full_attention", "S": "sliding_attention", "L": "linear_attention"}
+    given = {**config, "num_attention_heads": 8, "layer_types": [words[t] for t in types]}
+    left = {key: value for key, value in given.items() if key != "layer_types"}
+    assert same(posenc.from_hf({**left, **more}), posenc.from_hf(given))
+
+
+@pytest.mark.parametrize("wrong", ["hiden_size", "rope_thta"])
+def test_a_misspelled_key_is_not_left_out(wrong: str) -> None:
+    sizes = {"hidden_size": 64, "num_attention_heads": 4}
+    turning = {"model_type": "qwen2", **sizes}
+    config = {"model_type": "bert"} if wrong == "hiden_size" else turning
+    assert posenc.from_hf(config).layers
+    with pytest.raises(posenc.DataError, match=f"Did you mean '{wrong}'"):
+        posenc.from_hf({**config, wrong: 64})
+
+
+def test_text_keys_at_the_top_of_a_whole_model_are_read_and_told() -> None:
+    text = {"head_dim": 64, "num_hidden_layers": 6, "rope_theta": 5e5, "num_attention_heads": 8}
+    plan = posenc.from_hf({"model_type": "gemma3", **text})
+    assert plan["full_attention"].spec.base == 5e5  # type: ignore[union-attr]
+    assert any("reads text_config alone: they are read as" in w for w in plan.warnings)
 
 
 # --- what transformers computes -------------------------------------------------------------------
@@ -381,10 +426,9 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
         {**LLAMA, "audio_config": {"encoder_attention_heads": 2, "d_model": 8}},
         "audio_config: unknown, because without a model_type is not known",
     ),
-    # EricLBuehler/mistral.rs, mistralrs-core/src/gguf/gemma3_config.rs at 9e92262.
     "a part that the class makes": (
-        {"model_type": "gemma3", "text_config": TEXT},
-        "vision_config: unknown, because the file leaves it to the class, which in transformers 5",
+        {"model_type": "gemma3n", "text_config": {**TEXT, "rope_parameters": None}},
+        "unknown, because the config names a model of another package",
     ),
     "cells from one half": (
         {"model_type": "deformable_detr", "d_model": 256},

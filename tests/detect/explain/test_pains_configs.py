@@ -48,10 +48,15 @@ def test_pain_2_theta_is_found_wherever_it_is(place: str) -> None:
     assert spec_of(config).base == THETA
 
 
-def test_pain_2_no_base_is_ever_assumed() -> None:
+def test_pain_2_a_base_left_out_is_that_of_the_class_or_an_error() -> None:
     config = {"model_type": "llama", "head_dim": 64, "max_position_embeddings": 2048}
-    with pytest.raises(posenc.DataError, match=r"rope_theta is missing.*pass base="):
-        posenc.from_hf(config)
+    entry = posenc.from_hf(config)["attention"]
+    assert entry.spec.base == 1e4  # type: ignore[union-attr]
+    assert [s.origin for s in entry.sources if s.field == "base"] == ["class"]
+    unknown = {"model_type": "mine", "partial_rotary_factor": 0.5}
+    for wrong in (unknown, {"rope_theta": None}, {"rope_thetta": 5e5}):
+        with pytest.raises(posenc.DataError, match=r"rope_theta is missing"):
+            posenc.from_hf({**config, **wrong}, pairing="half")
     entry = posenc.from_hf(config, base=THETA)["attention"]
     assert entry.spec is not None
     assert [s.origin for s in entry.sources if s.field == "base"] == ["caller"]

@@ -317,10 +317,16 @@ def test_distances_of_xlnet_that_are_cut() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_pairs_of_a_complex_are_read_beside_a_rotation_that_is_not() -> None:
-    found = posenc.from_hf(default("esmfold2"), on_error="report")
+def test_pairs_of_a_complex_are_read_beside_the_rotation_of_its_atoms() -> None:
+    found = posenc.from_hf(default("esmfold2"))
     assert found["pairs"].spec == posenc.ComplexOffsets(256)
-    assert any("ladders of different bases" in text for text in found.errors)
+    atoms = found["atom_encoder.attention"].spec
+    assert isinstance(atoms, posenc.RoPE)
+    assert atoms.base == (20, 20, 20, 10_000)
+    config = default("esmfold2")
+    config["atom_encoder"]["num_uid_rope_pairs"] = 6
+    told = posenc.from_hf(config).warnings
+    assert any("expected 16 pairs in all, got (2, 2, 2, 6)" in text for text in told)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -280,3 +280,25 @@ def test_tables_of_pictures_in_units_of_their_size(model_type: str) -> None:
     positions = posenc.presets.row("detr-normalised").place(np.ones((3, 5), dtype=bool))
     got = posenc.table(encoding, positions)
     assert_close(got, np.asarray(exact[0].permute(1, 2, 0)).reshape(got.shape), 1e-5)
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+# (model type, changes, layer, the class of its angles, cells of a picture in its own order)
+SIZES = {"hidden_size": 64, "num_attention_heads": 4, "head_dim": 16}
+TOWER = {"hidden_size": 64, "num_heads": 4}
+
+
+def test_atoms_of_proteins() -> None:
+    """Real coordinates and whole numbers, with a base of each."""
+    of_class = module("esmfold2").EsmFold2RotaryEmbedding
+    part = config("esmfold2").atom_encoder
+    rotary = of_class(part)
+    encoding = spec(config("esmfold2"), "atom_encoder.attention")
+    places = np.random.default_rng(3).normal(0, 8, (5, 3)).astype(np.float32)
+    residues = np.array([0, 1, 5, 77, 900])
+    cos, sin = rotary(torch.tensor(places)[None], torch.tensor(residues)[None], torch.float32)
+    got = posenc.cos_sin(encoding, np.column_stack([places, residues.astype(np.float32)]))
+    for mine, theirs in zip(got, (cos, sin), strict=True):
+        both = np.concatenate([mine, mine], axis=-1)  # in halves
+        assert_close(both, np.asarray(theirs[0]), 1e-4)

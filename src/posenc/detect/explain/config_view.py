@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from posenc._core.reading import Origin
@@ -32,6 +34,7 @@ def _root(value: float) -> int:
 
 
 _CALLS: dict[str, Callable[..., Any]] = {"max": max, "min": min, "isqrt": _root}
+LONGEST_WORD = 32
 LARGEST_POWER = 64  # of two, the only base: halvings from stage to stage
 
 
@@ -48,12 +51,15 @@ class Keys:
         What its class takes for keys that it leaves out; those that were needed are `defaulted`.
     """
 
+    # Sizes that its class takes where nothing else says them.
+    sizes: Mapping[str, Any] = MappingProxyType({})
+
     def __init__(
         self, data: Mapping[str, Any], path: str = "", defaults: Mapping[str, Any] | None = None
     ) -> None:
         self.data = data
         self.path = path
-        self.defaults = {} if defaults is None else defaults
+        self.defaults: Mapping[str, Any] = {} if defaults is None else defaults
         self.read: set[str] = set()
         self.defaulted: dict[str, Any] = {}
 
@@ -68,6 +74,16 @@ class Keys:
         if key in self.defaults:
             self.defaulted[key] = self.defaults[key]
         return self.defaults.get(key)
+
+    def misspelled(self, key: str) -> str | None:
+        """A key that is there, was not read, and has a letter or two of this one otherwise."""
+        words = key.split("_")
+        for other in self.data:
+            theirs = other.split("_") if isinstance(other, str) and other not in self.read else []
+            pairs = [pair for pair in zip(words, theirs, strict=False) if pair[0] != pair[1]]
+            if len(theirs) == len(words) and len(pairs) == 1 and _alike(*pairs[0]):
+                return str(other)
+        return None
 
     def origin(self, expression: str) -> Origin:
         """Whether the keys of an expression were stated, or one of them is the class's."""
@@ -115,6 +131,14 @@ class Keys:
             return None
         return _finite(value)
 
+    def stated(self, expression: str, stage: int | None = None) -> float | None:
+        """The same from what the config states alone, without what its class takes for the rest."""
+        kept, self.defaults = self.defaults, {}
+        try:
+            return self.evaluate(expression, stage)
+        finally:
+            self.defaults = kept
+
     def _value(self, node: ast.expr, names: Mapping[str, int]) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
             return node.value
@@ -153,6 +177,13 @@ class Keys:
     def where(self, key: str) -> str:
         """The path of a key, for people."""
         return f"{self.path}.{key}" if self.path else key
+
+
+def _alike(word: str, other: str) -> bool:
+    """Whether one word may be the other, misspelled."""
+    longest = max(len(word), len(other))
+    ratio = difflib.SequenceMatcher(None, word, other).ratio() if longest <= LONGEST_WORD else 0
+    return word[:1] == other[:1] and min(len(word), len(other)) > 3 and ratio >= 0.8
 
 
 def _halving(node: ast.BinOp) -> bool:

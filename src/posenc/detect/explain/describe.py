@@ -81,8 +81,9 @@ def _sure(plan: Reading) -> str:
         return "not settled: see the errors"
     left = [note for note in plan.notes if is_open(note)]
     if left:
-        many = f"{len(left)} things are" if len(left) > 1 else "one thing is"
-        return f"partly: {many} left out, see the warnings"
+        first = f"{left[0].layer}: " if left[0].layer else ""
+        more = f", and {len(left) - 1} more, see the warnings" if len(left) > 1 else ""
+        return f"partly, and this is left out: {first}{left[0].text}{more}"
     sources = {(s.origin, s.field) for entry in plan for s in entry.sources}
     origins = {origin for origin, _ in sources}
     if "caller" in origins:
@@ -124,7 +125,7 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
     }
     scalings = spec.scalings if isinstance(spec, RoPE) else ()
     if isinstance(spec, RoPE):
-        found["base"] = spec.base
+        found["base"] = list(spec.base) if isinstance(spec.base, tuple) else spec.base
         found["scaling"] = [value.to_dict() for value in scalings]
     lengths = _lengths(spec, length)
     fixed = spec.at(max(lengths)) if spec.needs_length and lengths else spec
@@ -172,7 +173,7 @@ def _lengths(spec: RotarySpec, length: int | None) -> list[int]:
 
 def _ramp(spec: RoPE) -> dict[str, Any] | None:
     for scaling in spec.scalings:
-        if isinstance(scaling, YaRN) and scaling.ramp == "index":
+        if isinstance(scaling, YaRN) and scaling.ramp == "index" and isinstance(spec.base, float):
             low, high = scaling.bounds(spec.base, spec.dim, FLOAT)
             pairs = range(spec.pairs)
             kept = sum(j <= low for j in pairs)
@@ -332,7 +333,9 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
         sizes = getattr(arrangement, "sizes", None)
         made.append(f"axes {', '.join(spec.axes)}{rule}{'' if sizes is None else f' {sizes}'}")
     if "base" in told:
-        made.append(f"base {told['base']:.10g}")
+        bases = spec.bases if isinstance(spec, RoPE) else ()
+        each = f" for {', '.join(spec.axes)}" if len(bases) > 1 else ""
+        made.append(f"base {', '.join(f'{base:.10g}' for base in bases)}{each}")
     scalings = spec.scalings if isinstance(spec, RoPE) else ()
     made += [f"scaling {_brief(value)}" for value in scalings] or ["no scaling"]
     if "ramp" in told:

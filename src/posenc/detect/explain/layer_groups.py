@@ -100,6 +100,9 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
     made = []
+    known: ClassDefaults | None = rule.get("class")
+    for key in () if known is None else (key for key, kinds in known.reach.items() if kinds):
+        keys.get(key)  # it says nothing where no layer is of a type that it reaches
     for (kind, turns, scaled, base, overrides, inside), indices in groups.items():
         group = _group(keys, params, nested, rule=rule, kind=kind, notes=notes, turns=turns)
         if group is None:
@@ -420,10 +423,13 @@ def _group(
         return Layers(kind, None, _added(params, known), share=known.share)
     share = known.share if known.share_alone is None else known.share_alone
     group = Layers(kind, None, _left_out(params, known.parameters, known, notes), share=share)
-    if "rope_theta" in known.reach and known.base is not None and not rule.get("base_keys"):
-        group = group._replace(base=(_told_base(known, known.base), known.base), of_class=True)
-        _warn_of_theta(keys, known, kind, known.base, notes)
-    return group
+    if "rope_theta" not in known.reach or known.base is None:
+        return group
+    for key in (key for key, reached in known.reach.items() if reached):
+        if (value := keys.number(key)) is not None:
+            return group._replace(base=(keys.where(key), value))
+    _warn_of_theta(keys, known, kind, known.base, notes)
+    return group._replace(base=(_told_base(known, known.base), known.base), of_class=True)
 
 
 def _told_base(known: ClassDefaults, base: float, label: str = "") -> str:
@@ -433,13 +439,14 @@ def _told_base(known: ClassDefaults, base: float, label: str = "") -> str:
 
 def _warn_of_theta(keys: Keys, known: ClassDefaults, kind: str, base: float, notes: Notes) -> None:
     """Say that a base at the top of the config is not what the class takes."""
-    theta = keys.number("rope_theta")
+    local = keys.first(LOCAL_BASE_KEYS) if kind == LOCAL else None
+    key, theta = local or ("rope_theta", keys.number("rope_theta"))
     if theta not in (None, base):
         what = f"layers of type {kind!r}" if kind else "any layer"
         notes.warning(
-            f"{keys.where('rope_theta')}={theta:.10g} does not reach {what} in "
+            f"{keys.where(key)}={theta:.10g} does not reach {what} in "
             f"transformers {known.version}, which takes {base:.10g} there; other code may "
-            "use it in all layers"
+            f"use it{'' if local else ' in all layers'}"
         )
 
 

@@ -239,14 +239,16 @@ def _of_key(
     keys: Keys, template: Mapping[str, Any], field: str, stage: int, notes: Notes
 ) -> float | None:
     names = template["key"] if isinstance(template["key"], list) else [template["key"]]
-    value = _evaluated(keys, names, stage)
-    if value is None:
+    found = _evaluated(keys, names, stage)
+    if found is None:
         if "default" not in template:
             raise _UnreadableError(_missing(keys, names))
         notes.source(field, "preset", f"{names[0]} is absent")
         default: float | None = template["default"]
         return default if default is None else default + template.get("plus", 0)
-    notes.source(field, "config", keys.where(names[0]))
+    text, value = found
+    origin = keys.origin(text)
+    notes.source(field, origin, keys.where(text if origin == "class" else names[0]))
     return value + template.get("plus", 0)
 
 
@@ -260,11 +262,11 @@ def _by_word(keys: Keys, template: Mapping[str, Any], field: str, stage: int, no
     else:
         word = _word(value)
         if word not in values and "else" not in template:
+            known = ", ".join(values)
+            if value is None:
+                raise _UnreadableError(f"{_missing(keys, [key])}: it is one of {known}")
             told = f"{keys.where(key)}={_brief(value)}"
-            told = _missing(keys, [key]) if value is None else told
-            raise _UnreadableError(
-                f"{told} is none of {', '.join(values)}. {suggest(word, values)}"
-            )
+            raise _UnreadableError(f"{told} is none of {known}. {suggest(word, values)}")
         chosen = values[word] if word in values else template["else"]
         notes.source(field, "config", keys.where(key))
     return _filled(keys, chosen, field, stage, notes)
@@ -314,19 +316,26 @@ def _required(keys: Keys, expressions: list[str], stage: int | None) -> int:
 
 
 def _number(keys: Keys, expressions: list[str], stage: int | None) -> int | None:
-    value = _evaluated(keys, expressions, stage)
-    return None if value is None else int(value)
+    found = _evaluated(keys, expressions, stage)
+    return None if found is None else int(found[1])
 
 
-def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> float | None:
-    """The first expression that has a value; two names of one quantity may not differ."""
-    values = {text: keys.evaluate(text, stage) for text in expressions}
+def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> tuple[str, float] | None:
+    """The first expression that has a value; two names of one quantity may not differ.
+
+    What the config states goes before what its class takes for keys that it leaves out.
+    """
+    values = {text: keys.stated(text, stage) for text in expressions}
     found = {text: value for text, value in values.items() if value is not None}
     named = {text: value for text, value in found.items() if text.isidentifier()}
     if len(set(named.values())) > 1:
         told = " and ".join(f"{keys.where(text)}={value:g}" for text, value in named.items())
         raise _UnreadableError(f"{told} contradict each other")
-    return next(iter(found.values()), None)
+    for text in () if found else expressions:
+        value = keys.evaluate(text, stage)
+        if value is not None:
+            return text, value
+    return next(iter(found.items()), None)
 
 
 def _brief(value: Any) -> str:

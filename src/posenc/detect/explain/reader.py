@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
@@ -15,6 +16,7 @@ from posenc.detect.explain.rotary_fields import ABSOLUTE, BASES, FRACTIONS, Give
 from posenc.detect.files import load
 from posenc.presets.families import (
     ClassDefaults,
+    ClassParts,
     Family,
     class_defaults,
     class_parts,
@@ -41,11 +43,19 @@ WORDS = (
     "indexer_head_dim",
 )
 # What a key means that no entry of a plan can say.
+CHUNKS = (
+    "Dual Chunk Attention, which engines such as vLLM and SGLang run, counts the positions of far "
+    "keys anew in every chunk: no entry can say it, and scores beyond the first chunk are others"
+)
 INDEXER = (
     "an indexer chooses which keys are seen by scores of its own, and what it does about positions "
     "is in no entry"
 )
-MEANINGS = {"index_head_dim": INDEXER, "indexer_head_dim": INDEXER}
+MEANINGS = {
+    "index_head_dim": INDEXER,
+    "indexer_head_dim": INDEXER,
+    "dual_chunk_attention_config": CHUNKS,
+}
 # Words in the names of parts that are no models and concern positions.
 PART_WORDS = ("attention", "rope", "rotary", "position", "index")
 # Keys of parts that are models.
@@ -55,8 +65,10 @@ SILENT = ("rope_interleave", "no_rope_layer_interval", "rope_dropout", "rope_fea
 # Keys of a config with attention of its own, beside its parts.
 OWN = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 DEEPEST_PART = 8
-# Sub-configs that may leave out their name, as the model's own says it.
+# Sub-configs of the text, which may leave out their name, as the model's own says it.
 MAIN_PARTS = ("text_config", "language_config", "llm_config")
+# Those without which a plan is none; what is wrong with another is a warning.
+NEEDED = (*MAIN_PARTS, "vlm_config", "thinker_config", "encoder", "decoder", "generator")
 
 
 def from_hf(
@@ -151,7 +163,8 @@ class _Reader:
         if not self.entries and not any(note.level == "error" for note in self.notes):
             text = "nothing in the config says what the model does about positions"
             known = suggest(model, families()) if model and family(model) is None else ""
-            text += f", and {model!r} is no known family. {known}" if known else ""
+            text += f", and {model!r} is no known family" if known else ""
+            text += f". {known}" if known.startswith("Did") else ""
             self.notes.append(Note("error", text))
         return Reading(tuple(self.entries), notes=tuple(self.notes), model=model)
 
@@ -163,81 +176,151 @@ class _Reader:
         *,
         depth: int,
         called: str | None = None,
-        used: bool = False,
+        fixed: bool = False,
+        more: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """One config or sub-config, and those inside it.
 
-        `called` names one without a name; `used` is one that the row of the whole has read.
+        `called` names one without a name, or whatever it says, if `fixed`. One without keys is as
+        its class makes it, with `more`.
         """
         keys = Keys(data, path)
-        inside = {k: v for k, v in data.items() if _is_part(k, v)}
-        row, called = self._recognised(keys, name, called)
-        known = class_defaults(called)
+        row, called = self._recognised(keys, name, called, fixed)
+        made = class_parts(called)
+        inside = {k: v for k, v in data.items() if _is_part(k, v, made)}
+        flat = _flat(keys, made)
+        if flat:
+            row = family(made.types[flat])
+            self._note_flat(keys, made, name, flat)
+        known = class_defaults(made.types[flat] if flat else called)
         if known is not None:
-            keys.defaults = known.fields_of(data)
-        if row is not None and not _hollow(keys, row, inside):
+            keys.defaults = known.left_out(data)
+            keys.sizes = known.sizes if path else {}
+        keys.defaults = {**_parts_left_out(data, made), **keys.defaults, **more}
+        without = {key: kind for key, kind in made.types.items() if key not in made.none}
+        if row is not None and not _hollow(keys, row, {**without, **inside}):
             self._known(keys, row, known, name)
         elif row is None and has_rotary(keys) and not _hollow(keys, None, inside):
             self._unknown(keys, name)
-        elif row is None and not inside:
-            model = data.get("model_type")
-            said = f"model_type {model!r}" if model else "without a model_type"
-            todo = suggest(model, families()) if isinstance(model, str) and model else ""
-            hint = f". {todo}" if todo.startswith("Did") else ""
+        elif row is None and not inside and (data or not made.types):
+            self._nothing(keys, name, called)
+        if depth == DEEPEST_PART and (inside or made.types):
+            where = keys.where(next(iter(inside or made.types)))
             notes = Notes(name)
-            told = f"{path or 'the config'}: {said} is not known, and states no rotary base"
-            if used:
-                pass
-            elif path and (model or any(key in MODELS or HEADS in key for key in data)):
-                notes.warning(f"{path}: unknown, because {said} is not known{hint}")
-            elif path and any(word in path.rpartition(".")[2] for word in PART_WORDS):
-                notes.warning(f"{path}={repr(dict(data))[:200]} was not read")
-            else:
-                notes.remark(told + hint)
+            notes.warning(f"{where} was not read: parts lie more than {depth} deep")
             self.notes += notes.notes
-        self._left_out(keys, called, name)
-        if depth < DEEPEST_PART:
+        elif depth < DEEPEST_PART:
             for key, value in inside.items():
-                inner = f"{path}.{key}" if path else key
-                label = ".".join(p for p in (name, _label(key)) if p)
-                name_of = None if row is None else row.inside.get(key)
+                if key in keys.read and key not in made.types and "model_type" not in value:
+                    continue  # options, which a rule of the whole has read
+                name_of = (None if row is None else row.inside.get(key)) or made.types.get(key)
                 if name_of is None and key in MAIN_PARTS:
                     name_of = _name_of_text(keys.data.get("model_type"))
                 self.part(
-                    value, inner, label, depth=depth + 1, called=name_of, used=key in keys.read
+                    value,
+                    keys.where(key),
+                    _joined(name, key),
+                    depth=depth + 1,
+                    called=name_of,
+                    fixed=key in made.types and key not in made.open,
                 )
+            self._left_out(keys, made, row, name, flat=flat, depth=depth)
 
-    def _left_out(self, keys: Keys, called: str | None, name: str) -> None:
-        """Parts that the class makes itself where the file has none."""
-        version, parts = class_parts(called)
+    def _nothing(self, keys: Keys, name: str, called: str | None) -> None:
+        """Note a config of which nothing is known."""
+        data, path = keys.data, keys.path
+        model = data.get("model_type")
+        said = f"model_type {model!r}" if model else "without a model_type"
+        if called is not None and not model:
+            said = f"{called!r}"
+        todo = suggest(model, families()) if isinstance(model, str) and model else ""
+        hint = f". {todo}" if todo.startswith("Did") else ""
         notes = Notes(name)
-        for key, made in parts.items():
-            # A text part may be flat, in the config of the whole.
-            if not keys.data.get(key) and not (key in MAIN_PARTS and any(k in keys for k in OWN)):
-                notes.warning(
-                    f"{keys.where(key)}: unknown, because the file leaves it to the class, which "
-                    f"in transformers {version} makes one of type {made!r}"
-                )
+        told = f"{path or 'the config'}: {said} is not known, and states no rotary base"
+        if path and (model or not data or _has_heads(data)):
+            notes.warning(f"{path}: unknown, because {said} is not known{hint}")
+        elif path and any(word in path.rpartition(".")[2] for word in PART_WORDS):
+            key = path.rpartition(".")[2]
+            told = f"{path}={repr(dict(data))[:200]} was not read"
+            notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
+        else:
+            notes.remark(told + hint)
         self.notes += notes.notes
 
+    def _note_flat(self, keys: Keys, made: ClassParts, name: str, flat: str) -> None:
+        notes = Notes(name)
+        if made.flat == flat:
+            told = "keys of the text stand in the config of the whole, where its class reads them"
+            notes.remark(told)
+        else:
+            notes.warning(
+                "keys of the text stand in the config of the whole, while the class in "
+                f"transformers {made.version} reads {keys.where(flat)} alone: they are read as "
+                f"those of type {made.types[flat]!r}"
+            )
+        self.notes += notes.notes
+
+    def _left_out(
+        self, keys: Keys, made: ClassParts, row: Family | None, name: str, *, flat: str, depth: int
+    ) -> None:
+        """Parts that the class makes where the file has none, or that are no dictionaries."""
+        for key, kind in made.types.items():
+            value, where, notes = keys.data.get(key), keys.where(key), Notes(name)
+            if isinstance(value, Mapping) and value:
+                continue
+            if value is not None and value != {}:
+                told = repr(value)[:80]
+                notes.warning(
+                    f"{where}={told} was not read: a dictionary of type {kind!r} belongs there"
+                )
+            elif key not in made.none and key != flat:
+                of = f"a part of type {kind!r}, by its class in transformers {made.version}"
+                notes.remark(f"{where} is left out: {of}")
+                self.notes += notes.notes
+                self.part(
+                    {},
+                    where,
+                    _joined(name, key),
+                    depth=depth + 1,
+                    called=(None if row is None else row.inside.get(key)) or kind,
+                    fixed=True,
+                    more=made.values.get(key, {}),
+                )
+                continue
+            self.notes += notes.notes
+
     def _recognised(
-        self, keys: Keys, name: str, called: str | None
+        self, keys: Keys, name: str, called: str | None, fixed: bool
     ) -> tuple[Family | None, str | None]:
         """The row of the family, and the name by which it was found."""
-        model_type = keys.get("model_type") or called
+        stated = keys.get("model_type")
+        key = keys.path.rpartition(".")[2]
+        model_type = stated or called
+        notes = Notes(name)
+        if key and key not in keys.data and key in class_parts(stated).types:
+            # A part that is called as the whole.
+            model_type = class_parts(stated).types[key]
+        if fixed and called is not None and model_type != called:
+            told = (
+                f"{keys.where('model_type')}={stated!r}, which the class of the whole in "
+                f"transformers {class_parts(None).version} does not read: the part is of type "
+                f"{called!r}"
+            )
+            (notes.warning if family(model_type) is not None else notes.remark)(told)
+            model_type = called
         row = family(model_type)
         if row is None:
             found = family_of_architectures(keys.get("architectures"))
-            if found is not None:
+            if found is not None and not class_parts(model_type).types:
                 row = found[1]
                 called = found[0]
-                notes = Notes(name)
                 said = f"{keys.where('architectures')} names the family {found[0]!r}"
                 notes.remark(
                     said if model_type is None else f"{said}; model_type is {model_type!r}"
                 )
                 self.notes += notes.notes
                 return row, called
+        self.notes += notes.notes
         return row, model_type if isinstance(model_type, str) else None
 
     def _known(self, keys: Keys, row: Family, known: ClassDefaults | None, name: str) -> None:
@@ -261,12 +344,10 @@ class _Reader:
                 self.entries += read_rotary(keys, rotary, name, self.given, notes)
             else:
                 self.entries += read_other(keys, rule, name, notes)
-        for key, value in keys.defaulted.items():
+        for key, value in keys.defaulted.items() if keys.data else ():
             said = "" if known is None else f"transformers {known.version} "
-            told = (
-                f"{keys.where(key)} is left out: {value!r}, which the class in {said}takes for it"
-            )
-            notes.remark(told)
+            told = f"{keys.where(key)} is left out: {repr(value)[:80]}, which the class in"
+            notes.remark(f"{told} {said}takes for it")
         self._finish(keys, notes)
 
     def _unknown(self, keys: Keys, name: str) -> None:
@@ -291,15 +372,30 @@ class _Reader:
             if said and not any(word in key for word in SILENT):
                 told = f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read"
                 notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
-        self.notes += notes.notes
+        self._add(notes, keys.path)
+
+    def _add(self, notes: Notes, path: str) -> None:
+        """Keep notes; what is wrong with a part that is not needed leaves the others right."""
+        if all(key in NEEDED for key in path.split(".") if key):
+            self.notes += notes.notes
+            return
+        for note in notes.notes:
+            left = note.level == "error" and not note.text.startswith("unknown, because")
+            text = f"unknown, because {note.text}"
+            self.notes.append(Note("warning", text, layer=note.layer) if left else note)
 
 
-def _is_part(key: str, value: Any) -> bool:
+def _is_part(key: str, value: Any, made: ClassParts) -> bool:
     if not isinstance(value, Mapping) or not value:
         return False
     if key in ("rope_parameters", "rope_scaling", "quantization_config", "per_layer_config"):
         return False
-    return "model_type" in value or key.endswith("_config") or key in ("encoder", "decoder")
+    named = key in made.types or key.endswith("_config") or key in ("encoder", "decoder")
+    return named or "model_type" in value or _has_heads(value)
+
+
+def _has_heads(data: Mapping[str, Any]) -> bool:
+    return any(isinstance(key, str) and (key in MODELS or HEADS in key) for key in data)
 
 
 def _name_of_text(model_type: object) -> str | None:
@@ -308,6 +404,29 @@ def _name_of_text(model_type: object) -> str | None:
         if family(name) is not None:
             return str(name)
     return None
+
+
+def _parts_left_out(data: Mapping[str, Any], made: ClassParts) -> dict[str, Any]:
+    """What the class has in parts that a config leaves out, for rules of the whole."""
+    found = {}
+    for key, kind in made.types.items():
+        known = class_defaults(kind)
+        if not data.get(key) and key not in made.none:
+            own = {} if known is None else known.left_out({})
+            found[key] = {**own, **made.values.get(key, {})}
+    return found
+
+
+def _joined(name: str, key: str) -> str:
+    return ".".join(part for part in (name, _label(key)) if part)
+
+
+def _flat(keys: Keys, made: ClassParts) -> str:
+    """The key of the part for text, where its keys stand in the config of the whole."""
+    if not any(key in keys for key in OWN) or (made.own and not made.flat):
+        return ""
+    missing = [key for key in MAIN_PARTS if key in made.types and not keys.data.get(key)]
+    return next((key for key in missing if family(made.types[key]) is not None), "")
 
 
 def _label(key: str) -> str:
@@ -319,6 +438,9 @@ def _hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool:
     if not inside:
         return False
     if row is not None and row.entries and row.entries[0].get("own"):
+        return False
+    turning = row is not None and any("rotary" in rule for rule in row.entries)
+    if turning and has_rotary(Keys(keys.data)) and not any(key in inside for key in NEEDED):
         return False
     return not any(key in keys for key in OWN)
 

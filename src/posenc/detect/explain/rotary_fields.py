@@ -98,7 +98,7 @@ def base_of(
                 found[params.where(key)] = value
         if not layer.nested or not found:
             for key in rule.get("base_keys", BASES):
-                value = keys.number(key)
+                value = keys.evaluate(key)
                 if value is not None:
                     found[keys.where(key)] = value
     if len(set(found.values())) > 1:
@@ -123,10 +123,14 @@ def base_of(
     base = None if known is None or known.kinds else known.base
     if known is not None and params.data:
         base = None if "" in known.must_state_base else known.base_given or base
-    if base is None or known is None:
+    # A null is not left out: the class takes it for the base.
+    null = any(key in params.data for key in THETA_KEYS) or any(k in keys.data for k in BASES)
+    other = params.misspelled("rope_theta") or keys.misspelled("rope_theta")
+    if base is None or known is None or null or other is not None:
+        todo = "Many models use 10000, many do not: pass base="
         notes.error(
             f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
-            "rotary parameters. Many models use 10000, many do not: pass base="
+            f"rotary parameters. {todo if other is None else f'Did you mean {other!r}?'}"
         )
         return None
     notes.source("base", "class", f"rope_theta={base:.10g}, transformers {known.version}")
@@ -161,6 +165,9 @@ def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) ->
                     return None
             notes.source("dim", keys.origin(expression), expression)
             return int(value)
+    if keys.sizes and not set(keys.sizes) <= set(keys.defaults):
+        keys.defaults = {**keys.sizes, **keys.defaults}
+        return head_of(keys, layer, rule, notes)
     stated = " or ".join(expressions[:3])
     notes.error(f"{keys.path or 'the config'}: the width of a head is not stated ({stated})")
     return None

@@ -38,8 +38,8 @@ class RoPE(RotarySpec):
         The rotated width d, even. A wider head passes the rest of its channels through.
     pairing : {"half", "interleaved"} or Pairing
         Which channels form a pair. Required, as it belongs to the weights.
-    base : float
-        10000 in the paper; "theta" in many configs.
+    base : float or tuple of float
+        10000 in the paper; "theta" in many configs. A tuple has one for each axis, in their order.
     scaling : Scaling or tuple of Scaling
         What extends the context: `posenc.scaling.YaRN(...)` and others, applied in order.
     ladder : Ladder
@@ -57,7 +57,8 @@ class RoPE(RotarySpec):
     Raises
     ------
     SpecError
-        If the width is odd, sections do not add up, or scalings contradict each other.
+        If the width is odd, sections do not add up, there is not one base for each axis, or scalings
+        contradict each other.
 
     Notes
     -----
@@ -76,7 +77,7 @@ class RoPE(RotarySpec):
     dim: int
     _: KW_ONLY
     pairing: Pairing | Order
-    base: float = 10_000.0
+    base: float | tuple[float, ...] = 10_000.0
     scaling: Scaling | tuple[Scaling, ...] = ()
     ladder: Ladder = Ladder()
     arrangement: Arrangement = Arrangement()
@@ -100,9 +101,13 @@ class RoPE(RotarySpec):
         """Raise `SpecError` when the fields contradict each other."""
         todo = "`dim` is the rotated width; a wider head passes its other channels through."
         even_width("RoPE", 2, todo, dim=self.dim)
-        positive("RoPE", base=self.base)
+        for base in self.bases:
+            positive("RoPE", base=base)
         self.channels.sizes(self.pairs)
         layout = self.arrangement.layout(self.pairs)
+        if isinstance(self.base, tuple) and len(self.base) != len(self.axes):
+            want = f"one base for each of the axes {self.axes}"
+            raise SpecError(explain("RoPE: base", want, f"{len(self.base)} of them"))
         if self.arrangement.pad is not None:
             raise SpecError(explain("RoPE: arrangement", "no `pad`: rotations have no rows", "pad"))
         if self.ladder.cos_shift:
@@ -113,9 +118,9 @@ class RoPE(RotarySpec):
             todo = "Each of them extends the context by itself."
             raise SpecError(explain("RoPE: scaling", "rules that go together", why, todo))
         for scaling in self.scalings:
-            if scaling.geometric and (self.ladder.spacing != "geometric" or self.base == 1):
+            if scaling.geometric and (self.ladder.spacing != "geometric" or 1 in self.bases):
                 want = f"a geometric ladder, as {type(scaling).__name__} needs its base"
-                got = f"spacing={self.ladder.spacing!r} with base {self.base:g}"
+                got = f"spacing={self.ladder.spacing!r} with base {self.base}"
                 raise SpecError(explain("RoPE: ladder", want, got))
             factor = getattr(scaling, "factor", None)
             if isinstance(factor, tuple) and len(factor) != len(layout.counts):
@@ -126,6 +131,11 @@ class RoPE(RotarySpec):
     def scalings(self) -> tuple[Scaling, ...]:
         """The scalings in order."""
         return self.scaling if isinstance(self.scaling, tuple) else (self.scaling,)
+
+    @property
+    def bases(self) -> tuple[float, ...]:
+        """The base of each axis, or the one of all."""
+        return self.base if isinstance(self.base, tuple) else (self.base,)
 
     @property
     def axes(self) -> tuple[str, ...]:
