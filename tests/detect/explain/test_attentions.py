@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from typing import Any
 
 import numpy as np
 import pytest
+from tools import plans
 
 import posenc
 from posenc.detect.explain.describe import describe, lines
@@ -92,6 +94,26 @@ def test_an_indexer_of_a_layer_without_positions_has_none() -> None:
     assert [(e.attention, e.kind) for e in plan.at(1)] == [("", "rotary"), ("indexer", "rotary")]
     for entry in plan.at(0):
         assert apart(entry.spec, got[entry.attention], np.arange(TOKENS)) == 0
+
+
+@pytest.mark.slow("detect/explain", "presets/configs")
+def test_the_sweep_sees_what_no_entry_says_and_what_one_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, plan = rotations.built("deepseek_v32"), plan_of("deepseek_v32")
+    main, inner = plan.layers
+    assert plans.inner(plan, model) == []
+    lacking = posenc.Reading((main,))
+    assert plans.inner(lacking, model) == ["indexer turns inside attention, and is in no entry"]
+    still = posenc.Reading((dataclasses.replace(main, spec=None),))
+    assert "DeepseekV32Attention turns, and no entry does" in plans.inner(still, model)
+    for entry, where in ((main, "the main attention"), (inner, "indexer")):
+        for what, other in others(entry.spec).items():
+            wrong = dataclasses.replace(entry, spec=other)
+            read = posenc.Reading(tuple(wrong if one is entry else one for one in plan))
+            monkeypatch.setattr(posenc, "from_hf", lambda _, read=read: read)
+            said = plans.inner(plan, model)
+            assert any(f"{where} of a small model turns otherwise" in text for text in said), what
 
 
 # --- which layers ---------------------------------------------------------------------------------
