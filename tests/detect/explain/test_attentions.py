@@ -254,6 +254,14 @@ AUTHORS: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]]]] = {
         {"head_dim": 128, "partial_rotary_factor": 0.5, "rope_theta": 6e5},
         [("", "half", "leading", 64, 6e5)],
     ),
+    "bailing_moe_linear": (
+        {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e3, "layer_group_size": 2,
+         "partial_rotary_factor": 0.5},
+        [("", "half", "leading", 8, 1e3)],
+    ),
+    "longcat_flash_ngram": (
+        {"qk_rope_head_dim": 8, "rope_theta": 1e3}, [("", "interleaved", "trailing", 8, 1e3)]
+    ),
     "kimi_k2": (
         {"qk_rope_head_dim": 64, "rope_theta": 5e4}, [("", "interleaved", "trailing", 64, 5e4)]
     ),
@@ -282,6 +290,15 @@ def test_types_that_transformers_lacks_follow_their_authors(name: str) -> None:
         found.append((entry.attention, pairing.order, pairing.part, spec.dim, spec.base))
     assert found == wanted
     assert any("Not in transformers" in note.text for note in plan.notes)
+
+
+def test_a_share_that_files_must_state() -> None:
+    config = {"model_type": "bailing_moe_v2", "head_dim": 128, "rope_theta": 6e5}
+    with pytest.raises(
+        posenc.DataError, match="partial_rotary_factor is missing: it says how much"
+    ):
+        posenc.from_hf(config)
+    assert posenc.from_hf({**config, "rotary_dim": 64})["attention"].spec.dim == 64  # type: ignore[union-attr]
 
 
 def test_two_models_of_one_type_are_told_apart() -> None:
