@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from typing import Any
 
 import numpy as np
 import pytest
+from tools import plans
 
 import posenc
 from posenc.detect.explain.describe import describe, lines
@@ -92,6 +94,26 @@ def test_an_indexer_of_a_layer_without_positions_has_none() -> None:
     assert [(e.attention, e.kind) for e in plan.at(1)] == [("", "rotary"), ("indexer", "rotary")]
     for entry in plan.at(0):
         assert apart(entry.spec, got[entry.attention], np.arange(TOKENS)) == 0
+
+
+@pytest.mark.slow("detect/explain", "presets/configs")
+def test_the_sweep_sees_what_no_entry_says_and_what_one_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, plan = rotations.built("deepseek_v32"), plan_of("deepseek_v32")
+    main, inner = plan.layers
+    assert plans.inner(plan, model) == []
+    lacking = posenc.Reading((main,))
+    assert plans.inner(lacking, model) == ["indexer turns inside attention, and is in no entry"]
+    still = posenc.Reading((dataclasses.replace(main, spec=None),))
+    assert "DeepseekV32Attention turns, and no entry does" in plans.inner(still, model)
+    for entry, where in ((main, "the main attention"), (inner, "indexer")):
+        for what, other in others(entry.spec).items():
+            wrong = dataclasses.replace(entry, spec=other)
+            read = posenc.Reading(tuple(wrong if one is entry else one for one in plan))
+            monkeypatch.setattr(posenc, "from_hf", lambda _, read=read: read)
+            said = plans.inner(plan, model)
+            assert any(f"{where} of a small model turns otherwise" in text for text in said), what
 
 
 # --- which layers ---------------------------------------------------------------------------------
@@ -232,6 +254,14 @@ AUTHORS: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]]]] = {
         {"head_dim": 128, "partial_rotary_factor": 0.5, "rope_theta": 6e5},
         [("", "half", "leading", 64, 6e5)],
     ),
+    "bailing_moe_linear": (
+        {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e3, "layer_group_size": 2,
+         "partial_rotary_factor": 0.5},
+        [("", "half", "leading", 8, 1e3)],
+    ),
+    "longcat_flash_ngram": (
+        {"qk_rope_head_dim": 8, "rope_theta": 1e3}, [("", "interleaved", "trailing", 8, 1e3)]
+    ),
     "kimi_k2": (
         {"qk_rope_head_dim": 64, "rope_theta": 5e4}, [("", "interleaved", "trailing", 64, 5e4)]
     ),
@@ -260,6 +290,15 @@ def test_types_that_transformers_lacks_follow_their_authors(name: str) -> None:
         found.append((entry.attention, pairing.order, pairing.part, spec.dim, spec.base))
     assert found == wanted
     assert any("Not in transformers" in note.text for note in plan.notes)
+
+
+def test_a_share_that_files_must_state() -> None:
+    config = {"model_type": "bailing_moe_v2", "head_dim": 128, "rope_theta": 6e5}
+    with pytest.raises(
+        posenc.DataError, match="partial_rotary_factor is missing: it says how much"
+    ):
+        posenc.from_hf(config)
+    assert posenc.from_hf({**config, "rotary_dim": 64})["attention"].spec.dim == 64  # type: ignore[union-attr]
 
 
 def test_two_models_of_one_type_are_told_apart() -> None:

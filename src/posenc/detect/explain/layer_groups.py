@@ -102,6 +102,9 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
     made = []
+    known: ClassDefaults | None = rule.get("class")
+    for key in () if known is None else (key for key, kinds in known.reach.items() if kinds):
+        keys.get(key)  # it says nothing where no layer is of a type that it reaches
     for (kind, turns, scaled, base, overrides, inside), indices in groups.items():
         group = _group(keys, params, nested, rule=rule, kind=kind, notes=notes, turns=turns)
         if group is None:

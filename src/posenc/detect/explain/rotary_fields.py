@@ -218,6 +218,10 @@ def width_of(
         sizes = " and ".join(f"{key} (width {width})" for key, width in told.items())
         notes.error(f"{sizes} contradict each other")
         return None
+    if not told and rule.get("must_state_share"):
+        where = keys.where("partial_rotary_factor")
+        notes.error(f"{where} is missing: it says how much of a head turns, and files differ")
+        return None
     if not told:
         if "fraction_default" in rule:
             notes.source("dim", "preset", f"{rule['fraction_default']} of the head")
