@@ -181,7 +181,17 @@ def ropes(arch: str, kv: dict, tensors: dict[str, list[float]], long: bool) -> l
             out.append(None)
             continue
         call = Rope(
-            dims, mode(arch, kv), base, scale, ext, attn, fast, slow, original, factors, scores=scores
+            dims,
+            mode(arch, kv),
+            base,
+            scale,
+            ext,
+            attn,
+            fast,
+            slow,
+            original,
+            factors,
+            scores=scores,
         )
         call.sections = kv.get("rope.dimension_sections", [])
         if swa[il]:

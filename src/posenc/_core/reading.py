@@ -9,11 +9,12 @@ what a model does; a `Reading` is what somebody's file says about it.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, final
+from typing import Literal, final, overload
 
-from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.errors import PositionError, SpecError, explain, suggest
 from posenc._core.spec import Spec, Value
 
 __all__ = ["Layer", "Note", "Reading", "Source"]
@@ -172,8 +173,10 @@ class Reading(Value):
     >>> from posenc import Layer, Reading
     >>> rope = posenc.RoPE(8, pairing="half")
     >>> plan = Reading((Layer("local", spec=rope, indices=(0, 1)), Layer("global", indices=(2,))))
-    >>> [entry.kind for entry in plan.at(2)]
+    >>> [entry.kind for entry in plan[2]]
     ['none']
+    >>> plan["local"] == plan[0][0], len(plan)
+    (True, 2)
     >>> plan.by_type("local")[0].indices
     (0, 1)
     >>> posenc.from_json(posenc.to_json(plan)) == plan
@@ -200,8 +203,19 @@ class Reading(Value):
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
 
-    def __getitem__(self, layer: str) -> Layer:
-        """The first entry of a type of layer, by its name: its main attention's."""
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    @overload
+    def __getitem__(self, layer: str) -> Layer: ...
+
+    @overload
+    def __getitem__(self, layer: int) -> tuple[Layer, ...]: ...
+
+    def __getitem__(self, layer: str | int) -> Layer | tuple[Layer, ...]:
+        """By name the first entry of a type of layer, its main attention's; by number as `at`."""
+        if not isinstance(layer, str):
+            return self.at(layer)
         for entry in self.layers:
             if entry.layer == layer:
                 return entry
@@ -254,8 +268,20 @@ class Reading(Value):
         return Reading(layers, notes=notes, model=self.model)
 
     def at(self, index: int) -> tuple[Layer, ...]:
-        """The entries that act in layer `index`, counted from 0."""
-        return tuple(e for e in self.layers if e.indices is None or index in e.indices)
+        """The entries that act in layer `index`, counted from 0.
+
+        Raises
+        ------
+        PositionError
+            If no entry acts there: each layer that was read has one, though it has no positions.
+        """
+        index = operator.index(index)
+        found = tuple(e for e in self.layers if e.indices is None or index in e.indices)
+        if index < 0 or not found:
+            last = max((i for e in self.layers for i in e.indices or ()), default=-1)
+            want = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
+            raise PositionError(explain("Reading.at", want, index))
+        return found
 
     @property
     def errors(self) -> tuple[str, ...]:

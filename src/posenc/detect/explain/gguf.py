@@ -303,28 +303,28 @@ def _kinds(file: _File, notes: Notes) -> dict[_Kind, tuple[int, ...] | None]:
 
 def _windowed(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> bool:
     """Whether some layers see a window."""
-    size = keys.number(WINDOW)
-    own = "rope.freq_base_swa"
+    size, own = keys.number(WINDOW), "rope.freq_base_swa"
+    unread = f"{keys.where(own)} is not read by llama.cpp for this architecture"
     if "windows" not in rule:
-        key = own if own in keys else WINDOW
-        if key == own or (size and "rotary" not in rule):
+        if "rotary" not in rule and (size or own in keys):
             notes.warning(
-                f"{keys.where(key)}: partly, because some layers see a window, and what they turn "
-                "by is not known of this architecture; the plan has one entry for all"
+                f"{keys.where(own if own in keys else WINDOW)}: partly, because some layers see a "
+                "window, and what they turn by is not known of this architecture; the plan has one "
+                "entry for all"
             )
+        elif own in keys:
+            notes.warning(unread)
         return False
-    if rule["windows"]["base"] == "full" and keys.number(own) not in (
-        None,
-        keys.number("rope.freq_base"),
-    ):
-        notes.warning(f"{keys.where(own)} is not read by llama.cpp for this architecture")
-    when = rule["windows"]["when"]
-    return {
-        "window": bool(size),
-        "unless 0": size != 0,
-        "listed": True,
-        "always": True,
-    }[when]
+    when, base = rule["windows"]["when"], rule["windows"]["base"]
+    some = {"window": bool(size), "unless 0": size != 0}.get(when, True)
+    if base == "full" and keys.number(own) not in (None, keys.number("rope.freq_base")):
+        notes.warning(unread)
+    elif not some and own in keys:
+        notes.warning(
+            f"{keys.where(own)} is for layers with a window, of which llama.cpp has none here, as "
+            f"{keys.where(WINDOW)} is {'missing' if size is None else '0'}"
+        )
+    return some
 
 
 def _flags(keys: Keys, key: str, count: int, notes: Notes) -> list[bool] | None:
@@ -667,6 +667,10 @@ def _yarn(
         made |= {"mscale": k if log.get("same") else 1.0, "mscale_all_dim": k}
         notes.source("scaling.mscale_all_dim", "config", keys.where(key))
     first, own = made.get("mscale", 1.0), attention or 1.0
+    stated = _short(keys, key := "rope.scaling.yarn_attn_factor")
+    taken = _m(first, factor) / _m(k, factor)
+    if stated is not None and abs(stated - taken) > 1e-4 * taken:
+        notes.warning(f"{keys.where(key)}={stated:g} is not read by llama.cpp: it takes {taken:g}")
     if attention is not None:
         magnitude["attention_factor"] = own * _m(first, factor) / _m(k, factor)
         notes.source("magnitude.attention_factor", "config", keys.where("rope.scaling.attn_factor"))
