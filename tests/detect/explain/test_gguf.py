@@ -14,7 +14,12 @@ from tests.tolerances import assert_close
 
 
 def written(
-    path: Path, arch: str, tensors: dict[str, np.ndarray] | None = None, **keys: Any
+    path: Path,
+    arch: str,
+    tensors: dict[str, np.ndarray] | None = None,
+    *,
+    words: int = 5000,
+    **keys: Any,
 ) -> Path:
     """A file by the reference writer: rotary keys, a vocabulary to step over, small tensors."""
     gguf = pytest.importorskip("gguf", reason="writes the files of this test")
@@ -31,7 +36,7 @@ def written(
             writer.add_string(name, value)
         else:
             writer.add_array(name, value)
-    writer.add_array("tokenizer.ggml.tokens", [f"token{i}" for i in range(5000)])
+    writer.add_array("tokenizer.ggml.tokens", [f"token{i}" for i in range(words)])
     for name, values in (tensors or {}).items():
         writer.add_tensor(name, values)
     writer.write_header_to_file()

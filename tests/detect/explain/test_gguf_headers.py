@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import posenc
+from posenc.presets.families import families
 from tests.detect.explain.test_gguf import written
 from tests.oracles import ggml
 
@@ -43,7 +44,8 @@ def planned(row: dict[str, Any], folder: Path) -> posenc.Reading:
     keys = {key.replace(".", "__"): value for key, value in row["keys"].items() if value != []}
     tensors = {name: np.array(found, np.float32) for name, found in row.get("tensors", {}).items()}
     return posenc.from_gguf(
-        written(folder / "a.gguf", row["architecture"], tensors, **keys), on_error="report"
+        written(folder / "a.gguf", row["architecture"], tensors, words=5, **keys),
+        on_error="report",
     )
 
 
@@ -167,3 +169,74 @@ def alike(ours: posenc.Layer, other: posenc.Layer) -> bool:
         if not np.allclose(posenc.logit_scale(a, far), posenc.logit_scale(b, far), rtol=1e-5):
             return False
     return True
+
+
+# Keys that rules choose by, for architectures of which no header was found.
+BARE = {"block_count": 12, "context_length": 131072, "embedding_length": 512}
+BARE |= {"attention.head_count": 8, "rope.dimension_count": 48, "rope.freq_base": 5e5}
+WINDOWS = {"attention.sliding_window": 512}
+YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 8.0}
+YARN |= {"rope.scaling.original_context_length": 4096}
+BETAS = {"rope.scaling.yarn_beta_fast": 40.0, "rope.scaling.yarn_beta_slow": 2.0}
+LINEAR = {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}
+CASES: dict[str, dict[str, Any]] = {
+    "bare": {},
+    "linear": {**LINEAR, "rope.scaling.attn_factor": 1.25},
+    "yarn": YARN,
+    "yarn, all its keys": {
+        **YARN,
+        **BETAS,
+        "rope.scaling.attn_factor": 1.25,
+        "rope.scaling.yarn_log_multiplier": 0.0707,
+    },
+    "windows": WINDOWS,
+    "no windows": {"attention.sliding_window": 0, "rope.freq_base_swa": 2e4},
+    "windows with bases": {**WINDOWS, **LINEAR, "rope.freq_base_swa": 2e4},
+    "windows and YaRN": {**WINDOWS, **YARN},
+    "a pattern": {**WINDOWS, "attention.sliding_window_pattern": 5},
+    "a list": {**WINDOWS, "attention.sliding_window_pattern": [True, False, False] * 4},
+    "64 layers": {**WINDOWS, "block_count": 64},
+    "drafts": {**WINDOWS, "nextn_predict_layers": 2},
+    "off": {"rope.scaling.finetuned": False, "full_attention_interval": 3},
+    "per layer": {"attention.head_count_kv": [2, 0, 2, 2] * 3},
+}
+PATTERN = "attention.sliding_window_pattern"
+LISTED = {"gemma4", "mimo2", "step35", "maple", "spark2_5", "granite_swa", "dflash"}
+SECTIONS = {"qwen2vl", "paddleocr", "qwen3vl", "qwen3vlmoe", "qwen3tts", "qwen35", "qwen35moe"}
+SECTIONS |= {"glm4", "glm4moe"}
+ROTARY = sorted(
+    name for name, row in families("gguf").items() if any("rotary" in rule for rule in row.entries)
+)
+
+
+def of_case(arch: str, more: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a case, with those that an architecture must have."""
+    keys = {**BARE, **more}
+    count = keys["block_count"] = 32 if arch == "baichuan" else keys["block_count"]
+    if arch in LISTED:
+        keys[PATTERN] = [True, True, False]
+    if arch in SECTIONS:
+        keys["rope.dimension_sections"] = [8, 8, 8, 0]
+    for key in (PATTERN, "attention.head_count_kv"):
+        if isinstance(keys.get(key), list):
+            keys[key] = (keys[key] * count)[:count]
+    return keys
+
+
+@pytest.mark.parametrize("arch", ROTARY)
+def test_rules_are_llama_cpps(arch: str, tmp_path: Path) -> None:
+    """Each rule against the loops, with keys that rules of some architectures choose by."""
+    seen = set()
+    for name, more in CASES.items():
+        keys = of_case(arch, more)
+        plan = planned({"architecture": arch, "keys": keys}, tmp_path)
+        assert not plan.errors, (name, plan.errors)
+        for layer, call in enumerate(ggml.ropes(arch, keys, {}, False)):
+            entry = main(plan, layer)
+            assert (entry.spec is None) == (call is None), (name, layer)
+            if call is not None and (repr(call), entry.spec) not in seen:
+                seen.add((repr(call), entry.spec))
+                assert isinstance(entry.spec, posenc.RoPE)
+                compare(entry.spec, call, 4096, FOURTH in texts(plan))
+    # A rule of no scaling has one set of numbers.
+    assert len(seen) >= (1 if arch in ggml.FIXED else 5)
