@@ -272,9 +272,9 @@ def _kinds(file: _File, notes: Notes) -> dict[_Kind, tuple[int, ...] | None]:
     """The types of layers, and the layers of each; None where one is all, or it is not known."""
     keys, rule = file.keys, file.rule
     count, drafts = keys.integer("block_count"), keys.integer("nextn_predict_layers") or 0
-    if count is not None and not 0 <= drafts <= count <= MOST_LAYERS:
+    if not 0 <= drafts < (MOST_LAYERS if count is None else count) <= MOST_LAYERS:
         notes.error(f"{keys.where('block_count')}={count} with {drafts} draft layers is no depth")
-        count = 0
+        return {}
     if drafts:
         notes.remark(f"{drafts} draft layers (nextn_predict_layers) are not in the plan")
     windowed = _windowed(keys, rule, notes)
@@ -489,7 +489,7 @@ def _dim(file: _File, local: bool, notes: Notes) -> int | None:
         return int(found[1] * share)
     width, heads = keys.integer("embedding_length"), keys.get("attention.head_count")
     heads = heads[0] if isinstance(heads, list) and heads else heads
-    if width and is_number(heads) and heads > 0:
+    if width and is_number(heads) and heads >= 1:
         notes.source("dim", "config", "embedding_length // attention.head_count")
         return width // int(heads)
     notes.error(
