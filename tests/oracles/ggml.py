@@ -148,6 +148,9 @@ def ropes(arch: str, kv: dict, tensors: dict[str, list[float]], long: bool) -> l
     dims_swa = kv.get("rope.dimension_count_swa", dims)
     dims = dims // 2 if arch == "step35" else dims
     base = kv.get("rope.freq_base", 10000.0)
+    if arch == "hunyuan_vl" and kv.get("rope.scaling.alpha", 0.0) > 0:
+        head = kv.get("attention.key_length", kv["embedding_length"] // heads)
+        base = base * kv["rope.scaling.alpha"] ** (head / (head - 2))
     kind = kv.get("rope.scaling.type", "linear")
     factor = kv.get("rope.scaling.factor", kv.get("rope.scale_linear", 0.0))
     scale = 1.0 if factor == 0.0 or kind == "none" else 1.0 / factor

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import posenc
+from posenc.cli import app
 from posenc.presets.families import families
 from tests.tolerances import assert_close
 
@@ -123,6 +125,17 @@ def test_two_sets_of_factors(tmp_path: Path) -> None:
     assert isinstance(spec, posenc.RoPE)
     ratio = posenc.frequencies(spec.at(2048)) / posenc.frequencies(spec.at(2049))
     assert_close(ratio, np.full(32, 4.0), 1e-14)
+    # llama.cpp takes a factor on cos and sin from the file alone.
+    assert spec.at(2048).attention_factor == 1
+    more = {"rope__scaling__type": "longrope", "rope__scaling__attn_factor": 1.19}
+    file = written(tmp_path / "b.gguf", "phi3", tensors, **keys, **more)
+    spec = posenc.from_gguf(file)["attention"].spec
+    assert isinstance(spec, posenc.RoPE)
+    assert spec.at(2048).attention_factor == pytest.approx(1.19)
+    # It would divide by a factor as well, which no rule does beside two sets.
+    file = written(tmp_path / "c.gguf", "phi3", tensors, **keys, **more, rope__scaling__factor=2.0)
+    with pytest.raises(posenc.DataError, match="rules that go together"):
+        posenc.from_gguf(file)
 
 
 def test_sections(tmp_path: Path) -> None:
@@ -388,3 +401,20 @@ def test_no_header_breaks_the_reader(arch: str, more: dict[str, Any], tmp_path: 
     plan = posenc.from_gguf(written(file, arch, words=3, **{**BASIC, **more}), on_error="report")
     assert plan.layers or plan.errors
     assert posenc.from_json(posenc.to_json(plan)) == plan
+
+
+def test_the_command_exits_as_for_configs(tmp_path: Path) -> None:
+    """0 where nothing is open, 1 for errors and for files that are none, 2 for no file."""
+
+    def run(path: Path) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["explain", str(path)])
+        return result.exit_code, result.output
+
+    code, told = run(written(tmp_path / "a.gguf", "qwen2", **BASIC))
+    assert (code, told.partition("\n")[0].partition(":")[0]) == (0, "qwen2")
+    code, told = run(written(tmp_path / "b.gguf", "qwen2", **{**BASIC, "rope__freq_base": -1.0}))
+    assert code == 1
+    assert "it must be positive" in told
+    (tmp_path / "c.gguf").write_bytes(b"GGML")
+    assert run(tmp_path / "c.gguf")[0] == 1
+    assert run(tmp_path / "d.gguf")[0] == 2

@@ -196,6 +196,7 @@ CASES: dict[str, dict[str, Any]] = {
     "a pattern": {**WINDOWS, "attention.sliding_window_pattern": 5},
     "a list": {**WINDOWS, "attention.sliding_window_pattern": [True, False, False] * 4},
     "64 layers": {**WINDOWS, "block_count": 64},
+    "a lead": {**WINDOWS, "leading_dense_block_count": 2},
     "drafts": {**WINDOWS, "nextn_predict_layers": 2},
     "off": {"rope.scaling.finetuned": False, "full_attention_interval": 3},
     "per layer": {"attention.head_count_kv": [2, 0, 2, 2] * 3},
@@ -217,6 +218,8 @@ def of_case(arch: str, more: dict[str, Any]) -> dict[str, Any]:
         keys[PATTERN] = [True, True, False]
     if arch in SECTIONS:
         keys["rope.dimension_sections"] = [8, 8, 8, 0]
+    if arch == "hunyuan_vl":
+        keys["rope.scaling.alpha"] = 50.0
     for key in (PATTERN, "attention.head_count_kv"):
         if isinstance(keys.get(key), list):
             keys[key] = (keys[key] * count)[:count]

@@ -8,6 +8,7 @@ a part, such as `attention.head_count`, are expressions. A rotary rule may have
 
     width         the keys that give the width, instead of the format's
     fixed         the file's base and scaling are not read
+    alpha         `rope.scaling.alpha` multiplies the base, raised to d / (d - 2)
     windows       when      layers with a window exist: `window` where the key is above 0, `unless
                             0` also where it is absent, `always`, `listed` by a list that must be
                   every     the pattern where no key states one: all but each nth layer
@@ -52,6 +53,7 @@ from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.reader import check_arguments
 from posenc.detect.files import Header, read_header, read_tensor
 from posenc.encodings.rotary.magnitude import Temperature
+from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets import fill
 from posenc.presets.families import convention, families, family
@@ -236,12 +238,13 @@ def _rotary(file: _File, notes: Notes) -> list[Layer]:
         if entry is None:
             continue
         entry = entry.replace(layer=name, indices=indices)
-        if (scale := _temperature(file, kind, notes)) is not None and entry.spec is not None:
-            magnitude = entry.spec.magnitude.replace(temperature=scale)
-            entry = entry.replace(spec=entry.spec.replace(magnitude=magnitude))
+        spec = entry.spec
+        if isinstance(spec, RoPE) and (scale := _temperature(file, kind, notes)) is not None:
+            spec = spec.replace(magnitude=spec.magnitude.replace(temperature=scale))
+            entry = entry.replace(spec=spec)
         made.append(entry)
-        if kind.indexer and isinstance(entry.spec, RoPE):
-            made.append(_indexer(file.rule, entry, entry.spec))
+        if kind.indexer and isinstance(spec, RoPE):
+            made.append(_indexer(file.rule, entry, spec))
     return made
 
 
@@ -262,7 +265,8 @@ def _name(rule: Mapping[str, Any], kind: _Kind, kinds: Mapping[_Kind, Any]) -> s
 
 def _indexer(rule: Mapping[str, Any], entry: Layer, spec: RoPE) -> Layer:
     """The rotation of the queries and keys by which an indexer chooses what a layer sees."""
-    pairing = spec.pairing.replace(**rule["indexer"]["pairing"])
+    whole = spec.pairing if isinstance(spec.pairing, Pairing) else Pairing(spec.pairing)
+    pairing = whole.replace(**rule["indexer"]["pairing"])
     magnitude = spec.magnitude.replace(logit_factor=1.0, temperature=None)
     turned = spec.replace(pairing=pairing, magnitude=magnitude)
     return entry.replace(spec=turned, attention="indexer")
@@ -276,7 +280,7 @@ def _kinds(file: _File, notes: Notes) -> dict[_Kind, tuple[int, ...] | None]:
         notes.error(f"{keys.where('block_count')}={count} with {drafts} draft layers is no depth")
         return {}
     if drafts:
-        notes.remark(f"{drafts} draft layers (nextn_predict_layers) are not in the plan")
+        notes.remark(f"draft layers (nextn_predict_layers={drafts}) are not in the plan")
     windowed = _windowed(keys, rule, notes)
     layered = windowed or "attends" in rule or "turns" in rule or "indexer" in rule
     if count is None:
@@ -288,7 +292,9 @@ def _kinds(file: _File, notes: Notes) -> dict[_Kind, tuple[int, ...] | None]:
         stated = False
     else:
         count, stated = count - drafts, True
-    windows = _windows(keys, rule, count, notes) if windowed else [None] * count
+    windows: list[bool | None] = [None] * count
+    if windowed:
+        windows = _windows(keys, rule, count, notes)
     attends = _attends(keys, rule, count, notes)
     turns = _turns(keys, rule, windows, notes)
     indexers = _indexers(keys, rule, count, notes)
@@ -451,7 +457,7 @@ def _entry(file: _File, name: str, local: bool, outer: Notes) -> Layer | None:
         template["pairing"] = {"type": "Pairing", "order": file.pairing}
         notes.source("pairing", "caller", "pairing")
     dim = _dim(file, local, notes)
-    base = _base(file, local, dim, notes)
+    base = _base(file, local, notes)
     entry = None
     if dim is not None and "pairing" in template:
         _sections(file.keys, rule, template, dim // 2, notes)
@@ -487,18 +493,16 @@ def _dim(file: _File, local: bool, notes: Notes) -> int | None:
         notes.source("dim", "config", keys.where(found[0]))
         share = 1 if local else rule.get("share", 1)
         return int(found[1] * share)
-    width, heads = keys.integer("embedding_length"), keys.get("attention.head_count")
-    heads = heads[0] if isinstance(heads, list) and heads else heads
-    if width and is_number(heads) and heads >= 1:
+    if (head := _head(keys)) is not None:
         notes.source("dim", "config", "embedding_length // attention.head_count")
-        return width // int(heads)
+        return head
     notes.error(
         f"{keys.where('rope.dimension_count')} is missing, and nothing else gives the width"
     )
     return None
 
 
-def _base(file: _File, local: bool, dim: int | None, notes: Notes) -> float:
+def _base(file: _File, local: bool, notes: Notes) -> float:
     keys, rule = file.keys, file.rule
     if file.base is not None:
         notes.source("base", "caller", "base")
@@ -521,10 +525,18 @@ def _base(file: _File, local: bool, dim: int | None, notes: Notes) -> float:
         notes.error(f"{keys.where(key)}={value:g} is no base: it must be positive")
     notes.source("base", "config", keys.where(key))
     alpha = _short(keys, "rope.scaling.alpha") if "alpha" in rule else None
-    if alpha and dim and dim > 2:
+    head = keys.integer("attention.key_length") or _head(keys) if alpha else None
+    if alpha and head and head > 2:
         notes.source("base", "config", keys.where("rope.scaling.alpha"))
-        return float(value * alpha ** (dim / (dim - 2)))
+        return float(value * alpha ** (head / (head - 2)))
     return float(value)
+
+
+def _head(keys: Keys) -> int | None:
+    """The width of a head, where no key states it."""
+    width, heads = keys.integer("embedding_length"), keys.get("attention.head_count")
+    heads = heads[0] if isinstance(heads, list) and heads else heads
+    return width // int(heads) if width and is_number(heads) and heads >= 1 else None
 
 
 def _sections(
