@@ -28,6 +28,7 @@ REFUSED = {
 }
 # Rows whose file is not what the config says, with words of the note that says so.
 DIFFERENT = {
+    "exaone4": "in models of 64 layers",
     "gpt-oss": "rounds the bounds",
     "laguna": "yarn_beta_fast=64 is not read",
     "deepseek2: moonshotai/Kimi-K2-Instruct": "yarn_beta_fast=1 is not read",
@@ -70,6 +71,19 @@ def test_rows_say_where_they_were_read() -> None:
         assert set(row["source"]) == {"repository", "path", "commit"}
         assert len(row["source"]["commit"]) == 40
         assert row["made"] == "read" or "config" in row
+
+
+def test_the_page_counts_the_rows() -> None:
+    made = [row["made"] for row in ROWS]
+    page = " ".join((Path(__file__).parents[3] / "docs" / "configs.md").read_text().split())
+    for words in (
+        f"{len(families('gguf'))} architectures",
+        f"{len(ROWS)} headers of {len({row['architecture'] for row in ROWS})} architectures",
+        f"{made.count('read')} as they stand in public repositories",
+        f"{made.count('converter')} that its converter made of published configs",
+        f"{made.count('converter of a test config')} of the configs of other projects' tests",
+    ):
+        assert words in page, words
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
