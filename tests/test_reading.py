@@ -116,6 +116,7 @@ def test_layers_are_asked_alike_of_readings_and_plans() -> None:
         for wrong in (3, -4):
             with pytest.raises(posenc.PositionError, match="from 0 to 2"):
                 asked[wrong]
+            assert asked.at(wrong) == ()
         for odd in (1.0, None):
             with pytest.raises(TypeError):
                 asked[odd]  # type: ignore[call-overload, index]

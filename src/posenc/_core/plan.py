@@ -203,10 +203,9 @@ class Plan(Value):
 
     def at(self, index: int) -> tuple[Entry, ...]:
         """What acts in layer `index`, counted from 0: its entry, and the attentions inside it."""
-        if operator.index(index) < 0:
-            raise PositionError(explain("Plan.at", "a layer from 0", index))
-        entry = self[index]
-        return (entry, *entry.attentions)
+        if not 0 <= index < len(self):
+            return ()
+        return (self[index], *self[index].attentions)
 
     def by_type(self, name: str) -> tuple[Entry, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""

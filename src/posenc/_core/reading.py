@@ -213,9 +213,23 @@ class Reading(Value):
     def __getitem__(self, layer: int) -> tuple[Layer, ...]: ...
 
     def __getitem__(self, layer: str | int) -> Layer | tuple[Layer, ...]:
-        """By name the first entry of a type of layer, its main attention's; by number as `at`."""
+        """By name the first entry of a type of layer, its main attention's; by number as `at`.
+
+        Raises
+        ------
+        SpecError
+            If no entry has the name.
+        PositionError
+            If nothing acts in the layer: each that was read has an entry, without positions too.
+        """
         if not isinstance(layer, str):
-            return self.at(layer)
+            number = operator.index(layer)
+            found = self.at(number)
+            if number < 0 or not found:
+                last = max((i for e in self.layers for i in e.indices or ()), default=-1)
+                want = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
+                raise PositionError(explain("Reading", want, number))
+            return found
         for entry in self.layers:
             if entry.layer == layer:
                 return entry
@@ -268,20 +282,8 @@ class Reading(Value):
         return Reading(layers, notes=notes, model=self.model)
 
     def at(self, index: int) -> tuple[Layer, ...]:
-        """The entries that act in layer `index`, counted from 0.
-
-        Raises
-        ------
-        PositionError
-            If no entry acts there: each layer that was read has one, though it has no positions.
-        """
-        index = operator.index(index)
-        found = tuple(e for e in self.layers if e.indices is None or index in e.indices)
-        if index < 0 or not found:
-            last = max((i for e in self.layers for i in e.indices or ()), default=-1)
-            want = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
-            raise PositionError(explain("Reading.at", want, index))
-        return found
+        """The entries that act in layer `index`, counted from 0; none where no layer was read."""
+        return tuple(e for e in self.layers if e.indices is None or index in e.indices)
 
     @property
     def errors(self) -> tuple[str, ...]:
