@@ -89,3 +89,36 @@ def test_notes_by_level() -> None:
 def test_an_entry_is_one_encoding() -> None:
     with pytest.raises(posenc.SpecError, match="two entries"):
         Layer("x", spec=ROPE, convolution="y")
+
+
+def test_layers_are_asked_alike_of_readings_and_plans() -> None:
+    reading = Reading((Layer("text.a", spec=ROPE, indices=(0, 2)), Layer("text.b", indices=(1,))))
+    a, b = posenc.Entry("text.a", specs=(ROPE,)), posenc.Entry("text.b")
+    plan = posenc.Plan((a, b), layers=("text.a", "text.b", "text.a"))
+    assert reading[2] == reading.at(2) == (reading["text.a"],)
+    assert plan.at(2) == (plan[2],) == (plan["text.a"],)
+    assert (len(reading), list(reading)) == (2, list(reading.layers))
+    assert (len(plan), list(plan)) == (3, [a, b, a])
+    assert plan.by_type("b") == (b,)
+    assert [entry.layer for entry in reading.by_type("b")] == ["text.b"]
+    assert plan.part("text")[1] == posenc.Entry("b")
+    assert plan.part("text").layers == ("a", "b", "a")
+    assert plan[-1] == a
+    inner = posenc.Entry("indexer")
+    assert posenc.Plan((b.replace(attentions=(inner,)),), layers=("text.b",)).at(0)[1] == inner
+    for asked in (reading, plan):
+        with pytest.raises(posenc.SpecError, match=r"Did you mean 'text\.[ab]'"):
+            asked["text.c"]
+        with pytest.raises(posenc.SpecError, match="by_type.*Known: a, b"):
+            asked.by_type("c")
+        with pytest.raises(posenc.SpecError, match="part.*Did you mean 'text'"):
+            asked.part("txt")
+        for wrong in (3, -4):
+            with pytest.raises(posenc.PositionError, match="from 0 to 2"):
+                asked[wrong]
+            assert asked.at(wrong) == ()
+        for odd in (1.0, None):
+            with pytest.raises(TypeError):
+                asked[odd]  # type: ignore[call-overload, index]
+    # An entry that all layers share acts in each.
+    assert Reading((Layer("attention", spec=ROPE),))[7][0].spec == ROPE

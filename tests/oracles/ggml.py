@@ -12,13 +12,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-NORM = set(
-    "llama deci starcoder internlm2 minicpm xverse command-r cohere2 olmo arctic deepseek deepseek2 "
-    "deepseek32 chatglm granite granitemoe granitehybrid granite_swa bailingmoe smollm3 arcee "
-    "ernie4_5 ernie4_5-moe mistral3 mistral4 glm-dsa llama4 glm4 plm cohere2moe".split()
-)
+NORM = {
+    *("llama", "deci", "starcoder", "internlm2", "minicpm", "xverse", "command-r", "cohere2"),
+    *("cohere2moe", "olmo", "arctic", "deepseek", "deepseek2", "deepseek32", "muse-glimmer", "plm"),
+    *("chatglm", "granite", "granitemoe", "granitehybrid", "granite_swa", "graniteswitch", "llada"),
+    *("chameleon", "bailingmoe", "neo-bert", "smollm3", "arcee", "ernie4_5", "ernie4_5-moe"),
+    *("mistral3", "mistral4", "eagle3", "llama-embed", "maincoder", "glm-dsa", "nanbeige", "glm4"),
+    *("pockettts", "bailingmoe3", "hy_v4", "llama4", "baichuan"),
+}
 MROPE = {"qwen2vl", "paddleocr"}
-IMROPE = {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe"}
+IMROPE = {"qwen3vl", "qwen3vlmoe", "qwen3tts", "qwen35", "qwen35moe"}
+FIXED = {"cogvlm", "deepseek2-ocr"}  # base 10,000 and no scaling, whatever the file says
 MLA = {"deepseek2", "deepseek32", "glm-dsa", "mistral4"}
 
 
@@ -103,11 +107,14 @@ def turning(arch: str, kv: dict, n: int) -> list[bool]:
         return [(il + 1) % 4 != 0 for il in range(n)]
     if arch == "smallthinker":
         return [not kv.get("attention.sliding_window") or il % 4 != 0 for il in range(n)]
-    if arch in ("granite", "granitemoe", "granitehybrid"):
-        finetuned = arch == "granitemoe" or kv.get("rope.scaling.finetuned", True)
-        return [bool(finetuned)] * n
-    if arch in ("qwen3next", "qwen35", "qwen35moe"):
-        every = kv.get("full_attention_interval", 4)
+    if arch == "cohere2moe":
+        return [swa[il] or il < kv.get("leading_dense_block_count", 0) for il in range(n)]
+    if arch in ("granite", "granitehybrid", "graniteswitch"):
+        return [bool(kv.get("rope.scaling.finetuned", True))] * n
+    if arch == "granite_swa":
+        return [bool(flag) for flag in kv.get("attention.rope_pattern", [1] * n)[:n]]
+    if arch in ("qwen3next", "qwen35", "qwen35moe", "minimax-01"):
+        every = kv.get("full_attention_interval", 8 if arch == "minimax-01" else 4)
         return [(il + 1) % every == 0 for il in range(n)]
     return [True] * n
 
@@ -141,6 +148,9 @@ def ropes(arch: str, kv: dict, tensors: dict[str, list[float]], long: bool) -> l
     dims_swa = kv.get("rope.dimension_count_swa", dims)
     dims = dims // 2 if arch == "step35" else dims
     base = kv.get("rope.freq_base", 10000.0)
+    if arch == "hunyuan_vl" and kv.get("rope.scaling.alpha", 0.0) > 0:
+        head = kv.get("attention.key_length", kv["embedding_length"] // heads)
+        base = base * kv["rope.scaling.alpha"] ** (head / (head - 2))
     kind = kv.get("rope.scaling.type", "linear")
     factor = kv.get("rope.scaling.factor", kv.get("rope.scale_linear", 0.0))
     scale = 1.0 if factor == 0.0 or kind == "none" else 1.0 / factor
@@ -173,15 +183,29 @@ def ropes(arch: str, kv: dict, tensors: dict[str, list[float]], long: bool) -> l
     if factors is None:
         name = "rope_factors_long.weight" if long else "rope_factors_short.weight"
         factors = tensors.get(name)
-    own = ("gemma3 gemma3n gemma4 gemma-embedding mimo2 modern-bert plamo3 step35").split()
+    own = {"gemma3", "gemma3n", "gemma4", "gemma-embedding", "mimo2", "modern-bert", "plamo3"}
+    own |= {"step35"}
     ignored = ("olmo2", "mellum", "cohere2", "exaone4", "exaone-moe", "granite_swa", "cohere2moe")
+    if arch in FIXED:
+        base, scale, ext, attn, factors = 10000.0, 1.0, 0.0, 1.0, None
+        dims = kv["embedding_length"] // heads if arch == "deepseek2-ocr" else dims
     out: list[Rope | None] = []
     for il in range(n):
         if not (turns[il] and attends[il]):
             out.append(None)
             continue
         call = Rope(
-            dims, mode(arch, kv), base, scale, ext, attn, fast, slow, original, factors, scores=scores
+            dims,
+            mode(arch, kv),
+            base,
+            scale,
+            ext,
+            attn,
+            fast,
+            slow,
+            original,
+            factors,
+            scores=scores,
         )
         call.sections = kv.get("rope.dimension_sections", [])
         if swa[il]:

@@ -7,12 +7,13 @@ and convolutional encodings stand in plans by name, without arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
 from posenc._core.checks import at_least, positive
-from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.errors import PositionError, SpecError, explain, suggest
 from posenc._core.spec import Spec, Value
 
 __all__ = ["Entry", "Plan"]
@@ -121,6 +122,8 @@ class Plan(Value):
     ('local', 'local', 'nope', 'local', 'local', 'nope', 'local')
     >>> plan[2].specs
     ()
+    >>> plan["local"] == plan[0], [entry.name for entry in plan.at(2)], len(plan)
+    (True, ['nope'], 7)
     """
 
     entries: tuple[Entry, ...]
@@ -181,6 +184,68 @@ class Plan(Value):
     def __len__(self) -> int:
         return len(self.layers)
 
-    def __getitem__(self, layer: int) -> Entry:
-        name = self.layers[layer]
-        return next(entry for entry in self.entries if entry.name == name)
+    def __iter__(self) -> Iterator[Entry]:
+        return (self[layer] for layer in range(len(self)))
+
+    def __getitem__(self, layer: int | str) -> Entry:
+        """The entry of a layer, by its number from 0 (or from the end), or of a name."""
+        names = [entry.name for entry in self.entries]
+        if isinstance(layer, str):
+            if layer not in names:
+                todo = suggest(layer, names) if names else "The plan has no entries."
+                raise SpecError(explain("Plan", "the name of an entry", repr(layer), todo))
+            return self.entries[names.index(layer)]
+        number, count = operator.index(layer), len(self)
+        if not -count <= number < count:
+            want = f"a layer from 0 to {count - 1}" if count else "a plan that has layers"
+            raise PositionError(explain("Plan", want, number))
+        return self.entries[names.index(self.layers[number])]
+
+    def at(self, index: int) -> tuple[Entry, ...]:
+        """What acts in layer `index`, counted from 0: its entry, and the attentions inside it."""
+        if not 0 <= index < len(self):
+            return ()
+        return (self[index], *self[index].attentions)
+
+    def by_type(self, name: str) -> tuple[Entry, ...]:
+        """The entries of a type of layer, such as `sliding_attention`, in every part."""
+        found = tuple(e for e in self.entries if e.name == name or e.name.endswith(f".{name}"))
+        if not found:
+            names = sorted({entry.name.rpartition(".")[2] for entry in self.entries})
+            todo = suggest(name, names) if names else "The plan has no entries."
+            raise SpecError(explain("Plan.by_type", "a type of layer", repr(name), todo))
+        return found
+
+    def part(self, name: str) -> Plan:
+        """The plan of one part of a model, whose entries are named `part.name` in the whole.
+
+        Parameters
+        ----------
+        name : str
+            The part, such as `text` or `vision`.
+
+        Returns
+        -------
+        Plan
+            Its layers in their order, counted from 0, under names without the part; what happens to
+            the embeddings is kept where it is named so.
+
+        Raises
+        ------
+        SpecError
+            If the plan has no such part.
+        """
+        inside = f"{name}."
+
+        def own(entry: Entry) -> Entry:
+            return entry.replace(name=entry.name.removeprefix(inside))
+
+        entries = tuple(own(e) for e in self.entries if e.name.startswith(inside))
+        if not entries:
+            names = sorted({e.name.partition(".")[0] for e in self.entries if "." in e.name})
+            todo = suggest(name, names) if names else "The model has one part: ask the plan itself."
+            raise SpecError(explain("Plan.part", "a part of the model", repr(name), todo))
+        layers = tuple(n.removeprefix(inside) for n in self.layers if n.startswith(inside))
+        first = self.embeddings
+        kept = own(first) if first is not None and first.name.startswith(inside) else None
+        return Plan(entries, layers=layers, embeddings=kept)

@@ -9,11 +9,12 @@ what a model does; a `Reading` is what somebody's file says about it.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, final
+from typing import Literal, final, overload
 
-from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.errors import PositionError, SpecError, explain, suggest
 from posenc._core.positions import Positions
 from posenc._core.spec import Spec, Value
 
@@ -179,8 +180,10 @@ class Reading(Value):
     >>> from posenc import Layer, Reading
     >>> rope = posenc.RoPE(8, pairing="half")
     >>> plan = Reading((Layer("local", spec=rope, indices=(0, 1)), Layer("global", indices=(2,))))
-    >>> [entry.kind for entry in plan.at(2)]
+    >>> [entry.kind for entry in plan[2]]
     ['none']
+    >>> plan["local"] == plan[0][0], len(plan)
+    (True, 2)
     >>> plan.by_type("local")[0].indices
     (0, 1)
     >>> posenc.from_json(posenc.to_json(plan)) == plan
@@ -207,8 +210,33 @@ class Reading(Value):
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
 
-    def __getitem__(self, layer: str) -> Layer:
-        """The first entry of a type of layer, by its name: its main attention's."""
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    @overload
+    def __getitem__(self, layer: str) -> Layer: ...
+
+    @overload
+    def __getitem__(self, layer: int) -> tuple[Layer, ...]: ...
+
+    def __getitem__(self, layer: str | int) -> Layer | tuple[Layer, ...]:
+        """By name the first entry of a type of layer, its main attention's; by number as `at`.
+
+        Raises
+        ------
+        SpecError
+            If no entry has the name.
+        PositionError
+            If nothing acts in the layer: each that was read has an entry, without positions too.
+        """
+        if not isinstance(layer, str):
+            number = operator.index(layer)
+            found = self.at(number)
+            if number < 0 or not found:
+                last = max((i for e in self.layers for i in e.indices or ()), default=-1)
+                want = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
+                raise PositionError(explain("Reading", want, number))
+            return found
         for entry in self.layers:
             if entry.layer == layer:
                 return entry
@@ -261,7 +289,7 @@ class Reading(Value):
         return Reading(layers, notes=notes, model=self.model)
 
     def at(self, index: int) -> tuple[Layer, ...]:
-        """The entries that act in layer `index`, counted from 0."""
+        """The entries that act in layer `index`, counted from 0; none where no layer was read."""
         return tuple(e for e in self.layers if e.indices is None or index in e.indices)
 
     @property

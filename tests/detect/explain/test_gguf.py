@@ -8,13 +8,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import posenc
+from posenc.cli import app
+from posenc.presets.families import families
 from tests.tolerances import assert_close
 
 
 def written(
-    path: Path, arch: str, tensors: dict[str, np.ndarray] | None = None, **keys: Any
+    path: Path,
+    arch: str,
+    tensors: dict[str, np.ndarray] | None = None,
+    *,
+    words: int = 5000,
+    **keys: Any,
 ) -> Path:
     """A file by the reference writer: rotary keys, a vocabulary to step over, small tensors."""
     gguf = pytest.importorskip("gguf", reason="writes the files of this test")
@@ -31,7 +41,7 @@ def written(
             writer.add_string(name, value)
         else:
             writer.add_array(name, value)
-    writer.add_array("tokenizer.ggml.tokens", [f"token{i}" for i in range(5000)])
+    writer.add_array("tokenizer.ggml.tokens", [f"token{i}" for i in range(words)])
     for name, values in (tensors or {}).items():
         writer.add_tensor(name, values)
     writer.write_header_to_file()
@@ -115,6 +125,17 @@ def test_two_sets_of_factors(tmp_path: Path) -> None:
     assert isinstance(spec, posenc.RoPE)
     ratio = posenc.frequencies(spec.at(2048)) / posenc.frequencies(spec.at(2049))
     assert_close(ratio, np.full(32, 4.0), 1e-14)
+    # llama.cpp takes a factor on cos and sin from the file alone.
+    assert spec.at(2048).attention_factor == 1
+    more = {"rope__scaling__type": "longrope", "rope__scaling__attn_factor": 1.19}
+    file = written(tmp_path / "b.gguf", "phi3", tensors, **keys, **more)
+    spec = posenc.from_gguf(file)["attention"].spec
+    assert isinstance(spec, posenc.RoPE)
+    assert spec.at(2048).attention_factor == pytest.approx(1.19)
+    # It would divide by a factor as well, which no rule does beside two sets.
+    file = written(tmp_path / "c.gguf", "phi3", tensors, **keys, **more, rope__scaling__factor=2.0)
+    with pytest.raises(posenc.DataError, match="rules that go together"):
+        posenc.from_gguf(file)
 
 
 def test_sections(tmp_path: Path) -> None:
@@ -223,3 +244,177 @@ def test_scaling_beside_windows_is_partly_known_elsewhere(tmp_path: Path) -> Non
     # llama.cpp gives no layer of Phi-3 a window, and scales those of GPT-OSS alike.
     for arch in ("phi3", "gpt-oss"):
         assert not posenc.from_gguf(written(tmp_path / f"{arch}.gguf", arch, **SCALED)).warnings
+
+
+def test_biases_and_tables(tmp_path: Path) -> None:
+    keys = {"attention__head_count": 12, "embedding_length": 96, "context_length": 512}
+    spec = posenc.from_gguf(written(tmp_path / "a.gguf", "bloom", **keys))["model"].spec
+    assert spec == posenc.ALiBi(12)
+    more = {"attention__max_alibi_bias": 6.0}
+    spec = posenc.from_gguf(written(tmp_path / "b.gguf", "mpt", **keys, **more))["model"].spec
+    assert spec == posenc.ALiBi(12, max_bias=6.0)
+    # Without ALiBi, MPT has a table, as GPT-2, StarCoder and BERT have.
+    for arch in ("mpt", "gpt2", "starcoder", "bert"):
+        plan = posenc.from_gguf(written(tmp_path / f"{arch}.gguf", arch, **keys))
+        assert plan["embeddings"].spec == posenc.Learned(96, length=512)
+    more = {"attention__relative_buckets_count": 20}
+    plan = posenc.from_gguf(written(tmp_path / "d.gguf", "t5", **keys, **more))
+    assert plan["encoder"].spec == posenc.T5(12, buckets=20)
+    assert plan["decoder"].spec == posenc.T5(12, buckets=20, direction="causal")
+    # The depth tells Baichuan's model with ALiBi from the one with rotation.
+    for depth, kind in ((40, "bias"), (32, "rotary")):
+        file = written(tmp_path / f"{depth}.gguf", "baichuan", block_count=depth, **keys)
+        assert [entry.kind for entry in posenc.from_gguf(file)] == [kind]
+
+
+def test_temperatures(tmp_path: Path) -> None:
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "llama4", **BASIC))
+    own = posenc.Temperature(rule="log_floor", length=8192, strength=0.1, start=1)
+    assert (plan["full_attention"].spec, plan["full_attention"].logit_scale) == (None, own)
+    assert plan["chunked_attention"].spec.magnitude.temperature is None  # type: ignore[union-attr]
+    # A window of 0 says that every layer turns, and none has a temperature.
+    whole = {**BASIC, "attention__sliding_window": 0}
+    plan = posenc.from_gguf(written(tmp_path / "b.gguf", "llama4", **whole))
+    assert [(e.layer, e.kind, e.logit_scale) for e in plan] == [("attention", "rotary", None)]
+    keys = {**BASIC, "attention__temperature_scale": 0.25}
+    spec = posenc.from_gguf(written(tmp_path / "c.gguf", "mistral3", **keys))["attention"].spec
+    own = posenc.Temperature(rule="log_floor", length=8192, strength=0.25)
+    assert spec.magnitude.temperature == own  # type: ignore[union-attr]
+    with pytest.raises(posenc.DataError, match="temperature_length is missing"):
+        posenc.from_gguf(written(tmp_path / "d.gguf", "mistral4", **keys))
+
+
+def test_an_indexer_has_an_entry(tmp_path: Path) -> None:
+    keys = {**BASIC, "attention__indexer__head_count": 4}
+    types = {"attention__indexer__types": [1, 0, 1, 0]}
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "deepseek32", **keys))
+    outer, inner = plan[3]
+    assert (outer.attention, inner.attention) == ("", "indexer")
+    assert isinstance(outer.spec, posenc.RoPE)
+    assert isinstance(inner.spec, posenc.RoPE)
+    assert (outer.spec.pairing.order, outer.spec.pairing.part) == ("interleaved", "trailing")
+    assert (inner.spec.pairing.order, inner.spec.pairing.part) == ("half", "leading")
+    plan = posenc.from_gguf(written(tmp_path / "b.gguf", "glm-dsa", **keys, **types))
+    assert [len(plan[layer]) for layer in range(4)] == [2, 1, 2, 1]
+    inner = plan[2][1]
+    assert inner.spec.pairing.order == "interleaved"  # type: ignore[union-attr]
+
+
+def test_a_scaling_that_may_lie_elsewhere_is_said(tmp_path: Path) -> None:
+    # Llama 3.1's scaling is a tensor, which old converters did not write.
+    long = {**BASIC, "context_length": 131072}
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "llama", **long))
+    assert any("rope_freqs.weight is missing" in text for text in plan.warnings)
+    assert not posenc.from_gguf(written(tmp_path / "b.gguf", "llama", **BASIC)).warnings
+
+
+def test_keys_that_llama_cpp_does_not_read_are_said(tmp_path: Path) -> None:
+    yarn = {**BASIC, **{k: v for k, v in SCALED.items() if "scaling" in k}}
+    said = {
+        "rope__scaling__yarn_beta_fast": (64.0, "which takes 32"),
+        "rope__scaling__yarn_attn_factor": (1.0, "it takes 1.20794"),
+        "rope__scaling__yarn_log_multiplier": (1.0, "is not read by llama.cpp"),
+        "rope__scaling__original_context_length": (0, "llama.cpp takes context_length=8192"),
+    }
+    for number, (key, (value, words)) in enumerate(said.items()):
+        file = written(tmp_path / f"{number}.gguf", "qwen2", **{**yarn, key: value})
+        assert any(words in text for text in posenc.from_gguf(file).warnings), key
+    # What is written as it is taken needs no word.
+    same = {"rope__scaling__yarn_beta_fast": 32.0, "rope__scaling__yarn_attn_factor": 1.20794415}
+    assert not posenc.from_gguf(written(tmp_path / "b.gguf", "qwen2", **yarn, **same)).warnings
+    for arch in ("cohere2", "llama"):
+        keys = {**BASIC, "rope__freq_base_swa": 5.0}
+        plan = posenc.from_gguf(written(tmp_path / f"{arch}.gguf", arch, **keys))
+        assert any("freq_base_swa is not read" in text for text in plan.warnings)
+
+
+CONTRADICTORY = {
+    "no depth": ({"block_count": 2**32 - 1}, "block_count=4294967295 with 0 draft layers"),
+    "drafts": ({"nextn_predict_layers": 5}, "block_count=4 with 5 draft layers"),
+    "no number": ({"rope__freq_base": "many"}, "rope.freq_base='many' is no number"),
+    "no pattern": ({"attention__sliding_window_pattern": "LLG"}, "a list says which layers"),
+    "a short list": ({"attention__sliding_window_pattern": [True]}, "not a list of 4 truth values"),
+    "no base": ({"rope__freq_base_swa": -1.0}, "no base: it must be positive"),
+    "no factor": ({"rope__scaling__factor": 0.5}, "factor=0.5 is below 1"),
+    "no rule": ({"rope__scaling__type": "yran"}, "Did you mean 'yarn'"),
+    "an odd width": ({"rope__dimension_count": 7}, "dim"),
+    "no width": ({"rope__dimension_count": [64] * 4, "attention__head_count": 0}, "no number"),
+    "a wide one": ({"rope__dimension_count": 2**31}, "262144 pairs"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(CONTRADICTORY))
+def test_headers_that_contradict_themselves(case: str, tmp_path: Path) -> None:
+    more, words = CONTRADICTORY[case]
+    keys = {**BASIC, "attention__sliding_window": 512, **more}
+    file = written(tmp_path / "a.gguf", "gemma3", **keys)
+    with pytest.raises(posenc.DataError, match=words):
+        posenc.from_gguf(file)
+    assert posenc.from_gguf(file, on_error="report").errors
+
+
+VALUES = [
+    0,
+    1,
+    40,
+    2**32 - 1,
+    -1.0,
+    0.5,
+    1e38,
+    float("nan"),
+    True,
+    "yarn",
+    "",
+    [0, 0],
+    [8, 8, 8, 0],
+]
+VALUES += [[True, False] * 2, [1.5, 2.5], ["a"]]
+KEYS = sorted(
+    {
+        *SCALED,
+        "attention__head_count_kv",
+        "attention__sliding_window_pattern",
+        "rope__freq_base_swa",
+        "attention__temperature_scale",
+        "attention__indexer__head_count",
+        "attention__indexer__types",
+        "nextn_predict_layers",
+        "full_attention_interval",
+        "rope__dimension_sections",
+        "rope__dimension_count_swa",
+        "rope__scaling__yarn_log_multiplier",
+        "attention__rope_pattern",
+    }
+)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    arch=st.sampled_from(sorted(families("gguf"))),
+    more=st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=5),
+)
+def test_no_header_breaks_the_reader(arch: str, more: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "a.gguf"
+    file.unlink(missing_ok=True)
+    plan = posenc.from_gguf(written(file, arch, words=3, **{**BASIC, **more}), on_error="report")
+    assert plan.layers or plan.errors
+    assert posenc.from_json(posenc.to_json(plan)) == plan
+
+
+def test_the_command_exits_as_for_configs(tmp_path: Path) -> None:
+    """0 where nothing is open, 1 for errors and for files that are none, 2 for no file."""
+
+    def run(path: Path) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["explain", str(path)])
+        return result.exit_code, result.output
+
+    code, told = run(written(tmp_path / "a.gguf", "qwen2", **BASIC))
+    assert (code, told.partition("\n")[0].partition(":")[0]) == (0, "qwen2")
+    code, told = run(written(tmp_path / "b.gguf", "qwen2", **{**BASIC, "rope__freq_base": -1.0}))
+    assert code == 1
+    assert "it must be positive" in told
+    (tmp_path / "c.gguf").write_bytes(b"GGML")
+    assert run(tmp_path / "c.gguf")[0] == 1
+    assert run(tmp_path / "d.gguf")[0] == 2

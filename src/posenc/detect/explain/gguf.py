@@ -8,6 +8,7 @@ a part, such as `attention.head_count`, are expressions. A rotary rule may have
 
     width         the keys that give the width, instead of the format's
     fixed         the file's base and scaling are not read
+    alpha         `rope.scaling.alpha` multiplies the base, raised to d / (d - 2)
     windows       when      layers with a window exist: `window` where the key is above 0, `unless
                             0` also where it is absent, `always`, `listed` by a list that must be
                   every     the pattern where no key states one: all but each nth layer
@@ -52,6 +53,7 @@ from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.reader import check_arguments
 from posenc.detect.files import Header, read_header, read_tensor
 from posenc.encodings.rotary.magnitude import Temperature
+from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets import fill
 from posenc.presets.families import convention, families, family
@@ -236,12 +238,13 @@ def _rotary(file: _File, notes: Notes) -> list[Layer]:
         if entry is None:
             continue
         entry = entry.replace(layer=name, indices=indices)
-        if (scale := _temperature(file, kind, notes)) is not None and entry.spec is not None:
-            magnitude = entry.spec.magnitude.replace(temperature=scale)
-            entry = entry.replace(spec=entry.spec.replace(magnitude=magnitude))
+        spec = entry.spec
+        if isinstance(spec, RoPE) and (scale := _temperature(file, kind, notes)) is not None:
+            spec = spec.replace(magnitude=spec.magnitude.replace(temperature=scale))
+            entry = entry.replace(spec=spec)
         made.append(entry)
-        if kind.indexer and isinstance(entry.spec, RoPE):
-            made.append(_indexer(file.rule, entry, entry.spec))
+        if kind.indexer and isinstance(spec, RoPE):
+            made.append(_indexer(file.rule, entry, spec))
     return made
 
 
@@ -262,7 +265,8 @@ def _name(rule: Mapping[str, Any], kind: _Kind, kinds: Mapping[_Kind, Any]) -> s
 
 def _indexer(rule: Mapping[str, Any], entry: Layer, spec: RoPE) -> Layer:
     """The rotation of the queries and keys by which an indexer chooses what a layer sees."""
-    pairing = spec.pairing.replace(**rule["indexer"]["pairing"])
+    whole = spec.pairing if isinstance(spec.pairing, Pairing) else Pairing(spec.pairing)
+    pairing = whole.replace(**rule["indexer"]["pairing"])
     magnitude = spec.magnitude.replace(logit_factor=1.0, temperature=None)
     turned = spec.replace(pairing=pairing, magnitude=magnitude)
     return entry.replace(spec=turned, attention="indexer")
@@ -272,11 +276,11 @@ def _kinds(file: _File, notes: Notes) -> dict[_Kind, tuple[int, ...] | None]:
     """The types of layers, and the layers of each; None where one is all, or it is not known."""
     keys, rule = file.keys, file.rule
     count, drafts = keys.integer("block_count"), keys.integer("nextn_predict_layers") or 0
-    if count is not None and not 0 <= drafts <= count <= MOST_LAYERS:
+    if not 0 <= drafts < (MOST_LAYERS if count is None else count) <= MOST_LAYERS:
         notes.error(f"{keys.where('block_count')}={count} with {drafts} draft layers is no depth")
-        count = 0
+        return {}
     if drafts:
-        notes.remark(f"{drafts} draft layers (nextn_predict_layers) are not in the plan")
+        notes.remark(f"draft layers (nextn_predict_layers={drafts}) are not in the plan")
     windowed = _windowed(keys, rule, notes)
     layered = windowed or "attends" in rule or "turns" in rule or "indexer" in rule
     if count is None:
@@ -288,7 +292,9 @@ def _kinds(file: _File, notes: Notes) -> dict[_Kind, tuple[int, ...] | None]:
         stated = False
     else:
         count, stated = count - drafts, True
-    windows = _windows(keys, rule, count, notes) if windowed else [None] * count
+    windows: list[bool | None] = [None] * count
+    if windowed:
+        windows = _windows(keys, rule, count, notes)
     attends = _attends(keys, rule, count, notes)
     turns = _turns(keys, rule, windows, notes)
     indexers = _indexers(keys, rule, count, notes)
@@ -303,28 +309,28 @@ def _kinds(file: _File, notes: Notes) -> dict[_Kind, tuple[int, ...] | None]:
 
 def _windowed(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> bool:
     """Whether some layers see a window."""
-    size = keys.number(WINDOW)
-    own = "rope.freq_base_swa"
+    size, own = keys.number(WINDOW), "rope.freq_base_swa"
+    unread = f"{keys.where(own)} is not read by llama.cpp for this architecture"
     if "windows" not in rule:
-        key = own if own in keys else WINDOW
-        if key == own or (size and "rotary" not in rule):
+        if "rotary" not in rule and (size or own in keys):
             notes.warning(
-                f"{keys.where(key)}: partly, because some layers see a window, and what they turn "
-                "by is not known of this architecture; the plan has one entry for all"
+                f"{keys.where(own if own in keys else WINDOW)}: partly, because some layers see a "
+                "window, and what they turn by is not known of this architecture; the plan has one "
+                "entry for all"
             )
+        elif own in keys:
+            notes.warning(unread)
         return False
-    if rule["windows"]["base"] == "full" and keys.number(own) not in (
-        None,
-        keys.number("rope.freq_base"),
-    ):
-        notes.warning(f"{keys.where(own)} is not read by llama.cpp for this architecture")
-    when = rule["windows"]["when"]
-    return {
-        "window": bool(size),
-        "unless 0": size != 0,
-        "listed": True,
-        "always": True,
-    }[when]
+    when, base = rule["windows"]["when"], rule["windows"]["base"]
+    some = {"window": bool(size), "unless 0": size != 0}.get(when, True)
+    if base == "full" and keys.number(own) not in (None, keys.number("rope.freq_base")):
+        notes.warning(unread)
+    elif not some and own in keys:
+        notes.warning(
+            f"{keys.where(own)} is for layers with a window, of which llama.cpp has none here, as "
+            f"{keys.where(WINDOW)} is {'missing' if size is None else '0'}"
+        )
+    return some
 
 
 def _flags(keys: Keys, key: str, count: int, notes: Notes) -> list[bool] | None:
@@ -451,7 +457,7 @@ def _entry(file: _File, name: str, local: bool, outer: Notes) -> Layer | None:
         template["pairing"] = {"type": "Pairing", "order": file.pairing}
         notes.source("pairing", "caller", "pairing")
     dim = _dim(file, local, notes)
-    base = _base(file, local, dim, notes)
+    base = _base(file, local, notes)
     entry = None
     if dim is not None and "pairing" in template:
         _sections(file.keys, rule, template, dim // 2, notes)
@@ -487,18 +493,16 @@ def _dim(file: _File, local: bool, notes: Notes) -> int | None:
         notes.source("dim", "config", keys.where(found[0]))
         share = 1 if local else rule.get("share", 1)
         return int(found[1] * share)
-    width, heads = keys.integer("embedding_length"), keys.get("attention.head_count")
-    heads = heads[0] if isinstance(heads, list) and heads else heads
-    if width and is_number(heads) and heads > 0:
+    if (head := _head(keys)) is not None:
         notes.source("dim", "config", "embedding_length // attention.head_count")
-        return width // int(heads)
+        return head
     notes.error(
         f"{keys.where('rope.dimension_count')} is missing, and nothing else gives the width"
     )
     return None
 
 
-def _base(file: _File, local: bool, dim: int | None, notes: Notes) -> float:
+def _base(file: _File, local: bool, notes: Notes) -> float:
     keys, rule = file.keys, file.rule
     if file.base is not None:
         notes.source("base", "caller", "base")
@@ -521,10 +525,18 @@ def _base(file: _File, local: bool, dim: int | None, notes: Notes) -> float:
         notes.error(f"{keys.where(key)}={value:g} is no base: it must be positive")
     notes.source("base", "config", keys.where(key))
     alpha = _short(keys, "rope.scaling.alpha") if "alpha" in rule else None
-    if alpha and dim and dim > 2:
+    head = keys.integer("attention.key_length") or _head(keys) if alpha else None
+    if alpha and head and head > 2:
         notes.source("base", "config", keys.where("rope.scaling.alpha"))
-        return float(value * alpha ** (dim / (dim - 2)))
+        return float(value * alpha ** (head / (head - 2)))
     return float(value)
+
+
+def _head(keys: Keys) -> int | None:
+    """The width of a head, where no key states it."""
+    width, heads = keys.integer("embedding_length"), keys.get("attention.head_count")
+    heads = heads[0] if isinstance(heads, list) and heads else heads
+    return width // int(heads) if width and is_number(heads) and heads >= 1 else None
 
 
 def _sections(
@@ -667,6 +679,10 @@ def _yarn(
         made |= {"mscale": k if log.get("same") else 1.0, "mscale_all_dim": k}
         notes.source("scaling.mscale_all_dim", "config", keys.where(key))
     first, own = made.get("mscale", 1.0), attention or 1.0
+    stated = _short(keys, key := "rope.scaling.yarn_attn_factor")
+    taken = _m(first, factor) / _m(k, factor)
+    if stated is not None and abs(stated - taken) > 1e-4 * taken:
+        notes.warning(f"{keys.where(key)}={stated:g} is not read by llama.cpp: it takes {taken:g}")
     if attention is not None:
         magnitude["attention_factor"] = own * _m(first, factor) / _m(k, factor)
         notes.source("magnitude.attention_factor", "config", keys.where("rope.scaling.attn_factor"))
