@@ -43,7 +43,7 @@ LAYER = re.compile(r"^(.*?\b(?:layers|h|blocks?|layer)\.)(\d+)\.")
 TABLES = re.compile(
     r"position|\bwpe\b|pos_emb|relative_attention_bias|\brel_pos|\bpe\b|rel_attn\.(r$|\w_\w_bias|seg_)"
 )
-PARTS = re.compile(r"vision|visual|audio|image|speech|video")
+PARTS = re.compile(r"vision|visual|audio|image|speech|video|talker|token2wav")
 # What mixes tokens or channels without positions, and does not run on the meta device.
 STUBS = re.compile(
     r"Experts|GatedDeltaNet|Mamba.*Mixer|MambaLayer|ShortConv|LightningAttention|KimiDelta"
@@ -212,7 +212,7 @@ def _seen(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any
 
     def run(x: Any, size: complex) -> Any:
         for value in turning:
-            value.fill_(size if value.is_complex() else abs(size))
+            value.fill_(size if value.is_complex() else complex(size).real)
         first.copy_(x.expand(first.shape))
         with torch.no_grad():
             out = function(**values)
@@ -351,8 +351,8 @@ def facts(data: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        `class`; `length`; `positions`; `types`, those of the layers; `rotary`, a row for each
-        module and type of layer; `turned`, for each stack of layers those that turn and the row
+        `class`; `length`; `positions`; `layers`, their number, and `types`, theirs; `rotary`, a
+        row for each module and type of layer; `turned`, for each stack of layers those that turn and the row
         whose angles they take; `functions`; `tables`, `slopes`, `buckets`; `ended`, why the forward
         pass ended early. `refused` alone where transformers does not load it, `no class` where it
         has none.
@@ -379,6 +379,8 @@ def _facts(config: Any, model: Any) -> dict[str, Any]:
     found["positions"] = positions
     if types_ := getattr(text, "layer_types", None):
         found["types"] = list(types_)
+    if isinstance(count := getattr(text, "num_hidden_layers", None), int):
+        found["layers"] = count
     rows: list[dict[str, Any]] = []
     for path, module in model.named_modules():
         if not frequency_names(module):

@@ -153,6 +153,15 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
             notes.error(f"{keys.where(key)} is not a list of names")
     count = _count(keys)
     pattern = keys.first(PATTERN_KEYS)
+    known: ClassDefaults | None = rule.get("class")
+    if pattern is not None and known is not None and known.layers:
+        if not set(PATTERN_KEYS) & set(known.layers.get("asks", ())):
+            notes.warning(
+                f"{keys.where(pattern[0])}={pattern[1]:g} is not what makes {TYPE_KEYS[0]} in "
+                f"transformers {known.version}, which has a pattern of its own; other code may "
+                "read it"
+            )
+            pattern = None
     if pattern is not None and count and pattern[1] >= 1:
         every = int(pattern[1])
         return [GLOBAL if (i + 1) % every == 0 else LOCAL for i in range(count)]
@@ -361,6 +370,9 @@ def _turning(
         if types is None or (needed is not None and not keys.get(needed)):
             return None
         return [kind not in nope["types"] for kind in types]
+    if "indices" in nope:
+        still = keys.get(nope["indices"])
+        return None if not isinstance(still, list) else [i not in still for i in range(count)]
     listed = keys.get(nope["list"])
     if isinstance(listed, list) and len(listed) >= count:
         return [bool(value) for value in listed[:count]]

@@ -312,7 +312,6 @@ def with_sections(
     """Sizes of the sections of M-RoPE, from the config or from the row."""
     sections = rule.get("sections")
     arrangement = dict(template.get("arrangement", {}))
-    flag = params.get("mrope_interleaved")
     if sections is None:
         if "mrope_section" in params or "xdrope_section" in params:
             key = "mrope_section" if "mrope_section" in params else "xdrope_section"
@@ -321,9 +320,11 @@ def with_sections(
                 "say how axes share the ladder is not known"
             )
         return
-    if flag is not None and bool(flag) != (arrangement.get("rule") == "cyclic"):
-        told = f"{params.where('mrope_interleaved')}={flag}"
-        notes.error(f"{told}, while the family deals {arrangement.get('rule')!r}")
+    for key in ("mrope_interleaved", "interleaved"):
+        flag = params.get(key)
+        if flag is not None and bool(flag) != (arrangement.get("rule") == "cyclic"):
+            told = f"{params.where(key)}={flag}"
+            notes.error(f"{told}, while the family deals {arrangement.get('rule')!r}")
     sizes = None
     for key in sections["keys"]:
         for source in (params, keys):
