@@ -14,7 +14,7 @@ PLAN = Reading(
     (
         Layer("sliding", spec=ROPE, indices=(0, 1), sources=(Source("base", origin="config"),)),
         Layer("full", indices=(2,), logit_scale=posenc.Temperature(rule="log", length=64)),
-        Layer("embeddings", spec=posenc.Sinusoidal(8)),
+        Layer("embeddings", spec=posenc.Sinusoidal(8), positions=posenc.Positions("arange")),
         Layer("encoder", convolution="grouped, 128 wide"),
     ),
     notes=(Note("error", "no base"), Note("warning", "odd", layer="full")),

@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
 from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.positions import Positions
 from posenc._core.spec import Spec, Value
 
 __all__ = ["Layer", "Note", "Reading", "Source"]
@@ -100,6 +101,8 @@ class Layer(Value):
         Number of positions that the model is declared for, extensions included.
     logit_scale : Value, optional
         A factor on the scores that depends on the position, in layers whose `spec` cannot hold it.
+    positions : Positions, optional
+        How the positions of `spec` are made; None where it is not known, and then nothing is said.
     sources : tuple of Source
         Where each field of `spec` was found.
     attention : str
@@ -127,6 +130,7 @@ class Layer(Value):
     convolution: str = ""
     length: int | None = None
     logit_scale: Value | None = None
+    positions: Positions | None = None
     sources: tuple[Source, ...] = ()
     attention: str = ""
 

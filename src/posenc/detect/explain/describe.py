@@ -107,6 +107,8 @@ def _entry(entry: Layer) -> dict[str, Any]:
         found["convolution"] = entry.convolution
     if entry.logit_scale is not None:
         found["logit_scale"] = entry.logit_scale.to_dict()
+    if entry.positions is not None:
+        found["positions"] = entry.positions.to_dict()
     if isinstance(entry.spec, RotarySpec):
         found |= _rotary(entry.spec, entry.length)
     elif entry.spec is not None:
@@ -308,6 +310,8 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made = [f"{entry.kind}: {_brief(entry.spec)}" if entry.spec is not None else entry.kind]
     if entry.logit_scale is not None:
         made.append(f"scores of a query grow with its position: {_brief(entry.logit_scale)}")
+    if entry.positions is not None:
+        made.append(f"positions: {entry.positions}")
     by_origin: dict[str, list[str]] = {}
     for source in entry.sources:
         by_origin.setdefault(source.origin, []).append(f"{source.field} ({source.where})")
