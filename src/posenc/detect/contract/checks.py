@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +19,13 @@ from posenc.detect.contract.contract import Check, Part
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
 
-__all__ = ["KEY", "QUERY", "Subject", "checks_of", "ruled", "sequences"]
+__all__ = ["KEY", "QUERY", "checks_of", "ruled", "sequences"]
 
 PLACES = (0, 1, 2, 257, 4095, 4096, 4097, 131_071, 2**20)
 NEAR = tuple(range(6))
@@ -36,15 +35,6 @@ PAST = 257
 MASK = ((0, 0, 1, 1, 1), (1, 1, 1, 1, 1))
 CUMULATIVE = (0, 3, 5, 9)
 PICTURE, VIDEO = (3, (1, 2, 3), 2), (2, (3, 2, 2), 2)
-
-
-class Subject(NamedTuple):
-    """What the records of a part are made from."""
-
-    part: Part
-    spec: Spec | None
-    temperature: Temperature | None = None
-    positions: Positions | None = None
 
 
 class _LeftOut(Exception):  # noqa: N818
@@ -58,27 +48,29 @@ def ruled(count: int, rule: tuple[int, int, int] = QUERY) -> np.ndarray:
     return (counted - modulus // 2) / 8.0
 
 
-def checks_of(subject: Subject) -> tuple[list[Check], list[str]]:
+def checks_of(part: Part) -> tuple[list[Check], list[str]]:
     """The records of a part, and what they leave out."""
     makers = {RotarySpec: _rotary, TableSpec: _table, BiasSpec: _bias, RelativeSpec: _relative}
     made: list[Check] = []
     left_out: list[str] = []
-    maker = next((m for kind, m in makers.items() if isinstance(subject.spec, kind)), None)
+    maker = next((m for kind, m in makers.items() if isinstance(part.spec, kind)), None)
     try:
         if maker is not None:
-            made += maker(subject)
+            made += maker(part)
     except _LeftOut as why:
         left_out.append(str(why))
     except PosencError as error:
         left_out.append(f"its numbers cannot be computed: {error}")
-    if subject.temperature is not None:
-        where = np.array(_places(subject.part))
-        factors = subject.temperature.factors(where, dtype=np.float64, xp=library(np))
-        made.append(_check(subject, "temperature", positions=where, factors=factors))
+    if maker is not None and not made and not left_out:
+        left_out.append("its numbers: no position that is tried here is within its reach")
+    if part.temperature is not None:
+        where = np.array(_places(part))
+        factors = part.temperature.factors(where, dtype=np.float64, xp=library(np))
+        made.append(_check(part, "temperature", positions=where, factors=factors))
     return made, left_out
 
 
-def _check(subject: Subject, check: str, state: str = "any", **data: Any) -> Check:
+def _check(part: Part, check: str, state: str = "any", **data: Any) -> Check:
     flat = {}
     for name, value in data.items():
         if isinstance(value, (np.ndarray, list, tuple)):
@@ -88,7 +80,7 @@ def _check(subject: Subject, check: str, state: str = "any", **data: Any) -> Che
             flat[name] = array
         else:
             flat[name] = value.item() if isinstance(value, np.generic) else value
-    return Check(check, subject.part.name, state, flat)
+    return Check(check, part.name, state, flat)
 
 
 def _places(part: Part) -> list[int]:
@@ -114,17 +106,17 @@ def _bounds(prefix: str, bounds: Mapping[str, Any]) -> dict[str, Any]:
 # --- rotations ------------------------------------------------------------------------------------
 
 
-def _rotary(subject: Subject) -> Iterator[Check]:
-    spec = subject.spec
+def _rotary(part: Part) -> Iterator[Check]:
+    spec = part.spec
     if not isinstance(spec, (RoPE, XPos)):
         raise _LeftOut(f"angles: those of {type(spec).__name__} are learned, or differ by head")
     if spec.phase == "float32":
         spec = spec.replace(phase="exact")  # the rounding of its angles is a tolerance here
-    for state, length in _states(subject, spec):
-        yield from _turns(subject, spec.at(length or 1), state, length)
+    for state, length in _states(spec):
+        yield from _turns(part, spec.at(length or 1), state, length)
 
 
-def _states(subject: Subject, spec: RotarySpec) -> Iterator[tuple[str, int | None]]:
+def _states(spec: RotarySpec) -> Iterator[tuple[str, int | None]]:
     if not spec.needs_length or spec.lengths is None:
         yield "any", None
         return
@@ -133,8 +125,8 @@ def _states(subject: Subject, spec: RotarySpec) -> Iterator[tuple[str, int | Non
     yield "long", last or 2 * first
 
 
-def _turns(subject: Subject, spec: Any, state: str, length: int | None) -> Iterator[Check]:
-    part, sided = subject.part, isinstance(spec, XPos)
+def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Check]:
+    sided = isinstance(spec, XPos)
     known = {} if length is None else {"length": length}
     axis = (0,) * spec.pairs if sided else spec.arrangement.layout(spec.pairs).axis
     start = 0 if sided else spec.arrangement.start
@@ -142,7 +134,7 @@ def _turns(subject: Subject, spec: Any, state: str, length: int | None) -> Itera
     factor, magnitude = float(spec.attention_factor), spec.magnitude_of_scores
     query, key = ruled(spec.dim), ruled(spec.dim, KEY)
     yield _check(
-        subject,
+        part,
         "frequencies",
         state,
         **known,
@@ -181,7 +173,7 @@ def _turns(subject: Subject, spec: Any, state: str, length: int | None) -> Itera
     after = tolerances.of_turned(off, size)
     for i, row in enumerate(where):
         yield _check(
-            subject,
+            part,
             "angles",
             state,
             **known,
@@ -195,17 +187,14 @@ def _turns(subject: Subject, spec: Any, state: str, length: int | None) -> Itera
         )
     factors = (float(spec.logit_factor) * warm)[:, None]
     scores = factors * (turned["query"] @ turned["key"].T)
-    exact = {}
-    for dtype, bound in tolerances.of_scores(*turned.values(), after, np.abs(factors)).items():
-        exact[dtype] = bound
     yield _check(
-        subject,
+        part,
         "scores",
         state,
         **known,
         positions=where,
         scores=scores,
-        **_bounds("tolerance", exact),
+        **_bounds("tolerance", tolerances.of_scores(*turned.values(), after, np.abs(factors))),
     )
 
 
@@ -224,19 +213,19 @@ def _channels(pairing: Pairing, dim: int) -> dict[str, list[int]]:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _table(subject: Subject) -> Iterator[Check]:
-    spec = subject.spec
+def _table(part: Part) -> Iterator[Check]:
+    spec = part.spec
     assert isinstance(spec, TableSpec)  # noqa: S101 - for the type checker
     if isinstance(spec, Learned):
-        yield _rows(subject, spec)
+        yield _rows(part, spec)
         return
     if spec.shapes:
         raise _LeftOut(f"rows: those of {type(spec).__name__} are learned")
     axes = len(spec.axes)
-    points = _points(subject.part, axes)
-    if subject.positions is not None and subject.positions.builder == "grid":
-        sizes = dict(zip(spec.axes, (2, 3, 2, 2), strict=False))
-        points = np.unique(np.asarray(subject.positions.build(sizes), dtype=np.float64), axis=0)
+    points = _points(part, axes)
+    if part.positions is not None and part.positions.builder == "grid":
+        sizes = dict(zip(part.positions.axes or spec.axes, (2, 3, 2, 2), strict=False))
+        points = np.unique(part.positions.build(sizes, **_real(spec)), axis=0)
     places = [p for p in points if _stands(spec, p)]
     width = spec.dim if spec.width == spec.dim else spec.width - spec.dim
     if width > MOST // max(1, len(places)):
@@ -247,7 +236,11 @@ def _table(subject: Subject) -> Iterator[Check]:
     for i, row in enumerate(rows):
         off = {dtype: float(bound[i]) for dtype, bound in bounds.items()}
         known = {"position": where[i], "row": row, "embedding_scale": spec.embedding_scale}
-        yield _check(subject, "table", **known, **_bounds("tolerance", off))
+        yield _check(part, "table", **known, **_bounds("tolerance", off))
+
+
+def _real(spec: TableSpec) -> dict[str, str]:
+    return {} if spec.coordinates == "integer" else {"dtype": "float64"}
 
 
 def _stands(spec: TableSpec, position: np.ndarray) -> bool:
@@ -273,14 +266,14 @@ def _of_rows(spec: Any, where: np.ndarray, rows: np.ndarray) -> dict[str, np.nda
     return {dtype: bound.max(-1) for dtype, bound in bounds.items()}
 
 
-def _rows(subject: Subject, spec: Learned) -> Check:
+def _rows(part: Part, spec: Learned) -> Check:
     if len(spec.axes) > 1:
         raise _LeftOut(f"rows: a position has the coordinates {', '.join(spec.axes)}")
     limit = spec.limits[0]
-    where = [p for p in sorted({*_places(subject.part), limit - 1}) if p < limit]
+    where = [p for p in sorted({*_places(part), limit - 1}) if p < limit]
     data: dict[str, Any] = {"positions": where, "rows": [p + spec.start for p in where]}
     data |= {"length": limit, "start": spec.start, "width": spec.dim}
-    return _check(subject, "rows", **data, **({} if spec.pad is None else {"pad": spec.pad}))
+    return _check(part, "rows", **data, **({} if spec.pad is None else {"pad": spec.pad}))
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -297,35 +290,38 @@ def _given(params: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return {f"shape_{name}": values.shape for name, values in params.items() if values.ndim}
 
 
-def _bias(subject: Subject) -> Iterator[Check]:
-    spec = subject.spec
+def _bias(part: Part) -> Iterator[Check]:
+    spec = part.spec
     assert isinstance(spec, BiasSpec)  # noqa: S101 - for the type checker
     params = _learnt(spec, "biases")
-    for q, k in _sides(subject.part, len(spec.axes), spec.heads):
+    for q, k in _sides(part, spec, spec.heads):
         try:
             found = functional.bias(spec, q, k, params=params or None, dtype="float64")
         except PosencError:  # the far positions of a window, or of a table that ends
             continue
-        yield _scores(subject, "bias", q, k, params, found, heads=spec.heads, place=spec.place)
+        yield _scores(part, "bias", (q, k), params, found, heads=spec.heads, place=spec.place)
 
 
-def _relative(subject: Subject) -> Iterator[Check]:
-    spec = subject.spec
+def _relative(part: Part) -> Iterator[Check]:
+    spec = part.spec
     assert isinstance(spec, RelativeSpec)  # noqa: S101 - for the type checker
-    params, heads = _learnt(spec, "scores"), spec.heads or 1
-    q, k = next(_sides(subject.part, len(spec.axes), heads))
+    params, heads = _learnt(spec, "scores"), spec.heads or getattr(spec, "count", 1)
+    q, k = next(_sides(part, spec, heads))
     shape = (heads, len(q), spec.dim)
     queries = ruled(math.prod(shape)).reshape(shape)
     keys = ruled(math.prod(shape), KEY).reshape(shape)
     found = functional.relative(spec, queries, keys, q, k, params=params or None)
     told = {"heads": heads, "width": spec.dim, "place": spec.place}
-    yield _scores(subject, "relative", q, k, params, found, **told)
+    yield _scores(part, "relative", (q, k), params, found, **told)
 
 
-def _sides(part: Part, axes: int, heads: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _sides(part: Part, spec: Any, heads: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Positions of queries and keys: a small square, and the row of a late query."""
+    axes = len(spec.axes)
     if axes > 1:
-        cells = _positions.grid((2, 3) + (1,) * (axes - 2))
+        window = getattr(spec, "window", None)
+        sizes = window if isinstance(window, tuple) and len(window) == axes else (2, 3, 2, 1)
+        cells = _positions.grid([min(n, 3) for n in (*sizes, *[1] * axes)][:axes])
         yield cells, cells
         return
     near = np.array(NEAR, dtype=np.int64)
@@ -337,10 +333,9 @@ def _sides(part: Part, axes: int, heads: int) -> Iterator[tuple[np.ndarray, np.n
 
 
 def _scores(
-    subject: Subject,
+    part: Part,
     check: str,
-    q: np.ndarray,
-    k: np.ndarray,
+    sides: tuple[np.ndarray, np.ndarray],
     params: Mapping[str, np.ndarray],
     found: np.ndarray,
     **told: Any,
@@ -352,65 +347,49 @@ def _scores(
     units = {**tolerances.UNITS, **tolerances.HALVES}
     bounds = {dtype: 8 * unit * size for dtype, unit in units.items()}
     values = {check: np.where(finite, found, -np.finfo(np.float64).max)}
+    q, k = sides
     axes = q.shape[1] if q.ndim > 1 else 1
     data = {"q_positions": q, "k_positions": k, "axes": axes, **told, **_given(params), **values}
-    return _check(subject, check, **data, **_bounds("tolerance", bounds))
+    return _check(part, check, **data, **_bounds("tolerance", bounds))
 
 
 # --- which token stands where ---------------------------------------------------------------------
 
 
-def sequences(subjects: Sequence[Subject]) -> Iterator[Check]:
+def sequences(parts: Sequence[Part]) -> Iterator[Check]:
     """Positions of padded, packed and cached tokens, and of pictures among text."""
-    for subject in subjects:
-        spec = subject.spec
+    for part in parts:
+        spec = part.spec
         if spec is None or getattr(spec, "coordinates", "integer") != "integer":
             continue
         axes = tuple(spec.axes)  # type: ignore[attr-defined]
-        rule = subject.positions
+        rule = part.positions
         if len(axes) == 1 and (rule is None or rule.builder in ("arange", "from_mask")):
-            yield from _counted(subject, rule)
+            yield from _counted(part, rule)
         elif axes == ("t", "h", "w") and (rule is None or rule.builder == "multimodal"):
-            yield from _pictures(subject, rule or Positions("multimodal"))
+            yield from _pictures(part, rule or Positions("multimodal"))
 
 
-def _counted(subject: Subject, rule: Positions | None) -> Iterator[Check]:
+def _counted(part: Part, rule: Positions | None) -> Iterator[Check]:
     mask = np.array(MASK)
+    first = 0 if rule is None else int(rule.start or 0)
     if rule is not None and rule.builder == "arange":
         padded = np.tile(rule.build(mask.shape[1]), (len(mask), 1))
     else:
         padded = (rule or Positions("from_mask")).build(mask)
-    yield _check(
-        subject,
-        "positions",
-        case="left padding",
-        shape=mask.shape,
-        mask=mask,
-        positions=padded,
-    )
-    packed = _positions.packed(np.array(CUMULATIVE))
-    yield _check(
-        subject,
-        "positions",
-        case="packed",
-        shape=packed.shape,
-        cumulative_lengths=CUMULATIVE,
-        positions=packed,
-    )
-    yield _check(
-        subject,
-        "positions",
-        case="cached step",
-        shape=(1,),
-        past=PAST,
-        tokens=1,
-        positions=[PAST],
-    )
+    packed = _positions.packed(np.array(CUMULATIVE)) + first
+    cases: dict[str, dict[str, Any]] = {
+        "left padding": {"shape": mask.shape, "mask": mask, "positions": padded},
+        "packed": {"shape": packed.shape, "cumulative_lengths": CUMULATIVE, "positions": packed},
+        "cached step": {"shape": (1,), "past": PAST, "tokens": 1, "positions": [PAST + first]},
+    }
+    for case, data in cases.items():
+        yield _check(part, "positions", case=case, **data)
 
 
-def _pictures(subject: Subject, rule: Positions) -> Iterator[Check]:
+def _pictures(part: Part, rule: Positions) -> Iterator[Check]:
     for case, layout in (("text and picture", PICTURE), ("text and video", VIDEO)):
         made = rule.build(layout)
         triples = [(n, 0, 0) if isinstance(n, int) else n for n in layout]
         data = {"shape": made.shape, "layout": triples, "positions": made}
-        yield _check(subject, "positions", case=case, **data, after=rule.after or "largest")
+        yield _check(part, "positions", case=case, **data, after=rule.after or "largest")

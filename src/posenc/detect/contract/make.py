@@ -14,11 +14,10 @@ from posenc._core.plan import Entry, Plan
 from posenc._core.positions import Positions
 from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec import Spec
-from posenc.detect.contract.checks import Subject, checks_of, sequences
+from posenc.detect.contract.checks import checks_of, sequences
 from posenc.detect.contract.contract import FORMAT, Contract, Part
 from posenc.detect.contract.read import CONTRACT, parsed, read
 from posenc.detect.explain import describe, from_gguf, from_hf
-from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.rope import RoPE
 
 __all__ = ["described", "golden"]
@@ -131,8 +130,8 @@ def _named(source: str, dim: int | None) -> Plan | Reading:
         want = "its width" if made.size == "dim" else f"its number of {made.size}"
         raise ArgumentError(explain(f"golden: {source}: dim", want, None, "Give `dim`."))
     placed = None
-    with contextlib.suppress(SpecError):  # a builder that no value names
-        placed = Positions(made.positions["builder"], **made.positions["arguments"]) if made.positions else None
+    with contextlib.suppress(KeyError, SpecError, TypeError):  # none, or one that no value names
+        placed = Positions(made.positions["builder"], **made.positions["arguments"])
     entry = Layer(name, spec=made.build(dim), positions=placed)
     return Reading((entry,), model=name)
 
@@ -148,54 +147,55 @@ def of_description(found: Reading | Plan | Spec) -> Contract:
     DataError
         If a reading has errors.
     """
-    if isinstance(found, Spec):
-        found = Reading((Layer("spec", spec=found),))
     notes: tuple[Note, ...] = ()
-    settled, model = "a plan of posenc", ""
-    if isinstance(found, Reading):
+    settled, model = f"settled: a {'spec' if isinstance(found, Spec) else 'plan'} of posenc", ""
+    if isinstance(found, Spec):
+        every = [_of_layer(Layer("spec", spec=found))]
+    elif isinstance(found, Reading):
         if found.errors:
             todo = "A contract states numbers: settle it first, such as by `pairing` or `base`."
             want = "a config that leaves nothing open"
             raise DataError(explain("golden", want, "; ".join(found.errors), todo))
         notes, model, settled = found.notes, found.model, describe(found)["sure"]
-        subjects = [_of_layer(entry) for entry in found]
+        every = [_of_layer(entry) for entry in found]
     else:
-        subjects = _of_plan(found)
-    subjects = _distinct(subjects)
-    made = [checks_of(subject) for subject in subjects]
-    parts = tuple(
-        subject.part.replace(left_out=tuple(left_out))
-        for subject, (_, left_out) in zip(subjects, made, strict=True)
-    )
-    checks = [check for found, _ in made for check in found]
-    checks += sequences(subjects)
-    return Contract(model, parts, tuple(checks), notes, settled)
+        every = _of_plan(found)
+    parts, checks = [], []
+    for part in _distinct(every):
+        made, left_out = checks_of(part)
+        parts.append(part.replace(left_out=tuple(left_out)))
+        checks += made
+    return Contract(model, tuple(parts), (*checks, *sequences(parts)), notes, settled)
 
 
-def _of_layer(entry: Layer) -> Subject:
+def _of_layer(entry: Layer) -> Part:
     name = f"{entry.layer}:{entry.attention}" if entry.attention else entry.layer
-    told = {"layers": entry.indices, "length": entry.length, "convolution": entry.convolution}
-    part = _part(name, entry.spec, **told)
-    warm = entry.logit_scale if isinstance(entry.logit_scale, Temperature) else None
-    return Subject(part, entry.spec, warm, entry.positions)
+    return _part(
+        name,
+        entry.spec,
+        layers=entry.indices,
+        length=entry.length,
+        convolution=entry.convolution,
+        temperature=entry.logit_scale,
+        positions=entry.positions,
+    )
 
 
-def _of_plan(plan: Plan) -> list[Subject]:
-    subjects = [] if plan.embeddings is None else _of_entry(plan.embeddings, plan.embeddings.name)
+def _of_plan(plan: Plan) -> list[Part]:
+    parts = [] if plan.embeddings is None else _of_entry(plan.embeddings, plan.embeddings.name)
     for entry in plan.entries:
         indices = tuple(i for i, name in enumerate(plan.layers) if name == entry.name)
-        subjects += _of_entry(entry, entry.name, indices)
-    return subjects
+        parts += _of_entry(entry, entry.name, indices)
+    return parts
 
 
-def _of_entry(entry: Entry, name: str, layers: tuple[int, ...] | None = None) -> list[Subject]:
-    told = {"layers": layers, "window": entry.window}
-    warm = entry.temperature if isinstance(entry.temperature, Temperature) else None
-    made = [Subject(_part(name, spec, **told), spec) for spec in entry.specs]
+def _of_entry(entry: Entry, name: str, layers: tuple[int, ...] | None = None) -> list[Part]:
+    told = {"layers": layers, "window": entry.window, "scale": entry.scale}
+    made = [_part(name, spec, **told) for spec in entry.specs]
     if entry.convolution is not None:
-        made.append(Subject(_part(name, None, convolution=entry.convolution, **told), None))
-    made = made or [Subject(_part(name, None, **told), None)]
-    made[0] = made[0]._replace(temperature=warm)
+        made.append(_part(name, None, convolution=entry.convolution, **told))
+    made = made or [_part(name, None, **told)]
+    made[0] = made[0].replace(temperature=entry.temperature)
     for inner in entry.attentions:
         made += _of_entry(inner, f"{name}:{inner.name}", layers)
     return made
@@ -211,14 +211,12 @@ def _part(name: str, spec: Spec | None, *, convolution: str = "", **told: Any) -
     return Part(name, kind=kind, spec=spec, **told)  # type: ignore[arg-type]
 
 
-def _distinct(subjects: list[Subject]) -> list[Subject]:
+def _distinct(parts: list[Part]) -> list[Part]:
     """The parts under names of their own: a table and a bias of the same layers share one."""
     seen: Counter[str] = Counter()
     made = []
-    for subject in subjects:
-        name = subject.part.name
-        seen[name] += 1
-        if seen[name] > 1:
-            name = f"{name}#{seen[name]}"
-        made.append(subject._replace(part=subject.part.replace(name=name)))
+    for part in parts:
+        seen[part.name] += 1
+        count = seen[part.name]
+        made.append(part if count == 1 else part.replace(name=f"{part.name}#{count}"))
     return made

@@ -1,4 +1,4 @@
-"""A file -> the contract in it. The file is somebody else's: it is checked before it is believed."""
+"""A file -> the contract in it; the file is somebody else's, and checked before it is believed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def read(path: str | os.PathLike[str]) -> Contract:
 def parsed(data: object, who: str) -> Contract:
     """The contract of plain JSON types; errors as of `read`."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        got = f"keys {sorted(map(str, data))[:8]}" if isinstance(data, dict) else type(data).__name__
+        got = (
+            f"keys {sorted(map(str, data))[:8]}" if isinstance(data, dict) else type(data).__name__
+        )
         todo = "`posenc golden` writes one."
         raise DataError(explain(who, f"a contract, with the format {FORMAT!r}", got, todo))
     if data.get("version") != VERSION:
@@ -83,8 +85,12 @@ def parsed(data: object, who: str) -> Contract:
     if wrong is not None:
         raise DataError(f"{who}: {wrong}")
     try:
-        parts = tuple(_value(Part, part, f"{who}: parts[{i}]") for i, part in enumerate(data["parts"]))
-        notes = tuple(_value(Note, note, f"{who}: notes[{i}]") for i, note in enumerate(data["notes"]))
+        parts = tuple(
+            _value(Part, part, f"{who}: parts[{i}]") for i, part in enumerate(data["parts"])
+        )
+        notes = tuple(
+            _value(Note, note, f"{who}: notes[{i}]") for i, note in enumerate(data["notes"])
+        )
     except SpecError as error:
         raise DataError(str(error)) from error
     states = {part.name: part.states for part in parts}

@@ -61,7 +61,9 @@ def _in_object(
     for key, each in value.items():
         inner = properties.get(key, others)
         if inner is False:
-            return explain(at or "the file", "known keys", f"{key[:80]!r}", suggest(key, properties))
+            return explain(
+                at or "the file", "known keys", f"{key[:80]!r}", suggest(key, properties)
+            )
         if inner is not True:
             wrong = _violation(each, inner, root, f"{at}.{key[:80]}" if at else key[:80])
             if wrong is not None:

@@ -47,7 +47,7 @@ def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> dic
 def of_turned(bounds: Mapping[str, np.ndarray], factor: float) -> dict[str, np.ndarray]:
     """Bounds of what is turned, of entries up to 1 in size: two products and their sum.
 
-        2 (tolerance + 3 m u)
+    2 (tolerance + 3 m u)
     """
     units = {**UNITS, **HALVES}
     return {dtype: 2 * (bound + 3 * factor * units[dtype]) for dtype, bound in bounds.items()}
