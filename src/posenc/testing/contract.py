@@ -177,7 +177,11 @@ def _tried(asked: Asked, trial: _Trial, part: Part, alone: bool) -> str | None:
 def _difference(trial: _Trial, got: np.ndarray, expected: np.ndarray, name: str) -> str | None:
     tolerance = np.broadcast_to(trial.tolerance, expected.shape)
     if trial.spread is not None and got.shape[-1:] == trial.spread.shape:
-        expected, tolerance = expected[..., trial.spread], tolerance[..., trial.spread]
+        # One number for each channel: in the order of the channels, or as two halves of the pairs.
+        pairs = np.arange(len(trial.spread)) % expected.shape[-1]
+        near = [np.abs(got - expected[..., order]).sum() for order in (trial.spread, pairs)]
+        order = trial.spread if near[0] <= near[1] else pairs
+        expected, tolerance = expected[..., order], tolerance[..., order]
     if got.shape[: got.ndim - expected.ndim] == (1,) * (got.ndim - expected.ndim):
         got = got.reshape(got.shape[got.ndim - expected.ndim :])  # a batch of one
     if got.shape != expected.shape:

@@ -34,7 +34,9 @@ QUERY, KEY = (7, 3, 17), (5, 1, 13)
 PAST = 257
 MASK = ((0, 0, 1, 1, 1), (1, 1, 1, 1, 1))
 CUMULATIVE = (0, 3, 5, 9)
-PICTURE, VIDEO = (3, (1, 2, 3), 2), (2, (3, 2, 2), 2)
+PICTURE = (3, (1, 2, 3), 2)
+# What follows a video that lasts longer than it is wide differs between implementations.
+SHORT, LONG = (2, (3, 2, 3), 2), (2, (3, 2, 2), 2)
 
 
 class _LeftOut(Exception):  # noqa: N818
@@ -388,8 +390,9 @@ def _counted(part: Part, rule: Positions | None) -> Iterator[Check]:
 
 
 def _pictures(part: Part, rule: Positions) -> Iterator[Check]:
-    for case, layout in (("text and picture", PICTURE), ("text and video", VIDEO)):
+    video = SHORT if rule.after is None else LONG
+    for case, layout in (("text and picture", PICTURE), ("text and video", video)):
         made = rule.build(layout)
         triples = [(n, 0, 0) if isinstance(n, int) else n for n in layout]
         data = {"shape": made.shape, "layout": triples, "positions": made}
-        yield _check(part, "positions", case=case, **data, after=rule.after or "largest")
+        yield _check(part, "positions", case=case, **data)
