@@ -114,17 +114,17 @@ def _rotary(part: Part) -> Iterator[Check]:
         raise _LeftOut(f"angles: those of {type(spec).__name__} are learned, or differ by head")
     if spec.phase == "float32":
         spec = spec.replace(phase="exact")  # the rounding of its angles is a tolerance here
-    for state, length in _states(spec):
+    for state, length in _states(part, spec):
         yield from _turns(part, spec.at(length or 1), state, length)
 
 
-def _states(spec: RotarySpec) -> Iterator[tuple[str, int | None]]:
+def _states(part: Part, spec: RotarySpec) -> Iterator[tuple[str, int | None]]:
     if not spec.needs_length or spec.lengths is None:
         yield "any", None
         return
-    first, last = spec.lengths
+    first, _ = spec.lengths
     yield "short", first
-    yield "long", last or 2 * first
+    yield "long", max(part.length or 0, 2 * first)
 
 
 def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Check]:
@@ -157,6 +157,8 @@ def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Ch
         key=key,
     )
     where = _points(part, len(spec.axes))
+    if length is not None:
+        where = where[where.max(-1) < length]
     if sided:  # its sizes leave the range of numbers
         where = where[np.abs(where - spec.centre).max(-1) <= spec.reach("float32")]
     bare = where if len(spec.axes) > 1 else where[:, 0]
