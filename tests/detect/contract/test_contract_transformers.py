@@ -15,7 +15,7 @@ from posenc.testing import assert_contract
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-pytestmark = pytest.mark.slow("detect/contract", "detect/explain", "testing/contract")
+pytestmark = pytest.mark.slow("detect/contract", "detect/explain", "testing/contract.py")
 
 YARN = {"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
 SMALL: dict[str, Any] = {"num_hidden_layers": 6, "num_attention_heads": 4, "hidden_size": 256}
