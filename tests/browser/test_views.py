@@ -140,3 +140,17 @@ def test_from_phones_to_walls(
         assert page.locator("#control-enc").is_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert findings(page) == []
+
+
+def test_a_window_without_width(open_site: Callable[..., Site], server: str) -> None:
+    # So is the room of the panels before the style sheet is there.
+    site = open_site(server)
+    page = site.page
+    for view in VIEWS:
+        site.open(f"v={view}")
+        page.evaluate("document.querySelector('#panels').style.display = 'none'")
+        page.set_viewport_size({"width": 900, "height": 700})
+        site.settle()
+        page.evaluate("document.querySelector('#panels').style.display = ''")
+        page.set_viewport_size({"width": 1000, "height": 700})
+        site.settle()

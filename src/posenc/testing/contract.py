@@ -234,7 +234,8 @@ def _places(rows: Sequence[Check]) -> tuple[np.ndarray, tuple[Any, ...]]:
 
 
 def _rotary(known: Check, rows: Sequence[Check], dtype: str) -> Iterator[_Trial]:
-    frequencies, length = known["frequencies"], known.data.get("length")
+    frequencies = known["frequencies"]
+    length: Any = known.data.get("length")
     unit = tolerances.UNITS.get(dtype, tolerances.UNITS["float32"])
     turning = np.where(frequencies == 0, 1.0, np.abs(frequencies))
     off = turning * (3 + np.abs(np.log(turning))) * unit

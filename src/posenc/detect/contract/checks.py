@@ -18,7 +18,7 @@ from posenc.detect.contract import tolerances
 from posenc.detect.contract.contract import Check, Part
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
@@ -163,15 +163,16 @@ def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Ch
         where = where[np.abs(where - spec.centre).max(-1) <= spec.reach("float32")]
     bare = where if len(spec.axes) > 1 else where[:, 0]
     cos, sin = functional.cos_sin(spec, bare, dtype="float64")
-    turned = {
-        name: functional.rotate(spec, np.tile(x, (len(where), 1)), positions=bare, role=name)
-        for name, x in (("query", query), ("key", key))
-    }
+    inputs: tuple[tuple[Role, np.ndarray], ...] = (("query", query), ("key", key))
+    queries, keys = (
+        functional.rotate(spec, np.tile(x, (len(where), 1)), positions=bare, role=role)
+        for role, x in inputs
+    )
     angles = (where + start)[:, list(axis)] * frequencies
     warm = np.ones(len(where))
     if magnitude.temperature is not None:
         warm = magnitude.temperature.factors(where[:, 0], dtype=np.float64, xp=library(np))
-    size = max(1.0, float(max(np.abs(x).max() for x in turned.values()))) if sided else factor
+    size = max(1.0, float(np.abs([queries, keys]).max())) if sided else factor
     bounds = tolerances.of_angles(angles, frequencies, size)
     off = {dtype: bound.max(-1) for dtype, bound in bounds.items()}
     after = tolerances.of_turned(off, size)
@@ -183,14 +184,14 @@ def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Ch
             **known,
             position=row,
             **({} if sided else {"cos": cos[i], "sin": sin[i]}),
-            rotated_query=turned["query"][i],
-            rotated_key=turned["key"][i],
+            rotated_query=queries[i],
+            rotated_key=keys[i],
             temperature=warm[i],
             **_bounds("tolerance", {dtype: float(b[i]) for dtype, b in off.items()}),
             **_bounds("rotated_tolerance", {dtype: float(b[i]) for dtype, b in after.items()}),
         )
     factors = (float(spec.logit_factor) * warm)[:, None]
-    scores = factors * (turned["query"] @ turned["key"].T)
+    scores = factors * (queries @ keys.T)
     yield _check(
         part,
         "scores",
@@ -198,7 +199,7 @@ def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Ch
         **known,
         positions=where,
         scores=scores,
-        **_bounds("tolerance", tolerances.of_scores(*turned.values(), after, np.abs(factors))),
+        **_bounds("tolerance", tolerances.of_scores(queries, keys, after, np.abs(factors))),
     )
 
 
@@ -277,7 +278,8 @@ def _rows(part: Part, spec: Learned) -> Check:
     where = [p for p in sorted({*_places(part), limit - 1}) if p < limit]
     data: dict[str, Any] = {"positions": where, "rows": [p + spec.start for p in where]}
     data |= {"length": limit, "start": spec.start, "width": spec.dim}
-    return _check(part, "rows", **data, **({} if spec.pad is None else {"pad": spec.pad}))
+    data |= {} if spec.pad is None else {"pad": spec.pad}
+    return _check(part, "rows", **data)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -309,7 +311,8 @@ def _bias(part: Part) -> Iterator[Check]:
 def _relative(part: Part) -> Iterator[Check]:
     spec = part.spec
     assert isinstance(spec, RelativeSpec)  # noqa: S101 - for the type checker
-    params, heads = _learnt(spec, "scores"), spec.heads or getattr(spec, "count", 1)
+    params = _learnt(spec, "scores")
+    heads = int(spec.heads or getattr(spec, "count", 1))
     q, k = next(_sides(part, spec, heads))
     shape = (heads, len(q), spec.dim)
     queries = ruled(math.prod(shape)).reshape(shape)

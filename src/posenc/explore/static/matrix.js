@@ -94,7 +94,8 @@ export class Matrix {
     const across = Math.max(1, Math.min(cells.length, most, cells.length > 4 ? 8 : 4));
     // What zooms is a table, and may fill its room; what does not is positions by positions.
     const square = !frame.header.zoom;
-    const share = Math.floor((room.width - GAP * (across - 1)) / across) - 2;
+    // A window without width, as one has before the style sheet is there, draws the least.
+    const share = Math.max(40, Math.floor((room.width - GAP * (across - 1)) / across) - 2);
     const size = { width: square ? Math.min(420, share) : share, height: Math.min(room.height, 480), square };
     whenChanged(this.grid, cells.length, () => {
       rebuild(this.grid, this.multiples.slice(0, cells.length).map((multiple) => multiple.root));
