@@ -312,7 +312,7 @@ def _relative(part: Part) -> Iterator[Check]:
     spec = part.spec
     assert isinstance(spec, RelativeSpec)  # noqa: S101 - for the type checker
     params = _learnt(spec, "scores")
-    heads = int(spec.heads or getattr(spec, "count", 1))
+    heads: int = getattr(spec, "count", 1) if spec.heads is None else spec.heads
     q, k = next(_sides(part, spec, heads))
     shape = (heads, len(q), spec.dim)
     queries = ruled(math.prod(shape)).reshape(shape)
