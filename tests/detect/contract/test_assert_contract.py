@@ -87,9 +87,9 @@ MUTANTS = {
         changed(logit_scale=lambda self, positions: np.full(len(positions), 1.5)),
         r"logit_scale: factor\[\] at position 0 is 1.5",
     ),
-    "padding counted": (
-        ids("left padding", lambda case: np.tile(np.arange(5), (2, 1))),
-        r"position_ids \(left padding\).* is 2, expected 0",
+    "padding counted in one row as in the other": (
+        ids("left padding", lambda case: np.array([[0, 0, 0, 0, 0], [0, 1, 2, 3, 4]])),
+        r"position_ids \(left padding\).*\[0, 3\] is 0, expected 1",
     ),
     "packed without a restart": (
         ids("packed", lambda case: np.arange(9)),
@@ -119,6 +119,27 @@ def test_what_differs_is_named(name: str) -> None:
     side, words = MUTANTS[name]
     with pytest.raises(AssertionError, match=words):
         assert_contract(side, CONTRACT)
+
+
+def test_a_row_of_distances_may_begin_to_count_anywhere_and_one_of_a_table_may_not() -> None:
+    def padding_counted(case: dict[str, Any]) -> Any:
+        if case["case"] != "left padding":
+            raise NotImplementedError
+        return np.tile(np.arange(5), (2, 1))
+
+    side = changed(position_ids=lambda self, case: padding_counted(case))
+    assert "spec: position_ids (left padding), float32" in assert_contract(side, CONTRACT).compared
+    table = posenc.golden(posenc.Learned(4, length=9))
+    with pytest.raises(AssertionError, match=r"left padding\[0, 2\] is 2, expected 0"):
+        assert_contract(side, table)
+    warm = posenc.RotaryMagnitude(temperature=posenc.Temperature(rule="log", length=512))
+    absolute = posenc.golden(posenc.RoPE(WIDTH, pairing="half", magnitude=warm))
+    with pytest.raises(AssertionError, match=r"left padding\[0, 2\] is 2, expected 0"):
+        assert_contract(side, absolute)
+    layer = posenc.Layer(
+        "a", spec=posenc.Learned(4, length=9), positions=posenc.Positions("arange")
+    )
+    assert assert_contract(side, posenc.golden(posenc.Reading((layer,)))).compared
 
 
 def test_functions_are_known_by_their_parameters() -> None:

@@ -19,6 +19,7 @@ from posenc.detect.contract.contract import Check, Part
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import Role, RotarySpec
+from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
@@ -380,13 +381,19 @@ def sequences(parts: Sequence[Part]) -> Iterator[Check]:
 def _counted(part: Part, rule: Positions | None) -> Iterator[Check]:
     mask = np.array(MASK)
     first = 0 if rule is None else int(rule.start or 0)
-    if rule is not None and rule.builder == "arange":
+    warm = (
+        part.temperature or getattr(part.spec, "magnitude_of_scores", RotaryMagnitude()).temperature
+    )
+    # A rotation and a bias see distances alone, which are the same wherever a row begins to count.
+    near = part.kind in ("rotary", "bias", "relative") and warm is None
+    if rule is not None and rule.builder == "arange" and not near:
         padded = np.tile(rule.build(mask.shape[1]), (len(mask), 1))
     else:
-        padded = (rule or Positions("from_mask")).build(mask)
+        padded = (Positions("from_mask") if rule is None or near else rule).build(mask)
+    shift = {"shift": "any"} if near else {}
     packed = _positions.packed(np.array(CUMULATIVE)) + first
     cases: dict[str, dict[str, Any]] = {
-        "left padding": {"shape": mask.shape, "mask": mask, "positions": padded},
+        "left padding": {"shape": mask.shape, "mask": mask, **shift, "positions": padded},
         "packed": {"shape": packed.shape, "cumulative_lengths": CUMULATIVE, "positions": packed},
         "cached step": {"shape": (1,), "past": PAST, "tokens": 1, "positions": [PAST + first]},
     }
