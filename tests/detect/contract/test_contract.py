@@ -519,6 +519,27 @@ def test_a_text_that_is_no_contract(
         read(file)
 
 
+def test_damage_is_refused_or_read_and_nothing_else(tmp_path: Path) -> None:
+    layers = (posenc.Layer("a", spec=ROPE), posenc.Layer("b", spec=posenc.T5(2)))
+    contract = posenc.golden(posenc.Reading(layers))
+    random = np.random.default_rng(0)
+    refused = 0
+    for name in ("m.json", "m.safetensors"):
+        file = saved(contract, tmp_path, name)
+        whole = np.frombuffer(file.read_bytes(), dtype=np.uint8)
+        for _ in range(100):
+            data = whole.copy()
+            # Headers more often than numbers.
+            at = random.integers(0, random.choice([400, 4000, len(data)]), random.integers(1, 5))
+            data[at] = random.integers(0, 256, len(at))
+            file.write_bytes(data[: random.choice([len(data), at[0]])].tobytes())
+            try:
+                assert read(file) == contract  # a space, or the case of an exponent
+            except posenc.DataError:
+                refused += 1
+    assert refused > 150
+
+
 def test_a_contract_of_another_layout_is_the_same(tmp_path: Path) -> None:
     """Whole numbers as JavaScript writes them, other spaces, another order of keys."""
     contract = posenc.golden(ROPE)
