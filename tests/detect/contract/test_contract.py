@@ -26,6 +26,7 @@ from posenc.detect.contract import read
 from posenc.detect.contract.canonical import canonical
 from posenc.scaling import DynamicNTK, Llama3, LongRoPE, YaRN
 from tests.configs import VERSION_4
+from tests.detect.explain.test_gguf import BASIC, written
 from tests.tolerances import FLOAT64, assert_close
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -324,9 +325,21 @@ def test_one_model_from_every_source_is_one_contract(tmp_path: Path) -> None:
     assert {posenc.golden(source).fingerprint for source in sources} == {contract.fingerprint}
 
 
+def test_a_gguf_header(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.gguf", "llama", **BASIC)
+    contract = posenc.golden(file)
+    assert contract == posenc.golden(posenc.from_gguf(file))
+    # Converters permute these weights: neighbours are pairs in the file.
+    assert contract.of(contract.parts[0].name, "frequencies")[0]["pairing"] == "interleaved"
+
+
 def test_names_of_presets_and_plans() -> None:
     assert posenc.golden("preset:llama", dim=64)["llama"].spec == posenc.preset("llama", 64)
+    assert posenc.golden("preset:llama:64") == posenc.golden("preset:llama", dim=64)
     assert len(posenc.golden("plan:gemma3").parts) == 2
+    for wrong, dim in (("preset:llama:x", None), ("preset:llama:-8", None), ("preset:llama:8", 8)):
+        with pytest.raises(posenc.ArgumentError, match="preset:llama:WIDTH"):
+            posenc.golden(wrong, dim=dim)
     with pytest.raises(posenc.ArgumentError, match="its width"):
         posenc.golden("preset:llama")
     with pytest.raises(posenc.ArgumentError, match="Did you mean 'llama'"):
