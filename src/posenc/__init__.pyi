@@ -17,11 +17,14 @@ from posenc._core.mixing import Gaussian as Gaussian
 from posenc._core.parameters import Init as Init
 from posenc._core.plan import Entry as Entry
 from posenc._core.plan import Plan as Plan
+from posenc._core.positions import Positions as Positions
 from posenc._core.reading import Layer as Layer
 from posenc._core.reading import Note as Note
 from posenc._core.reading import Reading as Reading
 from posenc._core.reading import Source as Source
 from posenc._core.spec import to_json as to_json
+from posenc.detect.contract.contract import Contract as Contract
+from posenc.detect.contract.make import golden as golden
 from posenc.detect.convert.convert import convert as convert
 from posenc.detect.convert.heads import Projections as Projections
 from posenc.detect.convert.pairing import detect_pairing as detect_pairing
@@ -130,6 +133,7 @@ __all__ = [
     "CoPE",
     "ComplexOffsets",
     "Concatenated",
+    "Contract",
     "DAPE",
     "DTypeError",
     "DataError",
@@ -178,6 +182,7 @@ __all__ = [
     "PosencError",
     "PositionError",
     "PositionSensitive",
+    "Positions",
     "Projections",
     "Quadratic",
     "Reading",
@@ -218,6 +223,7 @@ __all__ = [
     "from_gguf",
     "from_hf",
     "from_json",
+    "golden",
     "identify",
     "infer_spec",
     "init",

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
+    "golden": ("posenc.cli.golden", "Write the numbers that a model's positions must give."),
     "check": ("posenc.cli.check", "Hold an implementation of positions to the laws of its kind."),
     "study": ("posenc.cli.study", "Train small Transformers and test the published claims."),
     "list": ("posenc.cli.listing", "List the encodings, presets and plans of models."),
