@@ -318,6 +318,12 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (posenc.Layer("c", convolution="grouped"), {}, "mixes embeddings"),
     (posenc.Entry("t", temperature=posenc.Init()), {}, "a Temperature, got Init"),
     (posenc.Entry("t", specs=(ROPE,), temperature=TEMPERATURE), {}, "Leave out one"),
+    (posenc.Entry("main", attentions=(posenc.Entry("inner"),)), {}, "'main' with inner inside it"),
+    (
+        (posenc.Layer("x"), posenc.Layer("x", attention="inner")),
+        {},
+        "inner, the main one.*as `mask`",
+    ),
     (("nope",), {}, "layers of a reading, got str"),
     ("nope", {}, "an entry of a plan"),
     (DYNAMIC, {}, "length"),

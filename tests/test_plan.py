@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc import T5, ALiBi, ArgumentError, Entry, Init, Plan, Shaw, Sinusoidal, SpecError
+from posenc.detect.explain.describe import plan_lines
 
 randomised = posenc.positions.randomised
 FULL = Entry("full", specs=(T5(8),), share="model")
 LOCAL = Entry("local", specs=(ALiBi(8),), window=512)
 NOPE = Entry("nope")
 WARM = Entry("warm", temperature=Init(scale=2.0), specs=(Shaw(8, clip=2), T5(2)))
+INDEXED = Entry("indexed", specs=(Shaw(8, clip=2),), attentions=(Entry("indexer", specs=(T5(2),)),))
 SPEECH = Entry("input", specs=(Sinusoidal(16),), convolution="grouped, kernel 128, 16 groups")
 
 
@@ -57,8 +59,9 @@ def test_a_layer_without_positions_is_an_entry() -> None:
             (Entry("t", temperature=Init(scale=2.0), specs=(Shaw(8, clip=2), T5(2))),),
             layers=("t",),
         ),
+        Plan((INDEXED,), layers=("indexed",)),
     ],
-    ids=["empty", "three", "several kinds"],
+    ids=["empty", "three", "several kinds", "attention inside"],
 )
 def test_json_round_trip(plan: Plan) -> None:
     again = posenc.from_json(posenc.to_json(plan))
@@ -77,6 +80,7 @@ def test_json_round_trip(plan: Plan) -> None:
         (lambda: Entry("two", specs=(ALiBi(2), T5(2))), "one encoding of each kind"),
         (lambda: Entry("w", window=0), "at least 1"),
         (lambda: Entry(""), "a name"),
+        (lambda: Entry("x", attentions=(LOCAL, LOCAL)), "attentions: expected distinct names"),
         (lambda: Entry("s", share="modle"), "Did you mean 'model'"),
         (lambda: Entry("s", specs=("ALiBi",)), "specs"),
     ],
@@ -84,6 +88,12 @@ def test_json_round_trip(plan: Plan) -> None:
 def test_refusals(make: Any, text: str) -> None:
     with pytest.raises(SpecError, match=text):
         make()
+
+
+def test_an_attention_inside_is_told() -> None:
+    told = plan_lines(Plan((INDEXED,), layers=("indexed",)))
+    assert "  indexer, an attention inside it" in told
+    assert "    bias: T5(2)" in told
 
 
 # --- randomised positions (guarantee G10) ---------------------------------------------------------

@@ -160,3 +160,69 @@ def test_jit_needs_the_total_of_a_packed_row() -> None:
         jax.jit(positions.packed)(ends)
     packed = jax.jit(positions.packed, static_argnums=1)(ends, 5)
     assert packed.tolist() == [0, 1, 0, 1, 2]
+
+
+# --- builders as values ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "given", "expected", "text"),
+    [
+        (posenc.Positions("arange", start=2), 3, [2, 3, 4], "arange(length, start=2)"),
+        (posenc.Positions("from_mask", pad=-1), [[0, 1, 1]], [[-1, 0, 1]], None),
+        (
+            posenc.Positions("grid", axes=("w", "h")),
+            {"h": 1, "w": 2},
+            [[0, 0], [1, 0]],
+            "grid(sizes, axes=('w', 'h'))",
+        ),
+        (
+            posenc.Positions("from_grid_mask", start=0.5),
+            [[1, 1, 0]],
+            [[0.5, 0.5], [0.5, 1.5], [-0.5, 1.5]],
+            None,
+        ),
+        (posenc.Positions("multimodal", start=1), [1, (1, 1, 1)], [[1] * 3, [2] * 3], None),
+        (posenc.Positions("boxes", form="corners"), [[1, 2, 3, 4]], [[1, 2, 3, 4]], None),
+    ],
+    ids=lambda value: value.builder if isinstance(value, posenc.Positions) else "",
+)
+def test_a_rule_builds_and_is_its_json(
+    rule: posenc.Positions, given: object, expected: object, text: str | None
+) -> None:
+    np.testing.assert_array_equal(rule.build(given), np.asarray(expected))
+    assert posenc.from_json(posenc.to_json(rule)) == rule
+    assert "null" not in posenc.to_json(rule)
+    assert text is None or str(rule) == text
+
+
+def test_a_rule_takes_the_arguments_of_its_builder_alone() -> None:
+    with pytest.raises(posenc.SpecError, match=r"arange: expected arguments start, got pad=1"):
+        posenc.Positions("arange", pad=1)
+
+
+@each_backend
+def test_blocks_of_patches_and_single_cells(backend: Backend) -> None:
+    sizes = {"t": 2, "h": 4, "w": 6}
+    found = positions.grid(sizes, block=2, xp=backend.xp())
+    blocks = [
+        (t, 2 * row + i, 2 * column + j)
+        for t in range(2)
+        for row in range(2)
+        for column in range(3)
+        for i in range(2)
+        for j in range(2)
+    ]
+    np.testing.assert_array_equal(backend.numpy(found), blocks)
+    still = positions.grid([1], single=-1, xp=backend.xp())
+    film = positions.grid([3], single=-1, xp=backend.xp())
+    np.testing.assert_array_equal(backend.numpy(still), [[-1]])
+    np.testing.assert_array_equal(backend.numpy(film), [[0], [1], [2]])
+
+
+@pytest.mark.parametrize(
+    "more", [{"block": 3}, {"block": 2, "order": "column_major"}, {"single": -1, "start": 0.5}]
+)
+def test_refused_blocks_and_single_cells(more: dict[str, object]) -> None:
+    with pytest.raises(posenc.ArgumentError):
+        positions.grid([4, 4], **more)  # type: ignore[arg-type]

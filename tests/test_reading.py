@@ -7,13 +7,14 @@ import pytest
 import posenc
 from posenc import Layer, Reading
 from posenc._core.reading import Note, Source
+from posenc.detect.explain.describe import describe, lines
 
 ROPE = posenc.RoPE(8, pairing="half", scaling=posenc.scaling.Linear(2))
 PLAN = Reading(
     (
         Layer("sliding", spec=ROPE, indices=(0, 1), sources=(Source("base", origin="config"),)),
         Layer("full", indices=(2,), logit_scale=posenc.Temperature(rule="log", length=64)),
-        Layer("embeddings", spec=posenc.Sinusoidal(8)),
+        Layer("embeddings", spec=posenc.Sinusoidal(8), positions=posenc.Positions("arange")),
         Layer("encoder", convolution="grouped, 128 wide"),
     ),
     notes=(Note("error", "no base"), Note("warning", "odd", layer="full")),
@@ -61,6 +62,23 @@ def test_layers_by_type_and_parts() -> None:
         plan.part("visoin")
     with pytest.raises(posenc.SpecError, match="one part: ask the plan itself"):
         PLAN.part("text")
+
+
+def test_an_attention_inside_a_layer() -> None:
+    main = Layer("text.sparse", spec=ROPE, indices=(1,))
+    inner = Layer("text.sparse", spec=ROPE.replace(base=5.0), indices=(1,), attention="indexer")
+    plan = Reading((main, inner, Layer("text.full", indices=(0,))))
+    again = posenc.from_json(posenc.to_json(plan))
+    assert again == plan
+    assert again["text.sparse"] == main
+    assert plan.by_type("sparse") == plan.at(1) == (main, inner)
+    assert [entry.attention for entry in plan.part("text").at(1)] == ["", "indexer"]
+    told = describe(plan)["layers"]
+    assert [row.get("attention") for row in told] == [None, "indexer", None]
+    assert "indexer, an attention inside text.sparse (layer 1; 1 in all)" in lines(plan)
+    for layers in ((inner,), (inner, main), (main, inner.replace(indices=(0, 1)))):
+        with pytest.raises(posenc.SpecError, match=r"'text.sparse' before its 'indexer'"):
+            Reading(layers)
 
 
 def test_notes_by_level() -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from posenc._core.mixing import FrequencyMatrix, Gaussian
     from posenc._core.parameters import Init
     from posenc._core.plan import Entry, Plan
+    from posenc._core.positions import Positions
     from posenc._core.reading import Layer, Note, Reading, Source
     from posenc.detect.convert import Projections, detect_pairing
     from posenc.detect.convert.convert import convert
@@ -133,6 +134,7 @@ _HOMES = {
     "posenc._core.ladder": ("Arrangement", "Ladder"),
     "posenc._core.magnitude": ("Magnitude",),
     "posenc._core.plan": ("Entry", "Plan"),
+    "posenc._core.positions": ("Positions",),
     "posenc._core.reading": ("Layer", "Note", "Reading", "Source"),
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
@@ -294,6 +296,7 @@ __all__ = [
     "PosencError",
     "PositionError",
     "PositionSensitive",
+    "Positions",
     "Projections",
     "Quadratic",
     "Reading",

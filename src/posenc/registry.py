@@ -84,6 +84,7 @@ VALUES: dict[str, str] = {
     "Entry": "posenc._core.plan",
     "Note": "posenc._core.reading",
     "Plan": "posenc._core.plan",
+    "Positions": "posenc._core.positions",
     "Source": "posenc._core.reading",
     "Pairing": "posenc.encodings.rotary.pairing",
     "RotaryMagnitude": "posenc.encodings.rotary.magnitude",

@@ -39,6 +39,8 @@ def grid(
     ends: Literal["cells", "points"] = "cells",
     reference: Sequence[float] | float | None = None,
     scale: Sequence[float] | float = 1,
+    block: int = 1,
+    single: int | None = None,
     prefix: int = 0,
     dtype: Any = None,
     xp: Any = np,
@@ -74,6 +76,12 @@ def grid(
         `sizes`: positions of another resolution, as a model was trained with.
     scale : float or sequence of float
         What coordinates are divided by, one number or one for each of `sizes`.
+    block : int
+        Along the last two axes of `sizes`, tokens run through blocks of so many rows and columns,
+        block after block: patches that are merged later stand together.
+    single : int, optional
+        The coordinate along an axis of one token, in place of the rule: -1 for a still picture
+        whose time has no row, beside films whose frames count from 0.
     prefix : int
         Tokens before the grid, such as a class token. All their coordinates are -1: a spec with
         `pad=-1` gives them rows of zeros.
@@ -118,13 +126,18 @@ def grid(
     if prefix and not whole:
         todo = "A class token has no coordinate there; put its row in front yourself."
         raise ArgumentError(explain(f"{who}: prefix", "0 unless coordinates count", prefix, todo))
+    if single is not None and not (whole and dtype is None):
+        want = "it where coordinates are integers alone"
+        raise ArgumentError(explain(f"{who}: single", want, single))
     _one_of(order, ("row_major", "column_major"), f"{who}: order")
     _one_of(ends, ("cells", "points"), f"{who}: ends")
+    if block != 1:
+        _check_block(block, lengths, order, who)
     lines = []
     for size, ref, divisor in zip(lengths, references, scales, strict=True):
         line = arange(size, xp=xp, device=device)
         if whole and dtype is None:
-            lines.append(line + int(start))
+            lines.append(line + (int(start) if single is None or size != 1 else single))
             continue
         real = dtype_named("float32" if dtype is None else dtype, xp, who)
         line = xp.astype(line, real) + start
@@ -137,6 +150,8 @@ def grid(
             line = line / (size / ref)
         lines.append(line if divisor == 1 else line / divisor)
     columns = _product(lines, order, xp)
+    if block != 1:
+        columns = [_in_blocks(column, lengths, block, xp) for column in columns]
     if axes is not None:
         columns = [columns[place] for place in _places(axes, names, who)]
     tokens = xp.stack(columns, axis=-1)
@@ -195,6 +210,21 @@ def _places(axes: Sequence[str], names: tuple[str, ...] | None, who: str) -> lis
     return [names.index(name) for name in axes]
 
 
+def _check_block(block: Any, lengths: tuple[Any, ...], order: str, who: str) -> None:
+    whole = isinstance(block, int) and not isinstance(block, bool) and block > 0
+    fits = whole and len(lengths) > 1 and order == "row_major"
+    if not fits or any(size % block for size in lengths[-2:]):
+        want = "a whole number that divides the last two sizes, in row-major order"
+        raise ArgumentError(explain(f"{who}: block", want, f"{block!r} for sizes {lengths}"))
+
+
+def _in_blocks(column: Array, lengths: tuple[Any, ...], block: int, xp: Any) -> Array:
+    """A coordinate of row-major tokens, block after block."""
+    rows, columns = lengths[-2:]
+    cells = xp.reshape(column, (-1, rows // block, block, columns // block, block))
+    return xp.reshape(xp.permute_dims(cells, (0, 1, 3, 2, 4)), (-1,))
+
+
 def _product(lines: list[Array], order: str, xp: Any) -> list[Array]:
     """Each line repeated over the grid of all of them, flattened."""
     count = len(lines)
@@ -214,6 +244,7 @@ def _product(lines: list[Array], order: str, xp: Any) -> list[Array]:
 def from_grid_mask(
     mask: Array,
     *,
+    start: float = 1,
     normalise: Literal["none", "unit"] = "none",
     margin: float = 1e-6,
     axes: int = 2,
@@ -221,13 +252,16 @@ def from_grid_mask(
 ) -> Array:
     """Positions of the cells of padded grids: each counts the real cells up to it, along each axis.
 
-        none   position[..., a] = cumulative sum of the mask along axis a, which starts at 1
-        unit   that, divided by (the last one along the axis + margin)
+        none   position[..., a] = n - 1 + start,  n the cumulative sum of the mask along axis a
+        unit   that, divided by (the last n along the axis + margin)
 
     Parameters
     ----------
     mask : array of bool or integers
         (..., h, w) for two axes; true or 1 for real cells.
+    start : float
+        The coordinate of the first real cell; 0.5 for code that counts cells from one half, as
+        Deformable DETR does.
     normalise : {"none", "unit"}
         The rule; a factor such as 2 pi belongs in the ladder of the spec, as `first`.
     margin : float
@@ -235,13 +269,13 @@ def from_grid_mask(
     axes : int
         Axes of the grid: the last ones of the mask.
     dtype : dtype or str, optional
-        float32 (default) or float64, with `normalise="unit"`.
+        float32 (default) or float64, of coordinates that are no integers.
 
     Returns
     -------
     array
         (..., cells, axes), cells row after row, coordinates in the order of the axes of the mask.
-        Integers, or `dtype` when divided.
+        Integers, or `dtype` where they are divided or start between two.
 
     Raises
     ------
@@ -276,13 +310,17 @@ def from_grid_mask(
     columns = []
     for axis in range(-axes, 0):
         count = xp.cumulative_sum(xp.astype(real, integer), axis=axis)
+        if normalise == "none" and _is_whole(start):
+            columns.append(xp.reshape(count + (int(start) - 1), (*lead, -1)))
+            continue
+        count = xp.astype(count, dtype_named("float32" if dtype is None else dtype, xp, who))
+        line = count if start == 1 else count + (start - 1)
         if normalise == "unit":
-            count = xp.astype(count, dtype_named("float32" if dtype is None else dtype, xp, who))
             # The last entry along the axis, with the axis kept.
             last = [slice(None)] * len(count.shape)
             last[axis] = slice(-1, None)
-            count = count / (count[tuple(last)] + margin)
-        columns.append(xp.reshape(count, (*lead, -1)))
+            line = line / (count[tuple(last)] + margin)
+        columns.append(xp.reshape(line, (*lead, -1)))
     return xp.stack(columns, axis=-1)
 
 

@@ -39,17 +39,24 @@ class Entry(Value):
         Whether layers with this entry learn parameters of their own, or share them.
     scale : float, optional
         What scores are multiplied by; 1 / sqrt(dim), or what an encoding says, by default.
+    attentions : tuple of Entry
+        Attentions of their own inside the layer, by name, such as an `indexer` that chooses which
+        keys the layer sees; what the other fields say is the main attention's.
 
     Raises
     ------
     SpecError
-        If two encodings are of one kind, or a number is out of range.
+        If two encodings are of one kind, two attentions of one name, or a number is out of range.
 
     Examples
     --------
     >>> import posenc
     >>> posenc.Entry("nope").specs
     ()
+    >>> indexer = posenc.Entry("indexer", specs=(posenc.RoPE(64, pairing="half"),))
+    >>> main = posenc.RoPE(64, pairing="interleaved")
+    >>> posenc.Entry("sparse", specs=(main,), attentions=(indexer,)).attentions[0].name
+    'indexer'
     """
 
     name: str
@@ -60,6 +67,7 @@ class Entry(Value):
     temperature: Value | None = None
     share: Literal["layer", "model"] = "layer"
     scale: float | None = None
+    attentions: tuple[Entry, ...] = ()
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -68,6 +76,9 @@ class Entry(Value):
             raise SpecError(explain("Entry: specs", "at most one encoding of each kind", kinds))
         if not self.name:
             raise SpecError(explain("Entry: name", "a name", repr(self.name)))
+        names = [entry.name for entry in self.attentions]
+        if len(set(names)) != len(names):
+            raise SpecError(explain("Entry: attentions", "distinct names", names))
         if self.window is not None:
             at_least("Entry", window=self.window)
         if self.scale is not None:

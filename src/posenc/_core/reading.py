@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
 from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.positions import Positions
 from posenc._core.spec import Spec, Value
 
 __all__ = ["Layer", "Note", "Reading", "Source"]
@@ -100,8 +101,13 @@ class Layer(Value):
         Number of positions that the model is declared for, extensions included.
     logit_scale : Value, optional
         A factor on the scores that depends on the position, in layers whose `spec` cannot hold it.
+    positions : Positions, optional
+        How the positions of `spec` are made; None where it is not known, and then nothing is said.
     sources : tuple of Source
         Where each field of `spec` was found.
+    attention : str
+        The name of an attention of its own inside the layer, such as `indexer`, which has queries
+        and keys of its own and chooses what the main attention sees; empty for the main attention.
 
     Raises
     ------
@@ -124,7 +130,9 @@ class Layer(Value):
     convolution: str = ""
     length: int | None = None
     logit_scale: Value | None = None
+    positions: Positions | None = None
     sources: tuple[Source, ...] = ()
+    attention: str = ""
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -150,11 +158,17 @@ class Reading(Value):
     ----------
     layers : tuple of Layer
         One entry for each encoding of each type of layer. A layer with two encodings, such as a
-        table and a bias, has two entries.
+        table and a bias, has two entries. An attention inside a layer has an entry of its own, of
+        the same `layer` and `indices`, after that of the main attention.
     notes : tuple of Note
         Errors, warnings and remarks of whoever read the plan.
     model : str
         The family, in the words of the file that was read.
+
+    Raises
+    ------
+    SpecError
+        If an attention inside a layer stands before, or without, the main attention of its layer.
 
     Examples
     --------
@@ -175,11 +189,23 @@ class Reading(Value):
     notes: tuple[Note, ...] = ()
     model: str = ""
 
+    def check(self) -> None:
+        """Raise `SpecError` when an attention has no layer that it is inside of."""
+        outer = set()
+        for entry in self.layers:
+            place = (entry.layer, entry.indices)
+            if not entry.attention:
+                outer.add(place)
+            elif place not in outer:
+                want = f"the main attention of {entry.layer!r} before its {entry.attention!r}"
+                todo = "Give both entries the same layer and indices; one without a spec will do."
+                raise SpecError(explain("Reading", want, "none", todo))
+
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
 
     def __getitem__(self, layer: str) -> Layer:
-        """The first entry of a type of layer, by its name."""
+        """The first entry of a type of layer, by its name: its main attention's."""
         for entry in self.layers:
             if entry.layer == layer:
                 return entry

@@ -188,6 +188,11 @@ def _entry(entry: Any) -> Entry:
     if not isinstance(entry, Entry):
         want = "an entry of a plan, a spec, or None"
         raise ArgumentError(explain("attend: entry", want, type(entry).__name__))
+    if entry.attentions:
+        inner = ", ".join(one.name for one in entry.attentions)
+        todo = "Pass each by itself, and what it lets the main attention see as `mask`."
+        got = f"{entry.name!r} with {inner} inside it"
+        raise ArgumentError(explain("attend: entry", "one attention", got, todo))
     if entry.convolution is not None:
         todo = (
             "It mixes embeddings before attention: apply it there, and pass the rest of the plan."
@@ -212,6 +217,10 @@ def _layer(found: Sequence[Any]) -> Entry:
     for one in found:
         if not isinstance(one, Layer):
             raise ArgumentError(explain("attend: entry", "layers of a reading", type(one).__name__))
+    if len({one.attention for one in found}) > 1:
+        names = sorted({one.attention or "the main one" for one in found})
+        todo = "Pass each by itself, and what it lets the main attention see as `mask`."
+        raise ArgumentError(explain("attend: entry", "one attention", ", ".join(names), todo))
     convolutions = [one.convolution for one in found if one.convolution]
     warm = [one.logit_scale for one in found if one.logit_scale is not None]
     return Entry(

@@ -97,6 +97,8 @@ def _sure(plan: Reading) -> str:
 
 def _entry(entry: Layer) -> dict[str, Any]:
     found: dict[str, Any] = {"layer": entry.layer, "kind": entry.kind}
+    if entry.attention:
+        found["attention"] = entry.attention
     if entry.indices is not None:
         found["indices"] = list(entry.indices)
     if entry.length is not None:
@@ -105,6 +107,8 @@ def _entry(entry: Layer) -> dict[str, Any]:
         found["convolution"] = entry.convolution
     if entry.logit_scale is not None:
         found["logit_scale"] = entry.logit_scale.to_dict()
+    if entry.positions is not None:
+        found["positions"] = entry.positions.to_dict()
     if isinstance(entry.spec, RotarySpec):
         found |= _rotary(entry.spec, entry.length)
     elif entry.spec is not None:
@@ -204,7 +208,8 @@ def lines(plan: Reading) -> list[str]:
     found = describe(plan)
     text = [f"{found['model'] or 'a model without a name'}: {found['sure']}"]
     for entry, told in zip(plan, found["layers"], strict=True):
-        text += ["", f"{entry.layer}{_where(entry)}"]
+        inner = f"{entry.attention}, an attention inside " if entry.attention else ""
+        text += ["", f"{inner}{entry.layer}{_where(entry)}"]
         text += [f"  {line}" for line in _told(entry, told)]
     for level, title in (("error", "errors"), ("warning", "warnings"), ("remark", "remarks")):
         notes = [note for note in plan.notes if note.level == level]
@@ -277,6 +282,9 @@ def _entry_lines(entry: Entry) -> list[str]:
         made.append(f"scores times {entry.scale:g}, not divided by the root of the width")
     if entry.share == "model":
         made.append("its layers share one set of parameters")
+    for inner in entry.attentions:
+        made += [f"{inner.name}, an attention inside it"]
+        made += [f"  {line}" for line in _entry_lines(inner)]
     return made
 
 
@@ -302,6 +310,8 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made = [f"{entry.kind}: {_brief(entry.spec)}" if entry.spec is not None else entry.kind]
     if entry.logit_scale is not None:
         made.append(f"scores of a query grow with its position: {_brief(entry.logit_scale)}")
+    if entry.positions is not None:
+        made.append(f"positions: {entry.positions}")
     by_origin: dict[str, list[str]] = {}
     for source in entry.sources:
         by_origin.setdefault(source.origin, []).append(f"{source.field} ({source.where})")

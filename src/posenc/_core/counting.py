@@ -1,0 +1,192 @@
+"""Positions that are counted: from a start, from offsets, past padding.
+
+`posenc.positions` is their public home.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posenc._core.array import arange as _arange
+from posenc._core.array import (
+    concrete,
+    device_of,
+    integers,
+    is_array,
+    is_foreign,
+    is_symbolic,
+    library,
+    limits,
+    namespace,
+    numpy_rules,
+)
+from posenc._core.errors import ArgumentError, PositionError, explain
+
+__all__ = ["arange", "from_mask", "offset"]
+
+Array = Any
+
+
+def arange(length: int, *, start: int = 0, xp: Any = np, device: Any = None) -> Array:
+    """Positions start, start + 1, … of one sequence.
+
+    Parameters
+    ----------
+    length : int
+        Number of tokens.
+    start : int
+        Position of the first.
+    xp : module
+        `numpy`, `torch`, `jax.numpy` or another array-API module.
+    device : device, optional
+        Where the array goes, in the words of that library.
+
+    Returns
+    -------
+    array of integers
+        (length,).
+
+    Raises
+    ------
+    ArgumentError
+        If the length is negative.
+    PositionError
+        If the last position does not fit the integers of the library.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.arange(3, start=10)
+    array([10, 11, 12])
+    """
+    return offset(length, start, xp=xp, device=device)
+
+
+@numpy_rules
+def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Array:
+    """Positions of sequences that go on at an offset, such as the tokens already in a KV cache.
+
+    Parameters
+    ----------
+    length : int
+        Number of tokens.
+    offsets : int or array of int
+        Position of the first token: one number, or one per row.
+    xp : module
+        The library of the result where `offsets` is no array of one.
+    device : device, optional
+        Where the array goes.
+
+    Returns
+    -------
+    array of integers
+        (length,), or (rows, length) for offsets of shape (rows,).
+
+    Raises
+    ------
+    ArgumentError
+        If the length is negative or the offsets have more than one axis.
+    DTypeError
+        If the offsets are not integers.
+    PositionError
+        If the last position does not fit the integers of the library.
+
+    Notes
+    -----
+    JAX without `jax_enable_x64` has positions of 32 bits. What can be looked at is refused beyond
+    2**31 - 1; an offset that `jit` traces cannot be, and where offset and length pass 2**31
+    together, positions wrap to negative ones, as JAX's integers do.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.offset(3, [0, 7])
+    array([[0, 1, 2],
+           [7, 8, 9]])
+    """
+    # A symbolic length is no int and must not become one: `int(length)` would fix it in the graph.
+    if isinstance(length, (bool, float, str)) or length < 0:
+        raise ArgumentError(explain("positions", "a length of at least 0", repr(length)))
+    if is_foreign(offsets):
+        xp, device = namespace(offsets, "positions: offset"), device_of(offsets)
+    else:
+        xp = library(xp)
+    if isinstance(offsets, int) and not isinstance(offsets, bool):
+        low, high = limits(xp)
+        # Comparing a symbolic length would put a bound on it into the graph. No array is longer
+        # than 2**48, and where integers are short (JAX) lengths are always known.
+        room = max(length, 1) - 1 if high < 2**48 else 2**48
+        if offsets < low or offsets > high - room:
+            want = f"an offset from {low} to {high - room}"
+            raise PositionError(explain("positions", want, offsets))
+        return _arange(length, xp=xp, device=device) + offsets
+    if is_symbolic(offsets):
+        return _arange(length, xp=xp, device=device) + offsets
+    first = integers(offsets, xp=xp, device=device, who="positions: offset")
+    if len(first.shape) > 1:
+        got = f"shape {tuple(first.shape)}"
+        raise ArgumentError(explain("positions: offset", "one number, or one per row", got))
+    count = _arange(length, xp=xp, device=device)
+    return _sum(first, count, length)
+
+
+def _sum(first: Array, count: Array, length: int) -> Array:
+    known = concrete(first)
+    if known is not None and known.size and length:
+        limit = int(np.iinfo(known.dtype).max)
+        last = int(known.max()) + length - 1
+        if last > limit:
+            raise PositionError(explain("positions", f"positions up to {limit}", last))
+    return first + count if len(first.shape) == 0 else first[:, None] + count
+
+
+@numpy_rules
+def from_mask(mask: Array, *, pad: int = 0) -> Array:
+    """Positions of the real tokens of padded rows: each counts the real tokens before it.
+
+        positions = cumsum(mask) - 1   where mask, else `pad`
+
+    With left padding the first real token of each row stands at position 0, so a padded row and the
+    same row without padding get the same encodings. fairseq-like tables count in the same way from
+    `padding_idx + 1`; their spec has `start=padding_idx + 1, pad=padding_idx`, and `pad=-1` here
+    sends the padding to that row of zeros.
+
+    Parameters
+    ----------
+    mask : array of bool or integers
+        (..., seq); true or 1 for real tokens.
+    pad : int
+        Position given to padding.
+
+    Returns
+    -------
+    array of integers
+        (..., seq).
+
+    Raises
+    ------
+    ArgumentError
+        If the mask holds anything but 0 and 1.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.from_mask([[0, 0, 1, 1], [1, 1, 1, 1]])
+    array([[0, 0, 0, 1],
+           [0, 1, 2, 3]])
+    """
+    mask = mask if is_array(mask) else np.asarray(mask)
+    xp = namespace(mask, "positions.from_mask")
+    if len(mask.shape) == 0:
+        want = "a mask of shape (..., seq)"
+        raise ArgumentError(explain("positions.from_mask", want, "a scalar"))
+    values = concrete(mask)
+    if values is not None and not np.isin(values, (0, 1)).all():
+        todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."
+        raise ArgumentError(explain("positions.from_mask", "a mask of 0 and 1", "others", todo))
+    real = mask if xp.isdtype(mask.dtype, "bool") else mask != 0
+    zero = _arange(1, xp=xp, device=device_of(mask))[0]
+    counted = xp.cumulative_sum(xp.astype(real, zero.dtype), axis=-1) - 1
+    return xp.where(real, counted, zero + pad)

@@ -1,0 +1,225 @@
+"""What a contract holds: kinds of layers, and records of plain numbers about each of them.
+
+A `Part` says what a kind of layer does, a `Check` states numbers that follow from it. A check is
+flat: each of its values is a number, a text, or a list of numbers, so that a language without a
+JSON library can read it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, Literal, final
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.reading import Note
+from posenc._core.spec import Spec, Value
+from posenc.detect.contract.canonical import digest
+
+__all__ = ["DTYPES", "FORMAT", "VERSION", "Check", "Contract", "Part"]
+
+FORMAT, VERSION = "posenc contract", 1
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+Kind = Literal["table", "rotary", "bias", "relative", "convolution", "none"]
+
+
+@final
+@dataclass(frozen=True)
+class Part(Value):
+    """What one kind of layer, or one named attention inside it, does about positions.
+
+    Parameters
+    ----------
+    name : str
+        By which checks and sides refer to it: the kind of layer, with `:attention` behind it for an
+        attention of its own inside the layer (`attention:indexer`), and `#2` for a second encoding
+        of the same layers.
+    kind : {"table", "rotary", "bias", "relative", "convolution", "none"}
+        Where it acts.
+    layers : tuple of int, optional
+        The layers of this kind, from 0; None where all layers of that part of the model share it.
+    spec : Spec, optional
+        The encoding.
+    length : int, optional
+        Number of positions that the model is declared for, extensions included.
+    original_length : int, optional
+        The length that it was trained for before an extension, where a scaling states one.
+    window : int, optional
+        The layers attend to keys less than this far from the query.
+    convolution : str
+        The name of a convolution that stands for positions.
+    states : tuple of str
+        `("any",)`, or `("short", "long")` where the frequencies depend on the length of the
+        sequence. Checks of each state name its length.
+    left_out : tuple of str
+        What no check states, and why.
+    """
+
+    name: str
+    _: KW_ONLY
+    kind: Kind
+    layers: tuple[int, ...] | None = None
+    spec: Spec | None = None
+    length: int | None = None
+    original_length: int | None = None
+    window: int | None = None
+    convolution: str = ""
+    states: tuple[str, ...] = ("any",)
+    left_out: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the kind is not that of the spec."""
+        if self.spec is not None and self.spec.kind != self.kind:
+            want = f"{self.spec.kind!r}, the kind of its {type(self.spec).__name__}"
+            raise SpecError(explain(f"Part {self.name!r}: kind", want, repr(self.kind)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Check:
+    """A record of numbers: what one part of a model computes at one place.
+
+    Parameters
+    ----------
+    check : str
+        What is stated: `frequencies`, `angles`, `scores`, `table`, `rows`, `bias`, `temperature`,
+        or `positions`.
+    part : str
+        The name of the `Part`; empty for what concerns the whole model.
+    state : str
+        One of the states of the part.
+    data : mapping
+        Numbers, texts and arrays of one axis, float64 or int64, by name.
+    """
+
+    check: str
+    part: str
+    state: str
+    data: Mapping[str, float | int | str | np.ndarray]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.data
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain JSON types."""
+        plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self.data.items()}
+        return {"check": self.check, "part": self.part, "state": self.state, **plain}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Contract:
+    """The numbers of a model's positions, for engines and ports to hold themselves to.
+
+    Two contracts are equal if their fingerprints are.
+
+    Parameters
+    ----------
+    model : str
+        The family, in the words of the source; may be empty.
+    parts : tuple of Part
+        Each kind of layer once.
+    checks : tuple of Check
+        What they compute.
+    notes : tuple of Note
+        Warnings and remarks of the reader of the source.
+    settled : str
+        How far the source settles the plan, in words.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> contract = posenc.golden(posenc.RoPE(8, pairing="half"))
+    >>> [check["cos"][1].round(4) for check in contract.of("spec", "angles")][:3]
+    [np.float64(1.0), np.float64(0.995), np.float64(0.9801)]
+    """
+
+    model: str
+    parts: tuple[Part, ...]
+    checks: tuple[Check, ...]
+    notes: tuple[Note, ...] = ()
+    settled: str = ""
+
+    def __getitem__(self, name: str) -> Part:
+        """The part of that name."""
+        for part in self.parts:
+            if part.name == name:
+                return part
+        known = [part.name for part in self.parts]
+        todo = suggest(name, known) if known else "The contract has no parts."
+        raise ArgumentError(explain("Contract", "the name of a part", repr(name), todo))
+
+    def at(self, layer: int) -> tuple[Part, ...]:
+        """The parts that act in a layer, counted from 0."""
+        return tuple(p for p in self.parts if p.layers is None or layer in p.layers)
+
+    def of(self, part: str, check: str = "", state: str = "") -> tuple[Check, ...]:
+        """The checks of a part, of one sort and state where these are given."""
+        return tuple(
+            c
+            for c in self.checks
+            if c.part == part and check in ("", c.check) and state in ("", c.state)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contract as plain JSON types, without its fingerprint."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "model": self.model,
+            "settled": self.settled,
+            "notes": [note.to_dict() for note in self.notes],
+            "parts": [part.to_dict() for part in self.parts],
+            "checks": [check.to_dict() for check in self.checks],
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits: the SHA-256 of the canonical form (RFC 8785) of `to_dict()`."""
+        return digest(self.to_dict())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Contract) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: Literal["json", "safetensors", "both"] | None = None,  # noqa: A002
+        existing: Literal["refuse", "replace"] = "refuse",
+    ) -> tuple[str, ...]:
+        """Write the contract to a file.
+
+        Parameters
+        ----------
+        path : path
+            Where to.
+        format : {"json", "safetensors", "both"}, optional
+            By default what the name ends in, `.safetensors` or any other for JSON. `both` writes
+            `path` as JSON and the other beside it, with the ending `.safetensors`.
+        existing : {"refuse", "replace"}
+            What happens to files that exist.
+
+        Returns
+        -------
+        tuple of str
+            The names of the files.
+
+        Raises
+        ------
+        FileExistsError
+            If a file exists that is not to be replaced.
+        """
+        from posenc.detect.contract.write import save
+
+        return save(self, path, format=format, existing=existing)
