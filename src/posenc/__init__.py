@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from posenc._core.plan import Entry, Plan
     from posenc._core.positions import Positions
     from posenc._core.reading import Layer, Note, Reading, Source
+    from posenc.detect.contract import Contract
+    from posenc.detect.contract.make import golden
     from posenc.detect.convert import Projections, detect_pairing
     from posenc.detect.convert.convert import convert
     from posenc.detect.explain import from_gguf, from_hf, to_hf
@@ -136,6 +138,7 @@ _HOMES = {
     "posenc._core.plan": ("Entry", "Plan"),
     "posenc._core.positions": ("Positions",),
     "posenc._core.reading": ("Layer", "Note", "Reading", "Source"),
+    "posenc.detect.contract": ("Contract", "golden"),
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
@@ -254,6 +257,7 @@ __all__ = [
     "CoPE",
     "ComplexOffsets",
     "Concatenated",
+    "Contract",
     "DTypeError",
     "DataError",
     "Decay",
@@ -332,6 +336,7 @@ __all__ = [
     "from_gguf",
     "from_hf",
     "from_json",
+    "golden",
     "identify",
     "infer_spec",
     "init",

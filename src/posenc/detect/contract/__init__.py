@@ -1,5 +1,7 @@
 """A model -> the numbers of its positions, as a file that any language can check itself against."""
 
 from posenc.detect.contract.contract import Check, Contract, Part
+from posenc.detect.contract.make import golden
+from posenc.detect.contract.read import read
 
-__all__ = ["Check", "Contract", "Part"]
+__all__ = ["Check", "Contract", "Part", "golden", "read"]

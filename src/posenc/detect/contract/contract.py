@@ -16,9 +16,11 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.positions import Positions
 from posenc._core.reading import Note
 from posenc._core.spec import Spec, Value
 from posenc.detect.contract.canonical import digest
+from posenc.encodings.rotary.magnitude import Temperature
 
 __all__ = ["DTYPES", "FORMAT", "VERSION", "Check", "Contract", "Part"]
 
@@ -48,8 +50,14 @@ class Part(Value):
         Number of positions that the model is declared for, extensions included.
     original_length : int, optional
         The length that it was trained for before an extension, where a scaling states one.
+    positions : Positions, optional
+        How the model makes its positions; None where that is not known.
+    temperature : Temperature, optional
+        A factor on the scores that depends on the position, where `spec` does not hold it.
     window : int, optional
         The layers attend to keys less than this far from the query.
+    scale : float, optional
+        What scores are multiplied by, where it is not 1 / sqrt(head width).
     convolution : str
         The name of a convolution that stands for positions.
     states : tuple of str
@@ -66,7 +74,10 @@ class Part(Value):
     spec: Spec | None = None
     length: int | None = None
     original_length: int | None = None
+    positions: Positions | None = None
+    temperature: Temperature | None = None
     window: int | None = None
+    scale: float | None = None
     convolution: str = ""
     states: tuple[str, ...] = ("any",)
     left_out: tuple[str, ...] = ()
