@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from posenc._core.positions import Positions
     from posenc._core.reading import Layer, Note, Reading, Source
     from posenc.detect.contract import Contract
+    from posenc.detect.contract.diff import Comparison, Difference, diff
     from posenc.detect.contract.make import golden
     from posenc.detect.convert import Projections, detect_pairing
     from posenc.detect.convert.convert import convert
@@ -138,7 +139,7 @@ _HOMES = {
     "posenc._core.plan": ("Entry", "Plan"),
     "posenc._core.positions": ("Positions",),
     "posenc._core.reading": ("Layer", "Note", "Reading", "Source"),
-    "posenc.detect.contract": ("Contract", "golden"),
+    "posenc.detect.contract": ("Comparison", "Contract", "Difference", "diff", "golden"),
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
@@ -256,12 +257,14 @@ __all__ = [
     "ClippedTable",
     "CoPE",
     "ComplexOffsets",
+    "Comparison",
     "Concatenated",
     "Contract",
     "DTypeError",
     "DataError",
     "Decay",
     "Decomposed",
+    "Difference",
     "DependencyError",
     "Disentangled",
     "DynamicBias",
@@ -331,6 +334,7 @@ __all__ = [
     "convert",
     "cos_sin",
     "detect_pairing",
+    "diff",
     "extend",
     "frequencies",
     "from_gguf",

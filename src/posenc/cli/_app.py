@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),
     "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
+    "diff": ("posenc.cli.diff", "Compare the positions of two models or implementations."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
     "check": ("posenc.cli.check", "Hold an implementation of positions to the laws of its kind."),
     "study": ("posenc.cli.study", "Train small Transformers and test the published claims."),
