@@ -5,7 +5,8 @@ Nothing but the standard library and pytest is imported until the option is give
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from posenc.testing.lab import Law
     from posenc.testing.subject import Subject
 
-__all__ = ["pytest_addoption", "pytest_collection"]
+__all__ = ["assert_contract", "pytest_addoption", "pytest_collection"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,6 +41,19 @@ def pytest_collection(session: pytest.Session) -> Iterator[Any]:
         session.items.extend(found)
         session.testscollected += len(found)
     return result
+
+
+@pytest.fixture
+def assert_contract(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """`posenc.testing.assert_contract`, with paths relative to the file of the test."""
+    from posenc.testing.contract import assert_contract
+
+    def held(side: Any, contract: Any, **options: Any) -> Any:
+        if isinstance(contract, (str, os.PathLike)):
+            contract = request.path.parent / contract
+        return assert_contract(side, contract, **options)
+
+    return held
 
 
 class Battery(pytest.Collector):

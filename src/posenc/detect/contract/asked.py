@@ -1,4 +1,4 @@
-"""Somebody's implementation, asked for what a contract states; `docs/golden.md` has the protocol."""
+"""Somebody's code, asked for what a contract states; `docs/golden.md` has the protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posenc._core.errors import ArgumentError, explain
 
 __all__ = ["METHODS", "Asked", "CannotSay", "Library"]
 
-METHODS = ("frequencies", "cos_sin", "rotate", "table", "bias", "position_ids")
+METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
 Library = Literal["numpy", "torch", "jax"]
 SPOKEN = ("layer", "length")  # what a method may leave out
 

@@ -82,7 +82,7 @@ def described(
     dim: int | None = None,
 ) -> Contract | Reading | Plan | Spec:
     """What a source describes, as the value that it is; parameters as of `golden`."""
-    given: dict[str, Any] = {"pairing": pairing, "base": base}
+    given: dict[str, Any] = {"pairing": pairing, "base": base, "on_error": "report"}
     if isinstance(source, str) and source.startswith(PREFIXES):
         return _named(source, dim)
     if dim is not None:
