@@ -14,6 +14,7 @@ from posenc import functional
 from posenc._core.errors import PosencError
 from posenc._core.spec import Spec
 from posenc.detect.contract.asked import Asked, CannotSay
+from posenc.detect.contract.checks import sequences
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.fields import PLACES, changed, numbers, variants, words
 from posenc.detect.contract.sides import Side
@@ -505,7 +506,8 @@ def _bias(part: Part, asked: Asked) -> Told:
     row = Finding("bias", "its own", "others, that no one change explains", size, what="biases")
     for name, said, other in variants(spec):
         with contextlib.suppress(PosencError):
-            if np.allclose(made(other)[:, past], theirs[:, past], rtol=1e-5, atol=1e-6):
+            one = made(other)
+            if one.shape == theirs.shape and np.allclose(one[:, past], theirs[:, past], 1e-5, 1e-6):
                 return [row._replace(field=name, ours=_now(spec, name), theirs=said)], looked, []
     ours, other_slopes = mine[:, 1, 0], theirs[:, 1, 0]
     if np.allclose(theirs[:, past], mine[:, past] * (other_slopes / ours)[:, None], rtol=1e-4, atol=1e-6):
@@ -516,31 +518,32 @@ def _bias(part: Part, asked: Asked) -> Told:
 
 def _sequences(a: Side, b: Side, found: Found) -> None:
     """Which token stands where: left padding, packed sequences, a cached step."""
-    from posenc.detect.contract.checks import sequences
-
     assert b.answers is not None  # noqa: S101 - it does not describe
-    for check in sequences(list(a.parts)):
-        part = next((p for p in a.parts if p.name == check.part), a.parts[0] if a.parts else None)
-        if part is None:
-            continue
-        case = str(check["case"])
+    names = {part.name: part for part in a.parts}
+    silent: dict[str, None] = {}
+    for check in sequences(a.parts):
+        part, case = names.get(check.part, a.parts[0]), str(check["case"])
+        given = {k: v for k, v in check.to_dict().items() if k != "positions"}
         try:
             asked = b.answers(part)
             if "position_ids" not in asked.methods:
-                found.unseen.append(f"positions of {case}, as it has no position_ids")
+                silent[case] = None
                 continue
-            given = {k: v for k, v in check.to_dict().items() if k != "positions"}
             theirs = _asked(asked, "position_ids", given, part=part).reshape(-1)
         except CannotSay as error:
-            found.unseen.append(f"positions of {case}: {error}")
+            found.unseen.append(f"{check.part}: positions of {case}: {error}")
             continue
         mine = np.asarray(check["positions"]).reshape(-1)
-        found.looked.append(f"positions of {case}")
-        mask = np.asarray(check["mask"]).reshape(-1) if "mask" in check else np.ones(mine.size, bool)
-        counted = mask.astype(bool) if mask.size == mine.size else np.ones(mine.size, bool)
+        counted = np.ones(mine.size, bool)
+        if "mask" in check:  # what padding gets is nobody's business
+            counted = np.asarray(check["mask"]).reshape(-1).astype(bool)
+        found.looked.append(f"{check.part}: positions of {case}")
         if theirs.shape != mine.shape or np.any(theirs[counted] != mine[counted]):
-            told = (f"{case}: {words(tuple(mine.tolist()))}", words(tuple(theirs.astype(int).tolist())))
-            found.differences.append(("every layer", Finding("positions", *told)))
+            told = [words(tuple(p.astype(int).tolist())) for p in (mine, theirs)]
+            row = Finding("positions", f"{case}: {told[0]}", told[1])
+            found.differences.append((check.part, row))
+    if silent:
+        found.unseen.append(f"positions of {', '.join(silent)}: no position_ids is offered")
 
 
 # --- two that only answer -------------------------------------------------------------------------

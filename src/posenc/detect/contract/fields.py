@@ -17,6 +17,7 @@ import numpy as np
 from posenc import functional
 from posenc._core.brief import brief
 from posenc._core.errors import PosencError
+from posenc._core.ladder import LADDERS, Ladder
 from posenc._core.spec import Spec, Value
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -251,6 +252,10 @@ def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any
     for field in dataclasses.fields(value):  # type: ignore[arg-type]
         current, where = getattr(value, field.name), (*path, field.name)
         yield from _changes(current, where)
+        if isinstance(current, Ladder):
+            for name, ladder in LADDERS.items():
+                if ladder != current:
+                    yield where, ladder, name
         if isinstance(current, str):
             for choice in _choices(hints[field.name]):
                 if choice != current:

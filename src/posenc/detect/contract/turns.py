@@ -7,6 +7,7 @@ position that is miscounted leave different traces there, so each is looked for 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from posenc._core.errors import PosencError
 from posenc.detect.contract.fields import effects, variants, words
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
-from posenc.scaling import YaRN
+from posenc.scaling import Llama3, YaRN
 
 __all__ = ["NEAR", "Finding", "Seen", "of_frequencies", "of_rotations", "probes", "why"]
 
@@ -117,16 +118,14 @@ def _pairings(spec: RotarySpec, width: int) -> Iterator[RotarySpec]:
     yield spec
     channels = spec.channels
     sizes = [spec.dim, *(d for d in (width, width // 2, width // 4) if d != spec.dim and d % 2 == 0)]
-    for dim in sizes:
-        for order in ("half", "interleaved"):
-            for part in ("leading", "trailing"):
-                for output in ("same", "half"):
-                    pairing = channels.replace(order=order, part=part, output=output, blocks=())
-                    try:
-                        made = spec.replace(pairing=pairing, dim=dim)
-                    except PosencError:
-                        continue
-                    yield made
+    orders = sorted(("half", "interleaved"), key=lambda word: word != channels.order)
+    parts = sorted(("leading", "trailing"), key=lambda word: word != channels.part)
+    outputs = sorted(("same", "half"), key=lambda word: word != channels.output)
+    for dim, order, part, output in itertools.product(sizes, orders, parts, outputs):
+        changes = {"order": order, "part": part, "output": output, "blocks": ()}
+        made = _attempt(spec, pairing=channels.replace(**changes), dim=dim)
+        if made is not None:
+            yield made
 
 
 def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
@@ -183,7 +182,7 @@ def why(
     found: list[Finding] = []
     whole = _one(spec, near, wanted)
     if whole is not None and near.unit == UNIT["float32"]:
-        for dtype in ("float16", "bfloat16"):
+        for dtype in ("bfloat16", "float16"):
             if near.sized and _rounded(near.values, UNIT[dtype]):
                 # Cosines of less than float32 are one matter, what is computed with them another.
                 coarse = [one._replace(unit=UNIT[dtype]) for one in seen]
@@ -288,6 +287,12 @@ def _named(
     for name, other in others:
         if other.pairs == spec.pairs and other.axes == spec.axes and _matches(other, seen):
             return Finding("layers", "its own encoding", f"that of {name}", *off), other
+    for name, other in others:
+        if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
+            made = _attempt(spec, scaling=other.scaling)
+            if made is not None and _matches(made, seen):
+                told = (_value(spec, "scaling"), f"{words(other.scaling)}, as in {name}")
+                return Finding("scaling", *told, *off), made
     if seen.positions.ndim == 1:
         shifted = _shifted(spec, seen)
         if shifted:
@@ -310,6 +315,13 @@ def _named(
     return None
 
 
+def _attempt(spec: RotarySpec, **changes: Any) -> RotarySpec | None:
+    try:
+        return spec.replace(**changes)
+    except PosencError:
+        return None
+
+
 def _value(spec: Any, field: str) -> str:
     value = spec
     for name in field.split("."):
@@ -328,6 +340,8 @@ def _ladders(spec: RoPE, seen: Seen) -> Iterator[tuple[str, str, str, np.ndarray
     for scaling in spec.scalings:
         if isinstance(scaling, YaRN):
             yield from _swapped(spec, scaling)
+        if isinstance(scaling, Llama3):
+            yield from _by_wavelength(spec, scaling)
 
 
 def _rebuilt(spec: RotarySpec, seen: Seen) -> Iterator[tuple[str, str, RotarySpec]]:
@@ -372,6 +386,19 @@ def _swapped(spec: RoPE, scaling: YaRN) -> Iterator[tuple[str, str, str, np.ndar
         t = np.clip((index - low) / (high - low), 0, 1)
         ours = f"{words(scaling.beta_fast)}, and beta_slow {words(scaling.beta_slow)}"
         yield "scaling.beta_fast", ours, "both swapped", plain * (1 - t + t / scaling.factor)
+
+
+def _by_wavelength(spec: RoPE, scaling: Llama3) -> Iterator[tuple[str, str, str, np.ndarray]]:
+    """The ramp of Llama 3 linear in the wavelength, where it is linear in the turns."""
+    plain = functional.frequencies(spec.replace(scaling=()))
+    with np.errstate(divide="ignore"):
+        waves = 2 * math.pi / plain / scaling.original_length
+    long, short = 1 / scaling.low_freq_factor, 1 / scaling.high_freq_factor
+    if long > short:
+        t = np.clip((waves - short) / (long - short), 0, 1)
+        told = ("a ramp in turns", "a ramp in wavelengths")
+        for divided in (1 / (1 - t + t * scaling.factor), 1 - t + t / scaling.factor):
+            yield "scaling", *told, plain * divided
 
 
 def _estimated(seen: Seen) -> np.ndarray:
