@@ -75,7 +75,7 @@ def test_an_attention_inside_a_layer() -> None:
     assert [entry.attention for entry in plan.part("text").at(1)] == ["", "indexer"]
     told = describe(plan)["layers"]
     assert [row.get("attention") for row in told] == [None, "indexer", None]
-    assert "indexer, an attention inside text.sparse (layer 1; 1 in all)" in lines(plan)
+    assert "indexer, inside text.sparse (layer 1; 1 in all)" in lines(plan)
     for layers in ((inner,), (inner, main), (main, inner.replace(indices=(0, 1)))):
         with pytest.raises(posenc.SpecError, match=r"'text.sparse' before its 'indexer'"):
             Reading(layers)

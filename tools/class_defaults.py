@@ -112,8 +112,9 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         untold = {kind: {"rope_type": "default"} for kind in inner}
         nested = kinds(parameters(made(cls, rope_parameters=untold)))
         flat = kinds(parameters(made(cls, rope_scaling={"rope_type": "linear", "factor": FACTOR})))
-        if other := [k for k in inner if _other(inner[k], nested.get(k), flat.get(k))]:
-            found["must_state_base"] = other
+        for key, given in (("must_state_base", nested), ("must_state_flat", flat)):
+            if other := [k for k in inner if _other(inner[k], given.get(k))]:
+                found[key] = other
     elif params:
         bare = {"rope_type": "default", "rope_theta": THETA}
         found |= _kind(params, parameters(made(cls, rope_parameters=bare)) or params)
@@ -135,10 +136,9 @@ def _kind(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     return found if rule in ("default", "axial") else {**found, "rope_type": rule}
 
 
-def _other(alone: Mapping[str, Any], *given: Mapping[str, Any] | None) -> bool:
+def _other(alone: Mapping[str, Any], given: Mapping[str, Any] | None) -> bool:
     """Whether a dictionary without a base has another base than where there is none."""
-    told = [values for values in given if values is not None]
-    return any(values.get("rope_theta") != alone["rope_theta"] for values in told)
+    return given is not None and given.get("rope_theta") != alone["rope_theta"]
 
 
 def reach(cls: Any) -> dict[str, list[str]]:

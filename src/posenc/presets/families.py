@@ -106,6 +106,8 @@ class ClassDefaults(NamedTuple):
         The types of layers that a key at the top of the config reaches, or a flat dictionary.
     must_state_base : tuple of str
         Types of layers whose dictionary has another base, or none, where it is there without one.
+    must_state_flat : tuple of str
+        The same where one dictionary is for all types.
     adds : mapping
         Keys that it adds to a flat dictionary, by the rule of scaling.
     layers : mapping
@@ -123,6 +125,7 @@ class ClassDefaults(NamedTuple):
     kinds: Mapping[str, Mapping[str, Any] | None] | None = None
     reach: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     must_state_base: tuple[str, ...] = ()
+    must_state_flat: tuple[str, ...] = ()
     adds: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     layers: Mapping[str, Any] = MappingProxyType({})
     fields: Mapping[str, Any] = MappingProxyType({})

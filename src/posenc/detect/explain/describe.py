@@ -208,7 +208,7 @@ def lines(plan: Reading) -> list[str]:
     found = describe(plan)
     text = [f"{found['model'] or 'a model without a name'}: {found['sure']}"]
     for entry, told in zip(plan, found["layers"], strict=True):
-        inner = f"{entry.attention}, an attention inside " if entry.attention else ""
+        inner = f"{entry.attention}, inside " if entry.attention else ""
         text += ["", f"{inner}{entry.layer}{_where(entry)}"]
         text += [f"  {line}" for line in _told(entry, told)]
     for level, title in (("error", "errors"), ("warning", "warnings"), ("remark", "remarks")):

@@ -216,11 +216,11 @@ def _typed(params: dict[str, Any]) -> dict[str, Any]:
 def _differences(before: Reading, after: Reading) -> list[str]:
     """What the second plan says otherwise, or not at all."""
     said = []
-    others = {entry.layer: entry for entry in after}
+    others = {(entry.layer, entry.attention): entry for entry in after}
     for entry in before:
-        other = others.get(entry.layer)
+        other = others.get((entry.layer, entry.attention))
         if other is None:
-            said.append(f"{entry.layer} is not read back: {'; '.join(after.errors) or 'no entry'}")
+            said.append(f"{_name(entry)} is not read back: {'; '.join(after.errors) or 'no entry'}")
         else:
             said += _changed(entry, other)
     return said
@@ -230,10 +230,14 @@ def _changed(entry: Layer, other: Layer) -> list[str]:
     if entry.spec == other.spec and entry.indices == other.indices:
         return []
     if entry.spec is None or other.spec is None or type(entry.spec) is not type(other.spec):
-        return [f"{entry.layer} is read back as another kind"]
+        return [f"{_name(entry)} is read back as another kind"]
     names = [field.name for field in dataclasses.fields(entry.spec)]  # type: ignore[arg-type]
     changed = [n for n in names if getattr(entry.spec, n) != getattr(other.spec, n)]
-    return [f"{entry.layer}: {name} is read back otherwise" for name in changed or ["layers"]]
+    return [f"{_name(entry)}: {name} is read back otherwise" for name in changed or ["layers"]]
+
+
+def _name(entry: Layer) -> str:
+    return " ".join(word for word in (entry.layer, entry.attention) if word)
 
 
 def _unstated(plan: Reading) -> list[str]:

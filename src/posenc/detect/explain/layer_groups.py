@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc.detect.explain.config_view import Keys, is_number
+from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults
 
@@ -36,8 +37,10 @@ OTHER = frozenset(
 )
 
 
-# (type, turns, is scaled, own base, keys of its own)
-Trait = tuple[str, bool, bool, tuple[str, float] | None, tuple[tuple[str, float], ...]]
+# (type, turns, is scaled, own base, keys of its own, attentions inside)
+Trait = tuple[
+    str, bool, bool, tuple[str, float] | None, tuple[tuple[str, float], ...], tuple[str, ...]
+]
 
 
 class Layers(NamedTuple):
@@ -57,6 +60,7 @@ class Layers(NamedTuple):
     of_class: bool = False  # whether the base is the class's, as the config leaves it out
     share: float = 1.0  # of a head, where the parameters state none
     top_share: bool = True  # whether a share at the top of the config is that of these layers
+    inner: tuple[str, ...] = ()  # names of the attentions inside, which the row describes
 
 
 def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
@@ -78,14 +82,18 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
         return []
     nested = _nested(params, notes)
     types = _types(keys, rule, notes)
-    traits = _traits(keys, rule, types, notes)
+    inner = _inner(keys, rule, types, notes)
+    traits = _traits(keys, rule, types, inner, notes)
     if traits is None:
-        return _unordered(keys, params, nested, rule, notes)
+        every = (row["name"] for row in rule.get("attentions", ()) if "types" not in row)
+        inside = inner[0] if inner else tuple(every)
+        found = _unordered(keys, params, nested, rule, notes)
+        return [group._replace(inner=inside) for group in found]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
     made = []
-    for (kind, turns, scaled, base, overrides), indices in groups.items():
+    for (kind, turns, scaled, base, overrides, inside), indices in groups.items():
         group = _group(keys, params, nested, rule=rule, kind=kind, notes=notes, turns=turns)
         if group is None:
             continue
@@ -93,7 +101,7 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
             group = group._replace(base=base)
         both = group.scaled and scaled
         group = group._replace(indices=tuple(indices), scaled=both, kind=kind)
-        made.append(group._replace(overrides=overrides))
+        made.append(group._replace(overrides=overrides, inner=inside))
     return _named(made)
 
 
@@ -112,6 +120,10 @@ def _nested(params: Keys, notes: Notes) -> dict[str, Any] | None:
 
 def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | None:
     """The type of each layer."""
+    if "types_by" in rule and all(keys.get(key) is None for key in TYPE_KEYS):
+        listed = _types_by(keys, rule["types_by"], notes)
+        if listed is not None or notes.failed:
+            return listed
     for key in TYPE_KEYS:
         listed = keys.get(key)
         if isinstance(listed, list) and listed and all(isinstance(t, str) for t in listed):
@@ -132,6 +144,82 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
         if step:
             return [GLOBAL if i % step == 0 else LOCAL for i in range(count)]
     return _types_of_class(keys, rule, count, notes)
+
+
+def _types_by(keys: Keys, by: Mapping[str, Any], notes: Notes) -> list[str] | None:
+    """The types by a list that has another word, or a number, for each layer."""
+    listed, count = _listed(keys, by["list"]), _count(keys)
+    if listed is None and "first" in by and count:
+        first, again = by["first"], by["repeat"]
+        types = [*first, *(again[i % len(again)] for i in range(count))][:count]
+        told = f"{keys.where(by['list'])} is left out: layers are {' '.join(first)}, and then"
+        notes.remark(f"{told} {' '.join(again)}, repeated, as the class in transformers makes them")
+        return types
+    if listed is None:
+        return None
+    words = [str(value).lower() for value in listed]
+    if unknown := next((word for word in words if word not in by["values"]), None):
+        known = ", ".join(by["values"])
+        notes.error(f"{keys.where(by['list'])} has {unknown!r}, which is none of {known}")
+        return None
+    count = count or len(words)
+    if len(words) < count:
+        notes.error(f"{keys.where(by['list'])} has {len(words)} entries for {count} layers")
+        return None
+    if len(words) > count:
+        notes.remark(
+            f"{keys.where(by['list'])} has {len(words)} entries for {count} layers: what is behind "
+            "the last one is of layers that predict further tokens, which are in no entry"
+        )
+    return [by["values"][word] for word in words[:count]]
+
+
+def _listed(keys: Keys, path: str) -> list[Any] | None:
+    """A list of the config, or of a dictionary in it; letters of a text are such a list."""
+    value: Any = keys.get(path.partition(".")[0])
+    for key in path.split(".")[1:]:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    value = list(value) if isinstance(value, str) else value
+    return value if isinstance(value, list) and value else None
+
+
+def _inner(
+    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, notes: Notes
+) -> list[tuple[str, ...]] | None:
+    """The attentions inside each layer; None where the row has none, or layers are not counted."""
+    rows = rule.get("attentions", ())
+    count = len(types) if types is not None else _count(keys)
+    if not rows or not count:
+        return None
+    found: list[tuple[str, ...]] = [()] * count
+    for row in rows:
+        if not applies(keys, row):
+            continue
+        kinds, has = row.get("types"), _having(keys, row.get("layers"), count, notes)
+        for index in range(count):
+            if has[index] and (kinds is None or (types is not None and types[index] in kinds)):
+                found[index] += (row["name"],)
+    return found
+
+
+def _having(keys: Keys, rule: Mapping[str, Any] | None, count: int, notes: Notes) -> list[bool]:
+    """The layers that a list names by a word, or a pattern does, or every few of them."""
+    if rule is None:
+        return [True] * count
+    for key in rule["lists"]:
+        listed = _listed(keys, key)
+        if listed is None:
+            continue
+        if len(listed) < count:
+            notes.error(f"{keys.where(key)} has {len(listed)} entries for {count} layers")
+            return [True] * count
+        return [value in rule["is"] for value in listed[:count]]
+    every = keys.integer(rule["every"]) if "every" in rule else None
+    start = keys.integer(rule["start"]) if "start" in rule else None
+    every = max(rule.get("default_every", 1) if every is None else every, 1)
+    start = rule.get("default_start", 0) if start is None else start
+    start -= rule.get("start_less", 0)
+    return [max(index - start, 0) % every == 0 for index in range(count)]
 
 
 def _types_of_class(
@@ -179,7 +267,11 @@ def _count(keys: Keys) -> int:
 
 
 def _traits(
-    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, notes: Notes
+    keys: Keys,
+    rule: Mapping[str, Any],
+    types: list[str] | None,
+    inner: list[tuple[str, ...]] | None,
+    notes: Notes,
 ) -> list[Trait] | None:
     """What tells each layer from others; None where nothing does."""
     count = len(types) if types is not None else _count(keys)
@@ -189,7 +281,8 @@ def _traits(
     bases = _bases(keys, count, notes)
     scaled = _scaled(keys, rule, count)
     own = _overrides(keys)
-    if types is None and turns is None and bases is None and scaled is None and not own:
+    alike = inner is None or len(set(inner)) == 1
+    if types is None and turns is None and bases is None and scaled is None and alike and not own:
         return None
     known: ClassDefaults | None = rule.get("class")
     told = known is not None and known.kinds is not None  # which key is whose is known then
@@ -205,7 +298,8 @@ def _traits(
         if local is not None and kind == LOCAL:
             # A base for local layers is their whole rule: they never see a length to extend.
             base, has_scaling = (keys.where(local[0]), local[1]), False
-        traits.append((kind, does, has_scaling, base, own.get(index, ())))
+        inside = () if inner is None else inner[index]
+        traits.append((kind, does, has_scaling, base, own.get(index, ()), inside))
     return traits
 
 
@@ -410,10 +504,10 @@ def _flat(
     stated = group.params.first(("rope_theta", "theta", "base"))
     if stated is not None:
         return group._replace(base=(group.params.where(stated[0]), stated[1]))
-    if group.params.data and label in known.must_state_base:
+    group = _with_base(keys, group, known, label)
+    if group.params.data and label in known.must_state_flat and group.of_class:
         notes.error(_no_base(params, known, own))
         return None
-    group = _with_base(keys, group, known, label)
     theta = keys.number("rope_theta")
     bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
     alone = len(bases) == 1 or not known.reach["rope_theta"]
@@ -470,6 +564,11 @@ def _named(groups: list[Layers]) -> list[Layers]:
                 own.append(f"base {group.base[1]:g}")
             if group.turns and len({t.scaled for t in twins if t.turns}) > 1:
                 own.append("scaled" if group.scaled else "unscaled")
+            if len({t.inner for t in twins if t.turns == group.turns}) > 1:
+                name = name or "attention"
+                own += [f"with {n}" for n in group.inner] or [
+                    "without " + " or ".join(sorted({n for twin in twins for n in twin.inner}))
+                ]
             name = ", ".join([*([name] if name else []), *own])
         made.append(group._replace(name=name))
     return made

@@ -280,7 +280,8 @@ class _Reader:
         self._finish(keys, notes)
 
     def _finish(self, keys: Keys, notes: Notes) -> None:
-        for key in (key for key in MEANINGS if key not in keys.data and key in keys.defaults):
+        left = {*MEANINGS} & {*keys.defaults} - {*keys.data, *keys.defaulted}
+        for key in sorted(left):
             notes.warning(
                 f"{keys.where(key)}={keys.defaults[key]!r}, which the file leaves to the "
                 f"class, was not read: {MEANINGS[key]}"

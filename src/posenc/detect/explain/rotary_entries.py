@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,6 +29,7 @@ from posenc.detect.explain.rotary_fields import (
     with_sections,
 )
 from posenc.detect.explain.scaling_rules import Asked, Lengths, read_scaling, rope_type
+from posenc.encodings.rotary.base import RotarySpec
 from posenc.presets import fill
 
 __all__ = ["has_rotary", "parameters", "read_rotary", "trained_length", "unread"]
@@ -130,7 +132,43 @@ def read_rotary(
         notes.notes += [note for note in own.notes if note not in notes.notes]
         if entry is not None:
             entries.append(entry)
+            inner = [row for row in rule.get("attentions", ()) if row["name"] in layer.inner]
+            for row in inner:
+                whole = {**rule, "partly": "", "temperature": None, **row, "preset": row["rotary"]}
+                found = _inside(keys, params, layer, entry, rule=whole, given=given, notes=notes)
+                entries += [] if found is None else [found]
     return entries
+
+
+def _inside(
+    keys: Keys,
+    params: Keys,
+    layer: Layers,
+    main: Layer,
+    *,
+    rule: Mapping[str, Any],
+    given: Given,
+    notes: Notes,
+) -> Layer | None:
+    """An attention inside a layer: it turns where the main one does, by the same angles."""
+    own = Notes(main.layer or "attention")
+    if rule["partly"]:
+        own.warning(f"{rule['name']}: partly, because {rule['partly']}")
+    stated = [key for key in rule["head"] if keys.evaluate(key) is not None]
+    head = stated[0] if stated else rule["head"][0]
+    wide = keys.evaluate(head)
+    if wide is None:
+        own.error(f"{keys.where(head)} is missing: how wide a head of the {rule['name']} is")
+    else:
+        own.source("head", keys.origin(head), head)
+    made = _entry(keys, params, layer, rule, notes=own, given=Given(None, given.base))
+    entry = None if wide is None else made
+    if entry is not None and isinstance(entry.spec, RotarySpec) and entry.spec.dim > wide:
+        told = f"{keys.where(head)}={wide:g}"
+        own.error(f"{told}: {entry.spec.dim} channels of a head of the {rule['name']} turn")
+        entry = None
+    notes.notes += [note for note in own.notes if note not in notes.notes]
+    return None if entry is None else dataclasses.replace(entry, attention=rule["name"])
 
 
 def _entry(
