@@ -144,7 +144,7 @@ def _effect(a: Spec, b: Spec) -> tuple[float, int | None, str]:
             off = np.abs(one - two).max(axis=1)
             if off.max() > 1e-12:
                 return *_begins(off, DENSE), "cos and sin"
-        width = max(a.dim, b.dim)
+        width = max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2)
         x = probes(width, len(NEAR))[:1]
         near = NEAR if len(a.axes) == 1 else np.stack([NEAR] * len(a.axes), axis=-1)
         turned = [
@@ -335,6 +335,8 @@ def _rotary(
         rows += [row for row in made if row.field not in {r.field for r in rows}]
         unseen += left
         looked.append(f"{method}, {far}")
+        if any(row.field == "state" for row in rows):
+            break  # what it remembers would be in every other answer
     if not looked:
         raise CannotSay("; ".join(unseen))
     if "rotate" not in offered:
@@ -494,24 +496,34 @@ def _bias(part: Part, asked: Asked) -> Told:
         return np.asarray(functional.bias(one, q_positions=where, k_positions=keys, dtype="float64"))
 
     mine = made(spec)
-    looked = [f"bias, {mine.shape[0]} heads, queries to 300, keys to 130, past and future"]
+    heads = mine.shape[0]
     if theirs.shape != mine.shape:
-        return [Finding("heads", f"shape {mine.shape}", f"shape {theirs.shape}", what="biases")], looked, []
+        return [Finding("heads", f"shape {mine.shape}", f"shape {theirs.shape}", what="biases")], ["the shape of the biases"], []
     past = keys[None, :] <= where[:, None]
-    for seen, said in ((np.ones_like(past), ""), (past, "the future")):
-        off = np.abs(theirs - mine)[:, seen]
-        if np.all(off <= 1e-5 * np.maximum(1.0, np.abs(mine[:, seen]))):
-            return [], looked, [said] if said else []
-    size = float(np.nanmax(np.abs(theirs - mine)))
-    row = Finding("bias", "its own", "others, that no one change explains", size, what="biases")
+    looked = [f"bias, {heads} heads, queries to {where[-1]}, keys to {keys[-1]}"]
+
+    def relative(biases: np.ndarray) -> np.ndarray:
+        # What is added to all keys of a query changes no softmax.
+        return (biases - biases[..., :1])[:, past]
+
+    def alike(one: np.ndarray, other: np.ndarray) -> bool:
+        return one.shape == other.shape and np.allclose(one, other, rtol=1e-5, atol=1e-5)
+
+    if alike(mine, theirs):
+        return [], looked, []
+    ours, given = relative(mine), relative(theirs)
+    if alike(ours, given):
+        return [], looked, ["biases of the future, and what is the same for all keys of a query"]
+    off = float(np.max(np.abs(ours - given)))
+    row = Finding("bias", "its own", "others, that no one change explains", off, what="biases")
     for name, said, other in variants(spec):
         with contextlib.suppress(PosencError):
             one = made(other)
-            if one.shape == theirs.shape and np.allclose(one[:, past], theirs[:, past], 1e-5, 1e-6):
+            if one.shape == theirs.shape and alike(relative(one), given):
                 return [row._replace(field=name, ours=_now(spec, name), theirs=said)], looked, []
-    ours, other_slopes = mine[:, 1, 0], theirs[:, 1, 0]
-    if np.allclose(theirs[:, past], mine[:, past] * (other_slopes / ours)[:, None], rtol=1e-4, atol=1e-6):
-        told = [", ".join(f"{abs(s):.4g}" for s in row_[:3]) + ", …" for row_ in (ours, other_slopes)]
+    first, second = (b[:, 1, 1] - b[:, 1, 0] for b in (mine, theirs))
+    if np.all(first != 0) and alike(ours * (second / first)[:, None], given):
+        told = [", ".join(f"{s:.4g}" for s in slopes[:3]) + ", …" for slopes in (first, second)]
         row = row._replace(field="slopes", ours=told[0], theirs=told[1])
     return [row], looked, []
 

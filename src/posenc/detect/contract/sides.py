@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import json
 import re
 import sys
@@ -220,7 +221,7 @@ def _chosen(part: Part, known: list[_Numbers]) -> _Numbers:
     typed = [one for one in known if one.layer and one.layer in words]
     left = typed or [one for one in known if not one.layer]
     inside = [one for one in left if words[0][:3] in one.path.replace("/", ".").lower()]
-    if len(words) > 1 and inside:
+    if inside:
         left = inside
     spec: Any = part.spec
     pairs = spec.pairs if isinstance(spec, RotarySpec) else getattr(spec, "dim", 0)
@@ -241,7 +242,10 @@ def _model(model: Any, name: str) -> Side:
             match = FREQUENCIES.search(key)
             if match and not key.endswith("original_inv_freq"):
                 layer = match["layer"] or ""
+                apply = _rotates(module)
                 answer = _Module(module, layer, path)
+                if apply is not None:
+                    answer = _Turning(module, layer, path, apply)
                 rotary.append(_Numbers(path or name, layer, buffer.shape[-1], answer))
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     for path, tensor in tensors.items():
@@ -288,6 +292,33 @@ class _Module:
             said = f"{type(error).__name__}: {str(error)[:80]}"
             raise CannotSay(f"{self.path} answers no positions ({said})") from error
         return cos.reshape(len(positions), -1), sin.reshape(len(positions), -1)
+
+
+class _Turning(_Module):
+    """The same where the file of the module has one function that turns queries and keys."""
+
+    def __init__(self, module: Any, layer: str, path: str, apply: Callable[..., Any]) -> None:
+        super().__init__(module, layer, path)
+        self.apply = apply
+
+    def rotate(self, x: np.ndarray, positions: np.ndarray) -> Any:
+        import torch
+
+        cos, sin = self.cos_sin(positions)
+        q = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
+        try:
+            return self.apply(q, q, cos[None], sin[None])[0]
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            raise CannotSay(f"{self.apply.__name__} takes other arguments") from error
+
+
+def _rotates(module: Any) -> Callable[..., Any] | None:
+    home = sys.modules.get(type(module).__module__)
+    found = [getattr(home, name) for name in dir(home) if name.startswith("apply_") and "rot" in name]
+    if len(found) != 1:
+        return None
+    names = list(inspect.signature(found[0]).parameters)
+    return found[0] if names[:4] == ["q", "k", "cos", "sin"] else None
 
 
 class _Frequencies:
