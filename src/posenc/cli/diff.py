@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from posenc._core.errors import DataError, DependencyError
 from posenc.cli._options import as_json
 from posenc.cli._show import clean, print_json
 
 __all__ = ["command"]
-
-COULD_NOT = 3
 
 
 @click.command()
@@ -45,10 +40,7 @@ def command(a: str, b: str, *, dim: int | None, markdown: bool, json_: bool) -> 
         raise click.UsageError("--markdown and --json: choose one.")
     from posenc.detect.contract import diff
 
-    try:
-        found = diff(a, b, dim=dim)
-    except (DataError, DependencyError, OSError) as error:
-        raise _CouldNot(str(error)) from error
+    found = diff(a, b, dim=dim)
     if json_:
         print_json(found.to_dict())
     elif markdown:
@@ -58,12 +50,3 @@ def command(a: str, b: str, *, dim: int | None, markdown: bool, json_: bool) -> 
             click.echo(clean(line))
     raise click.exceptions.Exit(found.exit_code)
 
-
-class _CouldNot(click.ClickException):
-    """Nothing was compared: a file that cannot be read, a library that is absent."""
-
-    exit_code = COULD_NOT
-
-    def show(self, file: Any = None) -> None:
-        """As every error of the command."""
-        click.echo(f"posenc: error: {clean(self.message)}", err=True, file=file)

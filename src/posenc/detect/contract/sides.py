@@ -31,7 +31,7 @@ from posenc.detect.explain import from_hf
 from posenc.detect.files import open_store
 from posenc.encodings.rotary.base import RotarySpec
 
-__all__ = ["Side", "side_of"]
+__all__ = ["Side", "materialise", "side_of"]
 
 # Buffers of other people's modules, by the last words of their names.
 FREQUENCIES = re.compile(r"(?:^|[._])(?:(?P<layer>\w*?)_)?(inv_freq|inv_freqs|inv_timescales)$")
@@ -220,16 +220,23 @@ def _chosen(part: Part, known: list[_Numbers]) -> _Numbers:
     words = re.split(r"[.: ]", part.name)
     typed = [one for one in known if one.layer and one.layer in words]
     left = typed or [one for one in known if not one.layer]
-    inside = [one for one in left if words[0][:3] in one.path.replace("/", ".").lower()]
+    stem = "lang" if words[0] == "text" else words[0][:3]
+    inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
     if inside:
         left = inside
+    elif len(words) > 1 and "." in part.name and words[0] != "text":
+        raise CannotSay(f"nothing in it that is known is named after {words[0]}")
     spec: Any = part.spec
     pairs = spec.pairs if isinstance(spec, RotarySpec) else getattr(spec, "dim", 0)
     alike = [one for one in left if one.pairs == pairs]
     if not left:
         raise CannotSay("nothing in it is known to stand for these layers")
-    if len(left) > 1 and not alike:
-        raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its width")
+    if part.kind == "table" and len(known) > 1:
+        rows = getattr(spec, "length", None) or part.length or 0
+        rows = rows + getattr(spec, "start", 0) if isinstance(rows, int) else 0
+        alike = [one for one in alike if one.answer.shape[0] == rows]
+    if len(known) > 1 and not alike:
+        raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
     return (alike or left)[0]
 
 
@@ -283,6 +290,8 @@ class _Module:
         if frequencies.is_meta:
             raise CannotSay(f"{self.path} is on the meta device")
         x = torch.zeros(1, len(positions), 2, dtype=torch.float32)
+        if positions.ndim == 2 and positions.shape[1] != 3:
+            raise CannotSay(f"{self.path} takes the sizes of pictures, not positions")
         ids = torch.from_numpy(np.ascontiguousarray(positions))
         ids = ids[None] if ids.ndim == 1 else ids.T[:, None]
         more = {"layer_type": self.layer} if self.layer else {}
@@ -429,7 +438,7 @@ def _folder(folder: str, name: str) -> Side:
         except Exception as error:
             said = f"{type(error).__name__}: {str(error)[:200]}"
             raise DataError(explain(f"diff: {name}", "a model that transformers builds", said)) from error
-        _materialise(model)
+        materialise(model)
     return _model(model, name)._replace(remarks=(f"{name}: weights were not read",))
 
 
@@ -442,7 +451,7 @@ def from_hf_config(folder: str) -> dict[str, Any]:
     return found
 
 
-def _materialise(model: Any) -> None:
+def materialise(model: Any) -> None:
     """Build the rotary modules of a model on the meta device again, from their configs."""
     for path, module in list(model.named_modules()):
         keys = [key for key, _ in module.named_buffers(recurse=False)]
