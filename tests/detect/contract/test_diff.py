@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file
 
 import posenc
 from tests.configs import GEMMA_3, PLAIN, VERSION_4
 from tests.detect.contract.bugs import BUGS, TABLES, Bug
+from tests.golden.make_vllm import CONFIGS as VLLM
+
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 @pytest.mark.parametrize("name", BUGS)
@@ -88,3 +94,36 @@ def test_its_own_numbers_are_no_difference(name: str) -> None:
         pytest.skip("rotations of one axis alone are asked here")
     found = posenc.diff(plan, Own(plan))
     assert (found.verdict, found.differences) == ("nothing differs", ()), found.lines()
+
+
+# --- vLLM -----------------------------------------------------------------------------------------
+
+
+class Stored:
+    """Rows of vLLM's `cos_sin_cache`, as `golden/make_vllm.py` stored them."""
+
+    def __init__(self, positions: np.ndarray, rows: np.ndarray) -> None:
+        self.at = {int(p): row for p, row in zip(positions, rows, strict=True)}
+        self.asked: set[int] = set()
+
+    def cos_sin(self, positions: np.ndarray) -> Any:
+        rows = np.stack([self.at[int(p)] for p in positions])
+        self.asked |= {int(p) for p in positions}
+        half = rows.shape[1] // 2
+        return rows[:, :half], rows[:, half:]
+
+
+@pytest.mark.parametrize("name", VLLM)
+def test_a_config_against_the_classes_of_vllm(name: str) -> None:
+    stored = load_file(GOLDEN / "vllm.safetensors")
+    side = Stored(stored[f"{name}: positions"], stored[f"{name}: rows"])
+    found = posenc.diff(VLLM[name], side)
+    assert (found.verdict, found.differences) == ("nothing differs", ()), found.lines()
+    assert side.asked == set(side.at)  # every row was compared
+
+
+def test_the_numbers_of_vllm_say_where_they_come_from() -> None:
+    with safe_open(GOLDEN / "vllm.safetensors", "numpy") as file:
+        told = file.metadata()
+    assert told["version"] == "0.33.0"
+    assert set(json.loads(told["symbols"])) == set(VLLM)
