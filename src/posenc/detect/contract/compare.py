@@ -381,16 +381,15 @@ def _looked_at(
     def cosines(where: np.ndarray, length: int) -> Seen:
         cos, sin = _asked(asked, "cos_sin", where, part=part, length=length)
         cos, sin = (t.reshape(-1, t.shape[-1]) for t in (cos, sin))
-        pairs = spec.pairs
-        if cos.shape[-1] == 2 * pairs:
-            half = np.array_equal(cos[:, :pairs], cos[:, pairs:])
-            cos, sin = (t[:, :pairs] if half else t[:, ::2] for t in (cos, sin))
+        pairs = cos.shape[-1] // 2
+        if cos.shape[-1] != spec.pairs and np.array_equal(cos[:, :pairs], cos[:, pairs:]):
+            cos, sin = cos[:, :pairs], sin[:, :pairs]
+        elif cos.shape[-1] != spec.pairs and np.array_equal(cos[:, ::2], cos[:, 1::2]):
+            cos, sin = cos[:, ::2], sin[:, ::2]
         return Seen(where, cos + 1j * sin, length)
 
     if method == "frequencies":
         values = _asked(asked, method, part=part, length=len(NEAR)).reshape(-1)
-        if values.size != spec.pairs:
-            return [Finding("dim", f"{spec.pairs} pairs", f"{values.size} pairs")], "their number", []
         seen = of_frequencies(values, int(NEAR[-1]) + 1)
         return why(spec, [seen], others), f"{values.size} numbers, of one length", []
     see = turned if method == "rotate" else cosines

@@ -231,11 +231,12 @@ def _chosen(part: Part, known: list[_Numbers]) -> _Numbers:
     alike = [one for one in left if one.pairs == pairs]
     if not left:
         raise CannotSay("nothing in it is known to stand for these layers")
-    if part.kind == "table" and len(known) > 1:
+    if part.kind == "table" and (len(known) > 1 or not inside):
         rows = getattr(spec, "length", None) or part.length or 0
         rows = rows + getattr(spec, "start", 0) if isinstance(rows, int) else 0
         alike = [one for one in alike if one.answer.shape[0] == rows]
-    if len(known) > 1 and not alike:
+    named = part.kind == "rotary" or bool(inside) or "embeddings" in words
+    if (len(known) > 1 or not named) and not alike:
         raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
     return (alike or left)[0]
 

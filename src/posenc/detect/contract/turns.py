@@ -175,7 +175,10 @@ def why(
     near = seen[0]
     wanted = expected(spec, near)
     if near.values.shape != wanted.shape:
-        return [Finding("dim", f"{wanted.shape[1]} pairs", f"{near.values.shape[1]} pairs")]
+        pairs = near.values.shape[-1]
+        told = Finding("dim", str(spec.dim), f"{2 * pairs} channels that turn")
+        made = _attempt(spec, dim=2 * pairs)
+        return [told, *([] if made is None or made.pairs != pairs else why(made, seen, others))]
     if not np.all(np.isfinite(near.values)):
         where = int(near.first[~np.all(np.isfinite(near.values), axis=1)][0])
         return [Finding("numbers", "finite", f"NaN or infinite, first at position {where}")]
