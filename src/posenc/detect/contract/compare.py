@@ -422,8 +422,9 @@ def _looked_at(
     with contextlib.suppress(CannotSay):
         again = see(where, int(where.max()) + 1)
         off = np.abs(again.values - first.values).max(axis=1)
-        if not np.all(off <= 1e-6):
-            begins = int(again.first[off > 1e-6][0])
+        alike = (off <= 1e-6) | np.isnan(first.values).any(axis=1)  # NaN is told already
+        if not np.all(alike):
+            begins = int(again.first[~alike][0])
             told = ("the same after a longer sequence", f"others after position {last}")
             rows.append(Finding("state", *told, float(off.max()), begins))
     told = (

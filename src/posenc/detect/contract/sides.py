@@ -235,7 +235,7 @@ def _chosen(part: Part, known: list[_Numbers]) -> _Numbers:
         rows = getattr(spec, "length", None) or part.length or 0
         rows = rows + getattr(spec, "start", 0) if isinstance(rows, int) else 0
         alike = [one for one in alike if one.answer.shape[0] == rows]
-    named = part.kind == "rotary" or bool(inside) or "embeddings" in words
+    named = part.kind == "rotary" or bool(inside) or {"embeddings", "spec"} & {*words}
     if (len(known) > 1 or not named) and not alike:
         raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
     return (alike or left)[0]
