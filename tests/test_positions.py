@@ -197,12 +197,14 @@ def test_a_rule_builds_and_is_its_json(
 
 
 def test_a_rule_takes_the_arguments_of_its_builder_alone() -> None:
-    with pytest.raises(posenc.SpecError, match=r"arange: expected arguments start, got pad=1"):
+    with pytest.raises(
+        posenc.SpecError, match=r"arange: expected arguments start, single, got pad=1"
+    ):
         posenc.Positions("arange", pad=1)
 
 
 @each_backend
-def test_blocks_of_patches_and_single_cells(backend: Backend) -> None:
+def test_blocks_of_patches_and_still_pictures(backend: Backend) -> None:
     sizes = {"t": 2, "h": 4, "w": 6}
     found = positions.grid(sizes, block=2, xp=backend.xp())
     blocks = [
@@ -214,15 +216,12 @@ def test_blocks_of_patches_and_single_cells(backend: Backend) -> None:
         for j in range(2)
     ]
     np.testing.assert_array_equal(backend.numpy(found), blocks)
-    still = positions.grid([1], single=-1, xp=backend.xp())
-    film = positions.grid([3], single=-1, xp=backend.xp())
-    np.testing.assert_array_equal(backend.numpy(still), [[-1]])
-    np.testing.assert_array_equal(backend.numpy(film), [[0], [1], [2]])
+    for frames, times in ((1, [-1]), (3, [0, 1, 2])):
+        found = positions.arange(frames, single=-1, xp=backend.xp())
+        np.testing.assert_array_equal(backend.numpy(found), times)
 
 
-@pytest.mark.parametrize(
-    "more", [{"block": 3}, {"block": 2, "order": "column_major"}, {"single": -1, "start": 0.5}]
-)
-def test_refused_blocks_and_single_cells(more: dict[str, object]) -> None:
+@pytest.mark.parametrize("more", [{"block": 3}, {"block": 2, "order": "column_major"}])
+def test_refused_blocks(more: dict[str, object]) -> None:
     with pytest.raises(posenc.ArgumentError):
         positions.grid([4, 4], **more)  # type: ignore[arg-type]

@@ -29,7 +29,14 @@ __all__ = ["arange", "from_mask", "offset"]
 Array = Any
 
 
-def arange(length: int, *, start: int = 0, xp: Any = np, device: Any = None) -> Array:
+def arange(
+    length: int,
+    *,
+    start: int = 0,
+    single: int | None = None,
+    xp: Any = np,
+    device: Any = None,
+) -> Array:
     """Positions start, start + 1, … of one sequence.
 
     Parameters
@@ -38,6 +45,9 @@ def arange(length: int, *, start: int = 0, xp: Any = np, device: Any = None) -> 
         Number of tokens.
     start : int
         Position of the first.
+    single : int, optional
+        Position of a token that is alone: -1 for the time of a still picture, which has a row of
+        zeros in a table with `pad=-1`, beside films whose frames count from 0.
     xp : module
         `numpy`, `torch`, `jax.numpy` or another array-API module.
     device : device, optional
@@ -61,7 +71,8 @@ def arange(length: int, *, start: int = 0, xp: Any = np, device: Any = None) -> 
     >>> posenc.positions.arange(3, start=10)
     array([10, 11, 12])
     """
-    return offset(length, start, xp=xp, device=device)
+    alone = single is not None and length == 1
+    return offset(length, single if alone else start, xp=xp, device=device)
 
 
 @numpy_rules

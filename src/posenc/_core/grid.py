@@ -40,7 +40,6 @@ def grid(
     reference: Sequence[float] | float | None = None,
     scale: Sequence[float] | float = 1,
     block: int = 1,
-    single: int | None = None,
     prefix: int = 0,
     dtype: Any = None,
     xp: Any = np,
@@ -79,9 +78,6 @@ def grid(
     block : int
         Along the last two axes of `sizes`, tokens run through blocks of so many rows and columns,
         block after block: patches that are merged later stand together.
-    single : int, optional
-        The coordinate along an axis of one token, in place of the rule: -1 for a still picture
-        whose time has no row, beside films whose frames count from 0.
     prefix : int
         Tokens before the grid, such as a class token. All their coordinates are -1: a spec with
         `pad=-1` gives them rows of zeros.
@@ -126,9 +122,6 @@ def grid(
     if prefix and not whole:
         todo = "A class token has no coordinate there; put its row in front yourself."
         raise ArgumentError(explain(f"{who}: prefix", "0 unless coordinates count", prefix, todo))
-    if single is not None and not (whole and dtype is None):
-        want = "it where coordinates are integers alone"
-        raise ArgumentError(explain(f"{who}: single", want, single))
     _one_of(order, ("row_major", "column_major"), f"{who}: order")
     _one_of(ends, ("cells", "points"), f"{who}: ends")
     if block != 1:
@@ -137,7 +130,7 @@ def grid(
     for size, ref, divisor in zip(lengths, references, scales, strict=True):
         line = arange(size, xp=xp, device=device)
         if whole and dtype is None:
-            lines.append(line + (int(start) if single is None or size != 1 else single))
+            lines.append(line + int(start))
             continue
         real = dtype_named("float32" if dtype is None else dtype, xp, who)
         line = xp.astype(line, real) + start

@@ -27,10 +27,10 @@ class _Builder(NamedTuple):
 
 
 BUILDERS = {
-    "arange": _Builder(arange, "length", ("start",)),
+    "arange": _Builder(arange, "length", ("start", "single")),
     "from_mask": _Builder(from_mask, "mask", ("pad",)),
     "grid": _Builder(
-        grid, "sizes", ("start", "axes", "order", "normalise", "ends", "block", "single", "prefix")
+        grid, "sizes", ("start", "axes", "order", "normalise", "ends", "block", "prefix")
     ),
     "from_grid_mask": _Builder(from_grid_mask, "mask", ("start", "normalise", "margin")),
     "multimodal": _Builder(multimodal, "layout", ("start", "after")),
@@ -52,11 +52,13 @@ class Positions(Value):
         The function. `arange` counts every token, padding too; `from_mask` does not count padding.
     start : int or float, optional
         The first coordinate: 0.5 for code that counts cells from one half.
+    single : int, optional
+        For `arange`: the position of a token that is alone, such as a still picture among films.
     pad : int, optional
         For `from_mask`: the position of padding.
     axes : tuple of str, optional
         For `grid`: the order of coordinates.
-    order, normalise, ends, block, single, prefix : optional
+    order, normalise, ends, block, prefix : optional
         As in `grid`; `normalise` also in `from_grid_mask`.
     margin : float, optional
         As in `from_grid_mask`.
@@ -85,13 +87,13 @@ class Positions(Value):
     builder: Literal["arange", "from_mask", "grid", "from_grid_mask", "multimodal", "boxes"]
     _: KW_ONLY
     start: int | float | None = None
+    single: int | None = None
     pad: int | None = None
     axes: tuple[str, ...] | None = None
     order: Literal["row_major", "column_major"] | None = None
     normalise: Literal["none", "unit", "centred"] | None = None
     ends: Literal["cells", "points"] | None = None
     block: int | None = None
-    single: int | None = None
     prefix: int | None = None
     margin: float | None = None
     after: Literal["largest", "space"] | None = None

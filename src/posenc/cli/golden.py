@@ -36,9 +36,9 @@ Examples:
 @click.option("-o", "--output", metavar="FILE", help="Where to write it.")
 @click.option(
     "--format",
-    "format_",
-    type=Choice(("json", "safetensors", "both")),
-    help="Of the file; both writes two. [default: by the ending of FILE, else json]",
+    "formats",
+    metavar="LIST",
+    help="json, safetensors or both. [default: by the ending of FILE, else json]",
 )
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @click.option("--pairing", type=Choice(("half", "interleaved")), help="For families not known.")
@@ -50,7 +50,7 @@ def command(
     source: str,
     *,
     output: str | None,
-    format_: Any,
+    formats: str | None,
     force: bool,
     pairing: Any,
     base: float | None,
@@ -70,7 +70,7 @@ def command(
         raise click.UsageError(f"--base: {base:g} is not positive.")
     if dim is not None and heads is not None:
         raise click.UsageError("--dim or --heads, not both.")
-    if output is None and (format_ is not None or force):
+    if output is None and (formats is not None or force):
         raise click.UsageError("-o is missing: --format and --force are of the file.")
     given = source_of(source)
     named = isinstance(given, str) and given.startswith("preset:")
@@ -81,6 +81,7 @@ def command(
     from posenc.detect.contract import golden
     from posenc.detect.contract.write import targets, text_of
 
+    format_: Any = "both" if formats == "json,safetensors" else formats
     if output is not None:
         for target in targets(output, format_).values():
             if target.exists() and not force:

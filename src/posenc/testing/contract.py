@@ -48,6 +48,7 @@ class _Trial(NamedTuple):
     where: tuple[Any, ...]  # the positions along `axis`, for people
     length: int | None = None
     axis: int = 0
+    counted: np.ndarray | None = None  # the tokens of rows that may begin to count anywhere
     spread: np.ndarray | None = None  # the pair of each channel, for sides that give one of each
 
 
@@ -177,11 +178,18 @@ def _tried(asked: Asked, trial: _Trial, part: Part, alone: bool) -> str | None:
 def _difference(trial: _Trial, got: np.ndarray, expected: np.ndarray, name: str) -> str | None:
     tolerance = np.broadcast_to(trial.tolerance, expected.shape)
     if trial.spread is not None and got.shape[-1:] == trial.spread.shape:
-        expected, tolerance = expected[..., trial.spread], tolerance[..., trial.spread]
+        # One number for each channel: in the order of the channels, or as two halves of the pairs.
+        pairs = np.arange(len(trial.spread)) % expected.shape[-1]
+        near = [np.abs(got - expected[..., order]).sum() for order in (trial.spread, pairs)]
+        order = trial.spread if near[0] <= near[1] else pairs
+        expected, tolerance = expected[..., order], tolerance[..., order]
     if got.shape[: got.ndim - expected.ndim] == (1,) * (got.ndim - expected.ndim):
         got = got.reshape(got.shape[got.ndim - expected.ndim :])  # a batch of one
     if got.shape != expected.shape:
         return f"{name} of shape {got.shape}, expected {expected.shape}"
+    if trial.counted is not None:
+        begin = trial.counted.argmax(-1)[:, None]
+        got = got - np.take_along_axis(got - expected, begin, -1)
     with np.errstate(invalid="ignore"):
         off = np.abs(got - expected)
     bad = ~((off <= tolerance) | (got == expected))  # also true for NaN
@@ -230,7 +238,8 @@ def _places(rows: Sequence[Check]) -> tuple[np.ndarray, tuple[Any, ...]]:
 
 
 def _rotary(known: Check, rows: Sequence[Check], dtype: str) -> Iterator[_Trial]:
-    frequencies, length = known["frequencies"], known.data.get("length")
+    frequencies = known["frequencies"]
+    length: Any = known.data.get("length")
     unit = tolerances.UNITS.get(dtype, tolerances.UNITS["float32"])
     turning = np.where(frequencies == 0, 1.0, np.abs(frequencies))
     off = turning * (3 + np.abs(np.log(turning))) * unit
@@ -244,7 +253,7 @@ def _rotary(known: Check, rows: Sequence[Check], dtype: str) -> Iterator[_Trial]
         both = tuple(np.stack([check[name] for check in rows]) for name in ("cos", "sin"))
         spread = np.argsort(np.concatenate([known["first"], known["second"]])) % len(frequencies)
         names = ("cos", "sin")
-        yield _Trial("cos_sin", (where,), both, bound, names, people, length, 0, spread)
+        yield _Trial("cos_sin", (where,), both, bound, names, people, length, spread=spread)
         heads.append("rotated_key")
     given = [known[name.removeprefix("rotated_")] for name in heads]
     x = np.stack([np.tile(each, (len(rows), 1)) for each in given])[None]
@@ -280,4 +289,5 @@ def _position_ids(check: Check) -> _Trial:
             np.inf
         )  # what padding gets is the engine's choice
     ids = check["positions"].reshape(shape).astype(np.float64)
-    return _Trial("position_ids", (case,), (ids,), exact, (check["case"],), ())
+    counted = check["mask"].reshape(shape) if "shift" in check else None
+    return _Trial("position_ids", (case,), (ids,), exact, (check["case"],), (), counted=counted)

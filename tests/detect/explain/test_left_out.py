@@ -351,9 +351,9 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
         {"model_type": "gemma3", "text_config": TEXT},
         "vision_config: unknown, because the file leaves it to the class, which in transformers 5",
     ),
-    "cells from one half": (
-        {"model_type": "deformable_detr", "d_model": 256},
-        "cells of a picture are counted from one half",
+    "angles of heads": (
+        {"model_type": "neucodec", "head_dim": 64, "rope_theta": 1e4},
+        "the code turns all tokens of a head by one angle",
     ),
     "Fourier": ({**LLAMA, "fope_init_factor": 0.5}, "fope_init_factor=0.5 was not read"),
 }

@@ -18,7 +18,8 @@ from posenc.detect.contract import tolerances
 from posenc.detect.contract.contract import Check, Part
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.base import Role, RotarySpec
+from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
@@ -34,7 +35,9 @@ QUERY, KEY = (7, 3, 17), (5, 1, 13)
 PAST = 257
 MASK = ((0, 0, 1, 1, 1), (1, 1, 1, 1, 1))
 CUMULATIVE = (0, 3, 5, 9)
-PICTURE, VIDEO = (3, (1, 2, 3), 2), (2, (3, 2, 2), 2)
+PICTURE = (3, (1, 2, 3), 2)
+# What follows a video that lasts longer than it is wide differs between implementations.
+SHORT, LONG = (2, (3, 2, 3), 2), (2, (3, 2, 2), 2)
 
 
 class _LeftOut(Exception):  # noqa: N818
@@ -112,17 +115,17 @@ def _rotary(part: Part) -> Iterator[Check]:
         raise _LeftOut(f"angles: those of {type(spec).__name__} are learned, or differ by head")
     if spec.phase == "float32":
         spec = spec.replace(phase="exact")  # the rounding of its angles is a tolerance here
-    for state, length in _states(spec):
+    for state, length in _states(part, spec):
         yield from _turns(part, spec.at(length or 1), state, length)
 
 
-def _states(spec: RotarySpec) -> Iterator[tuple[str, int | None]]:
+def _states(part: Part, spec: RotarySpec) -> Iterator[tuple[str, int | None]]:
     if not spec.needs_length or spec.lengths is None:
         yield "any", None
         return
-    first, last = spec.lengths
+    first, _ = spec.lengths
     yield "short", first
-    yield "long", last or 2 * first
+    yield "long", max(part.length or 0, 2 * first)
 
 
 def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Check]:
@@ -155,19 +158,22 @@ def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Ch
         key=key,
     )
     where = _points(part, len(spec.axes))
+    if length is not None:
+        where = where[where.max(-1) < length]
     if sided:  # its sizes leave the range of numbers
         where = where[np.abs(where - spec.centre).max(-1) <= spec.reach("float32")]
     bare = where if len(spec.axes) > 1 else where[:, 0]
     cos, sin = functional.cos_sin(spec, bare, dtype="float64")
-    turned = {
-        name: functional.rotate(spec, np.tile(x, (len(where), 1)), positions=bare, role=name)
-        for name, x in (("query", query), ("key", key))
-    }
+    inputs: tuple[tuple[Role, np.ndarray], ...] = (("query", query), ("key", key))
+    queries, keys = (
+        functional.rotate(spec, np.tile(x, (len(where), 1)), positions=bare, role=role)
+        for role, x in inputs
+    )
     angles = (where + start)[:, list(axis)] * frequencies
     warm = np.ones(len(where))
     if magnitude.temperature is not None:
         warm = magnitude.temperature.factors(where[:, 0], dtype=np.float64, xp=library(np))
-    size = max(1.0, float(max(np.abs(x).max() for x in turned.values()))) if sided else factor
+    size = max(1.0, float(np.abs([queries, keys]).max())) if sided else factor
     bounds = tolerances.of_angles(angles, frequencies, size)
     off = {dtype: bound.max(-1) for dtype, bound in bounds.items()}
     after = tolerances.of_turned(off, size)
@@ -179,14 +185,14 @@ def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Ch
             **known,
             position=row,
             **({} if sided else {"cos": cos[i], "sin": sin[i]}),
-            rotated_query=turned["query"][i],
-            rotated_key=turned["key"][i],
+            rotated_query=queries[i],
+            rotated_key=keys[i],
             temperature=warm[i],
             **_bounds("tolerance", {dtype: float(b[i]) for dtype, b in off.items()}),
             **_bounds("rotated_tolerance", {dtype: float(b[i]) for dtype, b in after.items()}),
         )
     factors = (float(spec.logit_factor) * warm)[:, None]
-    scores = factors * (turned["query"] @ turned["key"].T)
+    scores = factors * (queries @ keys.T)
     yield _check(
         part,
         "scores",
@@ -194,7 +200,7 @@ def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Ch
         **known,
         positions=where,
         scores=scores,
-        **_bounds("tolerance", tolerances.of_scores(*turned.values(), after, np.abs(factors))),
+        **_bounds("tolerance", tolerances.of_scores(queries, keys, after, np.abs(factors))),
     )
 
 
@@ -273,7 +279,8 @@ def _rows(part: Part, spec: Learned) -> Check:
     where = [p for p in sorted({*_places(part), limit - 1}) if p < limit]
     data: dict[str, Any] = {"positions": where, "rows": [p + spec.start for p in where]}
     data |= {"length": limit, "start": spec.start, "width": spec.dim}
-    return _check(part, "rows", **data, **({} if spec.pad is None else {"pad": spec.pad}))
+    data |= {} if spec.pad is None else {"pad": spec.pad}
+    return _check(part, "rows", **data)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -305,7 +312,8 @@ def _bias(part: Part) -> Iterator[Check]:
 def _relative(part: Part) -> Iterator[Check]:
     spec = part.spec
     assert isinstance(spec, RelativeSpec)  # noqa: S101 - for the type checker
-    params, heads = _learnt(spec, "scores"), spec.heads or getattr(spec, "count", 1)
+    params = _learnt(spec, "scores")
+    heads: int = getattr(spec, "count", 1) if spec.heads is None else spec.heads
     q, k = next(_sides(part, spec, heads))
     shape = (heads, len(q), spec.dim)
     queries = ruled(math.prod(shape)).reshape(shape)
@@ -373,13 +381,19 @@ def sequences(parts: Sequence[Part]) -> Iterator[Check]:
 def _counted(part: Part, rule: Positions | None) -> Iterator[Check]:
     mask = np.array(MASK)
     first = 0 if rule is None else int(rule.start or 0)
-    if rule is not None and rule.builder == "arange":
+    warm = (
+        part.temperature or getattr(part.spec, "magnitude_of_scores", RotaryMagnitude()).temperature
+    )
+    # A rotation and a bias see distances alone, which are the same wherever a row begins to count.
+    near = part.kind in ("rotary", "bias", "relative") and warm is None
+    if rule is not None and rule.builder == "arange" and not near:
         padded = np.tile(rule.build(mask.shape[1]), (len(mask), 1))
     else:
-        padded = (rule or Positions("from_mask")).build(mask)
+        padded = (Positions("from_mask") if rule is None or near else rule).build(mask)
+    shift = {"shift": "any"} if near else {}
     packed = _positions.packed(np.array(CUMULATIVE)) + first
     cases: dict[str, dict[str, Any]] = {
-        "left padding": {"shape": mask.shape, "mask": mask, "positions": padded},
+        "left padding": {"shape": mask.shape, "mask": mask, **shift, "positions": padded},
         "packed": {"shape": packed.shape, "cumulative_lengths": CUMULATIVE, "positions": packed},
         "cached step": {"shape": (1,), "past": PAST, "tokens": 1, "positions": [PAST + first]},
     }
@@ -388,8 +402,9 @@ def _counted(part: Part, rule: Positions | None) -> Iterator[Check]:
 
 
 def _pictures(part: Part, rule: Positions) -> Iterator[Check]:
-    for case, layout in (("text and picture", PICTURE), ("text and video", VIDEO)):
+    video = SHORT if rule.after is None else LONG
+    for case, layout in (("text and picture", PICTURE), ("text and video", video)):
         made = rule.build(layout)
         triples = [(n, 0, 0) if isinstance(n, int) else n for n in layout]
         data = {"shape": made.shape, "layout": triples, "positions": made}
-        yield _check(part, "positions", case=case, **data, after=rule.after or "largest")
+        yield _check(part, "positions", case=case, **data)

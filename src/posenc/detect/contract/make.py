@@ -198,7 +198,7 @@ def _of_plan(plan: Plan) -> list[Part]:
 
 
 def _of_entry(entry: Entry, name: str, layers: tuple[int, ...] | None = None) -> list[Part]:
-    told = {"layers": layers, "window": entry.window, "scale": entry.scale}
+    told: dict[str, Any] = {"layers": layers, "window": entry.window, "scale": entry.scale}
     made = [_part(name, spec, **told) for spec in entry.specs]
     if entry.convolution is not None:
         made.append(_part(name, None, convolution=entry.convolution, **told))
@@ -216,7 +216,7 @@ def _part(name: str, spec: Spec | None, *, convolution: str = "", **told: Any) -
     original = next((length for length in lengths if length is not None), None)
     states = ("short", "long") if isinstance(spec, RoPE) and spec.needs_length else ("any",)
     told |= {"convolution": convolution, "original_length": original, "states": states}
-    return Part(name, kind=kind, spec=spec, **told)  # type: ignore[arg-type]
+    return Part(name, kind=kind, spec=spec, **told)
 
 
 def _distinct(parts: list[Part]) -> list[Part]:

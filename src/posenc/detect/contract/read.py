@@ -101,9 +101,11 @@ def parsed(data: object, who: str) -> Contract:
     )
     made = Contract(data["model"], parts, checks, notes, data["settled"])
     stated = {key: value for key, value in data.items() if key != "fingerprint"}
-    if digest(stated) != data["fingerprint"]:
+    with inputs.understood(who, "numbers of 64 bits"):
+        found = digest(stated)
+    if found != data["fingerprint"]:
         todo = "It was changed after it was written; write it anew."
-        got = f"{digest(stated)[:16]}…, of its contents"
+        got = f"{found[:16]}…, of its contents"
         want = f"the fingerprint {data['fingerprint'][:16]}… that it states"
         raise DataError(explain(who, want, got, todo))
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,7 +82,7 @@ def _of_sorts(value: Any, sorts: list[Any], root: Mapping[str, Any], at: str) ->
 
 
 def _is(value: Any, name: str) -> bool:
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, (int, float)) and not abs(value) <= sys.float_info.max:  # NaN, too
         return False
     return isinstance(value, TYPES[name]) and not isinstance(value, bool)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -14,7 +13,7 @@ import numpy as np
 from posenc._core import files
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc._core.outputs import replacing
-from posenc.detect.contract.contract import Check, Contract
+from posenc.detect.contract.contract import Contract
 
 __all__ = ["FORMATS", "LONG", "METADATA", "save", "targets"]
 
@@ -85,9 +84,12 @@ def _safetensors(contract: Contract, file: IO[bytes]) -> None:
     tensors: dict[str, np.ndarray] = {}
     records = []
     for i, check in enumerate(contract.checks):
-        long = {k: v for k, v in check.data.items() if _is_long(v)}
-        tensors |= {f"{i}.{name}": values for name, values in long.items()}
-        records.append(Check(check.check, check.part, check.state, _rest(check, long)).to_dict())
+        record = check.to_dict()
+        for name, values in check.data.items():
+            if isinstance(values, np.ndarray) and values.size >= LONG:
+                tensors[f"{i}.{name}"] = values
+                del record[name]
+        records.append(record)
     kinds = {name: (values.dtype.name, values.shape) for name, values in tensors.items()}
     text = text_of(contract, records=records)
     header = files.safetensors_header(kinds, {METADATA: text})
@@ -97,11 +99,3 @@ def _safetensors(contract: Contract, file: IO[bytes]) -> None:
         stored = values.astype(np.dtype(kinds[name][0]).newbyteorder("<"))
         files.write(file, at, stored)
         at += stored.nbytes
-
-
-def _is_long(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.size >= LONG
-
-
-def _rest(check: Check, long: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in check.data.items() if name not in long}

@@ -138,6 +138,8 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
     temperature = fixed.magnitude_of_scores.temperature
     if temperature is not None:
         found["temperature"] = temperature.to_dict()
+    if not hasattr(fixed, "matrix"):  # its frequencies are learned
+        return found
     waves = wavelengths(fixed)
     turning = waves[np.isfinite(waves)]
     if turning.size:

@@ -13,12 +13,13 @@ from typing import Any
 
 from posenc import presets, registry
 from posenc._core.errors import PosencError, suggest
+from posenc._core.positions import Positions
 from posenc._core.reading import Layer
 from posenc._core.spec import Spec
 from posenc.detect.explain.config_view import WIDEST, Keys, is_number
 from posenc.detect.explain.notes import Notes
 
-__all__ = ["applies", "read_other", "words"]
+__all__ = ["applies", "positions_of", "read_other", "words"]
 
 MOST_STAGES = 64  # of a pyramid; a list of more is no list of stages
 MOST_LAYERS = 4096
@@ -162,7 +163,41 @@ def _entry(
     except (_UnreadableError, PosencError) as error:
         notes.error(str(error))
         return None
-    return Layer(label, spec=spec, indices=indices, length=length, sources=tuple(notes.sources))
+    made = positions_of(keys, rule, spec, notes, stage)
+    return Layer(
+        label,
+        spec=spec,
+        indices=indices,
+        length=length,
+        positions=made,
+        sources=tuple(notes.sources),
+    )
+
+
+def positions_of(
+    keys: Keys, rule: Mapping[str, Any], spec: Spec, notes: Notes, stage: int = 0
+) -> Positions | None:
+    """How a family makes the positions of an entry; None where its row does not know.
+
+    A rule says so itself, in whole or in arguments beside those of its preset; a preset that says
+    nothing counts every token from 0.
+    """
+    name = rule.get("rotary", rule.get("table"))
+    preset = presets.row(name).positions if isinstance(name, str) else {}
+    usual: dict[str, Any] = {}
+    if preset:
+        usual = {"builder": preset["builder"], **preset["arguments"]}
+    elif name is not None and getattr(spec, "axes", ("position",)) == ("position",):
+        usual = {"builder": "arange"}
+    own = Notes()
+    try:
+        said = _filled(keys, rule.get("positions", {}), "positions", stage, own)
+    except _UnreadableError:
+        return None
+    if said is None or not (said or usual):
+        return None
+    notes.sources += [source for source in own.sources if "." in source.field]
+    return Positions(**(said if "builder" in said else {**usual, **said}))
 
 
 def _sentence(keys: Keys, texts: str | list[str], stage: int) -> str:

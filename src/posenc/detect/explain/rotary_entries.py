@@ -13,6 +13,7 @@ from posenc._core.reading import Layer
 from posenc._core.spec import Spec, Value
 from posenc.detect.explain.config_view import WIDEST, Keys
 from posenc.detect.explain.layer_groups import Layers, layers_of
+from posenc.detect.explain.non_rotary import positions_of
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.rotary_fields import (
     ABSOLUTE,
@@ -215,6 +216,7 @@ def _entry(
         spec=spec,
         indices=layer.indices,
         length=lengths.trained,
+        positions=positions_of(keys, rule, spec, notes),
         sources=tuple(notes.sources),
     )
 

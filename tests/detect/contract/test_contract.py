@@ -1,0 +1,668 @@
+"""Contracts: their numbers against plain arithmetic, their files, and what is no contract."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import posenc
+from posenc._core import files
+from posenc.detect.contract import read
+from posenc.detect.contract.canonical import canonical
+from posenc.scaling import DynamicNTK, Llama3, LongRoPE, YaRN
+from tests.configs import VERSION_4
+from tests.tolerances import FLOAT64, assert_close
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "docs" / "examples"
+PLACES = [0, 1, 2, 257, 4095, 4096, 4097, 131_071, 2**20]
+LLAMA = VERSION_4["llama 3.1"]
+ROPE = posenc.RoPE(8, pairing="half")
+
+
+def saved(contract: posenc.Contract, folder: Path, name: str = "model.golden.json") -> Path:
+    contract.save(folder / name, existing="replace")
+    return folder / name
+
+
+# --- the numbers ----------------------------------------------------------------------------------
+
+
+def turned(x: list[float], pairs: list[tuple[int, int]], angles: list[Any], m: float) -> list[Any]:
+    """A rotation in plain loops, exact to 40 digits."""
+    y = [mpmath.mpf(value) for value in x]
+    for (a, b), angle in zip(pairs, angles, strict=True):
+        c, s = m * mpmath.cos(angle), m * mpmath.sin(angle)
+        y[a], y[b] = x[a] * c - x[b] * s, x[b] * c + x[a] * s
+    return y
+
+
+@pytest.mark.parametrize("order", ["half", "interleaved"])
+def test_a_rotation_is_what_plain_arithmetic_gives(order: Any) -> None:
+    dim, base, m = 16, 500_000.0, 1.25
+    spec = posenc.RoPE(
+        dim, pairing=order, base=base, magnitude=posenc.RotaryMagnitude(attention_factor=m)
+    )
+    contract = posenc.golden(spec)
+    (known,) = contract.of("spec", "frequencies")
+    rows = contract.of("spec", "angles")
+    assert [row["position"].tolist() for row in rows] == [[p] for p in PLACES]
+    with mpmath.workdps(40):
+        f = [mpmath.mpf(base) ** (mpmath.mpf(-2 * j) / dim) for j in range(dim // 2)]
+        assert known["frequencies"].tolist() == [float(value) for value in f]
+        floats = [float(np.float32(float(value))) for value in f]
+        assert known["frequencies_float32"].tolist() == floats
+        pairs = [
+            (j, j + dim // 2) if order == "half" else (2 * j, 2 * j + 1) for j in range(dim // 2)
+        ]
+        q = [((7 * c + 3) % 17 - 8) / 8 for c in range(dim)]
+        k = [((5 * c + 1) % 13 - 6) / 8 for c in range(dim)]
+        assert known["query"].tolist() == q
+        assert known["key"].tolist() == k
+        queries, keys = [], []
+        for row, p in zip(rows, PLACES, strict=True):
+            angles = [p * value for value in f]
+            queries.append(turned(q, pairs, angles, m))
+            keys.append(turned(k, pairs, angles, m))
+            # A phase is an integer: 1.8e-19 for each position, beside the roundings of float64.
+            bound = 1e-15 + 4e-19 * p
+            for name, exact in (
+                ("cos", [m * mpmath.cos(a) for a in angles]),
+                ("sin", [m * mpmath.sin(a) for a in angles]),
+                ("rotated_query", queries[-1]),
+                ("rotated_key", keys[-1]),
+            ):
+                assert_close(row[name], np.array(exact, dtype=float), 4 * bound, f"{name} at {p}")
+        scores = [[sum(a * b for a, b in zip(x, y, strict=True)) for y in keys] for x in queries]
+    (product,) = contract.of("spec", "scores")
+    assert product["positions"].tolist() == PLACES
+    assert_close(product["scores"], np.array(scores, dtype=float).ravel(), 1e-11, "scores")
+
+
+def test_tolerances_are_the_stated_bounds() -> None:
+    contract = posenc.golden(posenc.RoPE(16, pairing="half"))
+    f = contract.of("spec", "frequencies")[0]["frequencies"]
+    for row in contract.of("spec", "angles"):
+        p = row["position"][0]
+        size = max(p * x * (4 + abs(math.log(x))) + 2 for x in f.tolist())
+        assert row["tolerance_float64"] == pytest.approx(2.0**-53 * size)
+        assert row["tolerance_float32"] == pytest.approx(2.0**-24 * size)
+        assert row["tolerance_float16"] == pytest.approx(2.0**-24 * size + 2.0**-11)
+        assert row["tolerance_bfloat16"] == pytest.approx(2.0**-24 * size + 2.0**-8)
+        for dtype, u in (("float32", 2.0**-24), ("bfloat16", 2.0**-8)):
+            bound = 2 * (row[f"tolerance_{dtype}"] + 3 * u)
+            assert row[f"rotated_tolerance_{dtype}"] == pytest.approx(bound)
+
+
+@pytest.mark.parametrize("base", [10_000.0, 500_000.0, 1e7])
+def test_angles_in_float32_are_within_their_tolerance(base: float) -> None:
+    """An engine as they are, at all positions of the contract."""
+    dim = 128
+    f = (1 / np.float32(base) ** (np.arange(0, dim, 2, dtype="f4") / np.float32(dim))).astype("f4")
+    contract = posenc.golden(posenc.RoPE(dim, pairing="half", base=base))
+    used = []
+    for row in contract.of("spec", "angles"):
+        angles = np.float32(row["position"][0]) * f
+        off = np.abs(np.cos(angles) - row["cos"]).max()
+        assert off <= row["tolerance_float32"]
+        used.append(off / row["tolerance_float32"])
+    assert 0.05 < max(used) <= 1
+
+
+def test_the_original_length_settles_positions() -> None:
+    contract = posenc.golden(LLAMA)
+    where = [row["position"][0] for row in contract.of("attention", "angles")]
+    assert where == sorted({*PLACES, 8191, 8192, 8193})
+    part = contract["attention"]
+    assert (part.length, part.original_length, part.layers) == (131_072, 8192, None)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "lengths"),
+    [
+        (LongRoPE((1.0,) * 8, (4.0,) * 8, original_length=4096, factor=4), (4096, 8192)),
+        (DynamicNTK(2, original_length=2048), (2048, 4096)),
+    ],
+)
+def test_what_depends_on_the_length_has_two_states(scaling: Any, lengths: Any) -> None:
+    spec = posenc.RoPE(16, pairing="half", scaling=scaling)
+    contract = posenc.golden(spec)
+    assert contract["spec"].states == ("short", "long")
+    original = scaling.original_length
+    wanted = sorted({*PLACES, original - 1, original, original + 1})
+    for state, length in zip(("short", "long"), lengths, strict=True):
+        (known,) = contract.of("spec", "frequencies", state)
+        assert known["length"] == length
+        assert (known["frequencies"] == posenc.frequencies(spec.at(length))).all()
+        rows = contract.of("spec", "angles", state)
+        assert [r["position"][0] for r in rows] == [p for p in wanted if p < length]
+        for row in rows:
+            cos, _ = posenc.cos_sin(spec, row["position"], length=length, dtype="float64")
+            assert (row["cos"] == cos[0]).all()
+
+
+def test_the_magnitude_is_where_it_acts() -> None:
+    scaling = YaRN(40, original_length=4096, mscale=1.0, mscale_all_dim=0.5)
+    (known,) = posenc.golden(posenc.RoPE(16, pairing="half", scaling=scaling)).of(
+        "spec", "frequencies"
+    )
+    assert (known["acts"], known["logit_factor"]) == ("cos_sin", 1.0)
+    factor = known["attention_factor"]
+    at = posenc.RotaryMagnitude(at="softmax")
+    contract = posenc.golden(posenc.RoPE(16, pairing="half", scaling=scaling, magnitude=at))
+    (known,) = contract.of("spec", "frequencies")
+    assert (known["acts"], known["attention_factor"]) == ("softmax", 1.0)
+    assert known["logit_factor"] == pytest.approx(factor**2, rel=1e-12)
+    first = contract.of("spec", "scores")[0]["scores"][0]
+    assert first == pytest.approx(factor**2 * float(known["query"] @ known["key"]), rel=1e-12)
+
+
+def test_channels_say_where_a_pair_comes_from_and_goes_to() -> None:
+    pairing = posenc.Pairing("interleaved", output="half", direction="backward", part="trailing")
+    contract = posenc.golden(posenc.RoPE(6, pairing=pairing))
+    (known,) = contract.of("spec", "frequencies")
+    assert (known["channels"], known["pairing"], known["sign"]) == ("trailing", "interleaved", -1)
+    lists = [known[name].tolist() for name in ("first", "second", "first_out", "second_out")]
+    assert lists == [[0, 2, 4], [1, 3, 5], [0, 1, 2], [3, 4, 5]]
+    row = contract.of("spec", "angles")[1]
+    q, (c, s) = known["query"], (row["cos"], row["sin"])
+    a, b = q[[0, 2, 4]], q[[1, 3, 5]]
+    expected = np.concatenate([a * c + b * s, b * c - a * s])
+    assert_close(row["rotated_query"], expected, FLOAT64)
+
+
+def test_positions_of_several_axes_tell_the_axes_apart() -> None:
+    contract = posenc.golden(VERSION_4["qwen2-vl"])
+    (known,) = contract.of("attention", "frequencies")
+    assert np.bincount(known["axis"]).tolist() == [16, 24, 24]
+    for row in contract.of("attention", "angles"):
+        angles = row["position"][known["axis"]] * known["frequencies"]
+        assert_close(row["cos"], np.cos(angles), 1e-9)
+    cases = {c["case"]: c for c in contract.of("attention", "positions")}
+    ids = cases["text and picture"]["positions"].reshape(-1, 3).tolist()
+    assert ids[:4] == [[0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 3, 3]]
+    assert ids[8:] == [[3, 4, 5], [6, 6, 6], [7, 7, 7]]
+
+
+def test_a_table_of_sines() -> None:
+    contract = posenc.golden(posenc.Sinusoidal(6, order="sin_cos"))
+    for row in contract.of("spec", "table"):
+        p = int(row["position"][0])
+        with mpmath.workdps(40):
+            angles = [p * mpmath.mpf(10_000) ** (mpmath.mpf(-2 * j) / 6) for j in range(3)]
+            exact = [f(a) for f in (mpmath.sin, mpmath.cos) for a in angles]
+        assert_close(row["row"], np.array(exact, dtype=float), 1e-12)
+
+
+def test_rows_of_a_learned_table() -> None:
+    contract = posenc.golden(posenc.Learned(4, length=300, start=2, pad=1))
+    (check,) = contract.of("spec", "rows")
+    assert check["positions"].tolist() == [0, 1, 2, 257, 299]
+    assert check["rows"].tolist() == [2, 3, 4, 259, 301]
+    assert (check["length"], check["start"], check["pad"], check["width"]) == (300, 2, 1, 4)
+
+
+def test_biases() -> None:
+    near, late = posenc.golden(posenc.ALiBi(12)).of("spec", "bias")
+    assert near["q_positions"].tolist() == list(range(6))
+    closest = [2.0 ** -(8 * h / 8) for h in range(1, 9)]
+    slopes = [*closest, *[2.0 ** -(h / 2) for h in (1, 3, 5, 7)]]
+    exact = [-s * abs(i - j) for s in slopes for i in range(6) for j in range(6)]
+    assert near["bias"].tolist() == exact
+    assert late["q_positions"].tolist() == [4096]
+    assert late["bias"][-1] == 0
+
+
+def test_a_learned_bias_reads_parameters_that_anybody_can_compute() -> None:
+    (near, _) = posenc.golden(posenc.T5(2)).of("spec", "bias")
+    assert near["shape_weight"].tolist() == [32, 2]
+    weight = [((7 * i + 3) % 17 - 8) / 8 for i in range(64)]
+    # Buckets of distances below 8 are the distances; those of later keys begin at 16.
+    exact = [
+        weight[2 * (i - j if j <= i else 16 + j - i) + h]
+        for h in range(2)
+        for i in range(6)
+        for j in range(6)
+    ]
+    assert near["bias"].tolist() == exact
+
+
+def test_minus_infinity_is_the_lowest_number() -> None:
+    spec = posenc.AdaptiveSpan(2, length=8)
+    found = posenc.golden(spec).of("spec", "bias")[0]["bias"]
+    assert np.isfinite(found).all()
+    assert json.dumps(found.tolist(), allow_nan=False)
+
+
+def test_left_padding_packing_and_a_cached_step() -> None:
+    contract = posenc.golden(LLAMA)
+    cases = {check["case"]: check for check in contract.of("attention", "positions")}
+    padded = cases["left padding"]
+    real = padded["mask"] == 1
+    assert padded["positions"][real].tolist() == [0, 1, 2, 0, 1, 2, 3, 4]
+    assert cases["packed"]["positions"].tolist() == [0, 1, 2, 0, 1, 0, 1, 2, 3]
+    step = cases["cached step"]
+    assert (step["past"], step["tokens"], step["positions"].tolist()) == (257, 1, [257])
+    assert [257] in [row["position"].tolist() for row in contract.of("attention", "angles")]
+
+
+def test_kinds_of_layers_stand_once_and_name_their_layers() -> None:
+    config = {
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 64,
+        "hidden_size": 2560,
+        "head_dim": 256,
+        "num_attention_heads": 8,
+        "rope_theta": 1e6,
+        "rope_local_base_freq": 1e4,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        "max_position_embeddings": 131_072,
+        "sliding_window_pattern": 6,
+        "sliding_window": 1024,
+    }
+    contract = posenc.golden(config)
+    assert {part.name for part in contract.parts} == {"sliding_attention", "full_attention"}
+    assert [part.name for part in contract.at(5)] == ["full_attention"]
+    assert [part.name for part in contract.at(6)] == ["sliding_attention"]
+    first = {p.name: contract.of(p.name, "frequencies")[0]["frequencies"] for p in contract.parts}
+    assert first["full_attention"][0] == 1 / 8
+    assert first["sliding_attention"][0] == 1
+
+
+def test_an_attention_inside_a_layer_has_a_part_of_its_own() -> None:
+    main, inner = posenc.RoPE(8, pairing="interleaved"), posenc.RoPE(4, pairing="half")
+    entry = posenc.Entry(
+        "sparse", specs=(main,), attentions=(posenc.Entry("indexer", specs=(inner,)),)
+    )
+    contract = posenc.golden(posenc.Plan((entry,), layers=("sparse",) * 3))
+    assert [part.name for part in contract.parts] == ["sparse", "sparse:indexer"]
+    assert contract["sparse:indexer"].layers == (0, 1, 2)
+    assert contract.of("sparse:indexer", "frequencies")[0]["width"] == 4
+    layers = (posenc.Layer("a", spec=main), posenc.Layer("a", spec=inner, attention="indexer"))
+    assert [part.name for part in posenc.golden(posenc.Reading(layers)).parts] == ["a", "a:indexer"]
+
+
+def test_two_encodings_of_one_layer_have_names_of_their_own() -> None:
+    layers = (posenc.Layer("a", spec=posenc.ALiBi(2)), posenc.Layer("a", spec=ROPE))
+    assert [part.name for part in posenc.golden(posenc.Reading(layers)).parts] == ["a", "a#2"]
+
+
+def test_what_is_not_stated_is_named() -> None:
+    part = posenc.golden(posenc.MixedRoPE(8, heads=2, pairing="half")).parts[0]
+    assert part.left_out
+    assert "MixedRoPE" in part.left_out[0]
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def test_one_model_from_every_source_is_one_contract(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    contract = posenc.golden(LLAMA)
+    path = saved(contract, tmp_path)
+    reading = posenc.from_hf(LLAMA)
+    (tmp_path / "reading.json").write_text(posenc.to_json(reading))
+    sources = [reading, json.dumps(LLAMA), posenc.to_json(reading), contract]
+    sources += [tmp_path, tmp_path / "config.json", tmp_path / "reading.json", path, str(path)]
+    assert {posenc.golden(source).fingerprint for source in sources} == {contract.fingerprint}
+
+
+def test_names_of_presets_and_plans() -> None:
+    assert posenc.golden("preset:llama", dim=64)["llama"].spec == posenc.preset("llama", 64)
+    assert len(posenc.golden("plan:gemma3").parts) == 2
+    with pytest.raises(posenc.ArgumentError, match="its width"):
+        posenc.golden("preset:llama")
+    with pytest.raises(posenc.ArgumentError, match="Did you mean 'llama'"):
+        posenc.golden("preset:lama", dim=4)
+    with pytest.raises(posenc.ArgumentError, match="beside preset:NAME alone"):
+        posenc.golden(ROPE, dim=4)
+
+
+def test_a_plan_with_errors_is_refused_and_one_with_warnings_says_so() -> None:
+    config = {"model_type": "llama", "head_dim": 64, "max_position_embeddings": 512}
+    broken = {**config, "rope_theta": 1e4, "rope_scaling": {"rope_type": "no such"}}
+    with pytest.raises(posenc.DataError, match="leaves nothing open"):
+        posenc.golden(broken)
+    layer = posenc.Layer("a", spec=ROPE)
+    note = posenc.Note("warning", "an unknown key 'rope_alpha'")
+    contract = posenc.golden(posenc.Reading((layer,), notes=(note,), model="x"))
+    assert contract.notes == (note,)
+    assert contract.model == "x"
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def scalings() -> st.SearchStrategy[Any]:
+    return st.sampled_from(
+        [
+            (),
+            (YaRN(8, original_length=512),),
+            (Llama3(8, original_length=512),),
+            (DynamicNTK(2, original_length=512),),
+        ]
+    )
+
+
+def specs() -> st.SearchStrategy[Any]:
+    rotary = st.builds(
+        posenc.RoPE,
+        st.integers(2, 8).map(lambda n: 2 * n),
+        pairing=st.sampled_from(["half", "interleaved"]),
+        base=st.floats(2, 1e8),
+        scaling=scalings(),
+    )
+    tables = st.builds(posenc.Sinusoidal, st.integers(2, 9), base=st.floats(2, 1e6))
+    learned = st.builds(posenc.Learned, st.integers(1, 9), length=st.integers(1, 5000))
+    biases = st.one_of(
+        st.builds(posenc.ALiBi, st.integers(1, 9)), st.builds(posenc.T5, st.integers(1, 4))
+    )
+    return st.one_of(rotary, tables, learned, biases)
+
+
+@settings(max_examples=15)
+@given(spec=specs())
+def test_what_is_saved_is_read_back_from_either_file(
+    spec: posenc.RoPE, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    contract = posenc.golden(spec)
+    folder = tmp_path_factory.mktemp("golden")
+    first, second = contract.save(folder / "a.json", format="both")
+    assert read(first) == contract == read(second)
+    assert read(first).to_dict() == contract.to_dict() == read(second).to_dict()
+    assert posenc.golden(first).parts == contract.parts
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
+def test_the_canonical_form_keeps_every_number(values: list[float]) -> None:
+    text = canonical(values)
+    assert json.loads(text, parse_int=float) == values
+    assert canonical(json.loads(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0, "1"),
+        (-0.0, "0"),
+        (1e21, "1e+21"),
+        (123456789012345680000.0, "123456789012345680000"),
+        (1e-6, "0.000001"),
+        (1.5e-7, "1.5e-7"),
+        (5e-324, "5e-324"),
+        (-333333333.33333329, "-333333333.3333333"),
+        ({"b": [1, "é\n"], "a": None}, '{"a":null,"b":[1,"é\\n"]}'),
+    ],
+)
+def test_the_canonical_form_is_that_of_rfc_8785(value: Any, text: str) -> None:
+    assert canonical(value) == text
+
+
+@pytest.mark.costly
+def test_the_same_source_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(VERSION_4["gpt-oss"]))
+    made = []
+    for seed in ("0", "1"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        command = [sys.executable, "-m", "posenc.cli", "golden", str(tmp_path / "config.json")]
+        command += ["-o", str(folder / "m.golden.json"), "--format", "both"]
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run(command, check=True, env=env, capture_output=True)
+        made.append([path.read_bytes() for path in sorted(folder.iterdir())])
+    assert len(made[0]) == 2
+    assert made[0] == made[1]
+
+
+def test_records_are_flat_and_stand_on_lines_of_their_own(tmp_path: Path) -> None:
+    lines = saved(posenc.golden(LLAMA), tmp_path).read_text().splitlines()
+    records = [json.loads(line.rstrip(",")) for line in lines if line.startswith('{"check"')]
+    assert len(records) == len(posenc.golden(LLAMA).checks)
+    for record in records:
+        for value in record.values():
+            flat = value if isinstance(value, list) else [value]
+            assert all(isinstance(item, (int, float, str)) for item in flat)
+
+
+def change(data: dict[str, Any], path: str, value: Any) -> None:
+    *way, last = path.split(".")
+    at: Any = data
+    for key in way:
+        at = at[int(key)] if key.isdigit() else at[key]
+    if value is ...:
+        del at[last]
+    else:
+        at[int(last) if last.isdigit() else last] = value
+
+
+BROKEN: list[tuple[str, str, Any, str]] = [
+    ("another format", "format", "x", "expected a contract, with the format"),
+    ("a later version", "version", 2, "version: expected 1, of this posenc, got 2"),
+    ("a version that is a text", "version", "1", "version: expected 1"),
+    ("no fingerprint", "fingerprint", ..., "expected the key 'fingerprint'"),
+    ("another fingerprint", "fingerprint", "0" * 64, "expected the fingerprint 0000"),
+    ("a changed number", "checks.1.cos.0", 0.5, "It was changed after it was written"),
+    ("a changed layer", "parts.0.layers", [1], "It was changed"),
+    ("an unknown key", "extra", 1, "expected known keys, got 'extra'"),
+    ("an unknown key of a part", "parts.0.spce", {}, "Did you mean 'spec'"),
+    ("an unknown record", "checks.1.check", "angels", "Did you mean 'angles'"),
+    ("an unknown part", "checks.1.part", "spek", "Did you mean 'spec'"),
+    ("an unknown state", "checks.1.state", "long", "state: expected one of"),
+    ("a list of lists", "checks.1.cos", [[1.0]], r"cos\[0\]: expected number"),
+    ("a text for a number", "checks.1.cos.2", "1.0", r"cos\[2\]: expected number, got '1.0'"),
+    ("true for a number", "checks.1.cos.2", True, r"cos\[2\]: expected number, got True"),
+    ("nothing for a number", "checks.1.cos.2", None, r"cos\[2\]: expected number, got None"),
+    ("a missing list", "checks.1.rotated_query", ..., "expected the key 'rotated_query'"),
+    ("a short list", "checks.1.cos", [1.0], "expected lists of one length"),
+    ("a large integer", "checks.1.position.0", 10**30, "a larger one"),
+    ("an integer without end", "checks.1.temperature", 10**400, "expected number"),
+    ("a width without end", "parts.0.spec.dim", 2 * 10**400, "."),
+    ("a wide spec", "parts.0.spec.dim", 2 * 10**9, "."),
+    ("a wrong kind", "parts.0.kind", "table", "expected 'rotary', the kind of its RoPE"),
+    ("a spec that cannot be", "parts.0.spec.dim", 7, "even"),
+    ("a spec of no class", "parts.0.spec.type", "RoPEE", "Did you mean 'RoPE'"),
+    ("a value that is no spec", "parts.0.spec", {"type": "YaRN", "factor": 2}, "Part.spec"),
+    ("a width that is not that of the query", "checks.0.width", 10, "expected 10 numbers, got 8"),
+    ("no parts", "parts", {}, "parts: expected array"),
+    ("records that are none", "checks", [1], r"checks\[0\].check: expected a sort of record"),
+]
+
+
+@pytest.mark.parametrize(("what", "path", "value", "words"), BROKEN, ids=[row[0] for row in BROKEN])
+def test_what_is_no_contract_is_refused_in_words(
+    what: str, path: str, value: Any, words: str, tmp_path: Path
+) -> None:
+    file = saved(posenc.golden(ROPE), tmp_path)
+    data = json.loads(file.read_text())
+    change(data, path, value)
+    file.write_text(json.dumps(data))
+    with pytest.raises(posenc.DataError, match=words):
+        read(file)
+
+
+TEXTS: list[tuple[str, Callable[[str], str], str]] = [
+    ("a key twice", lambda t: t.replace('"version": 1', '"version": 1, "version": 1'), "once"),
+    ("NaN", lambda t: t.replace('"temperature": 1.0', '"temperature": NaN', 1), "expected number"),
+    ("Infinity", lambda t: t.replace('"cos": [1.0', '"cos": [Infinity', 1), "expected number"),
+    ("truncated", lambda t: t[:-200], "is not JSON"),
+    ("a list", lambda t: "[]", "expected a contract"),
+    ("nothing", lambda t: "", "is not JSON"),
+    ("deep", lambda t: "[" * 100_000, "nested deeper"),
+    ("many values", lambda t: "[" + "1," * 2**22 + "1]", "at most 4194304 values"),
+]
+
+
+@pytest.mark.parametrize(("what", "spoil", "words"), TEXTS, ids=[row[0] for row in TEXTS])
+def test_a_text_that_is_no_contract(
+    what: str, spoil: Callable[[str], str], words: str, tmp_path: Path
+) -> None:
+    file = saved(posenc.golden(ROPE), tmp_path)
+    file.write_text(spoil(file.read_text()))
+    with pytest.raises(posenc.DataError, match=words):
+        read(file)
+
+
+def test_a_contract_of_another_layout_is_the_same(tmp_path: Path) -> None:
+    """Whole numbers as JavaScript writes them, other spaces, another order of keys."""
+    contract = posenc.golden(ROPE)
+    file = saved(contract, tmp_path)
+    plain = json.loads(
+        file.read_text(), parse_float=lambda t: int(float(t)) if float(t) % 1 == 0 else float(t)
+    )
+    file.write_text(json.dumps(dict(reversed(plain.items())), indent=1))
+    assert read(file) == contract
+
+
+def tensors(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Rewrite the header of a safetensors file."""
+    data = file.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+
+
+def renamed(header: dict[str, Any], old: str, new: str) -> None:
+    header[new] = header.pop(old)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda h: h.pop("__metadata__"), "the key 'contract'"),
+        (lambda h: renamed(h, "1.cos", "1.cosine"), "known keys|'cos'"),
+        (lambda h: renamed(h, "1.cos", "99999.cos"), "named by the number of a record"),
+        (lambda h: renamed(h, "1.cos", "cos"), "named by the number of a record"),
+        (lambda h: h["1.cos"].update(shape=[2, 4]), "of one axis"),
+        (lambda h: h["1.cos"].update(dtype="I64"), "fingerprint"),
+        (lambda h: h["1.cos"].update(dtype="C64"), "float64 or int64"),
+        (lambda h: h["__metadata__"].update(contract="[]"), "expected a contract|record"),
+    ],
+)
+def test_a_safetensors_file_that_is_no_contract(
+    spoil: Callable[[Any], Any], words: str, tmp_path: Path
+) -> None:
+    file = saved(posenc.golden(posenc.RoPE(16, pairing="half")), tmp_path, "m.safetensors")
+    tensors(file, spoil)
+    with pytest.raises(posenc.DataError, match=words):
+        read(file)
+
+
+def test_nan_in_a_tensor_is_refused(tmp_path: Path) -> None:
+    file = saved(posenc.golden(posenc.RoPE(16, pairing="half")), tmp_path, "m.safetensors")
+    tensor = files.read_layout(file).tensors["1.cos"]
+    data = bytearray(file.read_bytes())
+    data[tensor.begin : tensor.begin + 8] = struct.pack("<d", math.nan)
+    file.write_bytes(bytes(data))
+    with pytest.raises(posenc.DataError, match="number"):
+        read(file)
+
+
+def test_a_pipe_and_a_huge_file_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(posenc.DataError, match="a regular file, got a pipe"):
+        read(tmp_path / "pipe.json")
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(posenc.DataError, match="a contract of at most"):
+        read(tmp_path / "huge.json")
+
+
+def test_nothing_is_overwritten_and_both_files_appear_or_none(tmp_path: Path) -> None:
+    contract = posenc.golden(ROPE)
+    (tmp_path / "m.safetensors").write_text("precious")
+    with pytest.raises(FileExistsError):
+        contract.save(tmp_path / "m.json", format="both")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.safetensors"]
+    assert (tmp_path / "m.safetensors").read_text() == "precious"
+    contract.save(tmp_path / "m.json", format="both", existing="replace")
+    assert read(tmp_path / "m.safetensors") == contract
+    with pytest.raises(FileExistsError):
+        contract.save(tmp_path / "m.json")
+    with pytest.raises(posenc.ArgumentError, match="another ending"):
+        contract.save(tmp_path / "n.safetensors", format="both")
+    with pytest.raises(posenc.ArgumentError, match="Did you mean 'json'"):
+        contract.save(tmp_path / "n", format="jsn")  # type: ignore[arg-type]
+
+
+def test_a_contract_cannot_be_changed() -> None:
+    contract = posenc.golden(ROPE)
+    with pytest.raises(ValueError, match="read-only"):
+        contract.of("spec", "angles")[1]["cos"][0] = 2
+    with pytest.raises(AttributeError):
+        contract.model = "x"  # type: ignore[misc]
+    assert copy.copy(contract) == contract
+    assert contract != posenc.golden(posenc.RoPE(8, pairing="interleaved"))
+
+
+# --- readers without posenc -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    target = tmp_path_factory.mktemp("reader") / "golden_reader"
+    source = str(EXAMPLES / "golden_reader.cpp")
+    options = ["-std=c++17", "-O1", "-Wall", "-Werror"]
+    subprocess.run(["g++", *options, source, "-o", str(target)], check=True)
+    return str(target)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("language", ["py", "cpp", "mjs"])
+def test_readers_without_posenc(
+    language: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if language == "mjs" and shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    command = {
+        "py": lambda: [sys.executable, "-S", "-P", str(EXAMPLES / "golden_reader.py")],
+        "cpp": lambda: [request.getfixturevalue("compiled")],
+        "mjs": lambda: ["node", str(EXAMPLES / "golden_reader.mjs")],
+    }[language]()
+    # -S leaves out site-packages, and the path of NumPy alone comes back in.
+    env = {**os.environ, "PYTHONPATH": str(Path(np.__file__).parents[1])}
+    pairing = posenc.Pairing("interleaved", output="half", direction="backward")
+    scaling = YaRN(32, original_length=4096)
+    spec = posenc.RoPE(64, pairing=pairing, base=150_000, scaling=scaling)
+    layers = (posenc.Layer("a", spec=spec), posenc.Layer("b", spec=posenc.RoPE(8, pairing="half")))
+    grid = posenc.from_hf(VERSION_4["qwen2-vl"])["attention"].spec
+    plan = posenc.Reading(
+        (*layers, posenc.Layer("c", spec=grid), posenc.Layer("d", spec=posenc.T5(2)))
+    )
+    file = saved(posenc.golden(plan), tmp_path)
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, str(file)], capture_output=True, text=True, check=False, env=env
+        )
+
+    done = run()
+    rows = sum(check.check == "angles" for check in posenc.golden(plan).checks)
+    assert (done.returncode, done.stdout) == (0, f"{3 * rows} arrays compared, 0 differ\n"), done
+    # The first frequency of the second part, off by a thousandth.
+    text = file.read_text()
+    file.write_text(
+        text.replace('"frequencies_float32": [1.0, 0.1', '"frequencies_float32": [1.001, 0.1')
+    )
+    assert file.read_text() != text
+    done = run()
+    assert done.returncode == 1
+    assert "at position" in done.stdout
