@@ -74,7 +74,10 @@ def table(rows: list[dict[str, Any]], version: str) -> str:
         "",
     ]
     if by["differs"]:
-        lines += ["| model type | layers | field | plan | model | off by |", "|---|---|---|---|---|---|"]
+        lines += [
+            "| model type | layers | field | plan | model | off by |",
+            "|---|---|---|---|---|---|",
+        ]
     for found in by["differs"]:
         for d in found["differences"]:
             size = "" if d["size"] is None else f"{d['size']:.2g} from position {d['position']}"

@@ -89,7 +89,9 @@ class _Finder:
                 is_triton_rotary_embed_enabled=lambda: False, is_enabled=lambda: False
             )
         if module.__name__.endswith("triton_utils"):
-            module.triton = no(jit=lambda f=None, **_: f or (lambda g: g), cdiv=lambda a, b: -(-a // b))
+            module.triton = no(
+                jit=lambda f=None, **_: f or (lambda g: g), cdiv=lambda a, b: -(-a // b)
+            )
             module.tl = no(constexpr=int)
         if module.__name__.endswith("logger"):
             module.init_logger = logging.getLogger

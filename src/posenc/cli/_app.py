@@ -157,7 +157,9 @@ def _exit_code(
         return _fail("out of memory. Ask for fewer rows or a smaller width", failed)
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{name}{error.strerror or error}", 2 if error.errno in _USAGE_ERRNOS else failed)
+        return _fail(
+            f"{name}{error.strerror or error}", 2 if error.errno in _USAGE_ERRNOS else failed
+        )
     except Exception as error:  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"
         return _fail(f"an error of posenc itself, {what}. POSENC_DEBUG=1 shows where", failed)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import click
 
 from posenc.cli._options import as_json
@@ -40,7 +43,7 @@ def command(a: str, b: str, *, dim: int | None, markdown: bool, json_: bool) -> 
         raise click.UsageError("--markdown and --json: choose one.")
     from posenc.detect.contract import diff
 
-    found = diff(a, b, dim=dim)
+    found = diff(_side(a), _side(b), dim=dim)
     if json_:
         print_json(found.to_dict())
     elif markdown:
@@ -50,3 +53,15 @@ def command(a: str, b: str, *, dim: int | None, markdown: bool, json_: bool) -> 
             click.echo(clean(line))
     raise click.exceptions.Exit(found.exit_code)
 
+
+def _side(text: str) -> Any:
+    """The text itself, or the code that it names."""
+    from posenc.detect.contract.sides import is_code, side_of
+
+    if not is_code(text):
+        return text
+    from posenc.testing import load
+
+    if "" not in sys.path:  # as for `python -m`: what lies in the working directory
+        sys.path.insert(0, "")
+    return side_of(load(text), name=text)

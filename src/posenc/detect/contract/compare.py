@@ -350,7 +350,9 @@ def _near(spec: RotarySpec) -> np.ndarray:
     if len(spec.axes) == 1:
         return NEAR
     same = np.stack([NEAR] * len(spec.axes), axis=-1)
-    apart = np.array([[(7 * (i + 1) * (k + 2)) % 61 for k in range(len(spec.axes))] for i in range(4)])
+    apart = np.array(
+        [[(7 * (i + 1) * (k + 2)) % 61 for k in range(len(spec.axes))] for i in range(4)]
+    )
     return np.concatenate([same, apart])
 
 
@@ -441,7 +443,7 @@ def _table(part: Part, asked: Asked) -> Told:
     stored = getattr(_object(asked), "shape", None)
     if spec.parameters():
         if stored is None:
-            raise CannotSay("its rows are learned: only their number can be compared, and none is told")
+            raise CannotSay("its rows are learned, and their number is not told")
         length, start = getattr(spec, "length", None), getattr(spec, "start", 0)
         wanted = (length + start, spec.dim) if isinstance(length, int) else None
         if wanted is None:
@@ -455,20 +457,30 @@ def _table(part: Part, asked: Asked) -> Told:
     mine = np.asarray(functional.table(spec, where, dtype="float64"))
     looked = [f"table, positions 0 to {where[-1]}, {mine.shape[1]} columns"]
     if theirs.shape != mine.shape:
-        return [Finding("dim", f"{mine.shape[1]} columns", f"shape {theirs.shape}", what="rows")], looked, []
+        return (
+            [Finding("dim", f"{mine.shape[1]} columns", f"shape {theirs.shape}", what="rows")],
+            looked,
+            [],
+        )
     off = np.abs(theirs - mine).max(axis=1)
     room = 1e-4 * max(1.0, float(np.abs(mine).max()))
     if np.all(off <= room):
         return [], looked, []
     size, begins = _begins(np.where(np.isfinite(off), off, np.inf), where)
-    row = Finding("table", "its own rows", "others, that no one change explains", size, begins, "rows")
+    row = Finding(
+        "table", "its own rows", "others, that no one change explains", size, begins, "rows"
+    )
     for shift in sorted(range(-8, 9), key=abs):
         moved = where + shift
         with contextlib.suppress(PosencError):
             made = np.asarray(functional.table(spec, np.abs(moved), dtype="float64"))
             if shift and np.all(np.abs(made - theirs)[moved >= 0] <= room):
                 told = f"that of position p {'+' if shift > 0 else '-'} {abs(shift)}"
-                return [row._replace(field="positions", ours="the row of position p", theirs=told)], looked, []
+                return (
+                    [row._replace(field="positions", ours="the row of position p", theirs=told)],
+                    looked,
+                    [],
+                )
     for name, said, made_spec in variants(spec):
         with contextlib.suppress(PosencError):
             made = np.asarray(functional.table(made_spec, where, dtype="float64"))
@@ -493,12 +505,18 @@ def _bias(part: Part, asked: Asked) -> Told:
     theirs = _asked(asked, "bias", where, keys, part=part)
 
     def made(one: Any) -> np.ndarray:
-        return np.asarray(functional.bias(one, q_positions=where, k_positions=keys, dtype="float64"))
+        return np.asarray(
+            functional.bias(one, q_positions=where, k_positions=keys, dtype="float64")
+        )
 
     mine = made(spec)
     heads = mine.shape[0]
     if theirs.shape != mine.shape:
-        return [Finding("heads", f"shape {mine.shape}", f"shape {theirs.shape}", what="biases")], ["the shape of the biases"], []
+        return (
+            [Finding("heads", f"shape {mine.shape}", f"shape {theirs.shape}", what="biases")],
+            ["the shape of the biases"],
+            [],
+        )
     past = keys[None, :] <= where[:, None]
     looked = [f"bias, {heads} heads, queries to {where[-1]}, keys to {keys[-1]}"]
 
@@ -581,4 +599,6 @@ def _two_answers(a: Side, b: Side, found: Found) -> None:
         off = np.abs(one - two)
         if not np.all(off <= 1e-4):
             told = ("the numbers of A", "those of B, and no spec to name the field by")
-            found.differences.append(("both", Finding(method, *told, float(np.nanmax(off)), what="numbers")))
+            found.differences.append(
+                ("both", Finding(method, *told, float(np.nanmax(off)), what="numbers"))
+            )

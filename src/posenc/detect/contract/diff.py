@@ -165,7 +165,7 @@ def diff(a: Any, b: Any, *, dim: int | None = None) -> Comparison:
         `"plan:NAME"`; a model of transformers that is loaded, or `"hf:FOLDER"`; the path of a
         checkpoint that holds buffers (`inv_freq`, `cos_cached`, `embed_positions`);
         `"engine:vllm=CONFIG"`; or an object with methods of the protocol in `docs/golden.md`, such
-        as `cos_sin(positions, layer)`, or `"MODULE:NAME"` of one.
+        as `cos_sin(positions, layer)`.
     dim : int, optional
         Of `preset:NAME`: its width, or number of heads.
 

@@ -236,7 +236,11 @@ def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
                 for unit, said in ((2 * math.pi, "1 / f"), (1 / (2 * math.pi), "4 pi**2 / f")):
                     counted = {k: getattr(scaling, k) / unit for k in (low, high)}
                     other = _attempt(lambda c=counted, s=scaling: s.replace(**c))  # type: ignore[misc]
-                    yield f"scaling.{low}", f"turns of wavelengths that are {said}", made(other, *rest)
+                    yield (
+                        f"scaling.{low}",
+                        f"turns of wavelengths that are {said}",
+                        made(other, *rest),
+                    )
         factor = getattr(scaling, "factor", None)
         for other in (Linear, NTK):
             if isinstance(factor, float) and not isinstance(scaling, other):

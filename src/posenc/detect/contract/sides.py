@@ -7,7 +7,6 @@ A side that describes a model (config, plan, spec, preset, GGUF, contract) has s
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import json
 import re
@@ -31,7 +30,7 @@ from posenc.detect.explain import from_hf
 from posenc.detect.files import open_store
 from posenc.encodings.rotary.base import RotarySpec
 
-__all__ = ["Side", "materialise", "side_of"]
+__all__ = ["Side", "is_code", "materialise", "side_of"]
 
 # Buffers of other people's modules, by the last words of their names.
 FREQUENCIES = re.compile(r"(?:^|[._])(?:(?P<layer>\w*?)_)?(inv_freq|inv_freqs|inv_timescales)$")
@@ -143,6 +142,15 @@ def _hold(contract: Contract, name: str) -> None:
 # --- texts ----------------------------------------------------------------------------------------
 
 
+def is_code(text: str) -> bool:
+    """Whether a text is MODULE:NAME, code to import, and none of the other sides."""
+    others = (*PREFIXES, FOLDER, ENGINE)
+    module, _, name = text.rpartition(":")
+    if text.startswith(others) or text.lstrip().startswith("{") or not (module and name):
+        return False
+    return not Path(text).exists()
+
+
 def _of_text(text: str, name: str, dim: int | None) -> Side:
     if text.startswith(PREFIXES) or text.lstrip().startswith("{"):
         if text.startswith("preset:") and text.count(":") == 2 and dim is None:
@@ -157,18 +165,15 @@ def _of_text(text: str, name: str, dim: int | None) -> Side:
     if text.startswith(ENGINE):
         return _engine(text.removeprefix(ENGINE), name)
     path = Path(text)
-    if path.exists():
+    if text and path.exists():
         if path.name.endswith(ENDINGS) and not _is_contract(path):
             return _checkpoint(path, name)
         return _description(path, name, dim)
-    module, _, attribute = text.rpartition(":")
-    if not module or not attribute:
-        todo = (
-            "A side is a file or folder, JSON, preset:NAME:WIDTH, plan:NAME, hf:FOLDER, "
-            "engine:vllm=CONFIG or MODULE:NAME."
-        )
-        raise ArgumentError(explain("diff", "a side that is there", repr(name), todo))
-    return side_of(_imported(module, attribute, name), name=name)
+    todo = (
+        "A side is a file or folder, JSON, preset:NAME:WIDTH, plan:NAME, hf:FOLDER, "
+        "engine:vllm=CONFIG or, of the command, MODULE:NAME."
+    )
+    raise ArgumentError(explain("diff", "a side that is there", repr(name), todo))
 
 
 def _is_contract(path: Path) -> bool:
@@ -177,30 +182,6 @@ def _is_contract(path: Path) -> bool:
     with inputs.opened(path) as file:
         start = file.read(2**16) or b""
     return b'"posenc contract"' in start or b'\\"posenc contract\\"' in start
-
-
-def _imported(module: str, attribute: str, name: str) -> Any:
-    if "" not in sys.path:  # as for `python -m`: what lies in the working directory
-        sys.path.insert(0, "")
-    try:
-        if module.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(module).stem, module)
-            if spec is None or spec.loader is None or not Path(module).exists():
-                raise ArgumentError(explain("diff", "a Python file that is there", repr(name)))
-            made = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(made)
-        else:
-            made = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if missing and not module.startswith(missing):
-            raise DependencyError(f"diff: {name}: it imports {missing}, which is absent") from error
-        raise ArgumentError(explain("diff", "a file or module that is there", repr(name))) from error
-    for step in attribute.split("."):
-        if not hasattr(made, step):
-            raise ArgumentError(explain("diff", f"a name in {module}", repr(step)))
-        made = getattr(made, step)
-    return made
 
 
 # --- modules and buffers --------------------------------------------------------------------------
@@ -324,7 +305,9 @@ class _Turning(_Module):
 
 def _rotates(module: Any) -> Callable[..., Any] | None:
     home = sys.modules.get(type(module).__module__)
-    found = [getattr(home, name) for name in dir(home) if name.startswith("apply_") and "rot" in name]
+    found = [
+        getattr(home, name) for name in dir(home) if name.startswith("apply_") and "rot" in name
+    ]
     if len(found) != 1:
         return None
     names = list(inspect.signature(found[0]).parameters)
@@ -438,7 +421,9 @@ def _folder(folder: str, name: str) -> Side:
                 model = transformers.AutoModel.from_config(config, trust_remote_code=False)
         except Exception as error:
             said = f"{type(error).__name__}: {str(error)[:200]}"
-            raise DataError(explain(f"diff: {name}", "a model that transformers builds", said)) from error
+            raise DataError(
+                explain(f"diff: {name}", "a model that transformers builds", said)
+            ) from error
         materialise(model)
     return _model(model, name)._replace(remarks=(f"{name}: weights were not read",))
 
@@ -456,7 +441,10 @@ def materialise(model: Any) -> None:
     """Build the rotary modules of a model on the meta device again, from their configs."""
     for path, module in list(model.named_modules()):
         keys = [key for key, _ in module.named_buffers(recurse=False)]
-        if not any(FREQUENCIES.search(key) for key in keys) or getattr(module, "config", None) is None:
+        if (
+            not any(FREQUENCIES.search(key) for key in keys)
+            or getattr(module, "config", None) is None
+        ):
             continue
         try:
             made = type(module)(module.config)
@@ -474,7 +462,9 @@ def _engine(text: str, name: str) -> Side:
     layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
     import torch
 
-    data = json.loads(json.dumps(from_hf_config(config) if Path(config).is_dir() else _json(config)))
+    data = json.loads(
+        json.dumps(from_hf_config(config) if Path(config).is_dir() else _json(config))
+    )
     data = data.get("text_config", data)
     parts = {part.name: part for part in parts_of(from_hf(data))}
 

@@ -117,7 +117,10 @@ def of_rotations(
 def _pairings(spec: RotarySpec, width: int) -> Iterator[RotarySpec]:
     yield spec
     channels = spec.channels
-    sizes = [spec.dim, *(d for d in (width, width // 2, width // 4) if d != spec.dim and d % 2 == 0)]
+    sizes = [
+        spec.dim,
+        *(d for d in (width, width // 2, width // 4) if d != spec.dim and d % 2 == 0),
+    ]
     orders = sorted(("half", "interleaved"), key=lambda word: word != channels.order)
     parts = sorted(("leading", "trailing"), key=lambda word: word != channels.part)
     outputs = sorted(("same", "half"), key=lambda word: word != channels.output)
@@ -142,7 +145,9 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, fl
     a, b, u, v = x[..., first], x[..., second], y[..., into], y[..., and_into]
     size = np.sum(a * a + b * b, axis=0)
     c, s = np.sum(a * u + b * v, axis=0) / size, np.sum(a * v - b * u, axis=0) / size
-    left = max(float(np.max(np.abs(u - (a * c - b * s)))), float(np.max(np.abs(v - (b * c + a * s)))))
+    left = max(
+        float(np.max(np.abs(u - (a * c - b * s)))), float(np.max(np.abs(v - (b * c + a * s))))
+    )
     rest = np.setdiff1d(np.arange(width), np.r_[first, second])
     if rest.size:
         left = max(left, float(np.max(np.abs(y[..., rest] - x[..., rest]))))
@@ -422,14 +427,18 @@ def _shifted(spec: RotarySpec, seen: Seen) -> str:
         moved = seen._replace(positions=seen.positions + shift)
         wanted = np.exp(1j * moved.positions[:, None] * frequencies)
         start = np.exp(1j * getattr(getattr(spec, "arrangement", None), "start", 0) * frequencies)
-        if shift and np.all(np.abs(seen.values - wanted * start) <= allowed(wanted, frequencies, moved)):
+        if shift and np.all(
+            np.abs(seen.values - wanted * start) <= allowed(wanted, frequencies, moved)
+        ):
             return f"position p {'+' if shift > 0 else '-'} {abs(shift)}"
     return ""
 
 
 def _counted(spec: RotarySpec, seen: Seen) -> str:
     """Where positions are counted otherwise: rounded, wrapped, or held at a last one."""
-    got = [_position(spec, int(p), row, seen) for p, row in zip(seen.first, seen.values, strict=True)]
+    got = [
+        _position(spec, int(p), row, seen) for p, row in zip(seen.first, seen.values, strict=True)
+    ]
     if any(g is None for g in got):
         return ""
     wrong = [(int(p), g) for p, g in zip(seen.first, got, strict=True) if g != p]
