@@ -31,6 +31,7 @@ FILES = (
     "README.md",
     "docs/compile.md",
     "docs/exact-phases.md",
+    "docs/golden.md",
     "docs/kernels.md",
     "docs/pairing.md",
     "docs/speed.md",
@@ -77,6 +78,17 @@ def import_time() -> str:
         f"even NumPy, before a name is used; to a first table it is {table['median_ms']:.0f} ms, "
         f"of which {numpy['median_ms']:.0f} ms are NumPy's own import "
         f"({table['date'][:10]}, {table['cpu']}, medians of {table['n']})."
+    )
+
+
+def contracts() -> str:
+    """What a golden file costs, in a sentence."""
+    rows = latest("contracts")
+    told = [f"{r['model']} {r['median_ms'] / 1e3:.2f} s and {r['bytes'] / 1e3:.0f} kB" for r in rows]
+    return (
+        f"Writing the file of a model of {rows[0]['layers']} layers, the start of Python included: "
+        f"{', '.join(told)} ({rows[0]['date'][:10]}, {rows[0]['cpu']}, medians of {rows[0]['n']} "
+        "fresh processes)."
     )
 
 
@@ -289,6 +301,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed-targets": speed_targets,
     "speed-reasons": speed_reasons.reasons,
     "compiled": compiled,
+    "contracts": contracts,
     "encodings": encodings,
     "graphs": graphs,
     "speed-summary": speed_summary,
