@@ -62,15 +62,18 @@ def table(rows: list[dict[str, Any]], version: str) -> str:
         any(": rotate" in line or ": cos_sin" in line for line in r["compared"])
         for r in by["nothing differs"]
     )
+    same, other, none = (len(by[v]) for v in by)
+    none_why = "as no buffer or module of a known name answers"
     lines = [
         f"transformers {version}, {len(rows)} model types whose default model builds:",
         "",
         "| | model types |",
         "|---|---|",
-        f"| nothing differs | {len(by['nothing differs'])}: {rotary} in cosines and sines, {turned} "
-        f"of these in rotated vectors too, the others in the size of learned tables |",
-        f"| differs | {len(by['differs'])} |",
-        f"| not compared, as no buffer or module of a known name answers | {len(by['not compared'])} |",
+        f"| nothing differs | {same} |",
+        f"| … in cosines and sines | {rotary} |",
+        f"| … in rotated vectors too | {turned} |",
+        f"| differs | {other} |",
+        f"| not compared, {none_why} | {none} |",
         "",
     ]
     if by["differs"]:

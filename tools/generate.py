@@ -84,7 +84,9 @@ def import_time() -> str:
 def contracts() -> str:
     """What a golden file costs, in a sentence."""
     rows = latest("contracts")
-    told = [f"{r['model']} {r['median_ms'] / 1e3:.2f} s and {r['bytes'] / 1e3:.0f} kB" for r in rows]
+    told = [
+        f"{r['model']} {r['median_ms'] / 1e3:.2f} s and {r['bytes'] / 1e3:.0f} kB" for r in rows
+    ]
     return (
         f"Writing the file of a model of {rows[0]['layers']} layers, the start of Python included: "
         f"{', '.join(told)} ({rows[0]['date'][:10]}, {rows[0]['cpu']}, medians of {rows[0]['n']} "

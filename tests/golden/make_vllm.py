@@ -1,4 +1,6 @@
-"""The numbers of vLLM's rotary classes for eight configs: `python tests/golden/make_vllm.py FOLDER`.
+"""The numbers of vLLM's rotary classes for eight configs.
+
+    python tests/golden/make_vllm.py FOLDER
 
 FOLDER holds `vllm/model_executor/layers/rotary_embedding` of the wheel of vLLM 0.33.0, unpacked:
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posenc.cli._options import as_json
+from posenc.cli._options import Choice, as_json
 from posenc.cli._show import clean, print_json
 
 __all__ = ["command"]
@@ -17,9 +17,15 @@ __all__ = ["command"]
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--dim", type=click.IntRange(1, 2**19), help="Width or heads of preset:NAME.")
+@click.option(
+    "--library",
+    type=Choice(("torch", "numpy", "jax")),
+    default="numpy",
+    help="Of the arrays that MODULE:NAME takes. [default: numpy]",
+)
 @click.option("--markdown", is_flag=True, help="Print a table for an issue.")
 @as_json
-def command(a: str, b: str, *, dim: int | None, markdown: bool, json_: bool) -> None:
+def command(a: str, b: str, *, dim: int | None, library: Any, markdown: bool, json_: bool) -> None:
     """Compare the positions of two models or implementations.
 
     A and B are each one of
@@ -43,7 +49,7 @@ def command(a: str, b: str, *, dim: int | None, markdown: bool, json_: bool) -> 
         raise click.UsageError("--markdown and --json: choose one.")
     from posenc.detect.contract import diff
 
-    found = diff(_side(a), _side(b), dim=dim)
+    found = diff(_side(a, library), _side(b, library), dim=dim)
     if json_:
         print_json(found.to_dict())
     elif markdown:
@@ -54,7 +60,7 @@ def command(a: str, b: str, *, dim: int | None, markdown: bool, json_: bool) -> 
     raise click.exceptions.Exit(found.exit_code)
 
 
-def _side(text: str) -> Any:
+def _side(text: str, library: Any) -> Any:
     """The text itself, or the code that it names."""
     from posenc.detect.contract.sides import is_code, side_of
 
@@ -64,4 +70,4 @@ def _side(text: str) -> Any:
 
     if "" not in sys.path:  # as for `python -m`: what lies in the working directory
         sys.path.insert(0, "")
-    return side_of(load(text), name=text)
+    return side_of(load(text), name=text, library=library)

@@ -6,6 +6,7 @@ A row is the thread, the config of a model, an implementation with the bug, and 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -153,7 +154,7 @@ def from_nought(case: dict[str, Any]) -> np.ndarray:
         return np.maximum(mask.cumsum(-1) - 1, 0)
     if "cumulative_lengths" in case:
         ends = np.asarray(case["cumulative_lengths"])
-        return np.concatenate([np.arange(b - a) for a, b in zip(ends, ends[1:], strict=False)])
+        return np.concatenate([np.arange(b - a) for a, b in itertools.pairwise(ends)])
     return np.arange(tokens)
 
 

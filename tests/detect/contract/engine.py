@@ -104,10 +104,7 @@ class Engine:
         length = int(positions.max()) + 1
         f = self.given(layer, length) if callable(self.given) else self.given
         where = self.counted(positions)
-        if where.ndim > 1:
-            angles = where[:, self._axis(len(f))] * f
-        else:
-            angles = where[:, None] * f
+        angles = (where[:, self._axis(len(f))] if where.ndim > 1 else where[:, None]) * f
         m = self.factor(layer) if callable(self.factor) else self.factor
         cos, sin = m * np.cos(angles), m * np.sin(angles)
         if self.rounded:

@@ -78,13 +78,15 @@ def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
     (row,) = told["differences"]
     assert (told["verdict"], row["field"], row["position"]) == ("differs", "base", 1)
     assert row["size"] == pytest.approx(2, abs=0.01)
-    assert told["compared"] and told["not_compared"]
+    assert told["compared"]
+    assert told["not_compared"]
     table = run(config, other, "--markdown").output
     assert "| attention | base | 500000 | 10000, the default | 2 (cos and sin) | 1 |" in table
     lines = run(config, other).output
     assert "attention: base: 500000 against 10000, the default" in lines
     for line in (*told["compared"], *told["not_compared"]):
-        assert line in table and line in lines
+        assert line in table
+        assert line in lines
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -92,8 +94,10 @@ def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
 
 def test_it_says_how_far_it_looked() -> None:
     found = posenc.diff(CONFIG, Engine(ladder(64, 5e5)))
-    told = "attention: rotate, 32 pairs, positions 0 to 511 in one call, single ones to 4,097, and "
-    assert told + "the first call again" in found.looked
+    assert (
+        "attention: rotate, 32 pairs of one head, positions 0 to 511 in one call, single ones to "
+        "4,097, and the first call again"
+    ) in found.looked
     cosines = posenc.diff(ROPE.replace(base=1e4), engine)
     assert any("pairing and channels" in line for line in cosines.unseen)
     assert any("left padding" in line for line in cosines.unseen)
@@ -209,3 +213,22 @@ def test_presets_plans_and_specs_are_sides() -> None:
         posenc.diff("nothing at all", ROPE)
     with pytest.raises(posenc.ArgumentError):
         posenc.diff(3, ROPE)
+
+
+def test_a_torch_function_is_asked_with_tensors() -> None:
+    torch = pytest.importorskip("torch", reason="the function takes its tensors")
+
+    def cosines(positions: Any) -> Any:
+        angles = positions.float()[:, None] * torch.from_numpy(ladder(64, 5e5)).float()
+        return angles.cos(), angles.sin()
+
+    assert posenc.diff(ROPE, cosines, library="torch").verdict == "nothing differs"
+
+
+def test_vectors_that_no_rotation_gives_are_a_difference() -> None:
+    class Reflects(Engine):
+        def rotate(self, x: np.ndarray, positions: np.ndarray, layer: str) -> np.ndarray:
+            return super().rotate(x, positions, layer)[..., ::-1].copy()
+
+    found = posenc.diff(ROPE, Reflects(ladder(64, 5e5)))
+    assert (found.verdict, found.differences[0].field) == ("differs", "pairing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ from posenc.encodings.rotary.rope import RoPE
 __all__ = ["Found", "compared"]
 
 FAR = (4095, 4096, 4097, 131_071, 2**20)
+LEFT_OVER = 0.02  # of a rotated query, that no pairing explains: more than bfloat16 rounds
 DENSE = np.arange(4098)
 Row = tuple[str, Finding]
 
@@ -187,7 +188,7 @@ def _matched(a: Side, b: Side) -> Iterator[tuple[str, Part | None, Part | None]]
                 for place in list(mine):
                     mine[like, *place[1:]] = mine.pop(place)
     for place in dict.fromkeys((*ours, *theirs)):
-        yield from _in_place(place, ours.get(place, []), theirs.get(place, []), a, b)
+        yield from _in_place(ours.get(place, []), theirs.get(place, []), a)
 
 
 Place = tuple[str, str, str]
@@ -211,7 +212,7 @@ def _by_place(side: Side) -> dict[Place, list[Part]]:
 
 
 def _in_place(
-    place: Place, ours: list[Part], theirs: list[Part], a: Side, b: Side
+    ours: list[Part], theirs: list[Part], a: Side
 ) -> Iterator[tuple[str, Part | None, Part | None]]:
     if all(p.layers is None for p in (*ours, *theirs)):
         names = {part.name: part for part in theirs}
@@ -271,19 +272,11 @@ def _answers(a: Side, b: Side, found: Found) -> None:
             found.unseen.append(f"{part.name}: {_what(part)}, which {b.name} was not asked about")
             continue
         try:
-            asked = b.answers(part)
             others = [
                 (p.name, p.spec) for p in a.parts
                 if p is not part and isinstance(p.spec, RotarySpec) and p.spec != part.spec
             ]  # fmt: skip
-            if isinstance(part.spec, RotarySpec):
-                rows, looked, unseen = _rotary(part, part.spec, asked, others)
-            elif part.kind == "table":
-                rows, looked, unseen = _table(part, asked)
-            elif part.kind == "bias":
-                rows, looked, unseen = _bias(part, asked)
-            else:
-                raise CannotSay(f"a {part.kind} encoding needs content, and is not asked for")
+            rows, looked, unseen = _one_part(part, b.answers(part), others)
         except CannotSay as error:
             found.unseen.append(f"{part.name}: {error}")
             continue
@@ -292,6 +285,16 @@ def _answers(a: Side, b: Side, found: Found) -> None:
         found.unseen += [f"{part.name}: {line}" for line in unseen]
     _sequences(a, b, found)
     found.differences.sort(key=lambda row: row[1].field != "layers")
+
+
+def _one_part(part: Part, asked: Asked, others: Sequence[tuple[str, RotarySpec]]) -> Told:
+    if isinstance(part.spec, RotarySpec):
+        return _rotary(part, part.spec, asked, others)
+    if part.kind == "table":
+        return _table(part, asked)
+    if part.kind == "bias":
+        return _bias(part, asked)
+    raise CannotSay(f"a {part.kind} encoding needs content, and is not asked for")
 
 
 def _where(part: Part) -> str:
@@ -314,6 +317,14 @@ def _object(asked: Asked) -> Any:
     return getattr(next(iter(asked.methods.values())), "__self__", None)
 
 
+class _Differs(Exception):  # noqa: N818
+    """A difference after which nothing more can be asked."""
+
+    def __init__(self, row: Finding) -> None:
+        super().__init__(row.field)
+        self.row = row
+
+
 Told = tuple[list[Finding], list[str], list[str]]
 
 
@@ -328,12 +339,13 @@ def _rotary(
     unseen: list[str] = []
     for method in offered:
         try:
-            made, far, left = _looked_at(part, spec, asked, method, others)
+            made, far = _looked_at(part, spec, asked, method, others)
+        except _Differs as error:
+            made, far = [error.row], "until it was seen to differ"
         except CannotSay as error:
             unseen.append(str(error))
             continue
         rows += [row for row in made if row.field not in {r.field for r in rows}]
-        unseen += left
         looked.append(f"{method}, {far}")
         if any(row.field == "state" for row in rows):
             break  # what it remembers would be in every other answer
@@ -362,8 +374,7 @@ def _looked_at(
     asked: Asked,
     method: str,
     others: Sequence[tuple[str, RotarySpec]],
-) -> tuple[list[Finding], str, list[str]]:
-    see: Callable[[np.ndarray, int], Seen | list[Finding]]
+) -> tuple[list[Finding], str]:
     rows: list[Finding] = []
     fitted = [spec]
 
@@ -375,8 +386,11 @@ def _looked_at(
             raise CannotSay(f"rotate returns {y.shape[1:]} for {x.shape[1:]}")
         flat = (x[:, 0, 0], y[:, 0, 0])
         candidate, values, left = of_rotations(spec, *flat)
-        if left > 0.02:
-            raise CannotSay(f"no pairing that is known turns vectors so (left over: {left:.2g})")
+        if not np.all(np.isfinite(y)):
+            values = np.where(np.isfinite(y).all(axis=(0, 1, 2, 4))[:, None], values, np.nan)
+        elif left > LEFT_OVER:
+            told = ("one that is known", "vectors turned in no way that is known")
+            raise _Differs(Finding("pairing", *told, left, what="a rotated query"))
         fitted[0] = candidate
         return Seen(where, values, length)
 
@@ -393,18 +407,15 @@ def _looked_at(
     if method == "frequencies":
         values = _asked(asked, method, part=part, length=len(NEAR)).reshape(-1)
         seen = of_frequencies(values, int(NEAR[-1]) + 1)
-        return why(spec, [seen], others), f"{values.size} numbers, of one length", []
+        return why(spec, [seen], others), f"{values.size} numbers, of one length"
     see = turned if method == "rotate" else cosines
     where = _near(spec)
     first = see(where, int(where.max()) + 1)
     if method == "rotate" and fitted[0] != spec:
-        x = probes(spec.dim, 1)
-        for name, mine, theirs, _ in changed(spec, fitted[0]):
-            size, begins, _ = _effect(spec, fitted[0])
-            del x
-            rows.append(Finding(name, words(mine), words(theirs), size, begins, "a rotated query"))
-            break
-    seen, unseen, last = [first], [], int(where.max())
+        for name, mine, theirs, _ in changed(spec, fitted[0])[:1]:
+            told = (words(mine), words(theirs), *_effect(spec, fitted[0])[:2], "a rotated query")
+            rows.append(Finding(name, *told))
+    every, last = [first], int(where.max())
     known = part.length or 0
     more = {p for p in (*FAR, *(known - 1, part.original_length or 0)) if p > last}
     for position in sorted(more):
@@ -412,7 +423,7 @@ def _looked_at(
             continue
         place = np.array([position] if len(spec.axes) == 1 else [[position] * len(spec.axes)])
         try:
-            seen.append(see(place, position + 1))
+            every.append(see(place, position + 1))
             last = position
         except CannotSay as error:
             if known and position < known:
@@ -420,20 +431,20 @@ def _looked_at(
                     Finding("length", f"{known} positions", f"no position {position} ({error})")
                 )
             break
-    rows += why(fitted[0], seen, others)
+    rows += why(fitted[0], every, others)
     with contextlib.suppress(CannotSay):
         again = see(where, int(where.max()) + 1)
         off = np.abs(again.values - first.values).max(axis=1)
         alike = (off <= 1e-6) | np.isnan(first.values).any(axis=1)  # NaN is told already
         if not np.all(alike):
             begins = int(again.first[~alike][0])
-            told = ("the same after a longer sequence", f"others after position {last}")
-            rows.append(Finding("state", *told, float(off.max()), begins))
-    told = (
-        f"{first.values.shape[1]} pairs, positions {int(where.min())} to {int(where.max())} in one "
-        f"call, single ones to {last:,}, and the first call again"
+            same, other = "the same after a longer sequence", f"others after position {last}"
+            rows.append(Finding("state", same, other, float(off.max()), begins))
+    reach = (
+        f"{first.values.shape[1]} pairs of one head, positions {int(where.min())} to "
+        f"{int(where.max())} in one call, single ones to {last:,}, and the first call again"
     )
-    return rows, told, unseen
+    return rows, reach
 
 
 def _table(part: Part, asked: Asked) -> Told:
@@ -442,51 +453,43 @@ def _table(part: Part, asked: Asked) -> Told:
         raise CannotSay("a table of several axes is not asked for")
     stored = getattr(_object(asked), "shape", None)
     if spec.parameters():
-        if stored is None:
-            raise CannotSay("its rows are learned, and their number is not told")
         length, start = getattr(spec, "length", None), getattr(spec, "start", 0)
-        wanted = (length + start, spec.dim) if isinstance(length, int) else None
-        if wanted is None:
-            raise CannotSay("its rows are learned")
-        rows = [] if stored == wanted else [Finding("length", f"{wanted[0]} rows of {wanted[1]}",
-                                                    f"{stored[0]} rows of {stored[1]}")]  # fmt: skip
+        if stored is None or not isinstance(length, int):
+            raise CannotSay("its rows are learned, and their number is not told")
+        ours, given = (f"{n} rows of {dim}" for n, dim in ((length + start, spec.dim), stored))
+        rows = [] if ours == given else [Finding("length", ours, given)]
         return rows, ["the number of rows and their width, as they are learned"], []
     last = (stored[0] if stored else part.length or 512) - 1
-    where = PLACES[PLACES <= min(last, 511)]
+    where = PLACES[min(last, 511) >= PLACES]
     theirs = _asked(asked, "table", where, part=part)
     mine = np.asarray(functional.table(spec, where, dtype="float64"))
     looked = [f"table, positions 0 to {where[-1]}, {mine.shape[1]} columns"]
+    return _rows(spec, where, mine, theirs), looked, []
+
+
+def _rows(spec: Any, where: np.ndarray, mine: np.ndarray, theirs: np.ndarray) -> list[Finding]:
+    """The change of a table that explains its rows; none where they are its own."""
     if theirs.shape != mine.shape:
-        return (
-            [Finding("dim", f"{mine.shape[1]} columns", f"shape {theirs.shape}", what="rows")],
-            looked,
-            [],
-        )
+        sizes = f"{mine.shape[1]} columns", f"shape {theirs.shape}"
+        return [Finding("dim", *sizes, what="rows")]
     off = np.abs(theirs - mine).max(axis=1)
     room = 1e-4 * max(1.0, float(np.abs(mine).max()))
     if np.all(off <= room):
-        return [], looked, []
-    size, begins = _begins(np.where(np.isfinite(off), off, np.inf), where)
-    row = Finding(
-        "table", "its own rows", "others, that no one change explains", size, begins, "rows"
-    )
+        return []
+    effect = (*_begins(np.where(np.isfinite(off), off, np.inf), where), "rows")
     for shift in sorted(range(-8, 9), key=abs):
         moved = where + shift
         with contextlib.suppress(PosencError):
             made = np.asarray(functional.table(spec, np.abs(moved), dtype="float64"))
             if shift and np.all(np.abs(made - theirs)[moved >= 0] <= room):
                 told = f"that of position p {'+' if shift > 0 else '-'} {abs(shift)}"
-                return (
-                    [row._replace(field="positions", ours="the row of position p", theirs=told)],
-                    looked,
-                    [],
-                )
-    for name, said, made_spec in variants(spec):
+                return [Finding("positions", "the row of position p", told, *effect)]
+    for name, said, other in variants(spec):
         with contextlib.suppress(PosencError):
-            made = np.asarray(functional.table(made_spec, where, dtype="float64"))
+            made = np.asarray(functional.table(other, where, dtype="float64"))  # type: ignore[arg-type]
             if made.shape == theirs.shape and np.all(np.abs(made - theirs) <= room):
-                return [row._replace(field=name, ours=_now(spec, name), theirs=said)], looked, []
-    return [row], looked, []
+                return [Finding(name, _now(spec, name), said, *effect)]
+    return [Finding("table", "its own rows", "others, that no one change explains", *effect)]
 
 
 def _now(spec: Any, name: str) -> str:
@@ -580,7 +583,8 @@ def _sequences(a: Side, b: Side, found: Found) -> None:
 
 
 def _two_answers(a: Side, b: Side, found: Found) -> None:
-    assert a.answers is not None and b.answers is not None  # noqa: S101 - neither describes
+    assert a.answers is not None  # noqa: S101 - neither describes
+    assert b.answers is not None  # noqa: S101
     part = Part("attention", kind="rotary")
     for method, given in (("frequencies", ()), ("cos_sin", (NEAR,)), ("table", (NEAR,))):
         try:

@@ -6,6 +6,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
+from posenc.detect.contract.asked import Library
 from posenc.detect.contract.sides import side_of
 
 __all__ = ["Comparison", "Difference", "diff"]
@@ -154,7 +155,7 @@ class Comparison:
         }
 
 
-def diff(a: Any, b: Any, *, dim: int | None = None) -> Comparison:
+def diff(a: Any, b: Any, *, dim: int | None = None, library: Library = "numpy") -> Comparison:
     """In which field the positions of two models or implementations differ.
 
     Parameters
@@ -168,6 +169,8 @@ def diff(a: Any, b: Any, *, dim: int | None = None) -> Comparison:
         as `cos_sin(positions, layer)`.
     dim : int, optional
         Of `preset:NAME`: its width, or number of heads.
+    library : {"numpy", "torch", "jax"}
+        Whose arrays an implementation takes.
 
     Returns
     -------
@@ -195,7 +198,7 @@ def diff(a: Any, b: Any, *, dim: int | None = None) -> Comparison:
     """
     from posenc.detect.contract.compare import compared
 
-    first, second = side_of(a, dim=dim), side_of(b, dim=dim)
+    first, second = (side_of(side, dim=dim, library=library) for side in (a, b))
     if first.describes or not second.describes:
         found = compared(first, second)
     else:  # the side with the specs comes first, as it has the names of the fields

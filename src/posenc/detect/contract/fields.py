@@ -61,15 +61,12 @@ def effects(spec: Spec | None) -> Effects:
     found: Effects = {"kind": np.array(spec.kind)}
     if isinstance(spec, RotarySpec):
         return found | _rotary(spec)
-    made: np.ndarray | None = None
-    try:
-        made = numbers(spec)
-    except PosencError:
-        pass
+    made = _attempt(lambda: numbers(spec))
     if made is None:
         return found | {"fields": np.array(repr(spec))}
     place = getattr(spec, "place", "")
-    scale = spec.magnitude.embedding(spec.dim) if hasattr(spec, "magnitude") else 1.0
+    magnitude = getattr(spec, "magnitude", None)
+    scale = 1.0 if magnitude is None else magnitude.embedding(getattr(spec, "dim", 1))
     # Learned rows are compared by their number and where they begin.
     length = getattr(spec, "length", 0)
     start = getattr(spec, "start", 0)

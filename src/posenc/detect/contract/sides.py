@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from posenc._core.errors import ArgumentError, DataError, DependencyError, expla
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec
-from posenc.detect.contract.asked import METHODS, Asked, CannotSay
+from posenc.detect.contract.asked import METHODS, Asked, CannotSay, Library
 from posenc.detect.contract.contract import Contract, Part
 from posenc.detect.contract.make import PREFIXES, described, parts_of
 from posenc.detect.explain import from_hf
@@ -48,7 +47,6 @@ class Side(NamedTuple):
     whole: bool = True  # whether what it does not describe is absent
     answers: Callable[[Part], Asked] | None = None  # numbers, for a part that the other describes
     remarks: tuple[str, ...] = ()
-    library: str = "numpy"
 
     @property
     def describes(self) -> bool:
@@ -56,7 +54,9 @@ class Side(NamedTuple):
         return self.answers is None
 
 
-def side_of(source: Any, *, name: str = "", dim: int | None = None) -> Side:
+def side_of(
+    source: Any, *, name: str = "", dim: int | None = None, library: Library = "numpy"
+) -> Side:
     """A source as a side.
 
     Parameters
@@ -67,6 +67,8 @@ def side_of(source: Any, *, name: str = "", dim: int | None = None) -> Side:
         What it is called; by default its text or type.
     dim : int, optional
         Of `preset:NAME`: its width, or number of heads.
+    library : {"numpy", "torch", "jax"}
+        Whose arrays an implementation takes.
 
     Raises
     ------
@@ -87,7 +89,7 @@ def side_of(source: Any, *, name: str = "", dim: int | None = None) -> Side:
         return _model(source, name or type(source).__name__)
     if callable(getattr(source, "to_dict", None)) and not _answers(source):
         return _description(source, name or _title(source), dim)
-    asked = Asked(source)
+    asked = Asked(source, library)
     return Side(name or asked.name, whole=False, answers=lambda _: asked)
 
 
@@ -406,7 +408,7 @@ def _folder(folder: str, name: str) -> Side:
 
     if not Path(folder).is_dir():
         raise ArgumentError(explain("diff", "hf: and a folder that is there", repr(folder)))
-    data = from_hf_config(folder)
+    data = _json(Path(folder))
     if "auto_map" in data and data.get("model_type") not in transformers.CONFIG_MAPPING:
         raise DataError(
             explain(f"diff: {name}", "a class of transformers", "code of the model's own")
@@ -428,15 +430,6 @@ def _folder(folder: str, name: str) -> Side:
     return _model(model, name)._replace(remarks=(f"{name}: weights were not read",))
 
 
-def from_hf_config(folder: str) -> dict[str, Any]:
-    """The JSON of a folder's config."""
-    path = Path(folder) / "config.json"
-    found = inputs.parse(inputs.text_of(path, inputs.CONFIG), str(path), inputs.CONFIG)
-    if not isinstance(found, dict):
-        raise DataError(explain(str(path), "a JSON object", type(found).__name__))
-    return found
-
-
 def materialise(model: Any) -> None:
     """Build the rotary modules of a model on the meta device again, from their configs."""
     for path, module in list(model.named_modules()):
@@ -455,16 +448,14 @@ def materialise(model: Any) -> None:
 
 
 def _engine(text: str, name: str) -> Side:
-    """vLLM's rotary classes for the parts of a config."""
+    """The rotary classes of vLLM for the parts of a config."""
     engine, _, config = text.replace(" ", "=", 1).partition("=")
     if engine != "vllm" or not config:
         raise ArgumentError(explain("diff", "engine:vllm=CONFIG", repr(name)))
     layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
     import torch
 
-    data = json.loads(
-        json.dumps(from_hf_config(config) if Path(config).is_dir() else _json(config))
-    )
+    data = _json(Path(config))
     data = data.get("text_config", data)
     parts = {part.name: part for part in parts_of(from_hf(data))}
 
@@ -472,28 +463,24 @@ def _engine(text: str, name: str) -> Side:
         own = parts.get(part.name)
         if own is None or not isinstance(own.spec, RotarySpec):
             raise CannotSay("vLLM's rotary classes have nothing for it")
-        rope = data.get("rope_parameters") or {
-            "rope_type": "default", "rope_theta": data.get("rope_theta"), **(data.get("rope_scaling") or {}),
-        }  # fmt: skip
-        rope = rope.get(part.name, rope) if isinstance(rope.get(part.name), dict) else rope
+        flat = {"rope_type": "default", "rope_theta": data.get("rope_theta")}
+        rope = data.get("rope_parameters") or flat | (data.get("rope_scaling") or {})
+        nested = rope.get(part.name.rpartition(".")[2])
         head = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
         length = data.get("max_position_embeddings", 4096)
         neox = own.spec.channels.order == "half"
-        made = layers.get_rope(head, length, neox, dict(rope), torch.float32)
-        table = made.cos_sin_cache.double().numpy()
-        half = table.shape[-1] // 2
-        return Asked(_Cosines(table[:, :half], table[:, half:]))
+        rope = dict(nested if isinstance(nested, dict) else rope)
+        table = layers.get_rope(head, length, neox, rope, torch.float32).cos_sin_cache
+        rows = table.double().numpy()
+        return Asked(_Cosines(*np.split(rows, 2, axis=-1)))
 
     return Side(name, whole=False, answers=answers)
 
 
-def _json(path: str) -> dict[str, Any]:
-    found = inputs.parse(inputs.text_of(Path(path), inputs.CONFIG), path, inputs.CONFIG)
+def _json(path: Path) -> dict[str, Any]:
+    """The JSON of a config, or of the config of a folder."""
+    path = path / "config.json" if path.is_dir() else path
+    found = inputs.parse(inputs.text_of(path, inputs.CONFIG), str(path), inputs.CONFIG)
     if not isinstance(found, dict):
-        raise DataError(explain(path, "a JSON object", type(found).__name__))
+        raise DataError(explain(str(path), "a JSON object", type(found).__name__))
     return found
-
-
-def described_parts(side: Side) -> Iterator[Part]:
-    """The parts with an encoding."""
-    yield from (part for part in side.parts if part.spec is not None)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from posenc import functional
 from posenc._core.errors import PosencError
-from posenc.detect.contract.fields import effects, variants, words
+from posenc._core.spec import Spec
+from posenc.detect.contract.fields import variants, words
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
@@ -81,7 +82,7 @@ def of_frequencies(frequencies: np.ndarray, length: int) -> Seen:
 
 
 def probes(width: int, positions: int) -> np.ndarray:
-    """Four inputs, (4, 1, 1, positions, width), the same at every position, exact in every dtype."""
+    """Four inputs, (4, 1, 1, positions, width), exact in every dtype, alike at every position."""
     rows = np.random.default_rng(0).integers(-8, 9, (4, width)) / 8
     return np.broadcast_to(rows[:, None, None, None], (4, 1, 1, positions, width)).copy()
 
@@ -211,9 +212,9 @@ def why(
     for far in seen[1:]:
         if not np.all(np.isfinite(far.values)):
             return [Finding("numbers", "finite", f"NaN or infinite at {int(far.first[0])}")]
-        off = _one(spec, far, expected(spec, far))
-        if off is not None:
-            return [_far(spec, far, off)]
+        late = _one(spec, far, expected(spec, far))
+        if late is not None:
+            return [_far(spec, far, late)]
     return []
 
 
@@ -277,7 +278,10 @@ def _factor(spec: RotarySpec, seen: Seen, wanted: np.ndarray) -> Finding | None:
 
 def _matches(spec: RotarySpec, seen: Seen, frequencies: np.ndarray | None = None) -> bool:
     if frequencies is None:
-        wanted = _unit(expected(spec, seen))
+        try:
+            wanted = _unit(expected(spec, seen))
+        except PosencError:  # positions that it does not have
+            return False
         frequencies = _frequencies(spec, seen.length)
     else:
         wanted = np.exp(1j * seen.first[:, None] * frequencies)
@@ -305,14 +309,9 @@ def _named(
         shifted = _shifted(spec, seen)
         if shifted:
             return Finding("positions", "position p", shifted, *off), spec
-    for field, said, made in (*variants(spec), *_rebuilt(spec, seen)):
-        if not isinstance(made, RotarySpec) or made.pairs != spec.pairs or made.axes != spec.axes:
-            continue
-        try:
-            if _matches(made, seen):
-                return Finding(field, _value(spec, field), said, *off), made
-        except PosencError:
-            continue
+    for field, said, changed in (*variants(spec), *_rebuilt(spec, seen)):
+        if _same_shape(spec, changed) and _matches(changed, seen):
+            return Finding(field, _value(spec, field), said, *off), changed
     if isinstance(spec, RoPE) and seen.positions.ndim == 1:
         for field, ours, said, frequencies in _ladders(spec, seen):
             if _matches(spec, seen, frequencies):
@@ -321,6 +320,10 @@ def _named(
         if counted:
             return Finding("positions", "position p", counted, *off), spec
     return None
+
+
+def _same_shape(spec: RotarySpec, other: Spec) -> TypeGuard[RotarySpec]:
+    return isinstance(other, RotarySpec) and (other.pairs, other.axes) == (spec.pairs, spec.axes)
 
 
 def _attempt(spec: RotarySpec, **changes: Any) -> RotarySpec | None:
@@ -477,13 +480,8 @@ def _far(spec: RotarySpec, far: Seen, off: tuple[float, int]) -> Finding:
         got = _position(spec, position, _unit(far.values)[0], far)
     if got is not None:
         return Finding("positions", f"position {position}", f"taken for {got}", *off)
-    if effects(spec) and isinstance(spec, RoPE):
-        turned = far._replace(values=_unit(far.values))
-        for field, said, made in variants(spec):
-            if isinstance(made, RotarySpec) and made.pairs == spec.pairs and made.axes == spec.axes:
-                try:
-                    if _matches(made, turned):
-                        return Finding(field, _value(spec, field), said, *off)
-                except PosencError:
-                    continue
+    turned = far._replace(values=_unit(far.values))
+    for field, said, changed in variants(spec):
+        if _same_shape(spec, changed) and _matches(changed, turned):
+            return Finding(field, _value(spec, field), said, *off)
     return Finding("positions", f"the angles of position {position}", "other angles", *off)
