@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -35,8 +36,7 @@ def differences(contract):
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8") as file:
-        contract = json.load(file)
+    contract = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     if (contract["format"], contract["version"]) != ("posenc contract", 1):
         sys.exit("not a golden file of version 1")
     rows = list(differences(contract))
