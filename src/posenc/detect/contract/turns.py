@@ -310,7 +310,7 @@ def _named(
         if shifted:
             return Finding("positions", "position p", shifted, *off), spec
     for field, said, changed in (*variants(spec), *_rebuilt(spec, seen)):
-        if _same_shape(spec, changed) and _matches(changed, seen):
+        if _same_shape(changed, spec) and _matches(changed, seen):
             return Finding(field, _value(spec, field), said, *off), changed
     if isinstance(spec, RoPE) and seen.positions.ndim == 1:
         for field, ours, said, frequencies in _ladders(spec, seen):
@@ -322,8 +322,8 @@ def _named(
     return None
 
 
-def _same_shape(spec: RotarySpec, other: Spec) -> TypeGuard[RotarySpec]:
-    return isinstance(other, RotarySpec) and (other.pairs, other.axes) == (spec.pairs, spec.axes)
+def _same_shape(made: Spec, spec: RotarySpec) -> TypeGuard[RotarySpec]:
+    return isinstance(made, RotarySpec) and (made.pairs, made.axes) == (spec.pairs, spec.axes)
 
 
 def _attempt(spec: RotarySpec, **changes: Any) -> RotarySpec | None:
@@ -482,6 +482,6 @@ def _far(spec: RotarySpec, far: Seen, off: tuple[float, int]) -> Finding:
         return Finding("positions", f"position {position}", f"taken for {got}", *off)
     turned = far._replace(values=_unit(far.values))
     for field, said, changed in variants(spec):
-        if _same_shape(spec, changed) and _matches(changed, turned):
+        if _same_shape(changed, spec) and _matches(changed, turned):
             return Finding(field, _value(spec, field), said, *off)
     return Finding("positions", f"the angles of position {position}", "other angles", *off)
