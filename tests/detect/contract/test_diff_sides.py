@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 import posenc
 from posenc.cli import app
 from tests.detect.contract.engine import Engine, half, ladder
+from tests.detect.explain.test_gguf import BASIC, written
 
 CONFIG = {
     "model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "head_dim": 64,
@@ -232,3 +233,11 @@ def test_vectors_that_no_rotation_gives_are_a_difference() -> None:
 
     found = posenc.diff(ROPE, Reflects(ladder(64, 5e5)))
     assert (found.verdict, found.differences[0].field) == ("differs", "pairing")
+
+
+def test_a_gguf_file_is_a_side(tmp_path: Path) -> None:
+    path = written(tmp_path / "model.gguf", "qwen2", **BASIC)
+    config = {**CONFIG, "model_type": "qwen2"}
+    assert posenc.diff(config, path).verdict == "nothing differs"
+    scaled = {**config, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
+    assert posenc.diff(scaled, path).differences[0].field == "scaling"

@@ -36,6 +36,13 @@ class Difference:
         The first position where they differ by more than 0.001, or half of the largest difference.
     what : str
         Of which numbers.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> found = posenc.diff(posenc.ALiBi(12), posenc.ALiBi(12, recipe="geometric"))
+    >>> found.differences[0].field, found.differences[0].a
+    ('recipe', 'paper')
     """
 
     field: str

@@ -32,7 +32,7 @@ ORDER = (
     "kind", "layers", "type", "dim", "heads", "base", "pairing", "ladder", "scaling", "arrangement",
     "magnitude", "length", "dtype", "positions", "start", "order", "table", "bias", "state",
 )  # fmt: skip
-CLOSE = 1e-9  # relative; frequencies are compared in float64
+CLOSE = 1.2e-7  # relative: a number that a file states in float32 is the same as in float64
 LENGTHS = (64, 2**20)  # a short sequence and a long one, for rules that depend on the length
 PLACES = np.array([0, 1, 2, 3, 5, 17, 64, 257, 1000, 4095, 4096, 4097])
 Effects = dict[str, np.ndarray]

@@ -273,10 +273,10 @@ class _Module:
         frequencies = getattr(self.module, name)
         if frequencies.is_meta:
             raise CannotSay(f"{self.path} is on the meta device")
-        x = torch.zeros(1, len(positions), 2, dtype=torch.float32)
+        x = torch.zeros(1, len(positions), 2, dtype=torch.float32, device=frequencies.device)
         if positions.ndim == 2 and positions.shape[1] != 3:
             raise CannotSay(f"{self.path} takes the sizes of pictures, not positions")
-        ids = torch.from_numpy(np.ascontiguousarray(positions))
+        ids = torch.from_numpy(np.ascontiguousarray(positions)).to(x.device)
         ids = ids[None] if ids.ndim == 1 else ids.T[:, None]
         more = {"layer_type": self.layer} if self.layer else {}
         try:
@@ -298,7 +298,7 @@ class _Turning(_Module):
         import torch
 
         cos, sin = self.cos_sin(positions)
-        q = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
+        q = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(cos.device)
         try:
             return self.apply(q, q, cos[None], sin[None])[0]
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
