@@ -25,7 +25,7 @@ from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec
 from posenc.scaling import NTK, Linear
 
-__all__ = ["ORDER", "changed", "effects", "numbers", "same", "variants", "words"]
+__all__ = ["ORDER", "changed", "effects", "numbers", "same", "value_of", "variants", "words"]
 
 # What explains the others comes first.
 ORDER = (
@@ -127,18 +127,16 @@ def numbers(spec: Spec, params: Any = None) -> np.ndarray | None:
     return None
 
 
-def same(a: Effects, b: Effects, *, close: float = CLOSE) -> bool:
+def same(a: Effects, b: Effects) -> bool:
     """Whether two encodings do the same; what is NaN is the same as nothing."""
-    return a.keys() == b.keys() and all(_equal(a[name], b[name], close) for name in a)
+    return a.keys() == b.keys() and all(_equal(a[name], b[name]) for name in a)
 
 
-def _equal(a: np.ndarray, b: np.ndarray, close: float) -> bool:
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     if a.shape != b.shape:
         return False
     if a.dtype.kind in "fc" and b.dtype.kind in "fc":
-        # Configs state factors to six digits or so.
-        floor = 0.0 if a.ndim else 1e-12
-        return bool(np.all(np.abs(a - b) <= close * np.maximum(np.abs(a), np.abs(b)) + floor))
+        return bool(np.allclose(a, b, rtol=CLOSE, atol=1e-15))
     return bool(np.array_equal(a, b)) if a.dtype.kind != "O" else repr(a) == repr(b)
 
 
@@ -199,6 +197,14 @@ def _attempt(make: Callable[[], Any]) -> Any:
         return make()
     except (PosencError, ArithmeticError):
         return None
+
+
+def value_of(spec: Any, field: str) -> str:
+    """A field in words, by its path."""
+    for name in field.split("."):
+        spec = spec[0] if isinstance(spec, tuple) and len(spec) == 1 else spec
+        spec = getattr(spec, name, spec)
+    return words(spec)
 
 
 # --- single changes -------------------------------------------------------------------------------
