@@ -26,7 +26,7 @@ EXAMPLES = """\b
 Examples:
   posenc golden config.json -o model.golden.json
   posenc golden model.gguf -o model.golden.json --format both
-  posenc golden preset:llama --dim 128 -o llama.golden.json
+  posenc golden preset:llama:128 -o llama.golden.json
   posenc golden plan:gemma3 -o gemma3.golden.json
 """
 
@@ -61,10 +61,10 @@ def command(
     """Write the numbers that a model's positions must give.
 
     SOURCE is a config.json of transformers, a folder that holds one, a GGUF file, the JSON of a
-    spec or plan or a file of it, preset:NAME, plan:NAME, or - for standard input. For each kind of
-    layer the file states frequencies, cosines and sines, rotated queries and keys, scores, rows and
-    biases at positions near and far, with tolerances; docs/golden.md describes every field. Without
-    -o the contract is summed up, or printed with --json.
+    spec or plan or a file of it, preset:NAME:WIDTH, plan:NAME, or - for standard input. For each
+    kind of layer the file states frequencies, cosines and sines, rotated queries and keys, scores,
+    rows and biases at positions near and far, with tolerances; docs/golden.md describes every
+    field. Without -o the contract is summed up, or printed with --json.
     """
     if base is not None and not base > 0:
         raise click.UsageError(f"--base: {base:g} is not positive.")
@@ -74,7 +74,7 @@ def command(
         raise click.UsageError("-o is missing: --format and --force are of the file.")
     given = source_of(source)
     named = isinstance(given, str) and given.startswith("preset:")
-    if named and dim is None and heads is None:
+    if named and given.count(":") == 1 and dim is None and heads is None:
         raise click.UsageError("--dim or --heads says how large the preset is.")
     if not named and (dim is not None or heads is not None):
         raise click.UsageError("--dim and --heads are of preset:NAME.")

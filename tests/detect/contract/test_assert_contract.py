@@ -71,6 +71,10 @@ def changed(**fields: Any) -> Any:
     return type("Changed", (Plain,), fields)()
 
 
+def left_out(x: np.ndarray, turned: np.ndarray) -> np.ndarray:
+    return np.concatenate([turned[:, :1], x[:, 1:]], axis=1)
+
+
 def ids(wrong: str, answer: Any) -> Any:
     def position_ids(self: Any, case: dict[str, Any]) -> Any:
         return answer(case) if case["case"] == wrong else Plain.position_ids(self, case)
@@ -83,6 +87,10 @@ MUTANTS = {
     "one position late": (changed(start=1), r"cos\[0\] at position 0 is 0.54"),
     "an attention factor": (changed(factor=1.01), r"cos\[0\] at position 0 is 1.0"),
     "another pairing": (changed(order="interleaved"), r"rotate: rotated\[0, 0, 0\] at position 1"),
+    "a head that is left out": (
+        changed(rotate=lambda self, x, positions: left_out(x, Plain.rotate(self, x, positions))),
+        r"rotate: rotated\[0, 1, 0\] at position 1",
+    ),
     "a scale of scores": (
         changed(logit_scale=lambda self, positions: np.full(len(positions), 1.5)),
         r"logit_scale: factor\[\] at position 0 is 1.5",
@@ -189,6 +197,9 @@ def test_cosines_of_each_channel(layout: str) -> None:
 def test_nothing_compared_is_no_agreement() -> None:
     with pytest.raises(AssertionError, match="nothing of the contract was compared"):
         assert_contract(lambda q, k: np.zeros((1, 1, 1)), CONTRACT)
+
+    with pytest.raises(AssertionError, match="cos_sin: it returns one array"):
+        assert_contract(lambda positions: np.zeros((9, 8)), CONTRACT)
 
     class Silent:
         def cos_sin(self, positions: Any) -> Any:

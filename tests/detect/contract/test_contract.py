@@ -26,6 +26,7 @@ from posenc.detect.contract import read
 from posenc.detect.contract.canonical import canonical
 from posenc.scaling import DynamicNTK, Llama3, LongRoPE, YaRN
 from tests.configs import VERSION_4
+from tests.detect.explain.test_gguf import BASIC, written
 from tests.tolerances import FLOAT64, assert_close
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -243,10 +244,12 @@ def test_a_learned_bias_reads_parameters_that_anybody_can_compute() -> None:
 
 
 def test_minus_infinity_is_the_lowest_number() -> None:
-    spec = posenc.AdaptiveSpan(2, length=8)
-    found = posenc.golden(spec).of("spec", "bias")[0]["bias"]
-    assert np.isfinite(found).all()
-    assert json.dumps(found.tolist(), allow_nan=False)
+    near, _ = posenc.golden(posenc.Decay(2)).of("spec", "bias")
+    found = near["bias"].reshape(2, 6, 6)
+    future = np.triu(np.ones((6, 6), bool), 1)
+    assert (found[:, future] == -1.7976931348623157e308).all()
+    assert (found[:, ~future] > -10).all()
+    assert near["tolerance_float32"] == 8 * 2.0**-24 * max(1.0, np.abs(found[:, ~future]).max())
 
 
 def test_left_padding_packing_and_a_cached_step() -> None:
@@ -322,9 +325,21 @@ def test_one_model_from_every_source_is_one_contract(tmp_path: Path) -> None:
     assert {posenc.golden(source).fingerprint for source in sources} == {contract.fingerprint}
 
 
+def test_a_gguf_header(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.gguf", "llama", **BASIC)
+    contract = posenc.golden(file)
+    assert contract == posenc.golden(posenc.from_gguf(file))
+    # Converters permute these weights: neighbours are pairs in the file.
+    assert contract.of(contract.parts[0].name, "frequencies")[0]["pairing"] == "interleaved"
+
+
 def test_names_of_presets_and_plans() -> None:
     assert posenc.golden("preset:llama", dim=64)["llama"].spec == posenc.preset("llama", 64)
+    assert posenc.golden("preset:llama:64") == posenc.golden("preset:llama", dim=64)
     assert len(posenc.golden("plan:gemma3").parts) == 2
+    for wrong, dim in (("preset:llama:x", None), ("preset:llama:-8", None), ("preset:llama:8", 8)):
+        with pytest.raises(posenc.ArgumentError, match="preset:llama:WIDTH"):
+            posenc.golden(wrong, dim=dim)
     with pytest.raises(posenc.ArgumentError, match="its width"):
         posenc.golden("preset:llama")
     with pytest.raises(posenc.ArgumentError, match="Did you mean 'llama'"):
@@ -517,6 +532,27 @@ def test_a_text_that_is_no_contract(
         read(file)
 
 
+def test_damage_is_refused_or_read_and_nothing_else(tmp_path: Path) -> None:
+    layers = (posenc.Layer("a", spec=ROPE), posenc.Layer("b", spec=posenc.T5(2)))
+    contract = posenc.golden(posenc.Reading(layers))
+    random = np.random.default_rng(0)
+    refused = 0
+    for name in ("m.json", "m.safetensors"):
+        file = saved(contract, tmp_path, name)
+        whole = np.frombuffer(file.read_bytes(), dtype=np.uint8)
+        for _ in range(100):
+            data = whole.copy()
+            # Headers more often than numbers.
+            at = random.integers(0, random.choice([400, 4000, len(data)]), random.integers(1, 5))
+            data[at] = random.integers(0, 256, len(at))
+            file.write_bytes(data[: random.choice([len(data), at[0]])].tobytes())
+            try:
+                assert read(file) == contract  # a space, or the case of an exponent
+            except posenc.DataError:
+                refused += 1
+    assert refused > 150
+
+
 def test_a_contract_of_another_layout_is_the_same(tmp_path: Path) -> None:
     """Whole numbers as JavaScript writes them, other spaces, another order of keys."""
     contract = posenc.golden(ROPE)
@@ -548,6 +584,7 @@ def renamed(header: dict[str, Any], old: str, new: str) -> None:
         (lambda h: h.pop("__metadata__"), "the key 'contract'"),
         (lambda h: renamed(h, "1.cos", "1.cosine"), "known keys|'cos'"),
         (lambda h: renamed(h, "1.cos", "99999.cos"), "named by the number of a record"),
+        (lambda h: renamed(h, "1.cos", "1.position"), "each key once"),
         (lambda h: renamed(h, "1.cos", "cos"), "named by the number of a record"),
         (lambda h: h["1.cos"].update(shape=[2, 4]), "of one axis"),
         (lambda h: h["1.cos"].update(dtype="I64"), "fingerprint"),

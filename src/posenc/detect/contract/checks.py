@@ -31,6 +31,7 @@ __all__ = ["KEY", "QUERY", "checks_of", "ruled", "sequences"]
 PLACES = (0, 1, 2, 257, 4095, 4096, 4097, 131_071, 2**20)
 NEAR = tuple(range(6))
 MOST = 2**18  # numbers in one record
+MOST_LEARNED = 2**23  # parameters that numbers are computed from
 QUERY, KEY = (7, 3, 17), (5, 1, 13)
 PAST = 257
 MASK = ((0, 0, 1, 1, 1), (1, 1, 1, 1, 1))
@@ -288,8 +289,9 @@ def _rows(part: Part, spec: Learned) -> Check:
 
 def _learnt(spec: Spec, what: str) -> dict[str, np.ndarray]:
     """Parameters by the rule of queries, as a model's own are in its checkpoint."""
-    if sum(math.prod(shape) for shape in spec.shapes.values()) > MOST:
-        raise _LeftOut(f"{what}: {type(spec).__name__} has too many parameters for a file")
+    count = sum(math.prod(shape) for shape in spec.shapes.values())
+    if count > MOST_LEARNED:
+        raise _LeftOut(f"{what}: {type(spec).__name__} has {count} parameters")
     return {k: ruled(math.prod(shape)).reshape(shape) for k, shape in spec.shapes.items()}
 
 

@@ -12,7 +12,7 @@ from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, SpecError, explain
 from posenc._core.plan import Entry, Plan
 from posenc._core.positions import Positions
-from posenc._core.reading import Layer, Note, Reading
+from posenc._core.reading import Layer, Note, Reading, Source
 from posenc._core.spec import Spec
 from posenc.detect.contract.checks import checks_of, sequences
 from posenc.detect.contract.contract import FORMAT, Contract, Part
@@ -43,7 +43,7 @@ def golden(
     source : object
         A `Reading`, `Plan` or `Spec`; a config as `posenc.from_hf` takes it; the path of a config,
         of a folder that holds one, of a GGUF file, or of a contract that was saved; the JSON of any
-        of these; `"preset:NAME"` or `"plan:NAME"`.
+        of these; `"preset:NAME"`, `"preset:NAME:WIDTH"` or `"plan:NAME"`.
     pairing : {"half", "interleaved"}, optional
         As of `posenc.from_hf`.
     base : float, optional
@@ -125,14 +125,22 @@ def _named(source: str, dim: int | None) -> Plan | Reading:
         if dim is not None:
             raise ArgumentError(explain(f"golden: {source}: dim", "none, as a plan has sizes", dim))
         return plan(name)
+    name, _, size = name.partition(":")
     made = row(name)
+    if size and (dim is not None or not size.isdecimal() or len(size) > 9):
+        raise ArgumentError(
+            explain(f"golden: {source[:80]}", f"preset:{name}:WIDTH", repr(size[:40]))
+        )
+    dim = int(size) if size else dim
     if dim is None:
         want = "its width" if made.size == "dim" else f"its number of {made.size}"
-        raise ArgumentError(explain(f"golden: {source}: dim", want, None, "Give `dim`."))
+        todo = f"Give `dim`, or write preset:{name}:WIDTH."
+        raise ArgumentError(explain(f"golden: {source}: dim", want, None, todo))
     placed = None
     with contextlib.suppress(KeyError, SpecError, TypeError):  # none, or one that no value names
         placed = Positions(made.positions["builder"], **made.positions["arguments"])
-    entry = Layer(name, spec=made.build(dim), positions=placed)
+    known = (Source("spec", origin="preset", where=name),)
+    entry = Layer(name, spec=made.build(dim), positions=placed, sources=known)
     return Reading((entry,), model=name)
 
 
