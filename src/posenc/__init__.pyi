@@ -24,6 +24,9 @@ from posenc._core.reading import Reading as Reading
 from posenc._core.reading import Source as Source
 from posenc._core.spec import to_json as to_json
 from posenc.detect.contract.contract import Contract as Contract
+from posenc.detect.contract.diff import Comparison as Comparison
+from posenc.detect.contract.diff import Difference as Difference
+from posenc.detect.contract.diff import diff as diff
 from posenc.detect.contract.make import golden as golden
 from posenc.detect.convert.convert import convert as convert
 from posenc.detect.convert.heads import Projections as Projections
@@ -131,6 +134,7 @@ __all__ = [
     "Arrangement",
     "ClippedTable",
     "CoPE",
+    "Comparison",
     "ComplexOffsets",
     "Concatenated",
     "Contract",
@@ -140,6 +144,7 @@ __all__ = [
     "Decay",
     "Decomposed",
     "DependencyError",
+    "Difference",
     "Disentangled",
     "DynamicBias",
     "Entry",
@@ -218,6 +223,7 @@ __all__ = [
     "convert",
     "cos_sin",
     "detect_pairing",
+    "diff",
     "extend",
     "frequencies",
     "from_gguf",

@@ -107,7 +107,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "PositionError",
         "SpecError",
     ),
-    "posenc.detect.contract": ("Contract", "golden"),
+    "posenc.detect.contract": ("Comparison", "Contract", "Difference", "diff", "golden"),
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),

@@ -50,6 +50,7 @@ TOLD = {
     "identify {0}/tables/sinusoid.npy": r"entry rebuilt: largest difference \S+, where \S+ is",
     "identify {0}/tables/wpe.safetensors": r"no rule that is known here rebuilds it",
     "locate {0}/tables/row.npy --dim 64": r"difference \S+;(.|\n)*by chance once in",
+    "diff {0} {0}": r"nothing differs, in what was compared(.|\n)*pairs in float64",
     "infer tests.detect.test_verdicts:rotary --dim 32": r"agrees to position [\d,]+ \([\d,]+ asked "
     r"for\), \d+ heads, batches to \d+, lengths to [\d,]+, \|x\| to [\d,]+, \d+ calls",
     "convert {0} {0}-new --pairing interleaved": r"scores of 8 heads in 2 layers agree to \S+ of",
@@ -73,6 +74,7 @@ def test_a_verdict_says_what_was_compared(command: str, folder: Path) -> None:
 # have its row in docs/detective.md, and to stand here.
 CERTAIN = re.compile(r"\b(verified|settled|proven|guaranteed|agrees)\b|learned:")
 PLACES = {
+    "detect/contract/make.py",
     "detect/convert/verification.py",
     "detect/explain/describe.py",
     "detect/explain/dialects.py",

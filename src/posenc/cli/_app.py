@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),
     "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
     "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
+    "diff": ("posenc.cli.diff", "Compare the positions of two models or implementations."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
     "golden": ("posenc.cli.golden", "Write the numbers that a model's positions must give."),
     "check": ("posenc.cli.check", "Hold an implementation of positions to the laws of its kind."),
@@ -56,14 +57,18 @@ Every command has --json. Exit codes:
 \b
   0      done
   1      the data or the machine: a file that is not what it claims, a wrong
-         shape, NaN, a missing library, a full disk
+         shape, NaN, a missing library, a full disk; in diff and check: there is
+         a difference, or a law fails
   2      the command line: an unknown option or name, options that contradict
          each other or the data, a file that is not there, an output that exists
+  3      diff and check: nothing could be compared, for a reason of 1
   128+n  ended by signal n; nothing partial is left
 
 POSENC_DEBUG=1 shows the traceback of an error.
 """
 
+# Commands whose code 1 is a difference.
+_COMPARING = ("diff", "check")
 # Errors of the operating system that the command line can mend.
 _USAGE_ERRNOS = (errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
@@ -126,6 +131,8 @@ def _exit_code(
     group: App, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]
 ) -> int:
     extra["standalone_mode"] = False
+    words = sys.argv[1:] if args is None else args
+    failed = 3 if next((w for w in words if not w.startswith("-")), "") in _COMPARING else 1
     try:
         result = click.Group.main(group, args, prog_name, **extra)
     except click.exceptions.Exit as error:
@@ -145,15 +152,17 @@ def _exit_code(
         return _ended_by(error.number)
     except PosencError as error:
         message = in_flags(str(error), _command(group, args))
-        return _fail(message, 2 if isinstance(error, ArgumentError) else 1)
+        return _fail(message, 2 if isinstance(error, ArgumentError) else failed)
     except MemoryError:
-        return _fail("out of memory. Ask for fewer rows or a smaller width")
+        return _fail("out of memory. Ask for fewer rows or a smaller width", failed)
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{name}{error.strerror or error}", 2 if error.errno in _USAGE_ERRNOS else 1)
+        return _fail(
+            f"{name}{error.strerror or error}", 2 if error.errno in _USAGE_ERRNOS else failed
+        )
     except Exception as error:  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"
-        return _fail(f"an error of posenc itself, {what}. POSENC_DEBUG=1 shows where")
+        return _fail(f"an error of posenc itself, {what}. POSENC_DEBUG=1 shows where", failed)
     return result if isinstance(result, int) else 0
 
 

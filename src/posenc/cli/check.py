@@ -55,7 +55,7 @@ def command(
       table    (positions), (x, offset) or (x)
       bias     (q_positions, k_positions) or (q_len, k_len)
 
-    The exit code is 1 if a law fails.
+    The exit code is 1 if a law fails, and 3 if TARGET could not be asked.
     """  # noqa: D301 - click reads the character
     if listed:
         _list(json_)

@@ -1,7 +1,8 @@
 """A model -> the numbers of its positions, as a file that any language can check itself against."""
 
 from posenc.detect.contract.contract import Check, Contract, Part
+from posenc.detect.contract.diff import Comparison, Difference, diff
 from posenc.detect.contract.make import golden
 from posenc.detect.contract.read import read
 
-__all__ = ["Check", "Contract", "Part", "golden", "read"]
+__all__ = ["Check", "Comparison", "Contract", "Difference", "Part", "diff", "golden", "read"]

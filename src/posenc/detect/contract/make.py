@@ -20,7 +20,7 @@ from posenc.detect.contract.read import CONTRACT, parsed, read
 from posenc.detect.explain import describe, from_gguf, from_hf
 from posenc.encodings.rotary.rope import RoPE
 
-__all__ = ["described", "golden"]
+__all__ = ["described", "golden", "of_description", "parts_of"]
 
 PREFIXES = ("preset:", "plan:")
 
@@ -157,23 +157,31 @@ def of_description(found: Reading | Plan | Spec) -> Contract:
     """
     notes: tuple[Note, ...] = ()
     settled, model = f"settled: a {'spec' if isinstance(found, Spec) else 'plan'} of posenc", ""
-    if isinstance(found, Spec):
-        every = [_of_layer(Layer("spec", spec=found))]
-    elif isinstance(found, Reading):
+    if isinstance(found, Reading):
         if found.errors:
             todo = "A contract states numbers: settle it first, such as by `pairing` or `base`."
             want = "a config that leaves nothing open"
             raise DataError(explain("golden", want, "; ".join(found.errors), todo))
         notes, model, settled = found.notes, found.model, describe(found)["sure"]
-        every = [_of_layer(entry) for entry in found]
-    else:
-        every = _of_plan(found)
     parts, checks = [], []
-    for part in _distinct(every):
+    for part in parts_of(found):
         made, left_out = checks_of(part)
         parts.append(part.replace(left_out=tuple(left_out)))
         checks += made
     return Contract(model, tuple(parts), (*checks, *sequences(parts)), notes, settled)
+
+
+def parts_of(found: Contract | Reading | Plan | Spec) -> tuple[Part, ...]:
+    """What a source describes, part by part, without numbers."""
+    if isinstance(found, Contract):
+        return found.parts
+    if isinstance(found, Spec):
+        every = [_of_layer(Layer("spec", spec=found))]
+    elif isinstance(found, Reading):
+        every = [_of_layer(entry) for entry in found]
+    else:
+        every = _of_plan(found)
+    return tuple(_distinct(every))
 
 
 def _of_layer(entry: Layer) -> Part:

@@ -1,0 +1,219 @@
+"""The command `diff`: in which field two sides differ, by how much, and how far it was looked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, final
+
+from posenc.detect.contract.asked import Library
+from posenc.detect.contract.sides import side_of
+
+__all__ = ["Comparison", "Difference", "diff"]
+
+Verdict = Literal["differs", "nothing differs", "not compared"]
+EXIT_CODES = {"nothing differs": 0, "differs": 1, "not compared": 3}
+
+
+@final
+@dataclass(frozen=True)
+class Difference:
+    """One field in which two sides differ.
+
+    Parameters
+    ----------
+    field : str
+        In the words of the specs: `layers`, `base`, `dim`, `pairing.order`, `scaling.beta_fast`,
+        `magnitude.attention_factor`; `positions`, `length`, `dtype`, `state`, `frequencies`,
+        `table` or `bias` where it is no field of a spec.
+    where : str
+        The layers.
+    a, b : str
+        What it is on each side.
+    size : float
+        The largest difference of numbers; NaN where none were compared.
+    position : int, optional
+        The first position where they differ by more than 0.001, or half of the largest difference.
+    what : str
+        Of which numbers.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> found = posenc.diff(posenc.ALiBi(12), posenc.ALiBi(12, recipe="geometric"))
+    >>> found.differences[0].field, found.differences[0].a
+    ('recipe', 'paper')
+    """
+
+    field: str
+    _: KW_ONLY
+    where: str
+    a: str
+    b: str
+    size: float = math.nan
+    position: int | None = None
+    what: str = "cos and sin"
+
+    @property
+    def text(self) -> str:
+        """The difference as a sentence."""
+        said = f"{self.where}: {self.field}: {self.a} against {self.b}"
+        if math.isnan(self.size):
+            return said
+        begins = "" if self.position is None else f" from position {self.position}"
+        return f"{said}; {self.what} off by {self.size:.2g}{begins}"
+
+
+@final
+@dataclass(frozen=True)
+class Comparison:
+    """What `diff` found, and how far it looked.
+
+    Parameters
+    ----------
+    a, b : str
+        Names of the sides.
+    differences : tuple of Difference
+        What explains the others first.
+    looked : tuple of str
+        What was compared, with positions, lengths and dtypes.
+    unseen : tuple of str
+        What was not compared, and why.
+    remarks : tuple of str
+        What else the sides say of themselves.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> rope = posenc.RoPE(64, pairing="half")
+    >>> posenc.diff(rope, rope.replace(base=500_000)).differences[0].field
+    'base'
+    """
+
+    a: str
+    b: str
+    _: KW_ONLY
+    differences: tuple[Difference, ...]
+    looked: tuple[str, ...]
+    unseen: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """`differs`; `nothing differs`, in what was compared; or `not compared`."""
+        if self.differences:
+            return "differs"
+        return "nothing differs" if self.looked else "not compared"
+
+    @property
+    def exit_code(self) -> int:
+        """0 where nothing differs, 1 for a difference, 3 where nothing could be compared."""
+        return EXIT_CODES[self.verdict]
+
+    def lines(self) -> list[str]:
+        """For people."""
+        told = [f"A: {self.a}", f"B: {self.b}", ""]
+        told += [difference.text for difference in self.differences]
+        if not self.differences:
+            told.append(self.verdict + (", in what was compared" if self.looked else ""))
+        for title, rows in (
+            ("compared", self.looked), ("not compared", self.unseen), ("remarks", self.remarks),
+        ):  # fmt: skip
+            if rows:
+                told += ["", f"{title}:", *(f"  {row}" for row in rows)]
+        return told
+
+    def markdown(self) -> str:
+        """For an issue."""
+        rows = ["| layers | field | A | B | off by | from position |", "|---|---|---|---|---|---|"]
+        for d in self.differences:
+            size = "" if math.isnan(d.size) else f"{d.size:.2g} ({d.what})"
+            begins = "" if d.position is None else str(d.position)
+            cells = (d.where, d.field, d.a, d.b, size, begins)
+            rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        told = [f"A: `{self.a}`  ", f"B: `{self.b}`", ""]
+        told += rows if self.differences else [f"**{self.verdict}**"]
+        for title, lines in (("Compared", self.looked), ("Not compared", self.unseen)):
+            if lines:
+                told += ["", f"{title}:", "", *(f"- {line}" for line in lines)]
+        return "\n".join(told)
+
+    def to_dict(self) -> dict[str, Any]:
+        """In plain JSON types."""
+        return {
+            "verdict": self.verdict,
+            "a": self.a,
+            "b": self.b,
+            "differences": [
+                {
+                    "field": d.field,
+                    "where": d.where,
+                    "a": d.a,
+                    "b": d.b,
+                    "size": None if math.isnan(d.size) else d.size,
+                    "position": d.position,
+                    "of": d.what,
+                }
+                for d in self.differences
+            ],
+            "compared": list(self.looked),
+            "not_compared": list(self.unseen),
+            "remarks": list(self.remarks),
+        }
+
+
+def diff(a: Any, b: Any, *, dim: int | None = None, library: Library = "numpy") -> Comparison:
+    """In which field the positions of two models or implementations differ.
+
+    Parameters
+    ----------
+    a, b : object
+        Each a config (mapping, object, JSON, path or folder), a GGUF file, a `Reading`, `Plan` or
+        `Spec` or its JSON, a contract of `posenc.golden` or its file, `"preset:NAME:WIDTH"`,
+        `"plan:NAME"`; a model of transformers that is loaded, or `"hf:FOLDER"`; the path of a
+        checkpoint that holds buffers (`inv_freq`, `cos_cached`, `embed_positions`);
+        `"engine:vllm=CONFIG"`; or an object with methods of the protocol in `docs/golden.md`, such
+        as `cos_sin(positions, layer)`.
+    dim : int, optional
+        Of `preset:NAME`: its width, or number of heads.
+    library : {"numpy", "torch", "jax"}
+        Whose arrays an implementation takes.
+
+    Returns
+    -------
+    Comparison
+        Its `differences`, and what was and was not compared.
+
+    Raises
+    ------
+    ArgumentError
+        If a side is nothing that can be compared.
+    DataError
+        If a side cannot be read, or leaves something open that changes numbers.
+    DependencyError
+        If a library is missing.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 500000.0,
+    ...           "max_position_embeddings": 8192}
+    >>> def engine(positions):                               # forgets the base
+    ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
+    >>> print(posenc.diff(config, engine).differences[0].text)
+    attention: base: 500000 against 10000, the default; cos and sin off by 2 from position 1
+    """
+    from posenc.detect.contract.compare import compared
+
+    first, second = (side_of(side, dim=dim, library=library) for side in (a, b))
+    if first.describes or not second.describes:
+        found = compared(first, second)
+    else:  # the side with the specs comes first, as it has the names of the fields
+        found = compared(second, first)
+        found = found.turned()
+    rows = [Difference(d.field, where=where, a=d.ours, b=d.theirs, size=d.size, position=d.position,
+                       what=d.what) for where, d in found.differences]  # fmt: skip
+    return Comparison(
+        first.name, second.name, differences=tuple(rows), looked=tuple(found.looked),
+        unseen=tuple(found.unseen), remarks=(*first.remarks, *second.remarks),
+    )  # fmt: skip

@@ -1,0 +1,295 @@
+"""The fields in which two encodings differ, and single changes of an encoding that were ever made.
+
+Only fields that change a number count: `Linear(2)` and a ladder that begins at one half are the
+same rotation. Changes are tried on encodings to find the one that reproduces somebody's numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc import functional
+from posenc._core.brief import brief
+from posenc._core.errors import PosencError
+from posenc._core.ladder import LADDERS, Ladder
+from posenc._core.spec import Spec, Value
+from posenc.encodings.bias.base import BiasSpec
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
+from posenc.encodings.table.base import TableSpec
+from posenc.scaling import NTK, Linear
+
+__all__ = ["ORDER", "changed", "effects", "numbers", "same", "value_of", "variants", "words"]
+
+# What explains the others comes first.
+ORDER = (
+    "kind", "layers", "type", "dim", "heads", "base", "pairing", "ladder", "scaling", "arrangement",
+    "magnitude", "length", "dtype", "positions", "start", "order", "table", "bias", "state",
+)  # fmt: skip
+CLOSE = 1.2e-7  # relative: a number that a file states in float32 is the same as in float64
+LENGTHS = (64, 2**20)  # a short sequence and a long one, for rules that depend on the length
+PLACES = np.array([0, 1, 2, 3, 5, 17, 64, 257, 1000, 4095, 4096, 4097])
+Effects = dict[str, np.ndarray]
+
+
+def words(value: Any) -> str:
+    """A value of a field, for people."""
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, tuple):
+        shown = ", ".join(words(v) for v in value[:8])
+        return shown if len(value) <= 8 else f"{shown}, … ({len(value)})"
+    if isinstance(value, Value):
+        text = brief(value, words)
+        return text if len(text) <= 120 else f"{text[:117]}..."
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+# --- what a spec does, in numbers -----------------------------------------------------------------
+
+
+def effects(spec: Spec | None) -> Effects:
+    """What an encoding does, as arrays by name: two encodings with the same are one to a model."""
+    if spec is None:
+        return {}
+    found: Effects = {"kind": np.array(spec.kind)}
+    if isinstance(spec, RotarySpec):
+        return found | _rotary(spec)
+    made = _attempt(lambda: numbers(spec))
+    if made is None:
+        return found | {"fields": np.array(repr(spec))}
+    place = getattr(spec, "place", "")
+    magnitude = getattr(spec, "magnitude", None)
+    scale = 1.0 if magnitude is None else magnitude.embedding(getattr(spec, "dim", 1))
+    # Learned rows are compared by their number and where they begin.
+    length = getattr(spec, "length", 0)
+    start = getattr(spec, "start", 0)
+    return found | {
+        "numbers": made, "place": np.array(place), "embedding_scale": np.array(scale),
+        "length": np.array(length), "start": np.array(start),
+    }  # fmt: skip
+
+
+def _rotary(spec: RotarySpec) -> Effects:
+    channels = spec.channels
+    found: Effects = {
+        "dim": np.array(spec.dim),
+        "channels": np.array([channels.channels(spec.dim), channels.channels(spec.dim)])
+        if channels.output == "same"
+        else np.array(repr(channels)),
+        "pairing": np.array([channels.part, channels.direction, *sorted(channels.targets)]),
+        "axes": np.array(spec.axes),
+    }
+    for name, length in zip(("short", "long"), LENGTHS, strict=True):
+        fixed = spec.at(length)
+        found[f"logits {name}"] = np.array([fixed.attention_factor, fixed.logit_factor])
+        if isinstance(fixed, RoPE):
+            found[f"frequencies {name}"] = functional.frequencies(fixed)
+            layout = fixed.arrangement.layout(fixed.pairs) if _dealt(fixed) else ()
+            found["arrangement"] = np.array([*layout[:1], fixed.arrangement.start], dtype=object)
+        else:
+            found["fields"] = np.array(repr(fixed))
+        if not spec.needs_length:
+            break
+    found["temperature"] = np.array(repr(spec.magnitude_of_scores.temperature))
+    return found
+
+
+def _dealt(spec: RoPE) -> bool:
+    return spec.arrangement.rule != "mixed"
+
+
+def numbers(spec: Spec, params: Any = None) -> np.ndarray | None:
+    """The rows of a table, or the biases of a grid of positions; None for what needs content."""
+    if params is None and spec.parameters():
+        params = {
+            name: np.sin(np.arange(np.prod(p.shape, dtype=int)) * 0.7 + 0.1).reshape(p.shape)
+            for name, p in spec.parameters().items()
+        }
+    if isinstance(spec, TableSpec) and len(getattr(spec, "axes", ("p",))) == 1:
+        length = getattr(spec, "length", None)
+        where = PLACES if not isinstance(length, int) else PLACES[length > PLACES]
+        if params is not None and getattr(spec, "dim", 0) * (length or 0) > 2**16:
+            return np.array([spec.dim])  # rows of a table are not compared, only how many there are
+        return np.asarray(functional.table(spec, where, params=params, dtype="float64"))
+    if isinstance(spec, BiasSpec):
+        where = np.array([0, 1, 2, 7, 8, 9, 20, 63, 130, 300])
+        made = functional.bias(
+            spec, q_positions=where, k_positions=where, params=params, dtype="float64"
+        )
+        return np.asarray(made)
+    return None
+
+
+def same(a: Effects, b: Effects) -> bool:
+    """Whether two encodings do the same; what is NaN is the same as nothing."""
+    return a.keys() == b.keys() and all(_equal(a[name], b[name]) for name in a)
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape:
+        return False
+    if a.dtype.kind in "fc" and b.dtype.kind in "fc":
+        return bool(np.allclose(a, b, rtol=CLOSE, atol=1e-15))
+    return bool(np.array_equal(a, b)) if a.dtype.kind != "O" else repr(a) == repr(b)
+
+
+# --- fields that differ ---------------------------------------------------------------------------
+
+
+def changed(a: Spec, b: Spec) -> list[tuple[str, Any, Any, Spec | None]]:
+    """The fields in which two encodings differ and that change a number.
+
+    Returns
+    -------
+    list of tuple
+        The field, its value in `a` and in `b`, and `b` with the field of `a` alone; None where that
+        cannot be. Empty where both do the same.
+    """
+    theirs = effects(b)
+    if same(effects(a), theirs):
+        return []
+    if type(a) is not type(b):
+        return [("type", a, b, None)]
+    found = []
+    for path, mine, other in sorted(_paths(a, b), key=lambda row: _rank(row[0])):
+        swapped = _attempt(lambda path=path, mine=mine: _with(b, path, mine))  # type: ignore[misc]
+        if swapped is None or not same(effects(swapped), theirs):
+            found.append((".".join(map(str, path)), mine, other, swapped))
+    # Two fields may make a difference only together: then each is named.
+    return found or [(".".join(map(str, p)), m, o, None) for p, m, o in _paths(a, b)]
+
+
+def _rank(path: tuple[str | int, ...]) -> int:
+    return ORDER.index(str(path[0])) if path[0] in ORDER else len(ORDER)
+
+
+def _paths(a: Any, b: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, Any]]:
+    if isinstance(a, Value) and type(a) is type(b):
+        for field in dataclasses.fields(a):  # type: ignore[arg-type]
+            yield from _paths(getattr(a, field.name), getattr(b, field.name), (*path, field.name))
+    elif (
+        isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 1
+        and isinstance(a[0], Value) and type(a[0]) is type(b[0])
+    ):  # fmt: skip
+        yield from _paths(a[0], b[0], path)
+    elif a != b:
+        yield path, a, b
+
+
+def _with(spec: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    if not path:
+        return value
+    if isinstance(spec, tuple):
+        return (_with(spec[0], path, value),)
+    name = str(path[0])
+    return dataclasses.replace(spec, **{name: _with(getattr(spec, name), path[1:], value)})
+
+
+def _attempt(make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except (PosencError, ArithmeticError):
+        return None
+
+
+def value_of(spec: Any, field: str) -> str:
+    """A field in words, by its path."""
+    for name in field.split("."):
+        spec = spec[0] if isinstance(spec, tuple) and len(spec) == 1 else spec
+        spec = getattr(spec, name, spec)
+    return words(spec)
+
+
+# --- single changes -------------------------------------------------------------------------------
+
+
+def variants(spec: Spec) -> Iterator[tuple[str, str, Spec]]:
+    """Encodings that differ from `spec` in one field: the field, what is changed, the encoding."""
+    if isinstance(spec, RoPE):
+        yield from _scalings(spec)
+    for path, value, said in _changes(spec):
+        made = _attempt(lambda path=path, value=value: _with(spec, path, value))  # type: ignore[misc]
+        if made is not None:
+            yield ".".join(map(str, path)), said, made
+
+
+def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
+    def made(*scaling: Any) -> Any:
+        return _attempt(lambda: spec.replace(scaling=scaling))
+
+    for index, scaling in enumerate(spec.scalings):
+        rest = tuple(s for i, s in enumerate(spec.scalings) if i != index)
+        name = type(scaling).__name__
+        yield "scaling", f"{name} left out", made(*rest)
+        if scaling.needs_length:
+            for length, said in zip(LENGTHS, ("short", "long"), strict=True):
+                fixed = _attempt(lambda length=length: spec.at(length))  # type: ignore[misc]
+                if fixed is not None:
+                    yield "scaling", f"{name} as for a {said} sequence, at every length", fixed
+        # Turns within a length are length * f / (2 pi); code has left the 2 pi out.
+        for low, high in (("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")):
+            if hasattr(scaling, low):
+                for unit, said in ((2 * math.pi, "1 / f"), (1 / (2 * math.pi), "4 pi**2 / f")):
+                    counted = {k: getattr(scaling, k) / unit for k in (low, high)}
+                    other = _attempt(lambda c=counted, s=scaling: s.replace(**c))  # type: ignore[misc]
+                    yield (
+                        f"scaling.{low}",
+                        f"turns of wavelengths that are {said}",
+                        made(other, *rest),
+                    )
+        factor = getattr(scaling, "factor", None)
+        for other in (Linear, NTK):
+            if isinstance(factor, float) and not isinstance(scaling, other):
+                yield "scaling", f"{other.__name__} for {name}", made(other(factor), *rest)
+
+
+def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, str]]:
+    if isinstance(value, tuple) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, Value):
+        return
+    hints = typing.get_type_hints(type(value))
+    for field in dataclasses.fields(value):  # type: ignore[arg-type]
+        current, where = getattr(value, field.name), (*path, field.name)
+        yield from _changes(current, where)
+        if isinstance(current, Ladder):
+            for name, ladder in LADDERS.items():
+                if ladder != current:
+                    yield where, ladder, name
+        if isinstance(current, str):
+            for choice in _choices(hints[field.name]):
+                if choice != current:
+                    yield where, choice, f"{choice}"
+        elif isinstance(current, (int, float)) and not isinstance(current, bool):
+            for number, said in _numbers(current, field):
+                yield where, number, f"{words(number)}{said}"
+
+
+def _choices(hint: Any) -> Iterator[str]:
+    if typing.get_origin(hint) is Literal:
+        yield from (c for c in typing.get_args(hint) if isinstance(c, str))
+    else:
+        for part in typing.get_args(hint):
+            yield from _choices(part)
+
+
+def _numbers(current: float, field: Any) -> Iterator[tuple[Any, str]]:
+    kind = type(current)
+    found: dict[Any, str] = {}
+    if isinstance(field.default, (int, float)):
+        found[kind(field.default)] = ", the default"
+    for factor in (2, 0.5, 4, 0.25):
+        if kind is float or not current * factor % 1:
+            found.setdefault(kind(current * factor), "")
+    if kind is int or current == 0:
+        for step in (1, -1, 2, -2):
+            found.setdefault(kind(current + step), "")
+    found.pop(current, None)
+    yield from found.items()

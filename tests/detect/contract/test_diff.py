@@ -1,0 +1,129 @@
+"""`diff` names the field that differs, says how far it looked, and is silent of what is alike."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+import posenc
+from tests.configs import GEMMA_3, PLAIN, VERSION_4
+from tests.detect.contract.bugs import BUGS, TABLES, Bug
+from tests.golden.make_vllm import CONFIGS as VLLM
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_is_named_by_its_field(name: str) -> None:
+    bug: Bug = BUGS[name]
+    found = posenc.diff(bug.config, bug.engine())
+    assert found.verdict == "differs", found.lines()
+    first = found.differences[0]
+    assert (first.field, bug.where in first.where) == (bug.field, True), found.lines()
+    assert found.exit_code == 1
+    # The other way round it is the same difference.
+    back = posenc.diff(bug.engine(), bug.config).differences[0]
+    assert (back.field, back.a, back.b) == (first.field, first.b, first.a)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_bug_of_a_table_is_named_by_its_field(name: str) -> None:
+    _, kind, engine, field = TABLES[name]
+    spec: Any = getattr(posenc, kind)(64)
+    assert posenc.diff(spec, engine()).differences[0].field == field
+
+
+# --- silence --------------------------------------------------------------------------------------
+
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    **VERSION_4, "gemma 3": GEMMA_3, "plain": PLAIN,
+    **{name: bug.config for name, bug in BUGS.items()},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_config_is_its_own_plan_and_contract(name: str, tmp_path: Path) -> None:
+    config = CONFIGS[name]
+    plan = posenc.from_hf(config)
+    path = tmp_path / "model.golden.json"
+    posenc.golden(plan).save(path)
+    for other in (dict(config), plan, path, posenc.golden(config)):
+        found = posenc.diff(config, other)
+        assert (found.verdict, found.differences) == ("nothing differs", ()), found.lines()
+        assert found.exit_code == 0
+
+
+def test_what_is_written_otherwise_and_computes_the_same_is_no_difference() -> None:
+    rope = posenc.RoPE(64, pairing="half", scaling=posenc.scaling.Linear(2.0))
+    same = posenc.RoPE(64, pairing="half", ladder=posenc.Ladder(first=0.5))
+    assert posenc.diff(rope, same).verdict == "nothing differs"
+    yarn = posenc.RoPE(64, pairing="half", scaling=posenc.scaling.YaRN(4, original_length=4096))
+    stated = yarn.replace(magnitude=posenc.RotaryMagnitude(attention_factor=yarn.attention_factor))
+    assert posenc.diff(yarn, stated).verdict == "nothing differs"
+
+
+class Own:
+    """A spec of posenc behind the protocol, in float32."""
+
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+
+    def _spec(self, layer: str) -> Any:
+        name, _, attention = layer.partition(":")
+        return next(e.spec for e in self.plan if (e.layer, e.attention) == (name, attention))
+
+    def cos_sin(self, positions: np.ndarray, layer: str) -> Any:
+        return posenc.cos_sin(self._spec(layer), positions, length=int(positions.max()) + 1)
+
+    def rotate(self, x: np.ndarray, positions: np.ndarray, layer: str) -> Any:
+        length = int(positions.max()) + 1
+        return posenc.rotate(self._spec(layer), x, positions=positions, length=length)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_its_own_numbers_are_no_difference(name: str) -> None:
+    plan = posenc.from_hf(CONFIGS[name])
+    if not all(entry.kind == "rotary" and len(entry.spec.axes) == 1 for entry in plan):
+        pytest.skip("rotations of one axis alone are asked here")
+    found = posenc.diff(plan, Own(plan))
+    assert (found.verdict, found.differences) == ("nothing differs", ()), found.lines()
+
+
+# --- vLLM -----------------------------------------------------------------------------------------
+
+
+class Stored:
+    """Rows of vLLM's `cos_sin_cache`, as `golden/make_vllm.py` stored them."""
+
+    def __init__(self, positions: np.ndarray, rows: np.ndarray) -> None:
+        self.at = {int(p): row for p, row in zip(positions, rows, strict=True)}
+        self.asked: set[int] = set()
+
+    def cos_sin(self, positions: np.ndarray) -> Any:
+        rows = np.stack([self.at[int(p)] for p in positions])
+        self.asked |= {int(p) for p in positions}
+        half = rows.shape[1] // 2
+        return rows[:, :half], rows[:, half:]
+
+
+@pytest.mark.parametrize("name", VLLM)
+def test_a_config_against_the_classes_of_vllm(name: str) -> None:
+    stored = load_file(GOLDEN / "vllm.safetensors")
+    side = Stored(stored[f"{name}: positions"], stored[f"{name}: rows"])
+    found = posenc.diff(VLLM[name], side)
+    assert (found.verdict, found.differences) == ("nothing differs", ()), found.lines()
+    assert side.asked == set(side.at)  # every row was compared
+
+
+def test_the_numbers_of_vllm_say_where_they_come_from() -> None:
+    with safe_open(GOLDEN / "vllm.safetensors", "numpy") as file:
+        told = file.metadata()
+    assert told["version"] == "0.33.0"
+    assert set(json.loads(told["symbols"])) == set(VLLM)

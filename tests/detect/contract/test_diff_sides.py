@@ -1,0 +1,243 @@
+"""The sides of `diff`, what is said of them, and how the command ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from safetensors.numpy import save_file
+
+import posenc
+from posenc.cli import app
+from tests.detect.contract.engine import Engine, half, ladder
+from tests.detect.explain.test_gguf import BASIC, written
+
+CONFIG = {
+    "model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "head_dim": 64,
+    "num_hidden_layers": 4, "max_position_embeddings": 4096, "rope_theta": 5e5,
+}  # fmt: skip
+ROPE = posenc.RoPE(64, pairing="half", base=5e5)
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["diff", *arguments])
+
+
+def engine(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    angles = positions[:, None] * ladder(64)
+    return np.cos(angles), np.sin(angles)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    return str(path)
+
+
+# --- exit codes -----------------------------------------------------------------------------------
+
+
+def test_the_exit_code_tells_a_difference_from_what_could_not_be_compared(
+    config: str, tmp_path: Path
+) -> None:
+    assert run(config, config).exit_code == 0
+    assert run(config, "tests.detect.contract.test_diff_sides:engine").exit_code == 1
+    assert run(config).exit_code == run(config, str(tmp_path / "absent.json")).exit_code == 2
+    assert run(config, "nothing at all").exit_code == 2
+    assert run(config, config, "--json", "--markdown").exit_code == 2
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    assert run(config, str(broken)).exit_code == 3
+    open_ = tmp_path / "open.json"
+    open_.write_text(json.dumps({"model_type": "unheard_of", "rope_theta": 1e4}))
+    assert run(config, str(open_)).exit_code == 3
+    result = run(config, f"engine:vllm={config}")
+    assert (result.exit_code, "vllm" in result.output) == (3, True)
+    alibi = '{"type": "ALiBi", "heads": 8}'
+    silent = run(alibi, "tests.detect.contract.test_diff_sides:engine")
+    assert (silent.exit_code, "not compared" in silent.output) == (3, True)
+
+
+def test_check_has_the_same_exit_codes(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    alibi = '{"type": "ALiBi", "heads": 4}'
+    arguments = ["check", "tests.detect.contract.test_diff_sides:engine", "--kind", "rotary"]
+    assert CliRunner().invoke(app, [*arguments, "--spec", str(broken)]).exit_code == 3
+    assert CliRunner().invoke(app, ["check", alibi, "--laws", "shift"]).exit_code == 0
+    assert "3      diff and check" in CliRunner().invoke(app, ["--help"]).output
+
+
+def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
+    other = "tests.detect.contract.test_diff_sides:engine"
+    told = json.loads(run(config, other, "--json").output)
+    (row,) = told["differences"]
+    assert (told["verdict"], row["field"], row["position"]) == ("differs", "base", 1)
+    assert row["size"] == pytest.approx(2, abs=0.01)
+    assert told["compared"]
+    assert told["not_compared"]
+    table = run(config, other, "--markdown").output
+    assert "| attention | base | 500000 | 10000, the default | 2 (cos and sin) | 1 |" in table
+    lines = run(config, other).output
+    assert "attention: base: 500000 against 10000, the default" in lines
+    for line in (*told["compared"], *told["not_compared"]):
+        assert line in table
+        assert line in lines
+
+
+# --- what is said ---------------------------------------------------------------------------------
+
+
+def test_it_says_how_far_it_looked() -> None:
+    found = posenc.diff(CONFIG, Engine(ladder(64, 5e5)))
+    assert (
+        "attention: rotate, 32 pairs of one head, positions 0 to 511 in one call, single ones to "
+        "4,097, and the first call again"
+    ) in found.looked
+    cosines = posenc.diff(ROPE.replace(base=1e4), engine)
+    assert any("pairing and channels" in line for line in cosines.unseen)
+    assert any("left padding" in line for line in cosines.unseen)
+
+
+def test_nan_and_an_absent_side_are_no_agreement() -> None:
+    def broken(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cos, sin = engine(positions)
+        cos[positions == 5, 3] = np.nan
+        return cos, sin
+
+    found = posenc.diff(ROPE.replace(base=1e4), broken)
+    assert (found.differences[0].field, found.verdict) == ("numbers", "differs")
+    assert "position 5" in found.differences[0].b
+
+    class Refuses:
+        def cos_sin(self, positions: np.ndarray) -> Any:
+            raise RuntimeError("no kernel")
+
+    found = posenc.diff(ROPE, Refuses())
+    assert (found.verdict, found.exit_code) == ("not compared", 3)
+    assert any("no kernel" in line for line in found.unseen)
+
+
+def test_a_layer_that_one_side_lacks_is_a_difference() -> None:
+    rope, nope = posenc.Entry("rope", specs=(ROPE,)), posenc.Entry("nope")
+    mixed = posenc.Plan.repeat((rope, nope), "rope rope rope nope", layers=8)
+    every = posenc.Plan.repeat((rope,), "rope", layers=8)
+    (row,) = posenc.diff(mixed, every).differences
+    assert (row.field, row.a) == ("layers", "no positions")
+    assert "layers 3, 7" in row.where
+    shorter = posenc.Plan.repeat((rope,), "rope", layers=6)
+    (row,) = posenc.diff(every, shorter).differences
+    assert (row.field, row.b, "layers 6–7" in row.where) == ("layers", "nothing", True)
+
+
+def test_layers_are_mistaken_first_and_sizes_are_given() -> None:
+    local = posenc.Entry("local", specs=(ROPE.replace(base=1e4),))
+    wide = posenc.Entry("global", specs=(ROPE,))
+    a = posenc.Plan.repeat((local, wide), "local global", layers=4)
+    b = posenc.Plan.repeat((local, wide), "global local", layers=4)
+    found = posenc.diff(a, b)
+    assert [d.field for d in found.differences] == ["base", "base"]
+    assert "layers 0, 2" in found.differences[0].where
+    exact = np.cos(3 * ladder(64, 5e5)) - np.cos(3 * ladder(64))
+    assert found.differences[0].size >= np.abs(exact).max()
+
+
+# --- buffers --------------------------------------------------------------------------------------
+
+
+def test_buffers_of_a_checkpoint(tmp_path: Path) -> None:
+    def saved(**arrays: np.ndarray) -> str:
+        path = tmp_path / "model.safetensors"
+        save_file({k: np.asarray(v, dtype=np.float32) for k, v in arrays.items()}, path)
+        return str(path)
+
+    right, where = ladder(64, 5e5), np.arange(4096)[:, None]
+    name = "model.layers.0.self_attn.rotary_emb.inv_freq"
+    assert posenc.diff(CONFIG, saved(**{name: right})).verdict == "nothing differs"
+    assert posenc.diff(CONFIG, saved(**{name: half(right, "bfloat16")})).differences[0].field == (
+        "dtype"
+    )
+    assert posenc.diff(CONFIG, saved(**{name: ladder(64)})).differences[0].field == "base"
+    assert posenc.diff(CONFIG, saved(**{name: ladder(32, 5e5)})).differences[0].field == "dim"
+    both = {"cos_cached": np.cos(where * right), "sin_cached": np.sin(where * right)}
+    assert posenc.diff(CONFIG, saved(**both)).verdict == "nothing differs"
+    short = {key: rows[:4000] for key, rows in both.items()}
+    assert posenc.diff(CONFIG, saved(**short)).differences[0].field == "length"
+    with pytest.raises(posenc.DataError, match="under a name that is known"):
+        posenc.diff(CONFIG, saved(weight=np.zeros((4, 4))))
+
+
+def test_rows_of_a_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    spec = posenc.Sinusoidal(64, order="sin_cos", ladder=posenc.Ladder(denominator="n-1"))
+    rows = np.asarray(posenc.table(spec, 128))
+    save_file({"encoder.embed_positions.weight": rows}, path)
+    assert posenc.diff(spec, path).verdict == "nothing differs"
+    found = posenc.diff(posenc.Sinusoidal(64, order="sin_cos"), path)
+    assert found.differences[0].field == "ladder"
+    learned = posenc.Learned(64, length=128)
+    assert posenc.diff(learned, path).verdict == "nothing differs"
+    assert posenc.diff(learned.replace(length=126, start=2), path).verdict == "nothing differs"
+    assert posenc.diff(learned.replace(start=2), path).differences[0].field == "length"
+
+
+# --- contracts ------------------------------------------------------------------------------------
+
+
+def test_a_contract_that_was_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.golden.json"
+    posenc.golden(CONFIG).save(path)
+    assert posenc.diff(path, ROPE).verdict == "nothing differs"
+    assert posenc.diff(path, ROPE.replace(pairing="interleaved")).differences[0].field == (
+        "pairing.order"
+    )
+    data = json.loads(path.read_text())
+    data["checks"][0]["frequencies"][1] *= 2
+    path.write_text(json.dumps(data))
+    with pytest.raises(posenc.DataError):
+        posenc.diff(path, ROPE)
+
+
+def test_presets_plans_and_specs_are_sides() -> None:
+    assert posenc.diff("preset:llama3:128", posenc.preset("llama3", 128)).verdict == (
+        "nothing differs"
+    )
+    assert posenc.diff("plan:smollm3", "plan:smollm3").verdict == "nothing differs"
+    assert posenc.diff(posenc.to_json(ROPE), CONFIG).verdict == "nothing differs"
+    assert posenc.diff(engine, engine).verdict == "nothing differs"
+    with pytest.raises(posenc.ArgumentError, match="A side is"):
+        posenc.diff("nothing at all", ROPE)
+    with pytest.raises(posenc.ArgumentError):
+        posenc.diff(3, ROPE)
+
+
+def test_a_torch_function_is_asked_with_tensors() -> None:
+    torch = pytest.importorskip("torch", reason="the function takes its tensors")
+
+    def cosines(positions: Any) -> Any:
+        angles = positions.float()[:, None] * torch.from_numpy(ladder(64, 5e5)).float()
+        return angles.cos(), angles.sin()
+
+    assert posenc.diff(ROPE, cosines, library="torch").verdict == "nothing differs"
+
+
+def test_vectors_that_no_rotation_gives_are_a_difference() -> None:
+    class Reflects(Engine):
+        def rotate(self, x: np.ndarray, positions: np.ndarray, layer: str) -> np.ndarray:
+            return super().rotate(x, positions, layer)[..., ::-1].copy()
+
+    found = posenc.diff(ROPE, Reflects(ladder(64, 5e5)))
+    assert (found.verdict, found.differences[0].field) == ("differs", "pairing")
+
+
+def test_a_gguf_file_is_a_side(tmp_path: Path) -> None:
+    path = written(tmp_path / "model.gguf", "qwen2", **BASIC)
+    config = {**CONFIG, "model_type": "qwen2"}
+    assert posenc.diff(config, path).verdict == "nothing differs"
+    scaled = {**config, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
+    assert posenc.diff(scaled, path).differences[0].field == "scaling"

@@ -1,0 +1,83 @@
+"""`diff` of configs against the models that transformers builds from them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import posenc
+
+torch = pytest.importorskip("torch", reason="transformers builds its models with it")
+transformers = pytest.importorskip("transformers", reason="whose models are asked")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.slow("detect/contract", "detect/explain"),
+]
+ROOT = Path(__file__).resolve().parents[3]
+ROWS = json.loads((ROOT / "docs" / "data" / "diff.json").read_text(encoding="utf-8"))["rows"]
+COMPARED = [row for row in ROWS if row["verdict"] != "not compared"]
+TEN = (
+    "llama", "qwen3", "mistral", "gemma3_text", "phi3", "gpt_oss", "deepseek_v3", "qwen2_5_vl_text",
+    "bert", "whisper",
+)  # fmt: skip
+
+
+def tool() -> Any:
+    spec = importlib.util.spec_from_file_location("diff_models", ROOT / "tools/diff_models.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.parametrize("model_type", TEN)
+def test_a_model_of_transformers_is_its_config(model_type: str) -> None:
+    assert tool().row(model_type)["verdict"] == "nothing differs"
+
+
+@pytest.mark.parametrize("change", ["base", "scaling"])
+def test_a_model_of_another_config_is_named(change: str) -> None:
+    tiny = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 8}
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+    rope = {"rope_theta": 5e5, **(yarn if change == "scaling" else {"rope_type": "default"})}
+    other = {"rope_theta": 1e4 if change == "base" else 5e5, "rope_type": "default"}
+    made = transformers.LlamaModel(transformers.LlamaConfig(**tiny, rope_parameters=other))
+    config = transformers.LlamaConfig(**tiny, rope_parameters=rope, max_position_embeddings=4096)
+    found = posenc.diff(config, made)
+    assert found.differences[0].field == change, found.lines()
+    # Casting a model rounds its frequencies, which `inv_freq` then has at every position.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert posenc.diff(made.config, made.bfloat16()).differences[0].field == "dtype"
+
+
+def test_a_folder_is_asked_without_its_weights(tmp_path: Path) -> None:
+    config = transformers.CONFIG_MAPPING["qwen2"](max_position_embeddings=4096)
+    config.save_pretrained(tmp_path)
+    assert posenc.diff(tmp_path, f"hf:{tmp_path}").verdict == "nothing differs"
+    data = json.loads((tmp_path / "config.json").read_text())
+    data["model_type"], data["auto_map"] = "unheard_of", {"AutoConfig": "code.Config"}
+    (tmp_path / "config.json").write_text(json.dumps(data))
+    with pytest.raises(posenc.DataError, match="code of the model's own"):
+        posenc.diff(posenc.RoPE(64, pairing="half"), f"hf:{tmp_path}")
+
+
+@pytest.mark.slow("detect/contract", release=True)
+@pytest.mark.parametrize("row", COMPARED, ids=[row["model_type"] for row in COMPARED])
+def test_the_page_says_what_is_found(row: dict[str, Any]) -> None:
+    found = tool().row(row["model_type"])
+    assert found["verdict"] == row["verdict"]
+    fields = [(d["field"], d["where"]) for d in row["differences"]]
+    assert [(d["field"], d["where"]) for d in found["differences"]] == fields
+
+
+def test_a_hundred_model_types_are_compared() -> None:
+    turned = [r for r in COMPARED if any(": cos_sin" in line for line in r["compared"])]
+    assert len(turned) >= 100
