@@ -148,7 +148,7 @@ def ropes(arch: str, kv: dict, tensors: dict[str, list[float]], long: bool) -> l
     dims_swa = kv.get("rope.dimension_count_swa", dims)
     dims = dims // 2 if arch == "step35" else dims
     base = kv.get("rope.freq_base", 10000.0)
-    if arch == "hunyuan_vl" and kv.get("rope.scaling.alpha", 0.0) > 0:
+    if arch in ("hunyuan_vl", "hunyuan-dense") and kv.get("rope.scaling.alpha", 0.0) > 0:
         head = kv.get("attention.key_length", kv["embedding_length"] // heads)
         base = base * kv["rope.scaling.alpha"] ** (head / (head - 2))
     kind = kv.get("rope.scaling.type", "linear")

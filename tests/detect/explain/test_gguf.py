@@ -306,6 +306,26 @@ def test_a_scaling_that_may_lie_elsewhere_is_said(tmp_path: Path) -> None:
     plan = posenc.from_gguf(written(tmp_path / "a.gguf", "llama", **long))
     assert any("rope_freqs.weight is missing" in text for text in plan.warnings)
     assert not posenc.from_gguf(written(tmp_path / "b.gguf", "llama", **BASIC)).warnings
+    # The first of several files may have no tensors at all.
+    keys = [KEY, text("split.count") + struct.pack("<IH", 2, 3)]
+    keys += [text("llama.rope.dimension_count") + struct.pack("<II", 4, 64)]
+    (tmp_path / "c.gguf").write_bytes(header(b"".join(keys), count=3))
+    plan = posenc.from_gguf(tmp_path / "c.gguf")
+    assert any("partly, because rope_freqs.weight" in text for text in plan.warnings)
+
+
+def test_layers_without_attention_and_without_positions(tmp_path: Path) -> None:
+    keys = {**BASIC, "attention__head_count_kv": [2, 0, 2, 0]}
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", "lfm2", **keys))
+    assert [plan[layer][0].layer for layer in range(2)] == ["attention", "without attention"]
+    assert [entry.kind for entry in plan] == ["rotary", "none"]
+    plan = posenc.from_gguf(written(tmp_path / "b.gguf", "smollm3", **BASIC))
+    assert plan[3][0].layer == "attention, without positions"
+    # Where the depth is missing, it is not known which layers are which.
+    shallow = {key: value for key, value in BASIC.items() if key != "block_count"}
+    plan = posenc.from_gguf(written(tmp_path / "c.gguf", "smollm3", **shallow))
+    assert [entry.indices for entry in plan] == [None, None]
+    assert any("partly, because the types of layers" in text for text in plan.warnings)
 
 
 def test_keys_that_llama_cpp_does_not_read_are_said(tmp_path: Path) -> None:

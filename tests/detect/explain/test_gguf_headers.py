@@ -232,7 +232,7 @@ def of_case(arch: str, more: dict[str, Any]) -> dict[str, Any]:
         keys[PATTERN] = [True, True, False]
     if arch in SECTIONS:
         keys["rope.dimension_sections"] = [8, 8, 8, 0]
-    if arch == "hunyuan_vl":
+    if arch in ("hunyuan_vl", "hunyuan-dense"):
         keys["rope.scaling.alpha"] = 50.0
     for key in (PATTERN, "attention.head_count_kv"):
         if isinstance(keys.get(key), list):

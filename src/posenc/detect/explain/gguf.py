@@ -21,7 +21,7 @@ a part, such as `attention.head_count`, are expressions. A rotary rule may have
     turns         which layers turn: `sliding`; the key of a list; or all but those with
                   i % `skip` == `at`, `alone` where there are windows; `lead` counts first ones
                   that do
-    attends       `every`: one layer of so many attends, where no key says so; the others recur
+    attends       `every`: one layer of so many attends, where no key says so
     indexer       fields of the pairing by which an indexer turns; `types` is a key of its layers
     switch        `rope.scaling.finetuned` turns rotation off
     factors       `llama3`: a scaling may be kept as a tensor; `full`: it is for layers without
@@ -250,7 +250,7 @@ def _rotary(file: _File, notes: Notes) -> list[Layer]:
 
 def _name(rule: Mapping[str, Any], kind: _Kind, kinds: Mapping[_Kind, Any]) -> str:
     if not kind.attends:
-        return "recurrent"
+        return "without attention"
     if kind.window is None:
         name = "attention"
     else:
