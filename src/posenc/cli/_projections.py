@@ -60,6 +60,9 @@ def projection_options(command: F) -> F:
             ),
             click.option("--only", metavar="PATTERN", default="*", help="Names to look at."),
             click.option("--part", metavar="NAME", help="The part of a config of several."),
+            click.option(
+                "--attention", metavar="NAME", default="", help="One inside layers: indexer."
+            ),
         )
     ):
         command = option(command)
@@ -107,5 +110,6 @@ def given(
         names=names or None,
         only=options["only"],
         part=options["part"],
+        attention=options["attention"],
     )
     return layout, options["config"]

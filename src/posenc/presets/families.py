@@ -35,7 +35,8 @@ and any rule but a rotary one may have
     name       of the entry
     source     where the convention was read: "file: symbol" of the package, one or more
     when       conditions, one or a list: a `key`, and `is` or `not` with values, or `holds` with
-               words that a list must hold; `absent` says whether they hold where the key is not
+               words that a list must hold, or `misses` with one that it must not; `absent` says
+               whether they hold where the key is not
     stages     the key of a list of depths: an entry for each stage, whose number is `i`
     layers_in, layers_not_in
                the key of a list of layers, of as many as the expressions `of` say

@@ -61,8 +61,8 @@ def test_the_attention_inside_is_converted_by_itself_and_back(tmp_path: Path) ->
     assert (made.probe.layers, made.probe.heads, made.probe.unverified) == (1, HEADS, {})
     inner = f"{AT}.indexer"
     assert set(made.tensors) == {
-        f"{inner}.wq_b.weight", f"{inner}.wk.weight", f"{inner}.k_norm.weight", f"{inner}.k_norm.bias"
-    }  # fmt: skip
+        f"{inner}.{end}" for end in ("wq_b.weight", "wk.weight", "k_norm.weight", "k_norm.bias")
+    }
     assert made.config == ("indexer_rope_interleave becomes true",)
     found, before = loaded(tmp_path / "b"), weights()
     rows = [
@@ -90,9 +90,9 @@ def test_the_attention_inside_is_converted_by_itself_and_back(tmp_path: Path) ->
     ("more", "words"),
     [
         ({"indexer.wk.weight": (), "indexer.k_proj.weight": ()}, "keys beside its queries"),
-        ({"indexer.wq_b.weight": (), "indexer.qk.weight": (3 * WIDE, 5)}, "queries beside its keys"),
+        ({"indexer.wq_b.weight": (), "indexer.qk.weight": (36, 5)}, "queries beside its keys"),
         ({"indexer.wq_b.weight": (), "indexer.wk.weight": (), "indexer.k_norm.weight": (),
-          "indexer.k_norm.bias": (), "indexer.index_qk_proj.weight": (3 * WIDE, 5)}, "index_qk_proj"),
+          "indexer.k_norm.bias": (), "indexer.index_qk_proj.weight": (36, 5)}, "index_qk_proj"),
         ({"indexer.wq_b.weight": (HEADS * WIDE - 1, 5)}, "rows for 2 heads of 12 channels"),
     ],
 )  # fmt: skip

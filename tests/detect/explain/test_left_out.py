@@ -386,6 +386,41 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
         {**LLAMA, "index_head_dim": 128},
         "an indexer chooses which keys are seen",
     ),
+    "a temperature without its strength": (
+        {
+            "model_type": "ministral3",
+            "num_attention_heads": 4,
+            "head_dim": 64,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1e6,
+                "original_max_position_embeddings": 64,
+            },
+        },
+        "llama_4_scaling_beta missing: partly, because the class multiplies queries",
+    ),
+    "a temperature without its length": (
+        {
+            "model_type": "ministral3",
+            "num_attention_heads": 4,
+            "head_dim": 64,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1e6,
+                "llama_4_scaling_beta": 0.1,
+            },
+        },
+        "original_max_position_embeddings missing: partly, because",
+    ),
+    "a temperature that is learned": (
+        {
+            "model_type": "mistral_large4_text",
+            "qk_rope_head_dim": 64,
+            "num_hidden_layers": 4,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+        },
+        "multiplied by a * ln(p + 1) + b at position p, with learned numbers",
+    ),
     "chunks": (
         {**LLAMA, "dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}},
         "dual_chunk_attention_config={'chunk_size': 262144, 'local_size': 8192} was not read",
@@ -406,6 +441,8 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
         {"model_type": "deformable_detr", "d_model": 256},
         "cells of a picture are counted from one half",
     ),
+    "logarithms": ({**LLAMA, "use_logn_attn": True}, "use_logn_attn=True was not read"),
+    "a table beside": ({**LLAMA, "learned_pos_emb": True}, "learned_pos_emb=True was not read"),
     "Fourier": ({**LLAMA, "fope_init_factor": 0.5}, "fope_init_factor=0.5 was not read"),
 }
 

@@ -277,7 +277,8 @@ def _left(checkpoint: Checkpoint, model: Model) -> list[str]:
         said = f"pairs {', '.join(orders)}" if orders else "pairs in a way that is not known here"
         told.append(
             f"the {name}, an attention inside the layers, {said}, and its {len(own)} tensors "
-            f"stay as they are: convert it by itself, `layout=Projections(attention={name!r})`"
+            f"stay as they are: convert it by itself, `layout=Projections(attention={name!r})` or "
+            f"--attention {name}"
         )
     return told
 

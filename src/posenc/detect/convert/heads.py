@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import ArgumentError, DataError, explain, suggest
 from posenc._core.reading import Reading
-from posenc.detect.explain import COUNT_KEYS, PAIRINGS, Keys, from_hf
+from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, from_hf
 from posenc.detect.files import Checkpoint
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
@@ -27,8 +27,6 @@ KV_HEADS = (
     "kv_n_heads",
     "multi_query_group_num",
 )
-# Layers behind the counted ones, which predict further tokens and turn as the last one does.
-MORE_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
 SHARED_KEYS = "num_kv_shared_layers"  # the last layers, which use the keys of earlier ones
 
 

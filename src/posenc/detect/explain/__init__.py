@@ -4,13 +4,14 @@ from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
 from posenc.detect.explain.gguf import from_gguf
-from posenc.detect.explain.layer_groups import COUNT_KEYS
+from posenc.detect.explain.layer_groups import COUNT_KEYS, MORE_LAYERS
 from posenc.detect.explain.reader import PAIRINGS, from_hf
 from posenc.detect.explain.rotary_entries import TRAINED
 
 __all__ = [
     "COUNT_KEYS",
     "DIALECTS",
+    "MORE_LAYERS",
     "PAIRINGS",
     "TRAINED",
     "Keys",

@@ -54,6 +54,8 @@ def _holds(keys: Keys, when: Mapping[str, Any]) -> bool:
     if "holds" in when:
         parts = value.split("|") if isinstance(value, str) else value
         return isinstance(parts, list) and all(word in parts for word in when["holds"])
+    if "misses" in when:
+        return isinstance(value, list) and when["misses"] not in value
     if "not" in when:
         return value not in when["not"]
     return value in when["is"]

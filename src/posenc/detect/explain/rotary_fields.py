@@ -203,7 +203,9 @@ def width_of(
         if found is not None and not 0 <= found[1] <= WIDEST:
             notes.error(f"{found[0]}={found[1]:g} is no width, and no fraction of a head of {head}")
             return None
-    if inner is not None:
+    if layer.own_share is not None:
+        told[layer.own_share[0]] = int(head * layer.own_share[1])
+    elif inner is not None:
         told[params.where(inner[0])] = int(head * inner[1])
     elif outer is not None:
         told[keys.where(outer[0])] = int(head * outer[1])
@@ -360,7 +362,11 @@ def temperature_of(
     if asked is None:
         return None
     found: dict[str, Any] = {"type": "Temperature", "rule": asked["rule"]}
-    values = {}
+    if asked["layers"] != where or ("when" in asked and not keys.get(asked["when"])):
+        for key in (key for key in asked.values() if isinstance(key, str)):
+            params.get(key)  # it is of other layers, or of none
+        return None
+    values, missing = {}, []
     for field in ("length", "strength", "start"):
         if field not in asked:
             continue
@@ -369,12 +375,16 @@ def temperature_of(
             source = params if value in params else keys
             key, value = value, source.number(value)
             if value is None:
-                return None
-            notes.source(f"temperature.{field}", "config", source.where(key))
+                missing.append(key)
+            else:
+                notes.source(f"temperature.{field}", source.origin(key), source.where(key))
         values[field] = value
-    if asked["layers"] != where:
-        return None
-    if "when" in asked and not keys.get(asked["when"]):
+    if missing:
+        notes.warning(
+            f"{' and '.join(map(params.where, missing))} missing: partly, because the class "
+            "multiplies queries by a factor that grows with the position, and has no number "
+            "without; the plan has no such factor"
+        )
         return None
     for field in ("length", "start"):
         if field in values:
