@@ -43,7 +43,7 @@ LAYER = re.compile(r"^(.*?\b(?:layers|h|blocks?|layer)\.)(\d+)\.")
 TABLES = re.compile(
     r"position|\bwpe\b|pos_emb|relative_attention_bias|\brel_pos|\bpe\b|rel_attn\.(r$|\w_\w_bias|seg_)"
 )
-PARTS = re.compile(r"vision|visual|audio|image|speech|video")
+PARTS = re.compile(r"vision|visual|audio|image|speech|video|talker|token2wav")
 # What mixes tokens or channels without positions, and does not run on the meta device.
 STUBS = re.compile(
     r"Experts|GatedDeltaNet|Mamba.*Mixer|MambaLayer|ShortConv|LightningAttention|KimiDelta"
@@ -212,7 +212,7 @@ def _seen(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any
 
     def run(x: Any, size: complex) -> Any:
         for value in turning:
-            value.fill_(size if value.is_complex() else abs(size))
+            value.fill_(size if value.is_complex() else complex(size).real)
         first.copy_(x.expand(first.shape))
         with torch.no_grad():
             out = function(**values)
@@ -351,8 +351,8 @@ def facts(data: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        `class`; `length`; `positions`; `types`, those of the layers; `rotary`, a row for each
-        module and type of layer; `turned`, for each stack of layers those that turn and the row
+        `class`; `length`; `positions`; `layers`, their number, and `types`, theirs; `rotary`, a
+        row for each module and type of layer; `turned`, for each stack of layers those that turn and the row
         whose angles they take; `functions`; `tables`, `slopes`, `buckets`; `ended`, why the forward
         pass ended early. `refused` alone where transformers does not load it, `no class` where it
         has none.
@@ -379,6 +379,8 @@ def _facts(config: Any, model: Any) -> dict[str, Any]:
     found["positions"] = positions
     if types_ := getattr(text, "layer_types", None):
         found["types"] = list(types_)
+    if isinstance(count := getattr(text, "num_hidden_layers", None), int):
+        found["layers"] = count
     rows: list[dict[str, Any]] = []
     for path, module in model.named_modules():
         if not frequency_names(module):
@@ -461,7 +463,7 @@ def others(model: Any) -> dict[str, Any]:
                 num_buckets=module.relative_attention_num_buckets,
                 max_distance=module.relative_attention_max_distance,
             )
-        except Exception:  # noqa: BLE001, S112 - the rules of other families
+        except Exception:  # noqa: BLE001 - the rules of other families
             continue
         stack = name.split(".block")[0]
         heads = module.n_heads
@@ -514,7 +516,7 @@ def packed(value: Any, arrays: dict[str, Any]) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     small = value.astype(np.int16 if value.dtype.kind == "i" else np.float32)
-    name = hashlib.sha1(small.tobytes() + str(small.shape).encode()).hexdigest()[:12]  # noqa: S324
+    name = hashlib.sha1(small.tobytes() + str(small.shape).encode()).hexdigest()[:12]
     arrays[name] = small
     return {"array": name}
 

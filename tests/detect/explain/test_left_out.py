@@ -288,6 +288,13 @@ def test_patterns_of_layers_that_a_file_leaves_out(name: str, types: str) -> Non
     assert same(posenc.from_hf({**left, **more}), posenc.from_hf(given))
 
 
+def test_a_pattern_that_the_class_does_not_read_is_said() -> None:
+    config = {"model_type": "gemma4_text", "head_dim": 64, "num_hidden_layers": 12}
+    plan = posenc.from_hf({**config, "sliding_window_pattern": 2})
+    assert plan["full_attention"].indices == (5, 11)
+    assert any("sliding_window_pattern=2 is not what makes layer_types" in w for w in plan.warnings)
+
+
 @pytest.mark.parametrize("wrong", ["hiden_size", "rope_thta"])
 def test_a_misspelled_key_is_not_left_out(wrong: str) -> None:
     sizes = {"hidden_size": 64, "num_attention_heads": 4}
@@ -434,6 +441,8 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
         {"model_type": "deformable_detr", "d_model": 256},
         "cells of a picture are counted from one half",
     ),
+    "logarithms": ({**LLAMA, "use_logn_attn": True}, "use_logn_attn=True was not read"),
+    "a table beside": ({**LLAMA, "learned_pos_emb": True}, "learned_pos_emb=True was not read"),
     "Fourier": ({**LLAMA, "fope_init_factor": 0.5}, "fope_init_factor=0.5 was not read"),
 }
 

@@ -30,6 +30,12 @@ def default(model_type: str) -> Config | None:
     return dict(json.loads(json.dumps(config.to_dict(), default=str)))
 
 
+def transformers_config(model_type: str, config: Config) -> Any:
+    transformers = pytest.importorskip("transformers", reason="its classes are the oracle")
+    stated = {k: v for k, v in copy.deepcopy(config).items() if k != "model_type"}
+    return transformers.CONFIG_MAPPING[model_type](**stated)
+
+
 def composites() -> list[str]:
     transformers = pytest.importorskip("transformers", reason="its classes are the oracle")
     return [name for name in transformers.CONFIG_MAPPING if class_parts(name).types]
@@ -234,3 +240,86 @@ def test_what_no_plan_says_stands_in_the_first_line_and_in_the_exit_code(tmp_pat
         "Dual Chunk Attention"
         in posenc.from_hf({**config, "dual_chunk_attention_config": {"chunk_size": 4}}).warnings[0]
     )
+
+
+def test_parts_of_an_older_spelling() -> None:
+    """Keys of text_config that text_config_dict does not repeat are the class's."""
+    config = {
+        "model_type": "clip",
+        "text_config": {"hidden_size": 768, "max_position_embeddings": 99},
+        "text_config_dict": {"hidden_size": 640},
+    }
+    plan = posenc.from_hf(config)
+    assert plan["text.embeddings"].spec == posenc.Learned(640, length=77)
+    made = transformers_config("clip", config)
+    assert (made.text_config.hidden_size, made.text_config.max_position_embeddings) == (640, 77)
+
+
+def test_a_tower_that_its_authors_wrote() -> None:
+    plan = posenc.from_hf(
+        {
+            "model_type": "internvl_chat",
+            "llm_config": {
+                "model_type": "qwen2",
+                "hidden_size": 896,
+                "num_attention_heads": 14,
+                "rope_theta": 1e6,
+            },
+            "vision_config": {
+                "model_type": "intern_vit_6b",
+                "hidden_size": 1024,
+                "image_size": 448,
+                "patch_size": 14,
+            },
+        }
+    )
+    prefix = posenc.Lookup(prefix=1)
+    assert plan["vision.embeddings"].spec == posenc.Learned(1024, length=(32, 32), lookup=prefix)
+    assert isinstance(plan.part("llm").layers[0].spec, posenc.RoPE)
+    assert not plan.warnings
+
+
+def test_lists_for_each_layer() -> None:
+    """As the class reads them, and one entry more for a layer that predicts further tokens."""
+    kinds = ["full_attention", "sliding_attention"] * 2
+    config = {
+        "model_type": "step3p5",
+        "head_dim": 16,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 4,
+        "num_nextn_predict_layers": 1,
+        "layer_types": [*kinds, "sliding_attention"],
+        "rope_theta": [5e6, 1e4, 5e6, 1e4, 1e4],
+        "partial_rotary_factors": [0.5, 1.0, 0.5, 1.0, 1.0],
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 2.0,
+            "original_max_position_embeddings": 131072,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 32.0,
+        },
+        "yarn_only_types": ["full_attention"],
+        "max_position_embeddings": 262144,
+    }
+    plan = posenc.from_hf(config)
+    assert not plan.warnings
+    made = transformers_config("step3p5", config)
+    for index, kind in enumerate(kinds):
+        params = made.rope_parameters[kind]
+        (entry,) = plan.at(index)
+        assert isinstance(entry.spec, posenc.RoPE)
+        assert entry.spec.base == params["rope_theta"]
+        assert entry.spec.dim == 16 * params["partial_rotary_factor"]
+        assert bool(entry.spec.scalings) == (params["rope_type"] == "llama3")
+    assert plan.at(4) == ()
+    short = posenc.from_hf({**config, "rope_theta": [1e4]}, on_error="report")
+    assert any("rope_theta has 1 entries for 4 layers" in text for text in short.errors)
+    every = posenc.from_hf({**config, "yarn_only_types": kinds[:2]})
+    assert all(isinstance(e.spec, posenc.RoPE) and e.spec.scalings for e in every)
+
+
+def test_fourier_series_are_no_rotation() -> None:
+    config = {"model_type": "qwen3_moe", "head_dim": 128, "rope_theta": 5e6}
+    scaling = {"rope_type": "default", "fope_init_factor": 0.5, "fope_sep_head": True}
+    told = posenc.from_hf({**config, "rope_scaling": scaling}, on_error="report").errors
+    assert any("a series of waves, whose weights are in the checkpoint" in text for text in told)

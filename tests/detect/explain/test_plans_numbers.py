@@ -5,6 +5,7 @@ Specs come from `from_hf` on small configs; positions of pictures are those of t
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +14,13 @@ import numpy as np
 import pytest
 
 import posenc
+from posenc.presets.families import class_parts
 from tests.tolerances import assert_close
 
 torch = pytest.importorskip("torch", reason="the originals are written in it")
 transformers = pytest.importorskip("transformers", reason="has the originals")
+
+vision_utils = pytest.importorskip("transformers.vision_utils", reason="resizes their tables")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -284,9 +288,91 @@ def test_tables_of_pictures_in_units_of_their_size(model_type: str) -> None:
 
 # --- parts ----------------------------------------------------------------------------------------
 
-# (model type, changes, layer, the class of its angles, cells of a picture in its own order)
-SIZES = {"hidden_size": 64, "num_attention_heads": 4, "head_dim": 16}
-TOWER = {"hidden_size": 64, "num_heads": 4}
+# Towers as files have them: without a type, and without a base.
+WIDTHS = {
+    "hidden_size": 64,
+    "embed_dim": 64,
+    "num_heads": 4,
+    "num_attention_heads": 4,
+    "head_dim": 16,
+    "adapter_in_dim": 64,
+    "depth": 1,
+    "num_position_embeddings": 25,
+    "pos_emb_height": 5,
+    "pos_emb_width": 5,
+    "deepstack_visual_indexes": [0],
+}
+NAMES = (
+    "cohere_compass dots3_note ernie4_5_vl_moe exaone4_5 glm4v glm5_next glm_ocr kimi_k25 "
+    "minimax_m3_vl muse_glimmer muse_spark paddleocr_vl qwen2_5_vl qwen2_vl qwen3_5 qwen3_5_moe "
+    "qwen3_vl qwen3_vl_moe qwen4_exp step3p7 video_llama_3"
+)
+TOWERS = NAMES.split()
+# How the tables of towers are resized to the grid of a picture, which notes of the rows say.
+RESIZED = {
+    "cohere_compass": "linear_corners",
+    "qwen3_5": "linear_corners",
+    "qwen3_5_moe": "linear_corners",
+    "qwen3_vl": "linear_corners",
+    "qwen3_vl_moe": "linear_corners",
+    "qwen4_exp": "linear_corners",
+    "kimi_k25": "cubic",
+}
+
+
+def tower(model_type: str) -> tuple[posenc.Reading, Any]:
+    """The plan of a tower in a file that says little of it, and the config of its class."""
+    kind = class_parts(model_type).types["vision_config"]
+    fields = {field.name for field in dataclasses.fields(transformers.CONFIG_MAPPING[kind])}
+    stated = {key: value for key, value in WIDTHS.items() if key in fields}
+    plan = posenc.from_hf({"model_type": model_type, "vision_config": stated}, on_error="report")
+    return plan.part("vision"), config(kind, **stated)
+
+
+@pytest.mark.parametrize("name", TOWERS)
+def test_angles_of_towers(name: str) -> None:
+    plan, made = tower(name)
+    encoding = next(entry.spec for entry in plan if entry.kind == "rotary")
+    assert isinstance(encoding, posenc.RoPE)
+    of_class = next(
+        cls for word, cls in vars(module(name)).items() if word.endswith("VisionRotaryEmbedding")
+    )
+    places = np.random.default_rng(5).integers(0, 40, (30, len(encoding.axes)))
+    exact = of_class(made)(torch.zeros(1), torch.tensor(places))
+    for mine, theirs in zip(posenc.cos_sin(encoding, places), exact, strict=True):
+        assert_close(mine, np.asarray(theirs).reshape(30, -1)[:, : encoding.pairs], FLOAT32_PHASES)
+
+
+@pytest.mark.parametrize("name", sorted(RESIZED))
+def test_tables_of_towers(name: str) -> None:
+    plan, made = tower(name)
+    encoding = plan["embeddings"].spec
+    assert isinstance(encoding, posenc.Learned)
+    assert RESIZED[name] in next(n.text for n in plan.notes if n.text.startswith("The table"))
+    package = module(name)
+    if name == "kimi_k25":
+        whole = package.Kimi_K25VisionPositionEmbeddings(made)
+        table = whole.position_embeddings
+    else:
+        whole = next(
+            cls
+            for cls in vars(package).values()
+            if getattr(cls, "config_class", None) is type(made) and hasattr(cls, "forward")
+        )(made)
+        table = whole.pos_embed.weight
+    weight = np.asarray(table.detach()).reshape(25, 64)
+    taps, weights = vision_utils.get_vision_interpolation_indices_and_weights(
+        torch.tensor([[1, 4, 6]]),
+        num_grid_per_side=5,
+        mode=whole.interpolation_mode,
+        align_corners=whole.interpolation_align_corners,
+    )
+    exact = (torch.tensor(weight)[taps] * weights[:, :, None]).sum(1)
+    assert encoding.length == (5, 5)
+    method: Any = RESIZED[name]
+    resized, params = posenc.resize(encoding, {"weight": weight}, (4, 6), method=method)
+    got = posenc.table(resized, np.arange(24), params=params)
+    assert_close(got, np.asarray(exact), 2e-6)
 
 
 def test_atoms_of_proteins() -> None:
@@ -302,3 +388,26 @@ def test_atoms_of_proteins() -> None:
     for mine, theirs in zip(got, (cos, sin), strict=True):
         both = np.concatenate([mine, mine], axis=-1)  # in halves
         assert_close(both, np.asarray(theirs[0]), 1e-4)
+
+
+def test_pictures_without_a_tower() -> None:
+    """A table for each axis; both are one tensor, of position, axis and channel."""
+    package = module("gemma4_unified")
+    made = config("gemma4_unified_vision", mm_embed_dim=16, mm_posemb_size=9, patch_size=2)
+    text = config("gemma4_unified_text", hidden_size=16, num_attention_heads=2)
+    embedder = package.Gemma4UnifiedVisionEmbedder(made, text)
+    torch.manual_seed(2)
+    torch.nn.init.normal_(embedder.pos_embedding)
+    embedder.patch_ln2 = embedder.pos_norm = torch.nn.Identity()
+    embedder.patch_dense = torch.nn.Linear(108, 16)
+    embedder.patch_dense.weight.data.zero_()
+    embedder.patch_dense.bias.data.zero_()
+    embedder.multimodal_embedder = torch.nn.Identity()
+    places = np.random.default_rng(4).integers(0, 9, (11, 2))
+    exact = embedder(torch.zeros(1, 11, 108), torch.tensor(places)[None], return_dict=True)
+    encoding = spec(made, "embeddings")
+    tables = np.asarray(embedder.pos_embedding.detach())
+    names = sorted(encoding.parameters())
+    params = {name: tables[:, axis] for axis, name in enumerate(names)}
+    got = posenc.table(encoding, places, params=params)
+    assert_close(got, np.asarray(exact.pooler_output[0].detach()), 1e-6)

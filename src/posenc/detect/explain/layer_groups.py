@@ -21,6 +21,7 @@ MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
 DICTIONARIES = ("rope_scaling", "rope_parameters")
+SHARE = "partial_rotary_factor"
 NO_BASES = (*DICTIONARIES, "partial_rotary_factor")
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
 WINDOWS = (LOCAL, "chunked_attention", "local_attention")
@@ -62,6 +63,7 @@ class Layers(NamedTuple):
     ] = ()  # keys that the config sets for these layers alone
     of_class: bool = False  # whether the base is the class's, as the config leaves it out
     share: float = 1.0  # of a head, where the parameters state none
+    own_share: tuple[str, float] | None = None  # (key, value) where they have one of their own
     top_share: bool = True  # whether a share at the top of the config is that of these layers
     inner: tuple[str, ...] = ()  # names of the attentions inside, which the row describes
 
@@ -108,10 +110,13 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
         if group is None:
             continue
         if base is not None and group.turns:
-            group = group._replace(base=base)
+            group = group._replace(base=base, of_class=False)
+        if shares := [value for key, value in overrides if key == SHARE]:
+            group = group._replace(own_share=(keys.where(rule["share_lists"][0]), shares[0]))
+        single = tuple(pair for pair in overrides if pair[0] != SHARE)
         both = group.scaled and scaled
         group = group._replace(indices=tuple(indices), scaled=both, kind=kind)
-        made.append(group._replace(overrides=overrides, inner=inside))
+        made.append(group._replace(overrides=single, inner=inside))
     return _named(made)
 
 
@@ -138,6 +143,9 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
         listed = keys.get(key)
         if isinstance(listed, list) and listed and all(isinstance(t, str) for t in listed):
             count = _count(keys)
+            if 0 < count < len(listed):
+                notes.remark(_behind(keys.where(key), listed, count))
+                return list(listed[:count])
             if count not in (0, len(listed)):
                 notes.warning(f"{keys.where(key)} lists {len(listed)} of {count} layers")
             return list(listed)
@@ -145,6 +153,15 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
             notes.error(f"{keys.where(key)} is not a list of names")
     count = _count(keys)
     pattern = keys.first(PATTERN_KEYS)
+    known: ClassDefaults | None = rule.get("class")
+    if pattern is not None and known is not None and known.layers:
+        if not set(PATTERN_KEYS) & set(known.layers.get("asks", ())):
+            notes.warning(
+                f"{keys.where(pattern[0])}={pattern[1]:g} is not what makes {TYPE_KEYS[0]} in "
+                f"transformers {known.version}, which has a pattern of its own; other code may "
+                "read it"
+            )
+            pattern = None
     if pattern is not None and count and pattern[1] >= 1:
         every = int(pattern[1])
         return [GLOBAL if (i + 1) % every == 0 else LOCAL for i in range(count)]
@@ -171,11 +188,15 @@ def _types_by(keys: Keys, by: Mapping[str, Any], notes: Notes) -> list[str] | No
         notes.error(f"{keys.where(by['list'])} has {len(words)} entries for {count} layers")
         return None
     if len(words) > count:
-        notes.remark(
-            f"{keys.where(by['list'])} has {len(words)} entries for {count} layers: what is behind "
-            "the last one is of layers that predict further tokens, which are in no entry"
-        )
+        notes.remark(_behind(keys.where(by["list"]), words, count))
     return [by["values"][word] for word in words[:count]]
+
+
+def _behind(where: str, listed: list[Any], count: int) -> str:
+    return (
+        f"{where} has {len(listed)} entries for {count} layers: what is behind the last one is of "
+        "layers that predict further tokens, which are in no entry"
+    )
 
 
 def _listed(keys: Keys, path: str) -> list[Any] | None:
@@ -296,10 +317,12 @@ def _traits(
         return None
     turns = _turning(keys, rule, types, count, notes)
     bases = _bases(keys, count, notes)
-    scaled = _scaled(keys, rule, count)
+    scaled = _scaled(keys, rule, types, count)
     own = _overrides(keys)
+    shares = _each(keys, tuple(rule.get("share_lists", ())), count, notes)
     alike = inner is None or len(set(inner)) == 1
-    if types is None and turns is None and bases is None and scaled is None and alike and not own:
+    lists = (types, turns, bases, scaled, shares)
+    if all(listed is None for listed in lists) and alike and not own:
         return None
     known: ClassDefaults | None = rule.get("class")
     told = known is not None and known.kinds is not None  # which key is whose is known then
@@ -316,7 +339,10 @@ def _traits(
             # A base for local layers is their whole rule: they never see a length to extend.
             base, has_scaling = (keys.where(local[0]), local[1]), False
         inside = () if inner is None else inner[index]
-        traits.append((kind, does, has_scaling, base, own.get(index, ()), inside))
+        single = own.get(index, ())
+        if shares is not None and shares[1][index] is not None:
+            single = (*single, (SHARE, float(shares[1][index] or 0)))
+        traits.append((kind, does, has_scaling, base, single, inside))
     return traits
 
 
@@ -344,6 +370,9 @@ def _turning(
         if types is None or (needed is not None and not keys.get(needed)):
             return None
         return [kind not in nope["types"] for kind in types]
+    if "indices" in nope:
+        still = keys.get(nope["indices"])
+        return None if not isinstance(still, list) else [i not in still for i in range(count)]
     listed = keys.get(nope["list"])
     if isinstance(listed, list) and len(listed) >= count:
         return [bool(value) for value in listed[:count]]
@@ -362,20 +391,40 @@ def _turning(
 
 
 def _bases(keys: Keys, count: int, notes: Notes) -> list[tuple[str, float]] | None:
-    listed = keys.get("layer_rope_theta")
-    if not isinstance(listed, list) or not listed:
-        return None
-    where = keys.where("layer_rope_theta")
-    if len(listed) != count:
-        notes.error(f"{where} has {len(listed)} entries for {count} layers")
-        return None
-    if not all(value is None or is_number(value) for value in listed):
-        notes.error(f"{where} is not a list of numbers")
-        return None
-    return [(where, float(value or 0)) for value in listed]
+    """A base for each layer; 0 or null for one that does not turn."""
+    found = _each(keys, ("layer_rope_theta", "rope_theta"), count, notes)
+    return None if found is None else [(found[0], float(value or 0)) for value in found[1]]
 
 
-def _scaled(keys: Keys, rule: Mapping[str, Any], count: int) -> list[bool] | None:
+def _each(
+    keys: Keys, names: tuple[str, ...], count: int, notes: Notes
+) -> tuple[str, list[float | None]] | None:
+    """The first of some keys that has a number for each layer, and its numbers."""
+    for name in names:
+        listed, where = keys.data.get(name, keys.defaults.get(name)), keys.where(name)
+        if not isinstance(listed, list) or not listed:
+            continue
+        keys.get(name)
+        if len(listed) < count:
+            notes.error(f"{where} has {len(listed)} entries for {count} layers")
+        elif not all(value is None or is_number(value) for value in listed):
+            notes.error(f"{where} is not a list of numbers")
+        else:
+            if len(listed) > count:
+                notes.remark(_behind(where, listed, count))
+            return where, listed[:count]
+    return None
+
+
+def _scaled(
+    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, count: int
+) -> list[bool] | None:
+    """Whether the scaling reaches each layer, where it does not reach all."""
+    by_type = rule.get("scaled_types")
+    if by_type is not None and types is not None:
+        listed = keys.get(by_type["key"])
+        reached = listed if isinstance(listed, list) else by_type["absent"]
+        return [kind in reached for kind in types]
     key = rule.get("scaled_layers")
     listed = None if key is None else keys.get(key)
     if not isinstance(listed, list):

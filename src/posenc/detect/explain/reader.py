@@ -39,6 +39,16 @@ WORDS = (
     "relative_attention",
     "yarn",
     "fope",
+    "ntk",
+    "logn",
+    "pos_emb",
+    "posemb",
+    "positional",
+    "abs_pos",
+    "rel_pos",
+    "relative_bias",
+    "sinusoid",
+    "nope",
     "index_head_dim",
     "indexer_head_dim",
 )
@@ -61,7 +71,15 @@ PART_WORDS = ("attention", "rope", "rotary", "position", "index")
 # Keys of parts that are models.
 MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
 # Keys with one of those words that say nothing of angles or biases.
-SILENT = ("rope_interleave", "no_rope_layer_interval", "rope_dropout", "rope_feat_sizes")
+SILENT = (
+    "rope_interleave",
+    "no_rope_layer_interval",
+    "rope_feat_sizes",
+    "dropout",
+    "nope_head_dim",  # channels that do not turn: those that do are stated beside it
+    "pos_embed_rescale",  # of coordinates, in training alone
+    "num_conv_pos_embedding",  # of a convolution that other keys turn on
+)
 # Keys of a config with attention of its own, beside its parts.
 OWN = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 DEEPEST_PART = 8
@@ -187,7 +205,7 @@ class _Reader:
         keys = Keys(data, path)
         row, called = self._recognised(keys, name, called, fixed)
         made = class_parts(called)
-        inside = {k: v for k, v in data.items() if _is_part(k, v, made)}
+        inside = {k: v for k, v in _whole(data, made).items() if _is_part(k, v, made)}
         flat = _flat(keys, made)
         if flat:
             row = family(made.types[flat])
@@ -266,6 +284,7 @@ class _Reader:
         """Parts that the class makes where the file has none, or that are no dictionaries."""
         for key, kind in made.types.items():
             value, where, notes = keys.data.get(key), keys.where(key), Notes(name)
+            value = keys.data.get(f"{key}_dict") or value
             if isinstance(value, Mapping) and value:
                 continue
             if value is not None and value != {}:
@@ -383,6 +402,13 @@ class _Reader:
             left = note.level == "error" and not note.text.startswith("unknown, because")
             text = f"unknown, because {note.text}"
             self.notes.append(Note("warning", text, layer=note.layer) if left else note)
+
+
+def _whole(data: Mapping[str, Any], made: ClassParts) -> Mapping[str, Any]:
+    """A config whose parts are those of an older spelling, which goes before the newer one."""
+    older = {key: data[f"{key}_dict"] for key in made.types if data.get(f"{key}_dict")}
+    spelled = {f"{key}_dict" for key in older}
+    return {**{k: v for k, v in data.items() if k not in spelled}, **older} if older else data
 
 
 def _is_part(key: str, value: Any, made: ClassParts) -> bool:

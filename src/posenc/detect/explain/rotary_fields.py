@@ -203,7 +203,9 @@ def width_of(
         if found is not None and not 0 <= found[1] <= WIDEST:
             notes.error(f"{found[0]}={found[1]:g} is no width, and no fraction of a head of {head}")
             return None
-    if inner is not None:
+    if layer.own_share is not None:
+        told[layer.own_share[0]] = int(head * layer.own_share[1])
+    elif inner is not None:
         told[params.where(inner[0])] = int(head * inner[1])
     elif outer is not None:
         told[keys.where(outer[0])] = int(head * outer[1])
@@ -310,7 +312,6 @@ def with_sections(
     """Sizes of the sections of M-RoPE, from the config or from the row."""
     sections = rule.get("sections")
     arrangement = dict(template.get("arrangement", {}))
-    flag = params.get("mrope_interleaved")
     if sections is None:
         if "mrope_section" in params or "xdrope_section" in params:
             key = "mrope_section" if "mrope_section" in params else "xdrope_section"
@@ -319,9 +320,11 @@ def with_sections(
                 "say how axes share the ladder is not known"
             )
         return
-    if flag is not None and bool(flag) != (arrangement.get("rule") == "cyclic"):
-        told = f"{params.where('mrope_interleaved')}={flag}"
-        notes.error(f"{told}, while the family deals {arrangement.get('rule')!r}")
+    for key in ("mrope_interleaved", "interleaved"):
+        flag = params.get(key)
+        if flag is not None and bool(flag) != (arrangement.get("rule") == "cyclic"):
+            told = f"{params.where(key)}={flag}"
+            notes.error(f"{told}, while the family deals {arrangement.get('rule')!r}")
     sizes = None
     for key in sections["keys"]:
         for source in (params, keys):

@@ -43,6 +43,12 @@ TYPES = {
     "proportional": "proportional",
 }
 
+# Keys of Fourier position embedding, and why no plan says it.
+SERIES = ("use_fope", "fope_init_factor", "fope_sep_head", "num_inv_freq")
+WAVES = (
+    "each pair turns by a series of waves, whose weights are in the checkpoint, and more pairs do "
+    "than the half that FoPE turns"
+)
 # Keys without a meaning for angles.
 SILENT = ("finetuned", "max_position_embeddings")
 
@@ -121,6 +127,8 @@ def _report_unread(params: Keys, rule: str, notes: Notes) -> None:
         where = params.where(key)
         if key in KNOWN:
             notes.warning(f"{where}={_brief(value)} has no meaning for the rule {rule!r}: not used")
+        elif isinstance(key, str) and key in SERIES:
+            notes.error(f"{where}={_brief(value)} is not understood: {WAVES}")
         else:
             todo = suggest(key, KNOWN) if isinstance(key, str) else ""
             notes.error(f"{where}={_brief(value)} is not understood. {todo}")

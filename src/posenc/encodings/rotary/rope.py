@@ -57,8 +57,8 @@ class RoPE(RotarySpec):
     Raises
     ------
     SpecError
-        If the width is odd, sections do not add up, there is not one base for each axis, or scalings
-        contradict each other.
+        If the width is odd, sections do not add up, axes lack a base, or scalings contradict each
+        other.
 
     Notes
     -----

@@ -1,0 +1,170 @@
+"""Plans of published configs, against what transformers computes for the same dictionaries.
+
+The rows and the numbers lie in `tests/golden/configs`; `tools/config_oracle.py` made the numbers, and
+a slow test makes them again. `tools/config_corpus.py` compares.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from tools import class_defaults, config_corpus, config_oracle
+
+import posenc
+
+OUTCOMES = {row["id"]: (row, result) for row, result in config_corpus.outcomes()}
+DIFFERENT: dict[str, str] = {}  # none: what differs is mended, or said by the plan
+REFUSED = {
+    "72a1e98700": "step3p7: no class says the base of its text, which is a list",
+}
+SHARE = 0.05  # of the rows that transformers loads
+
+
+@pytest.mark.parametrize("id_", OUTCOMES)
+def test_a_published_config_is_read_as_transformers_computes_it_or_refused(id_: str) -> None:
+    row, result = OUTCOMES[id_]
+    if id_ in REFUSED:
+        assert result.state == "refused", f"{row['model']} is not refused any more"
+    else:
+        assert result.state not in ("different", "refused"), (row["model"], result.told)
+
+
+def test_few_are_refused_and_each_is_named() -> None:
+    counts = Counter(result.state for _, result in OUTCOMES.values())
+    loaded = len(OUTCOMES) - counts["not loaded"] - counts["no class"]
+    assert counts["refused"] == len(REFUSED) <= SHARE * loaded
+
+
+def test_the_corpus_is_of_many_models_in_both_dialects() -> None:
+    rows = [row for row, _ in OUTCOMES.values()]
+    published = [row for row in rows if row["kind"] == "published"]
+    assert len({row["model"] for row in published}) >= 150
+    assert len({row["config"]["model_type"] for row in rows}) >= 80
+    assert {"4", "5", "neither"} == {config_corpus.dialect(row["config"]) for row in rows}
+    for row in rows:
+        assert len(row["commit"]) == 40, row["model"]
+        assert row["repository"].count("/") == 1, row["model"]
+
+
+def test_the_comparison_sees_what_is_wrong() -> None:
+    kept = config_oracle.golden()
+    row = next(r for r, _ in OUTCOMES.values() if r["config"]["model_type"] == "llama")
+    facts = kept[row["id"]]
+    entry = facts["rotary"][0]
+    broken: dict[str, Any] = {
+        "frequencies": {**entry, "frequencies": entry["frequencies"] * np.float32(1.001)},
+        "magnitude": {**entry, "factor": entry["factor"] * 1.01},
+        "cos": {**entry, "cos": entry["cos"] + np.float32(0.01)},
+    }
+    for name, wrong in broken.items():
+        made = {**facts, "rotary": [wrong, *facts["rotary"][1:]]}
+        assert config_corpus.outcome(row["config"], made).state == "different", name
+    stack, layers = next(iter(facts["turned"].items()))
+    fewer = {**facts, "turned": {stack: {k: v[1:] for k, v in layers.items()}}}
+    assert config_corpus.outcome(row["config"], fewer).state == "different"
+    function, pairing = next(iter(facts["functions"].items()))
+    for change in ({"pairing": "interleaved"}, {"width": pairing["width"] // 2}):
+        other = {**facts, "functions": {function: {**pairing, **change}}}
+        assert config_corpus.outcome(row["config"], other).state == "different", change
+
+
+def test_the_page_has_the_counts() -> None:
+    assert config_corpus.PAGE.read_text("utf-8") == config_corpus.written()
+
+
+# --- with transformers ----------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow("presets/configs")
+@pytest.mark.parametrize("part", range(8))
+def test_the_kept_numbers_are_those_of_transformers(part: int) -> None:
+    pytest.importorskip("transformers", reason="is the oracle")
+    pytest.importorskip("torch", reason="transformers is written in torch")
+    config_oracle.prepared()
+    kept = config_oracle.golden()
+    for row in config_oracle.rows()[part::8]:
+        arrays: dict[str, Any] = {}
+        found = json.loads(
+            json.dumps(config_oracle.packed(config_oracle.timed(row["config"]), arrays))
+        )
+        same(config_oracle.unpacked(found, arrays), kept[row["id"]], row["model"])
+
+
+def same(found: Any, kept: Any, where: str) -> None:
+    """Equal, arrays within float32."""
+    if isinstance(kept, dict):
+        assert set(found) == set(kept), where
+        for key, value in kept.items():
+            same(found[key], value, f"{where} {key}")
+    elif isinstance(kept, list):
+        assert len(found) == len(kept), where
+        for one, other in zip(found, kept, strict=True):
+            same(one, other, where)
+    elif isinstance(kept, np.ndarray):
+        np.testing.assert_allclose(found, kept, rtol=1e-6, atol=1e-6, err_msg=where)
+    elif isinstance(kept, float):
+        assert found == pytest.approx(kept), where
+    elif "refused" not in where:  # a sentence of somebody else
+        assert found == kept, where
+
+
+# --- both dialects --------------------------------------------------------------------------------
+
+YARN = {
+    "rope_type": "yarn",
+    "factor": 8.0,
+    "original_max_position_embeddings": 4096,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow("detect/explain", "presets/configs")
+def test_a_file_of_either_dialect_gives_one_plan() -> None:
+    transformers = pytest.importorskip("transformers", reason="converts one dialect to the other")
+    config_oracle.prepared()
+    equal, refused = 0, {}
+    for name in sorted(transformers.CONFIG_MAPPING):
+        config = class_defaults.made(transformers.CONFIG_MAPPING[name])
+        params = class_defaults.parameters(config)
+        if not params:
+            continue
+        older = {k: v for k, v in config.to_dict().items() if k != "rope_parameters"}
+        inner = [params, *class_defaults.kinds(params).values()]
+        bases = [values["rope_theta"] for values in inner if values.get("rope_theta")]
+        shares = [v["partial_rotary_factor"] for v in inner if v.get("partial_rotary_factor")]
+        older |= {"rope_theta": (bases or [1e4])[0], "rope_scaling": dict(YARN)}
+        older |= {"max_position_embeddings": 32768}
+        older |= {"partial_rotary_factor": shares[0]} if shares else {}
+        stated = {key: value for key, value in older.items() if key != "model_type"}
+        newer = class_defaults.made(type(config), **copy.deepcopy(stated))
+        if newer is None:
+            continue
+        one, other = (posenc.from_hf(c, on_error="report") for c in (older, newer))
+        if one.errors or other.errors:
+            refused[name] = (one.errors or other.errors)[0]
+            continue
+        assert turns(one) == turns(other), name
+        equal += 1
+    assert equal > 170
+    assert set(refused) <= {"cohere2_moe", "dots3_note_text", "deepseek_v4"}, refused
+
+
+def turns(plan: posenc.Reading) -> dict[str, Any]:
+    """Frequencies, magnitude and layers of every entry that turns."""
+    return {
+        entry.layer: (
+            posenc.frequencies(entry.spec).round(12).tolist(),
+            round(entry.spec.attention_factor, 9),
+            entry.indices,
+        )
+        for entry in plan
+        if isinstance(entry.spec, posenc.RoPE) and not entry.spec.needs_length
+    }
