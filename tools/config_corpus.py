@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from tools.config_oracle import PARTS, golden, rows
+from tools.plans import same_table, shapes
 
 import posenc
 from posenc.detect.explain.notes import is_open
-from tools.config_oracle import PARTS, golden, rows
-from tools.plans import same_table, shapes
 
 ALIKE = dict.fromkeys(("visual", "image", "video"), "vision") | {"speech": "audio"}
 INDEX = re.compile(r"position_ids|position_index|index_table")  # buffers of whole numbers
@@ -372,15 +372,15 @@ def parsed(text: str) -> Any:
 
 def digest(config: dict[str, Any]) -> str:
     """The id of a row: of the whole dictionary, as it was published."""
-    return hashlib.sha1(json.dumps(config, sort_keys=True).encode()).hexdigest()[:10]  # noqa: S324
+    return hashlib.sha1(json.dumps(config, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def reopened(row: dict[str, Any], snapshots: Path) -> str:
     """Why a row cannot be read again from the snapshot of its repository; empty if it can."""
     store = snapshots / row["repository"].replace("/", "+", 1) / "repo"
     name = f"{row['commit']}:{row['path']}"
-    found = subprocess.run(  # noqa: S603 - a path and a commit of the rows
-        ["git", "--git-dir", str(store), "cat-file", "blob", name],  # noqa: S607
+    found = subprocess.run(
+        ["git", "--git-dir", str(store), "cat-file", "blob", name],
         capture_output=True,
         check=False,
     )

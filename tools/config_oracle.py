@@ -463,7 +463,7 @@ def others(model: Any) -> dict[str, Any]:
                 num_buckets=module.relative_attention_num_buckets,
                 max_distance=module.relative_attention_max_distance,
             )
-        except Exception:  # noqa: BLE001, S112 - the rules of other families
+        except Exception:  # noqa: BLE001 - the rules of other families
             continue
         stack = name.split(".block")[0]
         heads = module.n_heads
@@ -516,7 +516,7 @@ def packed(value: Any, arrays: dict[str, Any]) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     small = value.astype(np.int16 if value.dtype.kind == "i" else np.float32)
-    name = hashlib.sha1(small.tobytes() + str(small.shape).encode()).hexdigest()[:12]  # noqa: S324
+    name = hashlib.sha1(small.tobytes() + str(small.shape).encode()).hexdigest()[:12]
     arrays[name] = small
     return {"array": name}
 
