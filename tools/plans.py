@@ -143,6 +143,10 @@ FINDINGS: dict[str, str] = {
     "mlcd_vision_model": f"As the note of the plan says, {_PICTURES}.",
     "omdet-turbo": "The model loads its text encoder by another config, and builds it elsewhere.",
     "roformer": "The table holds the sines and cosines of the rotation.",
+    "pp_doclayout_v2": (
+        "Its order of reading is read by the row of LayoutLMv3, whose class has a table for pictures; "
+        "this model has none, so that entry is too much."
+    ),
     "speecht5": "The convolution is in the part for speech, which the bare model is built without.",
     "yolos": "One tensor holds the tables of the layers: as many as there are layers, but one.",
     "florence_vision": "The tables are in the part of the whole model that follows this one.",
