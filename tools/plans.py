@@ -144,8 +144,8 @@ FINDINGS: dict[str, str] = {
     "omdet-turbo": "The model loads its text encoder by another config, and builds it elsewhere.",
     "roformer": "The table holds the sines and cosines of the rotation.",
     "pp_doclayout_v2": (
-        "Its order of reading is read by the row of LayoutLMv3, whose class has a table for pictures; "
-        "this model has none, so that entry is too much."
+        "Its order of reading is read by the row of LayoutLMv3, whose class has a table for "
+        "pictures; this model has none, so that entry is too much."
     ),
     "speecht5": "The convolution is in the part for speech, which the bare model is built without.",
     "yolos": "One tensor holds the tables of the layers: as many as there are layers, but one.",
