@@ -204,8 +204,12 @@ def test_counts() -> None:
     assert len(found["rows"]) >= 804
     assert found["counts"]["planned"] >= 725
     assert found["counts"]["unknown"] <= 22
-    assert found["checks"]["agreed"] >= 653
-    assert found["checks"]["agreed"] + found["checks"]["partly"] >= 698
+    # Sinusoids alone, which are no parameters, are compared by tests and not by the page.
+    agreed = found["checks"]["agreed"] + found["checks"]["not compared"]
+    assert found["checks"]["agreed"] >= 634
+    assert agreed >= 653
+    assert agreed + found["checks"]["partly"] >= 698
+    assert all(row["compared"] for row in found["rows"] if row["check"] == "agreed")
     assert found["checks"]["differs"] <= len(plans.FINDINGS)
     kinds = found["kinds"]
     for kind in ("bias: WindowTable", "relative: Shaw", "relative: TransformerXL", "convolution"):
