@@ -2,7 +2,7 @@
 
     python tools/config_corpus.py             the counts, and every row that is not equal
     python tools/config_corpus.py --write     the table of docs/configs.md
-    python tools/config_corpus.py --reopen D  read every row again from snapshots of repositories in D
+    python tools/config_corpus.py --reopen D  read every row again from bare repositories in D
 
 The rows and the numbers lie in `tests/golden/configs`; `tools/config_oracle.py` made the numbers.
 """
@@ -249,9 +249,9 @@ def kinds(plan: posenc.Reading, facts: dict[str, Any]) -> list[str]:
     problems = []
     for entry in plan:
         name = entry.layer.rpartition(".")[2].partition(",")[0]
-        if name in types and entry.indices is not None and not part_of(entry.layer):
-            if any(i >= len(types) or types[i] != name for i in entry.indices):
-                problems.append(f"{entry.layer} is in layers of other types")
+        own = () if name not in types or part_of(entry.layer) else entry.indices or ()
+        if any(i >= len(types) or types[i] != name for i in own):
+            problems.append(f"{entry.layer} is in layers of other types")
     return problems
 
 

@@ -315,7 +315,7 @@ def settled() -> Iterator[None]:
 
     masks = importlib.import_module("transformers.masking_utils")
     item, packed = torch.Tensor.item, masks.find_packed_sequence_indices
-    torch.Tensor.item = lambda self: 1.0 if self.is_meta else item(self)  # type: ignore
+    torch.Tensor.item = lambda self: 1.0 if self.is_meta else item(self)  # type: ignore[method-assign,assignment,return-value]
     masks.find_packed_sequence_indices = lambda *_, **__: None
     try:
         yield
@@ -352,10 +352,10 @@ def facts(data: dict[str, Any]) -> dict[str, Any]:
     -------
     dict
         `class`; `length`; `positions`; `layers`, their number, and `types`, theirs; `rotary`, a
-        row for each module and type of layer; `turned`, for each stack of layers those that turn and the row
-        whose angles they take; `functions`; `tables`, `slopes`, `buckets`; `ended`, why the forward
-        pass ended early. `refused` alone where transformers does not load it, `no class` where it
-        has none.
+        row for each module and type of layer; `turned`, for each stack of layers those that turn
+        and the row whose angles they take; `functions`; `tables`, `slopes`, `buckets`; `ended`, why
+        the forward pass ended early. `refused` alone where transformers does not load it, and
+        `no class` where it has none.
     """
     from transformers import CONFIG_MAPPING
 

@@ -1,7 +1,7 @@
 """Plans of published configs, against what transformers computes for the same dictionaries.
 
-The rows and the numbers lie in `tests/golden/configs`; `tools/config_oracle.py` made the numbers, and
-a slow test makes them again. `tools/config_corpus.py` compares.
+The rows and the numbers lie in `tests/golden/configs`; `tools/config_oracle.py` made the numbers,
+and a slow test makes them again. `tools/config_corpus.py` compares.
 """
 
 from __future__ import annotations

@@ -154,14 +154,13 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
     count = _count(keys)
     pattern = keys.first(PATTERN_KEYS)
     known: ClassDefaults | None = rule.get("class")
-    if pattern is not None and known is not None and known.layers:
-        if not set(PATTERN_KEYS) & set(known.layers.get("asks", ())):
-            notes.warning(
-                f"{keys.where(pattern[0])}={pattern[1]:g} is not what makes {TYPE_KEYS[0]} in "
-                f"transformers {known.version}, which has a pattern of its own; other code may "
-                "read it"
-            )
-            pattern = None
+    unread = known is not None and not set(PATTERN_KEYS) & set(known.layers.get("asks", ()))
+    if pattern is not None and known is not None and known.layers and unread:
+        notes.warning(
+            f"{keys.where(pattern[0])}={pattern[1]:g} is not what makes {TYPE_KEYS[0]} in "
+            f"transformers {known.version}, which has a pattern of its own; other code may read it"
+        )
+        pattern = None
     if pattern is not None and count and pattern[1] >= 1:
         every = int(pattern[1])
         return [GLOBAL if (i + 1) % every == 0 else LOCAL for i in range(count)]
@@ -266,7 +265,7 @@ def _types_of_class(
         return None
     where = keys.where(TYPE_KEYS[0])
     asks = [key for key in known.layers.get("asks", ()) if keys.data.get(key) is not None]
-    every = known.layers.get("every")
+    every: str = known.layers.get("every", "")
     period = keys.integer(every) if every in asks else None
     if asks == [every] and period and period > 0:
         pattern, asks = stretched(pattern, period), []

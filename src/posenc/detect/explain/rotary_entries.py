@@ -167,10 +167,10 @@ def _inside(
         own.source("heads", keys.origin(heads), heads)
     made = _entry(keys, params, layer, rule, notes=own, given=Given(None, given.base))
     entry = None if wide is None else made
-    spec = None if entry is None else entry.spec
-    if wide is not None and isinstance(spec, RotarySpec) and spec.dim > wide:
+    turns = entry.spec if entry is not None and isinstance(entry.spec, RotarySpec) else None
+    if turns is not None and wide is not None and turns.dim > wide:
         told = f"{keys.where(head)}={wide:g}"
-        own.error(f"{told}: {spec.dim} channels of a head of the {rule['name']} turn")
+        own.error(f"{told}: {turns.dim} channels of a head of the {rule['name']} turn")
         entry = None
     notes.notes += [note for note in own.notes if note not in notes.notes]
     return None if entry is None else dataclasses.replace(entry, attention=rule["name"])
