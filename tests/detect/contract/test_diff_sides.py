@@ -207,6 +207,7 @@ def test_presets_plans_and_specs_are_sides() -> None:
     assert posenc.diff("preset:llama3:128", posenc.preset("llama3", 128)).verdict == (
         "nothing differs"
     )
+    assert posenc.diff("preset:llama3", CONFIG, dim=64).differences[0].field == "scaling"
     assert posenc.diff("plan:smollm3", "plan:smollm3").verdict == "nothing differs"
     assert posenc.diff(posenc.to_json(ROPE), CONFIG).verdict == "nothing differs"
     assert posenc.diff(engine, engine).verdict == "nothing differs"

@@ -88,7 +88,8 @@ def _title(source: Any) -> str:
 def _description(source: Any, name: str, dim: int | None) -> Side:
     if isinstance(source, Layer):
         source = Reading((source,))
-    found = described(source, dim=dim)
+    preset = isinstance(source, str) and source.startswith("preset:")
+    found = described(source, dim=dim if preset else None)
     if isinstance(found, Reading) and found.errors:
         want = "a plan that leaves nothing open"
         raise DataError(explain(f"diff: {name}", want, "; ".join(found.errors)))
@@ -97,7 +98,7 @@ def _description(source: Any, name: str, dim: int | None) -> Side:
     if isinstance(found, Contract):
         _hold(found, name)
     # A spec speaks of one encoding, and not of the layers of a model.
-    single = isinstance(found, Spec) or (isinstance(source, str) and source.startswith("preset:"))
+    single = preset or isinstance(found, Spec)
     return Side(name, parts_of(found), not single, remarks=told)
 
 
@@ -132,12 +133,6 @@ def is_code(text: str) -> bool:
 
 def _of_text(text: str, name: str, dim: int | None) -> Side:
     if text.startswith(PREFIXES) or text.lstrip().startswith("{"):
-        if text.startswith("preset:") and text.count(":") == 2 and dim is None:
-            text, _, size = text.rpartition(":")
-            if not size.isdecimal():
-                want = "preset:NAME or preset:NAME:WIDTH"
-                raise ArgumentError(explain("diff", want, repr(name)))
-            dim = int(size)
         return _description(text, name, dim)
     if text.startswith(FOLDER):
         return of_folder(text.removeprefix(FOLDER), name)
