@@ -56,6 +56,7 @@ def model(model_type: str, head_dim: int = 64, length: int = 4096, **keys: Any) 
 
 
 PLAIN = model("llama", rope_theta=5e5)
+QWEN = model("qwen2", rope_theta=5e5)
 YARN = model(
     "qwen2", 128, 131072, rope_theta=1e6,
     rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
@@ -106,8 +107,9 @@ NEOX = model("gpt_neox", 128, 2048, rotary_pct=0.25, rotary_emb_base=10000)
 BLOOM = {"model_type": "bloom", "n_head": 12, "hidden_size": 768, "n_layer": 4}
 BLOOM8 = {"model_type": "bloom", "n_head": 8, "hidden_size": 512, "n_layer": 4}
 MROPE = model(
-    "qwen2_vl_text", 128, 32768, rope_theta=1e6,
-    rope_scaling={"type": "mrope", "mrope_section": [16, 24, 24]},
+    "qwen3_vl_text", 128, 32768, rope_theta=5e6,
+    rope_scaling={"rope_type": "default", "mrope_interleaved": True,
+                  "mrope_section": [24, 20, 20]},
 )  # fmt: skip
 INDEXER = {
     "model_type": "deepseek_v32", "hidden_size": 512, "num_attention_heads": 8,
@@ -146,8 +148,8 @@ def padded(case: dict[str, Any]) -> np.ndarray:
     return np.broadcast_to(begin + np.arange(tokens), (rows, tokens))
 
 
-def from_nought(case: dict[str, Any]) -> np.ndarray:
-    """Positions that begin at 0 in a cached step too."""
+def retained(case: dict[str, Any]) -> np.ndarray:
+    """Positions of a cached step from the number of keys that were kept."""
     tokens = case["shape"][-1]
     if "mask" in case:
         mask = np.reshape(case["mask"], case["shape"])
@@ -155,7 +157,7 @@ def from_nought(case: dict[str, Any]) -> np.ndarray:
     if "cumulative_lengths" in case:
         ends = np.asarray(case["cumulative_lengths"])
         return np.concatenate([np.arange(b - a) for a, b in itertools.pairwise(ends)])
-    return np.arange(tokens)
+    return min(case["past"], 200) + np.arange(tokens)
 
 
 YARN_F, OSS_F = yarn(128, 1e6, 4, 32768), yarn(64, 15e4, 32, 4096, truncate=False)
@@ -189,7 +191,7 @@ BUGS: dict[str, Bug] = {
         "magnitude.attention_factor",
     ),
     "the magnitude lost": Bug(
-        "turboderp-org/exllamav3#259", YARN, lambda: Engine(YARN_F), "magnitude.attention_factor",
+        "guoqingbao/xinfer#329", YARN, lambda: Engine(YARN_F), "magnitude.attention_factor",
     ),
     "the magnitude applied twice": Bug(
         "sgl-project/sglang#33558", YARN, lambda: Engine(YARN_F, factor=magnitude(4) ** 2),
@@ -253,7 +255,7 @@ BUGS: dict[str, Bug] = {
         "positions",
     ),
     "half for interleaved": Bug(
-        "ikawrakow/ik_llama.cpp#2290", PLAIN,
+        "ikawrakow/ik_llama.cpp#2290", QWEN,
         lambda: Engine(ladder(64, 5e5), order="interleaved"), "pairing.order",
     ),
     "interleaved for half": Bug(
@@ -270,9 +272,9 @@ BUGS: dict[str, Bug] = {
     "frequencies over the width of the head": Bug(
         "pie-project/pie#603", NEOX, lambda: Engine(ladder(32, width=128), head_dim=128), "dim",
     ),
-    "the trailing channels turned": Bug(
-        "ROCm/ATOM#809", NEOX, lambda: Engine(ladder(32), part="trailing", head_dim=128),
-        "pairing.part",
+    "partial rotary paired across the head": Bug(
+        "labscommunity/cascadia#69", NEOX,
+        lambda: Engine(np.append(ladder(32), np.zeros(48)), head_dim=128), "dim",
     ),
     "ALiBi of 12 heads": Bug(
         "ml-explore/mlx#343", BLOOM, lambda: Slopes(slopes(12)), "recipe",
@@ -283,11 +285,12 @@ BUGS: dict[str, Bug] = {
     "left padding ignored": Bug(
         "unslothai/unsloth#4078", PLAIN, lambda: Counts(ladder(64, 5e5), padded), "positions",
     ),
-    "a cached step that begins at 0": Bug(
-        "alibaba/rtp-llm#1337", PLAIN, lambda: Counts(ladder(64, 5e5), from_nought), "positions",
+    "a cached step behind by what was evicted": Bug(
+        "rajveer43/VeloxQuant-MLX#389", PLAIN, lambda: Counts(ladder(64, 5e5), retained),
+        "positions",
     ),
-    "a cache that counts what it kept": Bug(
-        "rajveer43/VeloxQuant-MLX#389", PLAIN,
+    "a position that stops with the cache": Bug(
+        "rajveer43/VeloxQuant-MLX#195", PLAIN,
         lambda: Engine(ladder(64, 5e5), counted=lambda p: np.minimum(p, 300)), "positions",
     ),
     "positions behind by an offset": Bug(
@@ -295,11 +298,11 @@ BUGS: dict[str, Bug] = {
         lambda: Engine(ladder(64, 5e5), counted=lambda p: p - 7), "positions",
     ),
     "the table of cosines too short": Bug(
-        "vllm-project/vllm#55910", PLAIN, lambda: Engine(ladder(64, 5e5), rows=4095), "length",
+        "microsoft/onnxruntime#27597", PLAIN, lambda: Engine(ladder(64, 5e5), rows=4095), "length",
     ),
     "M-RoPE in sections for axes in turn": Bug(
-        "alibaba/MNN#4133", MROPE,
-        lambda: Engine(ladder(128, 1e6), sections=(16, 24, 24), cyclic=True), "arrangement.rule",
+        "alibaba/MNN#4133", MROPE, lambda: Engine(ladder(128, 5e6), sections=(24, 20, 20)),
+        "arrangement.rule",
     ),
 }  # fmt: skip
 
@@ -316,16 +319,15 @@ def _swapped(dim: int, base: float, factor: float, original: int) -> np.ndarray:
     return plain / factor * ramp + plain * (1 - ramp)
 
 
-TABLES = {
+# Name -> thread, first row of the table as the model has it, implementation, field.
+TABLES: dict[str, tuple[str, int, Callable[[], Any], str]] = {
     "sines whose exponent ends at half - 1": (
-        "huggingface/blog#2183", "Sinusoidal", lambda: Sines(64, last=1.0, order="interleaved"),
-        "ladder",
+        "huggingface/blog#2183", 0, lambda: Sines(64, last=1.0, order="interleaved"), "ladder",
     ),
     "sines first, then cosines": (
-        "lucidrains/denoising-diffusion-pytorch#357", "Sinusoidal", lambda: Sines(64), "order",
+        "lucidrains/denoising-diffusion-pytorch#357", 0, lambda: Sines(64), "order",
     ),
-    "RoBERTa's two reserved rows": (
-        "sbryngelson/ANEForge#257", "Sinusoidal",
-        lambda: Sines(64, order="interleaved", start=2), "positions",
+    "RoBERTa's reserved rows forgotten": (
+        "sbryngelson/ANEForge#257", 2, lambda: Sines(64, order="interleaved"), "positions",
     ),
 }  # fmt: skip

@@ -59,7 +59,7 @@ def llama3(
             out.append((1 - t) * f / factor + t * f)
         else:
             t = (wave - original / high) / (original / low - original / high)
-            out.append(1 / ((1 - t) / f + t * factor / f))
+            out.append(f / ((1 - t) * factor + t))
     return np.array(out)
 
 

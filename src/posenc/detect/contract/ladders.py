@@ -84,5 +84,7 @@ def _by_wavelength(spec: RoPE, scaling: Llama3) -> Iterator[tuple[str, str, str,
     if long > short:
         t = np.clip((waves - short) / (long - short), 0, 1)
         told = ("a ramp in turns", "a ramp in wavelengths")
-        for divided in (1 / (1 - t + t * scaling.factor), 1 - t + t / scaling.factor):
-            yield "scaling", *told, plain * divided
+        # Code had it the wrong way round too, between its ends.
+        for share in (t, np.where((t > 0) & (t < 1), 1 - t, t)):
+            yield "scaling", *told, plain / (1 - share + share * scaling.factor)
+            yield "scaling", *told, plain * (1 - share + share / scaling.factor)
