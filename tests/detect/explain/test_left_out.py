@@ -308,7 +308,7 @@ def test_a_pattern_that_the_class_does_not_read_is_said() -> None:
     assert any("sliding_window_pattern=2 is not what makes layer_types" in w for w in plan.warnings)
 
 
-@pytest.mark.parametrize("wrong", ["hiden_size", "rope_thta"])
+@pytest.mark.parametrize("wrong", ["hiden_size", "rope_thetta"])
 def test_a_misspelled_key_is_not_left_out(wrong: str) -> None:
     sizes = {"hidden_size": 64, "num_attention_heads": 4}
     turning = {"model_type": "qwen2", **sizes}
