@@ -74,7 +74,12 @@ def require_factor(factor: float | tuple[float, ...], who: str) -> None:
     """Raise unless every factor is at least 1: a scaling extends, it never shortens."""
     for value in factor if isinstance(factor, tuple) else (factor,):
         if value < 1:
-            todo = "The factor is the new length over the old one."
+            todo = (
+                "The factor is the new length over the old one. To turn faster, as this asks for, "
+                f"multiply all frequencies: ladder=posenc.Ladder(first={1 / value:g})."
+                if value > 0
+                else "The factor is the new length over the old one."
+            )
             raise SpecError(explain(f"{who}: factor", "a number of at least 1", value, todo))
 
 

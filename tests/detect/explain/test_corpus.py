@@ -154,7 +154,10 @@ def test_a_file_of_either_dialect_gives_one_plan() -> None:
         assert turns(one) == turns(other), name
         equal += 1
     assert equal > 170
-    assert set(refused) <= {"cohere2_moe", "dots3_note_text", "deepseek_v4"}, refused
+    # Classes that read no dictionary for all layers, and those that need sections in it.
+    reasons = ("does not read: it has one", "section is missing")
+    said = {name for name, why in refused.items() if any(part in why for part in reasons)}
+    assert set(refused) - said <= {"bailing_hybrid", "cohere2_moe", "dots3_note_text"}, refused
 
 
 def turns(plan: posenc.Reading) -> dict[str, Any]:

@@ -288,6 +288,19 @@ def test_patterns_of_layers_that_a_file_leaves_out(name: str, types: str) -> Non
     assert same(posenc.from_hf({**left, **more}), posenc.from_hf(given))
 
 
+def test_a_factor_below_1_names_the_ladder_that_turns_faster() -> None:
+    rule = {"type": "linear", "factor": 0.5}
+    with pytest.raises(posenc.DataError, match=r"Ladder\(first=2\)"):
+        posenc.from_hf({**PLAIN, "rope_scaling": rule})
+    with pytest.raises(posenc.SpecError, match=r"Ladder\(first=2\)"):
+        posenc.scaling.Linear(0.5)
+    faster = posenc.RoPE(64, pairing="half", base=1e4, ladder=posenc.Ladder(first=2))
+    plain = posenc.RoPE(64, pairing="half", base=1e4)
+    np.testing.assert_allclose(
+        posenc.frequencies(faster), posenc.frequencies(plain) / 0.5, rtol=1e-15
+    )
+
+
 def test_a_pattern_that_the_class_does_not_read_is_said() -> None:
     config = {"model_type": "gemma4_text", "head_dim": 64, "num_hidden_layers": 12}
     plan = posenc.from_hf({**config, "sliding_window_pattern": 2})
@@ -295,7 +308,7 @@ def test_a_pattern_that_the_class_does_not_read_is_said() -> None:
     assert any("sliding_window_pattern=2 is not what makes layer_types" in w for w in plan.warnings)
 
 
-@pytest.mark.parametrize("wrong", ["hiden_size", "rope_thta"])
+@pytest.mark.parametrize("wrong", ["hiden_size", "rope_thetta"])
 def test_a_misspelled_key_is_not_left_out(wrong: str) -> None:
     sizes = {"hidden_size": 64, "num_attention_heads": 4}
     turning = {"model_type": "qwen2", **sizes}

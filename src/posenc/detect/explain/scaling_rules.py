@@ -408,7 +408,8 @@ def _factor(
     else:
         notes.source("scaling.factor", params.origin("factor"), where)
     if factor < 1:
-        notes.error(f"{where}={factor:g} is below 1: a scaling extends, it never shortens")
+        faster = f": a Ladder(first={1 / factor:g}) turns that much faster" if factor > 0 else ""
+        notes.error(f"{where}={factor:g} is below 1: a scaling extends, it never shortens{faster}")
         return None
     return float(factor)
 
