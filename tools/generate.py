@@ -1,4 +1,6 @@
-"""Refresh what files show of measurements, between markers: `make bench`; `--check` only compares.
+"""Refresh what files show of measurements and of the registry; `--check` only compares.
+
+What is shown stands between markers; a file of `WHOLE` is made as a whole.
 
 <!-- generated: precision -->
 ...
@@ -13,12 +15,16 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import speed_reasons
 from benchmarks.rows import latest
+
+import posenc
+from posenc import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = (
@@ -28,6 +34,7 @@ FILES = (
     "docs/kernels.md",
     "docs/pairing.md",
     "docs/speed.md",
+    "docs/api.md",
 )
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -248,6 +255,31 @@ def _circumstances(row: dict[str, Any]) -> str:
     )
 
 
+def encodings() -> str:
+    """The encodings of the registry, for the reference."""
+    rows = (f".. autoclass:: posenc.{name}\n   :no-index:" for name in registry.SPECS)
+    return "\n".join(["```{eval-rst}", *rows, "```"])
+
+
+def stub() -> str:
+    """The public names as a type checker sees them."""
+    homes: dict[str, list[str]] = {}
+    for name in posenc.__all__:
+        value = getattr(posenc, name)
+        own = "." if isinstance(value, ModuleType) else value.__module__
+        homes.setdefault(own, []).append(name)
+    lines = [
+        f"from {module} import {name} as {name}"
+        for module, names in sorted(homes.items())
+        for name in names
+    ]
+    public = (f'    "{name}",' for name in posenc.__all__)
+    head, tail = "# Written by tools/generate.py.", "__version__: str"
+    return "\n".join([head, *lines, "", "__all__ = [", *public, "]", "", tail, ""])
+
+
+WHOLE: dict[str, Callable[[], str]] = {"src/posenc/__init__.pyi": stub}
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "precision": precision,
     "bounds": bounds,
@@ -257,6 +289,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed-targets": speed_targets,
     "speed-reasons": speed_reasons.reasons,
     "compiled": compiled,
+    "encodings": encodings,
     "graphs": graphs,
     "speed-summary": speed_summary,
 }
@@ -287,14 +320,14 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
     stale = 0
-    for name in FILES:
+    for name in (*FILES, *WHOLE):
         path = ROOT / name
-        text = path.read_text(encoding="utf-8")
-        made = refreshed(text)
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        made = WHOLE[name]() if name in WHOLE else refreshed(text)
         if made == text:
             continue
         if check:
-            print(f"{name} differs from the measurements: run `make generate`.")
+            print(f"{name} is not what the tree says: run `make generate`.")
             stale = 1
         else:
             path.write_text(made, encoding="utf-8")

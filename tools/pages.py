@@ -12,173 +12,21 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import picture
 
 import posenc
-from posenc import Init, Sinusoidal, presets, registry
+from posenc import presets, registry
+from posenc._core.brief import brief
+from posenc._core.example import small
 from posenc._core.spec import Spec, field_help
 
 __all__ = ["missing", "page_of", "with_literal_blocks", "write"]
 
 SECTION = set("-=")
 SIDE = 64  # positions and channels of the pictures
-
-
-class Example(NamedTuple):
-    """How an encoding is constructed for its picture, and what the picture shows."""
-
-    arguments: tuple[Any, ...]
-    fields: dict[str, Any]
-    words: str
-    positions: Any = SIDE
-    where: str = f"positions 0 to {SIDE - 1}"
-
-
-WIDTH = Example((SIDE,), {}, f"{SIDE}")
-LINE = np.linspace(0, 1, SIDE)
-DIAGONAL = "points from corner to corner"
-EAST = np.stack([360 * LINE - 180, 60 * np.sin(2 * np.pi * LINE)], axis=-1)
-ROUND = "a way once around the world"
-PATHS = [[(n >> k) % 2 if n >> k > 1 else -1 for k in range(5)] for n in range(1, SIDE)]
-HEADS = Example((4,), {}, "heads=4")
-HALF = Example((SIDE,), {"pairing": "half"}, f'{SIDE}, pairing="half"')
-EXAMPLES = {  # of encodings that need more than a width
-    "Learned": Example(
-        (SIDE,),
-        {"length": SIDE, "init": Init("normal", scale=1.0)},
-        f"{SIDE}, length={SIDE}, init=Init(scale=1)",
-    ),
-    "Concatenated": Example(
-        (SIDE,), {"table": Sinusoidal(SIDE)}, f"{SIDE}, table=Sinusoidal({SIDE})"
-    ),
-    "Time2Vec": Example((SIDE,), {}, f"{SIDE}", 8 * LINE, "times 0 to 8"),
-    "IntegratedFourier": Example(
-        (SIDE,),
-        {"space": ("x",)},
-        f'{SIDE}, space=("x",)',
-        np.stack([np.full(SIDE, 0.5), LINE**4], axis=-1),
-        "one mean with variances from 0 to 1",
-    ),
-    "GridCells": Example(
-        (66,),
-        {"shortest": 0.05, "longest": 1.0},
-        "66, shortest=0.05, longest=1",
-        np.stack([LINE, LINE], axis=-1),
-        DIAGONAL,
-    ),
-    "SphericalHarmonics": Example((64,), {}, "64", EAST, ROUND),
-    "Sphere2Vec": Example(
-        (64,),
-        {"mixing": "sphereM+", "shortest": 0.1, "longest": 1.0},
-        '64, mixing="sphereM+", shortest=0.1, longest=1',
-        EAST,
-        ROUND,
-    ),
-    "SoftPosition": Example(
-        (SIDE,),
-        {"init": Init(scale=1.0)},
-        f"{SIDE}, init=Init(scale=1)",
-        np.stack([LINE, LINE], axis=-1),
-        DIAGONAL,
-    ),
-    "LearnedFourier": Example(
-        (SIDE,),
-        {"features": 32, "hidden": 32, "gamma": 0.1},
-        f"{SIDE}, features=32, hidden=32, gamma=0.1",
-        np.stack([LINE, LINE], axis=-1),
-        DIAGONAL,
-    ),
-    "HashGrid": Example(
-        (SIDE,),
-        {"levels": 8, "log2_size": 10, "coarsest": 2, "finest": 64, "space": ("x", "y")},
-        f'{SIDE}, levels=8, log2_size=10, coarsest=2, finest=64, space=("x", "y")',
-        np.stack([LINE, LINE], axis=-1),
-        DIAGONAL,
-    ),
-    "TreePositions": Example(
-        (60,),
-        {"degree": 2, "depth": 5},
-        "60, degree=2, depth=5",
-        PATHS,
-        "the nodes of a binary tree, level by level",
-    ),
-    "Summed": Example(
-        (SIDE,),
-        {"tables": (Sinusoidal(SIDE),) * 2, "axes_of": ("position", "step")},
-        f'{SIDE}, tables=(Sinusoidal({SIDE}), Sinusoidal({SIDE})), axes_of=("position", "step")',
-        np.stack(np.divmod(np.arange(SIDE), 8)[::-1], axis=-1),
-        "8 positions at each of 8 steps",
-    ),
-    **dict.fromkeys(("ALiBi", "T5", "KERPLE", "FIRE", "Sandwich", "Decay"), HEADS),
-    "WindowTable": Example((4,), {"window": (8, 8)}, "heads=4, window=(8, 8)"),
-    "LogCPB": Example((4,), {"window": (8, 8)}, "heads=4, window=(8, 8)"),
-    "TUPE": Example((4,), {"dim": SIDE, "length": SIDE}, f"heads=4, dim={SIDE}, length={SIDE}"),
-    "TISA": Example((4,), {}, "heads=4"),
-    "OffsetTable": Example((4,), {"size": (8, 8), "init": Init(scale=1.0)}, "heads=4, size=(8, 8)"),
-    "ALiBi2D": Example((4,), {}, "heads=4"),
-    "ClippedTable": Example((4,), {"clip": 16}, "heads=4, clip=16"),
-    "Quadratic": Example((4,), {}, "heads=4"),
-    "SpatialBuckets": Example((4,), {}, "heads=4"),
-    "AdaptiveSpan": Example(
-        (4,), {"length": SIDE, "start": 0.25}, "heads=4, length=64, start=0.25"
-    ),
-    "RotaryBias": Example(
-        (4,), {"dim": 16, "init": Init(scale=1.0)}, "heads=4, dim=16, init=Init(scale=1)"
-    ),
-    "DynamicBias": Example(
-        (4,),
-        {"window": (8, 8), "width": 16, "init": Init(scale=1.0)},
-        "heads=4, window=(8, 8), width=16, init=Init(scale=1)",
-    ),
-    "IRPEBias": Example((4,), {"init": Init(scale=1.0)}, "heads=4, init=Init(scale=1)"),
-    "ComplexOffsets": Example((4,), {"init": Init(scale=1.0)}, "heads=4, init=Init(scale=1)"),
-    "Shaw": Example((SIDE,), {"clip": 16}, f"{SIDE}, clip=16"),
-    "MusicTransformer": Example(
-        (SIDE,), {"count": 1, "length": SIDE}, f"{SIDE}, count=1, length={SIDE}"
-    ),
-    "TransformerXL": Example(
-        (SIDE,), {"count": 1, "width": SIDE}, f"{SIDE}, count=1, width={SIDE}"
-    ),
-    "Disentangled": Example(
-        (SIDE,), {"count": 1, "max_distance": 16}, f"{SIDE}, count=1, max_distance=16"
-    ),
-    "Decomposed": Example(
-        (SIDE,), {"size": (8, 8), "init": Init(scale=1.0)}, f"{SIDE}, size=(8, 8)"
-    ),
-    "CoPE": Example((SIDE,), {"length": 16, "init": Init(scale=1.0)}, f"{SIDE}, length=16"),
-    "IRPE": Example((SIDE,), {"init": Init(scale=1.0)}, "64, init=Init(scale=1)"),
-    "GatedBuckets": Example((SIDE,), {"count": 1}, "64, count=1"),
-    "PositionSensitive": Example((SIDE,), {"length": SIDE}, "64, length=64"),
-    "TENER": Example((SIDE,), {"count": 1}, "64, count=1"),
-    "RelativeSegments": Example(
-        (SIDE,), {"count": 1, "init": Init(scale=1.0)}, "64, count=1, init=Init(scale=1)"
-    ),
-    "DAPE": Example(
-        (SIDE,), {"count": 1, "init": Init(scale=1.0)}, "64, count=1, init=Init(scale=1)"
-    ),
-    "ForgetGates": Example((SIDE,), {"count": 1}, "64, count=1"),
-    "RoPE": HALF,
-    "XPos": HALF,
-    "GoldenGateRoPE": Example(
-        (SIDE,),
-        {"pairing": "half", "heads": 1, "lowest": 0.01, "highest": 1.0},
-        f'{SIDE}, pairing="half", heads=1, lowest=0.01, highest=1',
-    ),
-    "LRPE": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
-    "PoPE": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
-    "FoPE": Example(
-        (SIDE,),
-        {"pairing": "half", "heads": 1, "length": 512},
-        f'{SIDE}, pairing="half", heads=1, length=512',
-    ),
-    "STRING": Example((SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'),
-    "MixedRoPE": Example(
-        (SIDE,), {"pairing": "half", "heads": 1}, f'{SIDE}, pairing="half", heads=1'
-    ),
-}
 
 
 def write(docs: Path) -> None:
@@ -218,8 +66,9 @@ def page_of(spec: type[Spec]) -> str:
         raise ValueError(f"{name}: the docstring has no equation (an indented paragraph)")
     if not spec.bibtex.strip().startswith("@"):
         raise ValueError(f"{name}: no BibTeX")
-    example = EXAMPLES.get(name, WIDTH)
+    example = spec.example
     what, _ = SHOWN[spec.kind]
+    where = example.where or f"positions 0 to {SIDE - 1}"
     return "\n".join(
         [
             f"# {name}",
@@ -231,7 +80,7 @@ def page_of(spec: type[Spec]) -> str:
             f"```{{figure}} {name}.png",
             f":alt: {what} of {name} as a heat map.",
             "",
-            f"{what} of `{name}({example.words})`, {example.where}: one square for each number.",
+            f"{what} of `{brief(small(spec))}`, {where}: one square for each number.",
             "```",
             "",
             "## Fields",
@@ -284,14 +133,14 @@ def preset_rows(name: str) -> list[str]:
 
 def draw(spec: type[Spec], path: Path) -> None:
     """The picture of an encoding."""
-    example = EXAMPLES.get(spec.__name__, WIDTH)
     _, make = SHOWN[spec.kind]
-    values, labels = make(spec(*example.arguments, **example.fields))
+    values, labels = make(small(spec))
     picture.draw(values, path, cell=6, labels=labels)
 
 
 def _rows(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
-    positions = EXAMPLES.get(type(spec).__name__, WIDTH).positions
+    points = spec.example.points
+    positions = SIDE if points is None else points()
     rows = posenc.table(spec, positions, params=posenc.init(spec))
     return rows, ("position", "dimension")
 

@@ -13,6 +13,8 @@ __all__ = ["brief", "plain"]
 
 def plain(found: Any) -> str:
     """A field in full: values in brief, anything else as Python writes it."""
+    if isinstance(found, tuple) and any(isinstance(value, Value) for value in found):
+        return f"({', '.join(map(plain, found))}{',' * (len(found) == 1)})"
     return brief(found) if isinstance(found, Value) else repr(found)
 
 

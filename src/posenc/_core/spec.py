@@ -23,6 +23,7 @@ import numpy as np
 
 from posenc._core import inputs
 from posenc._core.errors import PosencError, SpecError, explain, suggest
+from posenc._core.example import Example
 from posenc._core.tracing import compile_time, is_followed, unseen
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class Spec(Value):
 
     kind: ClassVar[Literal["table", "rotary", "bias", "relative"]]
     bibtex: ClassVar[str] = ""
+    example: ClassVar[Example] = Example()
     arrays: Mapping[str, np.ndarray]
     texts: Mapping[str, tuple[str, tuple[int, ...], str]]
     shapes: Mapping[str, tuple[int, ...]]

@@ -3,7 +3,9 @@
 The only place that chooses between the reference and a kernel.
 """
 
+from posenc.functional._apply_rotary import apply_rotary
 from posenc.functional._bias import bias
+from posenc.functional._cos_sin import cos_sin
 from posenc.functional._frequencies import (
     frequencies,
     resolution,
@@ -11,19 +13,13 @@ from posenc.functional._frequencies import (
     similarity,
     wavelengths,
 )
+from posenc.functional._logit_scale import logit_scale, relative_score
 from posenc.functional._parameters import init
 from posenc.functional._relative import relative, relative_values
 from posenc.functional._reorder import reorder
+from posenc.functional._rerotate import rerotate
 from posenc.functional._resize import extend, resize
-from posenc.functional._rotary import (
-    apply_rotary,
-    cos_sin,
-    logit_scale,
-    relative_score,
-    rerotate,
-    rotate,
-    rotate_together,
-)
+from posenc.functional._rotate import rotate, rotate_together
 from posenc.functional._table import add, table
 
 __all__ = [

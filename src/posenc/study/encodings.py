@@ -14,6 +14,7 @@ import posenc
 from posenc import Entry, Plan
 from posenc._core.errors import ArgumentError, explain, suggest
 from posenc._core.spec import Spec
+from posenc.registry import specs
 from posenc.study.fitting import (
     Make,
     Sizes,
@@ -201,10 +202,9 @@ def kebab(name: str) -> str:
     return SPELLED.get(name) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
 
 
-_OTHERS: dict[str, dict[str, Callable[[Sizes], Any]]] = {
+# Fields that follow from the sizes; whatever else a class needs is as in its example.
+FITTED: dict[str, dict[str, Callable[[Sizes], Any]]] = {
     "Fourier": {"ladder": waves},
-    "Timestep": {},
-    "Time2Vec": {},
     "SoftPosition": {"space": axis},
     "LearnedFourier": {"features": width, "hidden": width, "space": axis},
     "HashGrid": {
@@ -233,8 +233,6 @@ _OTHERS: dict[str, dict[str, Callable[[Sizes], Any]]] = {
         "hidden": width,
     },
     "TUPE": {"dim": head_dim, "length": longest},
-    "Decay": {},
-    "TISA": {},
     "OffsetTable": {"size": line},
     "ClippedTable": {"clip": half},
     "AdaptiveSpan": {"length": length, "ramp": half, "start": just(0.5)},
@@ -250,26 +248,23 @@ _OTHERS: dict[str, dict[str, Callable[[Sizes], Any]]] = {
     "DAPE": {"count": heads},
     "ForgetGates": {"count": heads},
 }
-ENCODINGS |= {kebab(name): Encoding(name, of(name, **f)) for name, f in _OTHERS.items()}
 
-_GRID = "its positions are cells of a grid, not places in a sequence"
-_SPHERE = "its positions are places on a sphere"
+
+def _fitted(cls: type[Spec]) -> Encoding:
+    fields = FITTED.get(cls.__name__)
+    if fields is None:
+        fields = {name: just(value) for name, value in cls.example.fields.items()}
+    return Encoding(cls.__name__, of(cls.__name__, **fields))
+
 
 # Encodings of the registry that have no place in a sequence of tokens, and why.
 UNSUITED: dict[str, str] = {
-    "integrated-fourier": "Its positions are regions of space, with a variance.",
-    "grid-cells": f"Unsuited: {_GRID}.",
-    "spherical-harmonics": f"Unsuited: {_SPHERE}.",
-    "sphere2vec": f"Unsuited: {_SPHERE}.",
-    "tree-positions": "Its positions are paths in a tree.",
-    "summed": "It sums tables of several axes, and a sequence has one.",
-    "alibi-2d": f"Unsuited: {_GRID}.",
-    "quadratic": f"Unsuited: {_GRID}.",
-    "irpe-bias": f"Unsuited: {_GRID}.",
-    "irpe": f"Unsuited: {_GRID}.",
-    "spatial-buckets": "Its positions are boxes on a page.",
-    "complex-offsets": "Its positions are residues and tokens of molecules.",
-    "relative-segments": "Its positions are numbers of segments.",
+    kebab(cls.__name__): cls.example.unsuited for cls in specs() if cls.example.unsuited
+}
+ENCODINGS |= {
+    name: _fitted(cls)
+    for name, cls in ((kebab(cls.__name__), cls) for cls in specs())
+    if name not in ENCODINGS and name not in UNSUITED
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 from posenc._core.array import astype, lookup, marked
 from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -65,6 +66,7 @@ class AdaptiveSpan(BiasSpec):
     start: float = 0.0
 
     by_head: ClassVar[Mapping[str, int]] = {"span": 0}
+    example = Example({"length": 64, "start": 0.25})
     bibtex = """@inproceedings{sukhbaatar2019adaptive,
   title     = {Adaptive Attention Span in Transformers},
   author    = {Sukhbaatar, Sainbayar and Grave, Edouard and Bojanowski, Piotr and Joulin, Armand},

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc._core.array import astype, lookup
 from posenc._core.checks import positive
+from posenc._core.example import Example
 from posenc._core.slopes import Recipe, slopes_of
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -56,6 +57,7 @@ class ALiBi2D(BiasSpec):
     extra: Literal["none", "class_token"] = "none"
 
     by_head: ClassVar[Mapping[str, int]] = {"slopes": 0}
+    example = Example(unsuited="Its positions are cells of a grid.")
     bibtex = """@inproceedings{fuller2023croma,
   title     = {{CROMA}: Remote Sensing Representations with Contrastive Radar-Optical Masked
                Autoencoders},

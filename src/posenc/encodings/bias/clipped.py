@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.array import astype, lookup
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -58,6 +59,7 @@ class ClippedTable(BiasSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    example = Example({"clip": 16})
     bibtex = """@article{jumper2021highly,
   title   = {Highly Accurate Protein Structure Prediction with {AlphaFold}},
   author  = {Jumper, John and Evans, Richard and Pritzel, Alexander and Green, Tim and

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, final
 
 from posenc._core.array import astype, lookup
 from posenc._core.checks import at_least
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -66,6 +67,10 @@ class ComplexOffsets(BiasSpec):
         "chain_weight": 1,
         "entity_weight": 0,
     }
+    example = Example(
+        {"init": Init(scale=1.0)},
+        unsuited="Its positions are residues and tokens of molecules.",
+    )
     bibtex = """@article{abramson2024accurate,
   title   = {Accurate Structure Prediction of Biomolecular Interactions with {AlphaFold} 3},
   author  = {Abramson, Josh and Adler, Jonas and Dunger, Jack and Evans, Richard and Green, Tim and

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc._core.array import astype, product
 from posenc._core.checks import at_least
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array
 from posenc.encodings.bias.window import WindowSpec
@@ -66,6 +67,7 @@ class DynamicBias(WindowSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0, "head_bias": 0}
+    example = Example({"window": (8, 8), "width": 16, "init": Init(scale=1.0)})
     bibtex = """@inproceedings{wang2022crossformer,
   title     = {{CrossFormer}: A Versatile Vision Transformer Hinging on Cross-scale Attention},
   author    = {Wang, Wenxiao and Yao, Lu and Chen, Long and Lin, Binbin and Cai, Deng and

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, lookup
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc._core.piecewise import (
     Method,
@@ -75,6 +76,7 @@ class IRPEBias(BiasSpec):
     init: Init = Init("constant", scale=0.0)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "rows": 0, "columns": 0}
+    example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are cells of a grid.")
     bibtex = """@inproceedings{wu2021rethinking,
   title     = {Rethinking and Improving Relative Position Encoding for Vision Transformer},
   author    = {Wu, Kan and Peng, Houwen and Chen, Minghao and Fu, Jianlong and Chao, Hongyang},

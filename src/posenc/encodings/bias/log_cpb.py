@@ -11,6 +11,7 @@ import numpy as np
 from posenc._core.array import astype, product
 from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array
 from posenc.encodings.bias.window import WindowSpec, check_window
@@ -65,6 +66,7 @@ class LogCPB(WindowSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0}
+    example = Example({"window": (8, 8)})
     bibtex = """@inproceedings{liu2022swinv2,
   title     = {{Swin} Transformer {V2}: Scaling Up Capacity and Resolution},
   author    = {Liu, Ze and Hu, Han and Lin, Yutong and Yao, Zhuliang and Xie, Zhenda and

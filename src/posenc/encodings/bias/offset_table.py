@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 
 from posenc._core.array import astype, lookup, marked
 from posenc._core.axes import AXES
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 from posenc.encodings.bias.window import check_window, outside_window
@@ -55,6 +56,7 @@ class OffsetTable(BiasSpec):
     init: Init = Init("constant", scale=0.0)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0}
+    example = Example({"size": (8, 8), "init": Init(scale=1.0)})
     bibtex = """@inproceedings{graham2021levit,
   title     = {{LeViT}: a Vision Transformer in {ConvNet}'s Clothing for Faster Inference},
   author    = {Graham, Ben and El-Nouby, Alaaeldin and Touvron, Hugo and Stock, Pierre and

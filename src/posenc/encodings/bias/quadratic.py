@@ -11,6 +11,7 @@ import numpy as np
 
 from posenc._core.array import astype, lookup
 from posenc._core.checks import positive
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -62,6 +63,7 @@ class Quadratic(BiasSpec):
     sharpness: float = 1.0
 
     by_head: ClassVar[Mapping[str, int]] = {"alpha": 0, "centre": 0, "weight": 0, "shift": 0}
+    example = Example(unsuited="Its positions are cells of a grid.")
     bibtex = """@inproceedings{cordonnier2020relationship,
   title     = {On the Relationship between Self-Attention and Convolutional Layers},
   author    = {Cordonnier, Jean-Baptiste and Loukas, Andreas and Jaggi, Martin},

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc._core.array import astype
 from posenc._core.checks import even_width, positive
+from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
@@ -64,6 +65,7 @@ class RotaryBias(BiasSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"alpha": 0, "beta": 0}
+    example = Example({"dim": 16, "init": Init(scale=1.0)})
     bibtex = """@inproceedings{ma2023mega,
   title     = {{Mega}: Moving Average Equipped Gated Attention},
   author    = {Ma, Xuezhe and Zhou, Chunting and Kong, Xiang and He, Junxian and Gui, Liangke and

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.array import astype, lookup, marked, product, widest
 from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -74,6 +75,7 @@ class TUPE(BiasSpec):
         "key_weight": 0,
         "key_bias": 0,
     }
+    example = Example({"dim": 64, "length": 64})
     bibtex = """@inproceedings{ke2021rethinking,
   title     = {Rethinking Positional Encoding in Language Pre-training},
   author    = {Ke, Guolin and He, Di and Liu, Tie-Yan},

@@ -14,6 +14,7 @@ from posenc._core.array import astype, lookup, marked
 from posenc._core.axes import AXES
 from posenc._core.checks import not_too_many
 from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -123,6 +124,7 @@ class WindowTable(WindowSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    example = Example({"window": (8, 8)})
     bibtex = """@inproceedings{liu2021swin,
   title     = {{Swin} Transformer: Hierarchical Vision Transformer using Shifted Windows},
   author    = {Liu, Ze and Lin, Yutong and Cao, Yue and Hu, Han and Wei, Yixuan and Zhang, Zheng and

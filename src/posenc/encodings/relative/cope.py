@@ -8,6 +8,7 @@ from typing import Any, Literal, final
 
 from posenc._core.array import Array, along, astype, product
 from posenc._core.checks import at_least
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec, in_order
 
@@ -61,6 +62,7 @@ class CoPE(RelativeSpec):
     gates: Literal["scaled", "raw"] = "scaled"
     init: Init = Init("constant", scale=0.0)
 
+    example = Example({"length": 16, "init": Init(scale=1.0)})
     bibtex = """@misc{golovneva2024contextual,
   title  = {Contextual Position Encoding: Learning to Count What's Important},
   author = {Golovneva, Olga and Wang, Tianlu and Weston, Jason and Sukhbaatar, Sainbayar},

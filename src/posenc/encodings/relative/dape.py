@@ -11,6 +11,7 @@ import numpy as np
 from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least, positive
 from posenc._core.errors import ArgumentError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc._core.slopes import Recipe, slopes_of
 from posenc.encodings.relative.base import Places, RelativeSpec
@@ -71,6 +72,7 @@ class DAPE(RelativeSpec):
     max_bias: float = 8.0
     init: Init = Init(scale=0.02)
 
+    example = Example({"count": 1, "init": Init(scale=1.0)})
     bibtex = """@inproceedings{zheng2024dape,
   title     = {{DAPE}: Data-Adaptive Positional Encoding for Length Extrapolation},
   author    = {Zheng, Chuanyang and Gao, Yihang and Shi, Han and Huang, Minbin and Li, Jingyao and

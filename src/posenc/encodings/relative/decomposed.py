@@ -13,6 +13,7 @@ from posenc._core.array import Array, along, astype, marked, product
 from posenc._core.axes import AXES
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
@@ -60,6 +61,7 @@ class Decomposed(RelativeSpec):
     added: Literal["after", "before"] = "after"
     init: Init = Init("constant", scale=0.0)
 
+    example = Example({"size": (8, 8), "init": Init(scale=1.0)})
     bibtex = """@inproceedings{li2022mvitv2,
   title     = {{MViTv2}: Improved Multiscale Vision Transformers for Classification and Detection},
   author    = {Li, Yanghao and Wu, Chao-Yuan and Fan, Haoqi and Mangalam, Karttikeya and

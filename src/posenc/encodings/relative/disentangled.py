@@ -12,6 +12,7 @@ from posenc._core.array import Array, along, astype, product, rank
 from posenc._core.buckets import LARGEST, log_thresholds, padded
 from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
@@ -76,6 +77,7 @@ class Disentangled(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"key": 0, "query": 0}
+    example = Example({"count": 1, "max_distance": 16})
     bibtex = """@inproceedings{he2021deberta,
   title     = {{DeBERTa}: Decoding-enhanced {BERT} with Disentangled Attention},
   author    = {He, Pengcheng and Liu, Xiaodong and Gao, Jianfeng and Chen, Weizhu},

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec, in_order
 
@@ -63,6 +64,7 @@ class ForgetGates(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "bias": 0}
+    example = Example({"count": 1})
     bibtex = """@inproceedings{lin2025forgetting,
   title     = {Forgetting Transformer: Softmax Attention with a Forget Gate},
   author    = {Lin, Zhixuan and Nikishin, Evgenii and He, Xu Owen and Courville, Aaron},

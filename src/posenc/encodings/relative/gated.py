@@ -11,6 +11,7 @@ import numpy as np
 from posenc._core.array import Array, astype, lookup, product
 from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
 from posenc._core.checks import at_least
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
@@ -71,6 +72,7 @@ class GatedBuckets(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "factor": 0}
+    example = Example({"count": 1})
     bibtex = """@inproceedings{chi2022xlme,
   title     = {{XLM-E}: Cross-lingual Language Model Pre-training via {ELECTRA}},
   author    = {Chi, Zewen and Huang, Shaohan and Dong, Li and Ma, Shuming and Zheng, Bo and

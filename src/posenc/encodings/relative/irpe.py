@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc._core.array import Array, along, astype, gather, product
 from posenc._core.checks import at_least
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc._core.piecewise import (
     Method,
@@ -73,6 +74,7 @@ class IRPE(RelativeSpec):
     extra: Literal["none", "class_token"] = "none"
     init: Init = Init("constant", scale=0.0)
 
+    example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are cells of a grid.")
     bibtex = """@inproceedings{wu2021rethinking,
   title     = {Rethinking and Improving Relative Position Encoding for Vision Transformer},
   author    = {Wu, Kan and Peng, Houwen and Chen, Minghao and Fu, Jianlong and Chao, Hongyang},

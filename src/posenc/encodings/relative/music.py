@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 from posenc._core.array import Array, along, astype, marked, product
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
@@ -56,6 +57,7 @@ class MusicTransformer(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0}
+    example = Example({"count": 1, "length": 64})
     bibtex = """@inproceedings{huang2019music,
   title     = {Music Transformer: Generating Music with Long-Term Structure},
   author    = {Huang, Cheng-Zhi Anna and Vaswani, Ashish and Uszkoreit, Jakob and Shazeer, Noam and

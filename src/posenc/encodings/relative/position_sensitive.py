@@ -12,6 +12,7 @@ import numpy as np
 from posenc._core.array import Array, along, astype, gather, marked, product
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
@@ -64,6 +65,7 @@ class PositionSensitive(RelativeSpec):
     value_dim: int | None = None
     init: Init = Init(scale=0.02)
 
+    example = Example({"length": 64})
     bibtex = """@inproceedings{wang2020axial,
   title     = {{Axial-DeepLab}: Stand-Alone Axial-Attention for Panoptic Segmentation},
   author    = {Wang, Huiyu and Zhu, Yukun and Green, Bradley and Adam, Hartwig and Yuille, Alan and

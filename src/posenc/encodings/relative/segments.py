@@ -8,6 +8,7 @@ from typing import Any, ClassVar, final
 
 from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
@@ -55,6 +56,9 @@ class RelativeSegments(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"bias": 0, "weight": 0}
+    example = Example(
+        {"count": 1, "init": Init(scale=1.0)}, unsuited="Its positions are numbers of segments."
+    )
     bibtex = """@inproceedings{yang2019xlnet,
   title     = {{XLNet}: Generalized Autoregressive Pretraining for Language Understanding},
   author    = {Yang, Zhilin and Dai, Zihang and Yang, Yiming and Carbonell, Jaime and

@@ -9,6 +9,7 @@ from typing import Any, Literal, final
 from posenc._core.array import Array, along, astype, gather, product
 from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
@@ -63,6 +64,7 @@ class Shaw(RelativeSpec):
     added: Literal["before", "after"] = "before"
     init: Init = Init(scale=0.02)
 
+    example = Example({"clip": 16})
     bibtex = """@inproceedings{shaw2018self,
   title     = {Self-Attention with Relative Position Representations},
   author    = {Shaw, Peter and Uszkoreit, Jakob and Vaswani, Ashish},

@@ -11,6 +11,7 @@ import numpy as np
 from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least, even_width, positive
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
@@ -71,6 +72,7 @@ class TENER(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0}
+    example = Example({"count": 1})
     bibtex = """@misc{yan2019tener,
   title  = {{TENER}: Adapting Transformer Encoder for Named Entity Recognition},
   author = {Yan, Hang and Deng, Bocao and Li, Xiaonan and Qiu, Xipeng},

@@ -11,6 +11,7 @@ import numpy as np
 from posenc._core.array import Array, along, arange, astype, device_of, product
 from posenc._core.checks import at_least, positive
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
@@ -79,6 +80,7 @@ class TransformerXL(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0, "projection": 0}
+    example = Example({"count": 1, "width": 64})
     bibtex = """@inproceedings{dai2019transformerxl,
   title     = {{Transformer-XL}: Attentive Language Models beyond a Fixed-Length Context},
   author    = {Dai, Zihang and Yang, Zhilin and Yang, Yiming and Carbonell, Jaime and

@@ -14,6 +14,7 @@ import numpy as np
 from posenc._core.array import astype, device_of, product
 from posenc._core.checks import at_least, positive
 from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.ladder import Ladder, context, pi
 from posenc._core.parameters import Init, Parameter
 from posenc._core.phase import cos_sin, steps
@@ -85,6 +86,7 @@ class FoPE(RotarySpec):
     gain: float = 0.3
     still: Literal["doubled", "plain"] = "doubled"
 
+    example = Example({"pairing": "half", "heads": 1, "length": 512})
     bibtex = """@inproceedings{hua2025fope,
   title     = {Fourier Position Embedding: Enhancing Attention's Periodic Extension for Length
                Generalization},

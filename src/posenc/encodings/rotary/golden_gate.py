@@ -14,6 +14,7 @@ import numpy as np
 
 from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.ladder import Ladder, context
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.rotary.base import Array, SpatialRotarySpec
@@ -81,6 +82,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
     still: float = 0.0
     space: tuple[str, ...] = ("x", "y")
 
+    example = Example({"pairing": "half", "heads": 1, "lowest": 0.01, "highest": 1.0})
     bibtex = """@misc{xiong2025ndrope,
   title        = {On n-dimensional Rotary Positional Embeddings},
   author       = {Xiong, Jerry},

@@ -11,6 +11,7 @@ import numpy as np
 
 from posenc._core.checks import at_least, positive
 from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.mixing import DenseMatrix
 from posenc._core.parameters import Init, Parameter
@@ -80,6 +81,7 @@ class LRPE(RotarySpec):
     form: Literal["doubled", "turned"] = "doubled"
     learned: Literal["nothing", "frequencies"] = "nothing"
 
+    example = Example({"pairing": "half", "heads": 1})
     bibtex = """@article{qin2023lrpe,
   title   = {Linearized Relative Positional Encoding},
   author  = {Qin, Zhen and Sun, Weixuan and Lu, Kaiyue and Deng, Hui and Li, Dongxu and

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, SpatialRotarySpec
 from posenc.encodings.rotary.pairing import Order, Pairing
@@ -70,6 +71,7 @@ class MixedRoPE(SpatialRotarySpec):
     base: float = 10.0
     init: Literal["rotated", "axial", "normal"] = "rotated"
 
+    example = Example({"pairing": "half", "heads": 1})
     bibtex = """@inproceedings{heo2024ropevit,
   title     = {Rotary Position Embedding for Vision Transformer},
   author    = {Heo, Byeongho and Park, Song and Han, Dongyoon and Yun, Sangdoo},

@@ -12,6 +12,7 @@ import numpy as np
 from posenc._core.array import astype
 from posenc._core.checks import at_least, positive, width_of
 from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
@@ -81,6 +82,7 @@ class PoPE(RotarySpec):
     base: float = 10_000.0
     offset: Literal["zero", "uniform", "none"] = "zero"
 
+    example = Example({"pairing": "half", "heads": 1})
     bibtex = """@article{gopalakrishnan2025pope,
   title   = {Decoupling the "What" and "Where" With Polar Coordinate Positional Embeddings},
   author  = {Gopalakrishnan, Anand and Csord{\\'a}s, R{\\'o}bert and Schmidhuber, J{\\"u}rgen and

@@ -11,6 +11,7 @@ import numpy as np
 from posenc._core.array import arange, astype, device_of, product
 from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, Role, SpatialRotarySpec
 from posenc.encodings.rotary.mixed import mixed_angles
@@ -83,6 +84,7 @@ class STRING(SpatialRotarySpec):
     start: Literal["repeated", "axial"] = "repeated"
     spread: float = 0.02
 
+    example = Example({"pairing": "half", "heads": 1})
     bibtex = """@inproceedings{schenck2025string,
   title   = {Learning the {RoPEs}: Better {2D} and {3D} Position Encodings with {STRING}},
   author  = {Schenck, Connor and Reid, Isaac and Jacob, Mithun George and Bewley, Alex and

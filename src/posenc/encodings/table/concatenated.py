@@ -10,9 +10,11 @@ import numpy as np
 
 from posenc._core.checks import width_of
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.magnitude import Magnitude
 from posenc._core.parameters import Parameter
 from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.sinusoidal import Sinusoidal
 
 __all__ = ["Concatenated"]
 
@@ -58,6 +60,7 @@ class Concatenated(TableSpec):
     table: TableSpec
     magnitude: Magnitude = Magnitude()
 
+    example = Example({"table": Sinusoidal(64)})
     bibtex = """@inproceedings{jaegle2021perceiver,
   title     = {Perceiver: General Perception with Iterative Attention},
   author    = {Jaegle, Andrew and Gimeno, Felix and Brock, Andrew and Zisserman, Andrew and

@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc._core.checks import positive
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.ladder import Ladder, context
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
@@ -72,6 +73,12 @@ class GridCells(TableSpec):
     space: tuple[str, str] = ("x", "y")
     phase: Literal["exact", "float32"] = "exact"
 
+    example = Example(
+        {"dim": 66, "shortest": 0.05, "longest": 1.0},
+        lambda: np.linspace((0, 0), (1, 1), 64),
+        "points from corner to corner",
+        "Its positions are places of a plane.",
+    )
     bibtex = """@inproceedings{mai2020space2vec,
   title     = {Multi-Scale Representation Learning for Spatial Feature Distributions using Grid
                Cells},

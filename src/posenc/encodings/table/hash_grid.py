@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc._core.array import astype, concrete, gather, has_int64, marked
 from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
 
@@ -84,6 +85,11 @@ class HashGrid(TableSpec):
     small: Literal["dense", "hashed"] = "dense"
     init: Init = Init("uniform", scale=1e-4)
 
+    example = Example(
+        {"levels": 8, "log2_size": 10, "coarsest": 2, "finest": 64, "space": ("x", "y")},
+        lambda: np.linspace((0, 0), (1, 1), 64),
+        "points from corner to corner",
+    )
     bibtex = """@article{mueller2022instant,
   title   = {Instant Neural Graphics Primitives with a Multiresolution Hash Encoding},
   author  = {M{\\"u}ller, Thomas and Evans, Alex and Schied, Christoph and Keller, Alexander},

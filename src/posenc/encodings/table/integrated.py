@@ -13,6 +13,7 @@ import numpy as np
 from posenc._core.array import astype, concrete, marked
 from posenc._core.checks import positive
 from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
@@ -70,6 +71,12 @@ class IntegratedFourier(TableSpec):
     base: float = 10_000.0
     ladder: Ladder = Ladder(spacing="octave")
 
+    example = Example(
+        {"space": ("x",)},
+        lambda: np.stack([np.full(64, 0.5), np.linspace(0, 1, 64) ** 4], axis=-1),
+        "one mean with variances from 0 to 1",
+        "Its positions are regions of space, with a variance.",
+    )
     bibtex = """@inproceedings{barron2021mipnerf,
   title     = {{Mip-NeRF}: A Multiscale Representation for Anti-Aliasing Neural Radiance Fields},
   author    = {Barron, Jonathan T. and Mildenhall, Ben and Tancik, Matthew and Hedman, Peter and

@@ -14,6 +14,7 @@ import numpy as np
 from posenc._core.array import astype, concrete, fixed, gather, library, marked
 from posenc._core.checks import width_of
 from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.magnitude import Magnitude
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
@@ -85,6 +86,7 @@ class Learned(TableSpec):
     init: Init | TableSpec = Init()
     magnitude: Magnitude = Magnitude()
 
+    example = Example({"length": 64, "init": Init("normal", scale=1.0)})
     bibtex = """@inproceedings{gehring2017convolutional,
   title     = {Convolutional Sequence to Sequence Learning},
   author    = {Gehring, Jonas and Auli, Michael and Grangier, David and Yarats, Denis and

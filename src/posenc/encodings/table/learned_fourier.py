@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
+import numpy as np
+
 from posenc._core.array import astype, product
 from posenc._core.checks import at_least, not_too_many, positive
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc._core.special import gelu
 from posenc.encodings.table.base import Array, TableSpec
@@ -75,6 +78,11 @@ class LearnedFourier(TableSpec):
     gamma: float = 1.0
     activation: Literal["gelu", "gelu_tanh"] = "gelu"
 
+    example = Example(
+        {"features": 32, "hidden": 32, "gamma": 0.1},
+        lambda: np.linspace((0, 0), (1, 1), 64),
+        "points from corner to corner",
+    )
     bibtex = """@inproceedings{li2021learnable,
   title     = {Learnable Fourier Features for Multi-Dimensional Spatial Positional Encoding},
   author    = {Li, Yang and Si, Si and Li, Gang and Hsieh, Cho-Jui and Bengio, Samy},

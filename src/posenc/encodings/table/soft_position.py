@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
+import numpy as np
+
 from posenc._core.array import astype
 from posenc._core.checks import distinct, width_of
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
 
@@ -59,6 +62,11 @@ class SoftPosition(TableSpec):
     features: Literal["both_ways", "plain"] = "both_ways"
     init: Init = Init("normal", scale=0.02)
 
+    example = Example(
+        {"init": Init(scale=1.0)},
+        lambda: np.linspace((0, 0), (1, 1), 64),
+        "points from corner to corner",
+    )
     bibtex = """@inproceedings{locatello2020slot,
   title     = {Object-Centric Learning with Slot Attention},
   author    = {Locatello, Francesco and Weissenborn, Dirk and Unterthiner, Thomas and

@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc._core.checks import positive
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import AROUND, Example, around
 from posenc._core.ladder import Ladder, context, pi
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec
@@ -71,6 +72,12 @@ class Sphere2Vec(TableSpec):
     longest: float
     unit: Literal["degrees", "radians"] = "degrees"
 
+    example = Example(
+        {"mixing": "sphereM+", "shortest": 0.1, "longest": 1.0},
+        around,
+        AROUND,
+        "Its positions are places on a sphere.",
+    )
     bibtex = """@article{mai2023sphere2vec,
   title   = {{Sphere2Vec}: A General-Purpose Location Representation Learning over a Spherical
              Surface for Large-Scale Geospatial Predictions},

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import AROUND, Example, around
 from posenc._core.ladder import context, pi
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec
@@ -77,6 +78,7 @@ class SphericalHarmonics(TableSpec):
     unit: Literal["degrees", "radians"] = "degrees"
     sign: Literal["plain", "condon_shortley"] = "plain"
 
+    example = Example({}, around, AROUND, "Its positions are places on a sphere.")
     bibtex = """@inproceedings{russwurm2024locationencoding,
   title     = {Geographic Location Encoding with Spherical Harmonics and Sinusoidal Representation
                Networks},

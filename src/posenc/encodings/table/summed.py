@@ -9,10 +9,12 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.magnitude import Magnitude
 from posenc._core.parameters import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 from posenc.encodings.table.concatenated import Concatenated
+from posenc.encodings.table.sinusoidal import Sinusoidal
 
 __all__ = ["Summed"]
 
@@ -66,6 +68,12 @@ class Summed(TableSpec):
     axes_of: tuple[str, ...]
     magnitude: Magnitude = Magnitude()
 
+    example = Example(
+        {"tables": (Sinusoidal(64),) * 2, "axes_of": ("position", "step")},
+        lambda: np.stack(np.divmod(np.arange(64), 8)[::-1], axis=-1),
+        "8 positions at each of 8 steps",
+        "It sums tables of several axes, and a sequence has one.",
+    )
     bibtex = """@inproceedings{dehghani2019universal,
   title     = {Universal Transformers},
   author    = {Dehghani, Mostafa and Gouws, Stephan and Vinyals, Oriol and Uszkoreit, Jakob and

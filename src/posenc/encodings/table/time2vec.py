@@ -11,6 +11,7 @@ import numpy as np
 from posenc._core.array import astype
 from posenc._core.checks import positive, width_of
 from posenc._core.errors import SpecError, explain
+from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
@@ -72,6 +73,7 @@ class Time2Vec(TableSpec):
     shift: Init = Init("normal", scale=1.0)
     base: float = 10_000.0
 
+    example = Example(points=lambda: np.linspace(0, 8, 64), where="times 0 to 8")
     bibtex = """@article{kazemi2019time2vec,
   title   = {{Time2Vec}: Learning a Vector Representation of Time},
   author  = {Kazemi, Seyed Mehran and Goel, Rishab and Eghbali, Sepehr and Ramanan, Janahan and

@@ -10,6 +10,7 @@ from typing import Any, final
 from posenc._core.array import astype, concrete, device_of, marked
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
 
@@ -70,6 +71,12 @@ class TreePositions(TableSpec):
     depth: int
     init: Init = Init("uniform", scale=1.0)
 
+    example = Example(
+        {"dim": 60, "degree": 2, "depth": 5},
+        lambda: [[(n >> k) % 2 if n >> k > 1 else -1 for k in range(5)] for n in range(1, 64)],
+        "the nodes of a binary tree, level by level",
+        "Its positions are paths in a tree.",
+    )
     bibtex = """@inproceedings{shiv2019tree,
   title     = {Novel Positional Encodings to Enable Tree-Based Transformers},
   author    = {Shiv, Vighnesh and Quirk, Chris},

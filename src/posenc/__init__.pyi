@@ -1,0 +1,246 @@
+# Written by tools/generate.py.
+from . import positions as positions
+from . import presets as presets
+from . import scaling as scaling
+from posenc._core.errors import ArgumentError as ArgumentError
+from posenc._core.errors import DTypeError as DTypeError
+from posenc._core.errors import DataError as DataError
+from posenc._core.errors import DependencyError as DependencyError
+from posenc._core.errors import PosencError as PosencError
+from posenc._core.errors import PositionError as PositionError
+from posenc._core.errors import SpecError as SpecError
+from posenc._core.ladder import Arrangement as Arrangement
+from posenc._core.ladder import Ladder as Ladder
+from posenc._core.magnitude import Magnitude as Magnitude
+from posenc._core.mixing import FrequencyMatrix as FrequencyMatrix
+from posenc._core.mixing import Gaussian as Gaussian
+from posenc._core.parameters import Init as Init
+from posenc._core.plan import Entry as Entry
+from posenc._core.plan import Plan as Plan
+from posenc._core.reading import Layer as Layer
+from posenc._core.reading import Note as Note
+from posenc._core.reading import Reading as Reading
+from posenc._core.reading import Source as Source
+from posenc._core.spec import to_json as to_json
+from posenc.detect.convert.convert import convert as convert
+from posenc.detect.convert.heads import Projections as Projections
+from posenc.detect.convert.pairing import detect_pairing as detect_pairing
+from posenc.detect.explain.dialects import to_hf as to_hf
+from posenc.detect.explain.gguf import from_gguf as from_gguf
+from posenc.detect.explain.reader import from_hf as from_hf
+from posenc.detect.identify.identify import identify as identify
+from posenc.detect.identify.result import Finding as Finding
+from posenc.detect.identify.result import Identification as Identification
+from posenc.detect.infer.infer import infer_spec as infer_spec
+from posenc.detect.infer.result import Inferred as Inferred
+from posenc.detect.locate.locate import locate as locate
+from posenc.detect.locate.result import Fit as Fit
+from posenc.detect.locate.result import Location as Location
+from posenc.encodings.bias.adaptive_span import AdaptiveSpan as AdaptiveSpan
+from posenc.encodings.bias.alibi import ALiBi as ALiBi
+from posenc.encodings.bias.alibi_2d import ALiBi2D as ALiBi2D
+from posenc.encodings.bias.clipped import ClippedTable as ClippedTable
+from posenc.encodings.bias.complexes import ComplexOffsets as ComplexOffsets
+from posenc.encodings.bias.decay import Decay as Decay
+from posenc.encodings.bias.dynamic import DynamicBias as DynamicBias
+from posenc.encodings.bias.fire import FIRE as FIRE
+from posenc.encodings.bias.irpe import IRPEBias as IRPEBias
+from posenc.encodings.bias.kerple import KERPLE as KERPLE
+from posenc.encodings.bias.log_cpb import LogCPB as LogCPB
+from posenc.encodings.bias.offset_table import OffsetTable as OffsetTable
+from posenc.encodings.bias.quadratic import Quadratic as Quadratic
+from posenc.encodings.bias.rotary_bias import RotaryBias as RotaryBias
+from posenc.encodings.bias.sandwich import Sandwich as Sandwich
+from posenc.encodings.bias.spatial import SpatialBuckets as SpatialBuckets
+from posenc.encodings.bias.t5 import T5 as T5
+from posenc.encodings.bias.tisa import TISA as TISA
+from posenc.encodings.bias.tupe import TUPE as TUPE
+from posenc.encodings.bias.window import WindowTable as WindowTable
+from posenc.encodings.relative.cope import CoPE as CoPE
+from posenc.encodings.relative.dape import DAPE as DAPE
+from posenc.encodings.relative.decomposed import Decomposed as Decomposed
+from posenc.encodings.relative.disentangled import Disentangled as Disentangled
+from posenc.encodings.relative.forget import ForgetGates as ForgetGates
+from posenc.encodings.relative.gated import GatedBuckets as GatedBuckets
+from posenc.encodings.relative.irpe import IRPE as IRPE
+from posenc.encodings.relative.music import MusicTransformer as MusicTransformer
+from posenc.encodings.relative.nezha import NEZHA as NEZHA
+from posenc.encodings.relative.position_sensitive import PositionSensitive as PositionSensitive
+from posenc.encodings.relative.segments import RelativeSegments as RelativeSegments
+from posenc.encodings.relative.shaw import Shaw as Shaw
+from posenc.encodings.relative.tener import TENER as TENER
+from posenc.encodings.relative.transformer_xl import TransformerXL as TransformerXL
+from posenc.encodings.rotary.fope import FoPE as FoPE
+from posenc.encodings.rotary.golden_gate import GoldenGateRoPE as GoldenGateRoPE
+from posenc.encodings.rotary.lrpe import LRPE as LRPE
+from posenc.encodings.rotary.magnitude import RotaryMagnitude as RotaryMagnitude
+from posenc.encodings.rotary.magnitude import Temperature as Temperature
+from posenc.encodings.rotary.mixed import MixedRoPE as MixedRoPE
+from posenc.encodings.rotary.pairing import Pairing as Pairing
+from posenc.encodings.rotary.pope import PoPE as PoPE
+from posenc.encodings.rotary.rope import RoPE as RoPE
+from posenc.encodings.rotary.string import STRING as STRING
+from posenc.encodings.rotary.xpos import XPos as XPos
+from posenc.encodings.table.concatenated import Concatenated as Concatenated
+from posenc.encodings.table.fourier import Fourier as Fourier
+from posenc.encodings.table.grid_cells import GridCells as GridCells
+from posenc.encodings.table.hash_grid import HashGrid as HashGrid
+from posenc.encodings.table.integrated import IntegratedFourier as IntegratedFourier
+from posenc.encodings.table.learned import Learned as Learned
+from posenc.encodings.table.learned_fourier import LearnedFourier as LearnedFourier
+from posenc.encodings.table.lookup import Lookup as Lookup
+from posenc.encodings.table.sinusoidal import Sinusoidal as Sinusoidal
+from posenc.encodings.table.soft_position import SoftPosition as SoftPosition
+from posenc.encodings.table.sphere2vec import Sphere2Vec as Sphere2Vec
+from posenc.encodings.table.spherical_harmonics import SphericalHarmonics as SphericalHarmonics
+from posenc.encodings.table.summed import Summed as Summed
+from posenc.encodings.table.time2vec import Time2Vec as Time2Vec
+from posenc.encodings.table.timestep import Timestep as Timestep
+from posenc.encodings.table.tree import TreePositions as TreePositions
+from posenc.functional._apply_rotary import apply_rotary as apply_rotary
+from posenc.functional._bias import bias as bias
+from posenc.functional._cos_sin import cos_sin as cos_sin
+from posenc.functional._frequencies import frequencies as frequencies
+from posenc.functional._frequencies import resolution as resolution
+from posenc.functional._frequencies import shift as shift
+from posenc.functional._frequencies import similarity as similarity
+from posenc.functional._frequencies import wavelengths as wavelengths
+from posenc.functional._logit_scale import logit_scale as logit_scale
+from posenc.functional._logit_scale import relative_score as relative_score
+from posenc.functional._parameters import init as init
+from posenc.functional._relative import relative as relative
+from posenc.functional._relative import relative_values as relative_values
+from posenc.functional._reorder import reorder as reorder
+from posenc.functional._rerotate import rerotate as rerotate
+from posenc.functional._resize import extend as extend
+from posenc.functional._resize import resize as resize
+from posenc.functional._rotate import rotate as rotate
+from posenc.functional._table import add as add
+from posenc.functional._table import table as table
+from posenc.presets import preset as preset
+from posenc.registry import from_json as from_json
+
+__all__ = [
+    "ALiBi",
+    "ALiBi2D",
+    "AdaptiveSpan",
+    "ArgumentError",
+    "Arrangement",
+    "ClippedTable",
+    "CoPE",
+    "ComplexOffsets",
+    "Concatenated",
+    "DAPE",
+    "DTypeError",
+    "DataError",
+    "Decay",
+    "Decomposed",
+    "DependencyError",
+    "Disentangled",
+    "DynamicBias",
+    "Entry",
+    "FIRE",
+    "Finding",
+    "Fit",
+    "FoPE",
+    "ForgetGates",
+    "Fourier",
+    "FrequencyMatrix",
+    "GatedBuckets",
+    "Gaussian",
+    "GoldenGateRoPE",
+    "GridCells",
+    "HashGrid",
+    "IRPE",
+    "IRPEBias",
+    "Identification",
+    "Inferred",
+    "Init",
+    "IntegratedFourier",
+    "KERPLE",
+    "LRPE",
+    "Ladder",
+    "Layer",
+    "Learned",
+    "LearnedFourier",
+    "Location",
+    "LogCPB",
+    "Lookup",
+    "Magnitude",
+    "MixedRoPE",
+    "MusicTransformer",
+    "NEZHA",
+    "Note",
+    "OffsetTable",
+    "Pairing",
+    "Plan",
+    "PoPE",
+    "PosencError",
+    "PositionError",
+    "PositionSensitive",
+    "Projections",
+    "Quadratic",
+    "Reading",
+    "RelativeSegments",
+    "RoPE",
+    "RotaryBias",
+    "RotaryMagnitude",
+    "STRING",
+    "Sandwich",
+    "Shaw",
+    "Sinusoidal",
+    "SoftPosition",
+    "Source",
+    "SpatialBuckets",
+    "SpecError",
+    "Sphere2Vec",
+    "SphericalHarmonics",
+    "Summed",
+    "T5",
+    "TENER",
+    "TISA",
+    "TUPE",
+    "Temperature",
+    "Time2Vec",
+    "Timestep",
+    "TransformerXL",
+    "TreePositions",
+    "WindowTable",
+    "XPos",
+    "add",
+    "apply_rotary",
+    "bias",
+    "convert",
+    "cos_sin",
+    "detect_pairing",
+    "extend",
+    "frequencies",
+    "from_gguf",
+    "from_hf",
+    "from_json",
+    "identify",
+    "infer_spec",
+    "init",
+    "locate",
+    "logit_scale",
+    "positions",
+    "preset",
+    "presets",
+    "relative",
+    "relative_score",
+    "relative_values",
+    "reorder",
+    "rerotate",
+    "resize",
+    "resolution",
+    "rotate",
+    "scaling",
+    "shift",
+    "similarity",
+    "table",
+    "to_hf",
+    "to_json",
+    "wavelengths",
+]
+
+__version__: str

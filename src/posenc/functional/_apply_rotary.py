@@ -1,0 +1,130 @@
+"""The turn by cosines and sines that are at hand."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from posenc._core.array import (
+    astype,
+    compute_dtype,
+    is_divided,
+    namespace,
+    numpy_rules,
+    result_dtype,
+)
+from posenc._core.errors import ArgumentError, explain
+from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing
+from posenc.functional._angles import turned_by
+from posenc.functional.arguments import X, align, place_of
+
+__all__ = ["apply_rotary"]
+
+Array = Any
+
+
+@numpy_rules
+def apply_rotary(
+    x: X,
+    cos: Array,
+    sin: Array,
+    *,
+    pairing: Pairing | Order,
+    width: Literal["half", "full"] = "half",
+    seq_dim: int = -2,
+    inplace: bool = False,
+) -> X:
+    """Turn by cosines and sines that are at hand.
+
+        a' = a cos - b sin,   b' = b cos + a sin      for each pair (a, b) of channels
+
+    Parameters
+    ----------
+    x : array
+        (..., seq, channels), floating. Channels beyond the rotated width pass through.
+    cos, sin : array
+        (seq, pairs), (batch, seq, pairs) or the leading shape of `x` and pairs, as
+        `posenc.cos_sin` gives them.
+    pairing : {"half", "interleaved"} or Pairing
+        Which channels form a pair.
+    width : {"half", "full"}
+        Whether cos and sin have an entry for each pair, or for each channel as some models have it.
+    seq_dim : int
+        The axis of `x` that holds the sequence.
+    inplace : bool
+        Whether to write over `x`.
+
+    Returns
+    -------
+    array
+        As `x`, in its dtype; the arithmetic is float32 or better.
+
+    Raises
+    ------
+    ArgumentError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> rope, q = posenc.RoPE(4, pairing="half"), np.ones((1, 8, 3, 4), "float32")
+    >>> cos, sin = posenc.cos_sin(rope, 3)
+    >>> bool((posenc.apply_rotary(q, cos, sin, pairing="half") == posenc.rotate(rope, q)).all())
+    True
+    """
+    who = "apply_rotary"
+    if isinstance(pairing, str):
+        pairing = PAIRINGS.get(pairing) or Pairing(pairing)
+    if not isinstance(pairing, Pairing):
+        want = '"half", "interleaved" or a posenc.Pairing'
+        raise ArgumentError(explain(f"{who}: pairing", want, repr(pairing)))
+    if is_divided(x, cos, sin):
+        options: dict[str, Any] = {"pairing": pairing, "width": width, "inplace": inplace}
+        return _divided_rotary(x, cos, sin, {**options, "seq_dim": seq_dim})
+    xp = namespace(x, f"{who}: x")
+    dtype = result_dtype(x, who)
+    inner = compute_dtype(dtype, xp)
+    if tuple(cos.shape) != tuple(sin.shape):
+        got = f"{tuple(cos.shape)} and {tuple(sin.shape)}"
+        raise ArgumentError(explain(who, "cos and sin of one shape", got))
+    if width == "full":
+        cos, sin = _half_width(cos, pairing), _half_width(sin, pairing)
+    dim = 2 * cos.shape[-1]
+    if len(x.shape) < 2 or dim > x.shape[-1]:
+        todo = "Where cos and sin have an entry for each channel, say width='full'."
+        want = f"x with at least {dim} channels, two for each of the {dim // 2} pairs"
+        raise ArgumentError(explain(who, want, f"shape {tuple(x.shape)}", todo))
+    lead, place = tuple(x.shape[:-1]), place_of(tuple(x.shape), seq_dim, who)
+    aligned = align(tuple(cos.shape[:-1]), lead, place, lead[place])
+    if aligned is None:
+        want = f"cos of shape ({lead[place]}, {dim // 2}) or (batch, {lead[place]}, {dim // 2})"
+        raise ArgumentError(explain(who, want, f"shape {tuple(cos.shape)}"))
+    cos = astype(xp.reshape(cos, (*aligned, dim // 2)), inner, xp)
+    sin = astype(xp.reshape(sin, (*aligned, dim // 2)), inner, xp)
+    return turned_by(x, cos, sin, pairing, dim=dim, inner=inner, xp=xp, who=who, inplace=inplace)
+
+
+def _half_width(full: Array, pairing: Pairing) -> Array:
+    """The entry of each pair, from arrays with an entry for each channel."""
+    if pairing.blocks:
+        want = "half-width cos and sin for a pairing of several blocks"
+        raise ArgumentError(explain("apply_rotary: width", want, "full"))
+    if pairing.order == "half":
+        return full[..., : full.shape[-1] // 2]
+    return full[..., 0::2]
+
+
+def _divided_rotary(x: Array, cos: Array, sin: Array, options: dict[str, Any]) -> Array:
+    from posenc.functional import _divided
+
+    tokens, refused = _divided.of_tokens(x, options["seq_dim"], cos, "apply_rotary")
+
+    def turned(x: Array, cos: Array, sin: Array) -> Array:
+        return apply_rotary(x, cos, sin, **options)
+
+    parts = {
+        "x": _divided.Part(x, tokens, leads=True),
+        "cos": _divided.of_positions(cos, tokens, 1, x),
+        "sin": _divided.of_positions(sin, tokens, 1, x),
+    }
+    more: Any = {"inplace": options["inplace"]}
+    return _divided.apply(turned, parts, tokens, "apply_rotary", refused, **more)

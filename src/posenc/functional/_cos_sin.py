@@ -1,0 +1,176 @@
+"""Cosines and sines, for models that compute them once per step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc import kernels
+from posenc._core.array import (
+    astype,
+    compute_dtype,
+    dtype_name,
+    dtype_named,
+    is_divided,
+    numpy_rules,
+    undivided,
+)
+from posenc._core.errors import ArgumentError, explain
+from posenc.encodings.rotary.base import Role, RotarySpec
+from posenc.encodings.rotary.pairing import Pairing
+from posenc.functional._angles import asks_kernel, check_role, factors
+from posenc.functional._lengths import at_length
+from posenc.functional.arguments import Kernel, asked_positions, check_length, home, name_of
+
+__all__ = ["cos_sin"]
+
+Array = Any
+
+
+@numpy_rules
+def cos_sin(
+    spec: RotarySpec,
+    positions: Any,
+    *,
+    width: Literal["half", "full"] = "half",
+    length: Any = None,
+    role: Role = "query",
+    dtype: Any = None,
+    xp: Any = None,
+    device: Any = None,
+    params: Any = None,
+    kernel: Kernel = "auto",
+) -> tuple[Array, Array]:
+    """Cosines and sines of the angles, for models that compute them once per step.
+
+        cos[..., j] = m * cos(positions * f[j]),   sin likewise
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        An encoding of the second kind.
+    positions : int, or array of integers
+        A number n for the positions 0 to n - 1, or any positions of shape (...); for a spec of
+        several axes (..., axes).
+    width : {"half", "full"}
+        Whether each pair has one entry, or each channel has one, as many models keep it: cat([cos,
+        cos]) where pairs stand half a head apart, each entry twice where they are interleaved.
+    length : int or array, optional
+        Length of the sequence, for scalings that depend on it; as for `rotate`.
+    role : {"query", "key"}
+        What they will turn; it matters where queries and keys are treated differently (xPos).
+    dtype : dtype or str, optional
+        float32 by default. Angles are never held in less.
+    xp : module, optional
+        The library of the result; that of `positions` by default, else NumPy.
+    device : device, optional
+        Where the result goes; with `positions` by default.
+    params : mapping, optional
+        Parameters of learned rotations.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it, as for `rotate`.
+
+    Returns
+    -------
+    tuple of arrays
+        cos, sin: (..., pairs), the attention factor included where it acts there; (..., 2 pairs)
+        of full width.
+
+    Raises
+    ------
+    ArgumentError
+        If a needed length is absent.
+    DTypeError
+        If the positions are not integers.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half"), [2**31 - 1])
+    >>> sin.round(4)
+    array([[-0.7249,  0.7013]], dtype=float32)
+    >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half"), 2, width="full", dtype="float16")
+    >>> sin
+    array([[0.    , 0.    , 0.    , 0.    ],
+           [0.8413, 0.01  , 0.8413, 0.01  ]], dtype=float16)
+    """
+    who = f"cos_sin({name_of(spec)})"
+    if width not in ("half", "full"):
+        raise ArgumentError(explain(f"{who}: width", '"half" or "full"', repr(width)))
+    if is_divided(positions, *(params.values() if isinstance(params, Mapping) else ())):
+        options = {"length": length, "role": role, "dtype": dtype, "kernel": kernel}
+        return _divided_cos_sin(
+            spec, positions, params, {**options, "device": device, "width": width}
+        )
+    if length is not None:
+        counted = isinstance(positions, (int, np.integer))
+        check_length(length, *((positions, None) if counted else (None, positions)), who=who)
+    spec, choice = at_length(spec, length, "cos_sin")
+    xp, device = home(positions, params, xp=xp, device=device, who=who)
+    out = dtype_named("float32" if dtype is None else dtype, xp, who)
+    where = asked_positions(spec, positions, xp=xp, device=device, who=who)
+    inner = compute_dtype(out, xp)
+    if asks_kernel(kernel, choice, who):
+        check_role(role, who)
+        found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
+        if found is not None:
+            cos, sin = found.value
+            return _widened(cos, sin, spec.channels, width, xp)
+    if (spec.per_head or 1) > 1 and len(where.shape) > 2:
+        where = where[..., None, :, :]  # heads stand before the sequence
+    cos, sin, _ = factors(
+        spec,
+        where,
+        role=role,
+        params=params,
+        inner=inner,
+        dtype=dtype_name(out),
+        xp=xp,
+        who=who,
+        choice=choice,
+    )
+    return _widened(astype(cos, out, xp), astype(sin, out, xp), spec.channels, width, xp)
+
+
+def _widened(cos: Array, sin: Array, pairing: Pairing, width: str, xp: Any) -> tuple[Array, Array]:
+    """Cosines and sines with an entry for each pair, or for each channel of the input."""
+    if width == "half":
+        return cos, sin
+    return _full_width(cos, pairing, xp), _full_width(sin, pairing, xp)
+
+
+def _full_width(half: Array, pairing: Pairing, xp: Any) -> Array:
+    """The entry of each pair at both of its channels."""
+    pieces: list[Array] = []
+    begin = 0
+    for pairs in pairing.sizes(half.shape[-1]):
+        part = half[..., begin : begin + pairs]
+        begin += pairs
+        if pairing.order == "half":
+            pieces += [part, part]
+        else:
+            both = xp.stack([part, part], axis=-1)
+            pieces.append(xp.reshape(both, (*part.shape[:-1], 2 * pairs)))
+    return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)
+
+
+def _divided_cos_sin(
+    spec: RotarySpec, positions: Any, params: Any, options: dict[str, Any]
+) -> tuple[Array, Array]:
+    from posenc.functional import _divided
+
+    who = f"cos_sin({name_of(spec)})"
+    if (spec.per_head or 1) > 1:
+        undivided(who, positions, *(params or {}).values())
+    axes = ("axes",) if len(spec.axes) > 1 else ()
+    where = _divided.numbered(positions, "last", axes)
+    lead = where.labels[: len(where.labels) - len(axes)] or ("last",)
+
+    def factors(where: Any, **params: Array) -> tuple[Array, Array]:
+        return cos_sin(spec, where, params=_divided.params_of(params), **options)
+
+    parts = {"where": where, **_divided.of_parameters(spec, params)}
+    found: tuple[Array, Array] = _divided.apply(factors, parts, (*lead, "pairs"), who, {})
+    return found

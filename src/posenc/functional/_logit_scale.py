@@ -1,0 +1,172 @@
+"""What a rotation does to scores."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from posenc._core.array import (
+    astype,
+    constants,
+    device_of,
+    integers,
+    is_array,
+    is_foreign,
+    library,
+    namespace,
+    numpy_rules,
+    reals,
+    undivided,
+)
+from posenc._core.errors import ArgumentError, explain
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.magnitude import Temperature
+from posenc.functional._angles import checked, require_plain, turned_by, unit_cos_sin
+from posenc.functional._lengths import at_length
+from posenc.functional.arguments import check_length, name_of, with_axes
+
+__all__ = ["logit_scale", "relative_score"]
+
+Array = Any
+
+
+@numpy_rules
+def relative_score(
+    spec: RotarySpec, q: Array, k: Array, offsets: Any, *, length: Any = None
+) -> Array:
+    """The score of a query and a key as a function of their distance, without the softmax scale.
+
+        score(rel) = q . R(rel * f) k * m ** 2          rel = key position - query position
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        An encoding of the second kind.
+    q, k : array
+        (..., channels), before rotation.
+    offsets : array of integers
+        (n,) the distances; (n, axes) for specs of several axes.
+    length : int or array, optional
+        Length of the sequence, for scalings that depend on it; as for `rotate`.
+
+    Returns
+    -------
+    array
+        (..., n), in the dtype of `q`.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> ones = np.ones(64)
+    >>> posenc.relative_score(posenc.RoPE(64, pairing="half"), ones, ones, [0, 1, 10]).round(3)
+    array([64.   , 61.834, 42.103])
+    """
+    who = f"relative_score({name_of(spec)})"
+    undivided(who, q, k, offsets)
+    if length is not None:
+        check_length(length, None, offsets, who=who)
+    spec, choice = at_length(spec, length, "relative_score")
+    require_plain(spec, who)
+    xp, dtype, inner = checked(spec, q[..., None, :], who)
+    checked(spec, k[..., None, :], who)
+    if q.shape[-1] != k.shape[-1]:
+        got = f"{q.shape[-1]} and {k.shape[-1]}"
+        raise ArgumentError(explain(who, "queries and keys of one width", got))
+    read = reals if spec.coordinates == "real" else integers
+    rel = with_axes(
+        spec.axes, read(offsets, xp=xp, device=device_of(q), who=f"{who}: offsets"), who
+    )
+    if len(rel.shape) != 2:
+        raise ArgumentError(explain(f"{who}: offsets", "shape (n,)", f"{tuple(rel.shape)}"))
+    known = constants(spec, rel, xp=xp)
+    cos, sin, _ = unit_cos_sin(spec, rel, known, choice, inner=inner, xp=xp)
+    # A distance is a key's position seen from a query at the centre, where sizes are those of m.
+    size = spec.sizes(_from_centre(spec, rel), "key", known, dtype=inner, xp=xp)
+    size = size * spec.attention_factor
+    if choice is not None:
+        size = choice.of(size, choice.spec.attention_factor**2, dtype=inner, xp=xp)
+    wide, keys = astype(q, inner, xp)[..., None, :], astype(k, inner, xp)[..., None, :]
+    same = spec.channels.replace(output="same")
+    turned = turned_by(
+        keys, cos * size, sin * size, same, dim=spec.dim, inner=inner, xp=xp, who=who
+    )
+    return astype(xp.sum(wide * turned, axis=-1), dtype, xp)
+
+
+def _from_centre(spec: RotarySpec, rel: Array) -> Array:
+    """Positions whose decay is that of a distance."""
+    return rel + getattr(spec, "centre", 0)
+
+
+@numpy_rules
+def logit_scale(
+    spec: RotarySpec | Temperature,
+    positions: Any = None,
+    *,
+    length: Any = None,
+    xp: Any = None,
+    device: Any = None,
+) -> Any:
+    """The factor on the scores of queries that comes with an encoding, apart from its cos and sin.
+
+        logits = logit_scale * (q . k) / sqrt(channels)
+
+    It is the attention factor squared where that acts on the softmax, the factor the scaling asks
+    for besides, and the temperature at the position of the query.
+
+    Parameters
+    ----------
+    spec : RotarySpec or Temperature
+        An encoding, or a temperature alone (layers without positions have one in some models).
+    positions : int or array of integers, optional
+        Positions of the queries (...), needed for a temperature.
+    length : int or array, optional
+        Length of the sequence, for scalings that depend on it; as for `rotate`.
+    xp : module, optional
+        The library of the result; that of `positions` by default, else NumPy.
+    device : device, optional
+        Where the result goes.
+
+    Returns
+    -------
+    float or array
+        A number where nothing depends on the position, else (...) in float32.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> scaling = posenc.scaling.YaRN(4, original_length=4096)
+    >>> rope = posenc.RoPE(64, pairing="half", scaling=scaling,
+    ...                    magnitude=posenc.RotaryMagnitude(at="softmax"))
+    >>> round(posenc.logit_scale(rope), 4)
+    1.2965
+    """
+    who = f"logit_scale({name_of(spec)})"
+    if isinstance(spec, Temperature):
+        constant, temperature = 1.0, spec
+    else:
+        if length is not None:
+            check_length(length, None, positions, who=who)
+        spec, choice = at_length(spec, length, "logit_scale")
+        constant, found = spec.logit_factor, spec.magnitude_of_scores.temperature
+        if choice is not None:
+            # A number that is no constant is one that torch leaves open.
+            given = (
+                library(sys.modules["torch"]) if not is_array(length) else namespace(length, who)
+            )
+            constant = choice.of(constant, choice.spec.logit_factor, dtype=given.float32, xp=given)
+        if found is None:
+            return constant
+        temperature = found
+    if positions is None:
+        todo = "Its temperature depends on them."
+        raise ArgumentError(explain(f"{who}: positions", "those of the queries", None, todo))
+    if is_foreign(positions):
+        xp = namespace(positions, who)
+        device = device_of(positions) if device is None else device
+    else:
+        xp = library(np if xp is None else xp)
+    where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
+    return constant * temperature.factors(where, dtype=xp.float32, xp=xp)
