@@ -195,12 +195,13 @@ class _Reader:
         depth: int,
         called: str | None = None,
         fixed: bool = False,
+        of_class: str | None = None,
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """One config or sub-config, and those inside it.
 
-        `called` names one without a name, or whatever it says, if `fixed`. One without keys is as
-        its class makes it, with `more`.
+        `called` names one without a name, or whatever it says, if `fixed`; `of_class` is the type
+        of its class, if that is another. One without keys is as its class makes it, with `more`.
         """
         keys = Keys(data, path)
         row, called = self._recognised(keys, name, called, fixed)
@@ -210,7 +211,7 @@ class _Reader:
         if flat:
             row = family(made.types[flat])
             self._note_flat(keys, made, name, flat)
-        known = class_defaults(made.types[flat] if flat else called)
+        known = class_defaults(made.types[flat] if flat else of_class or called)
         if known is not None:
             keys.defaults = known.left_out(data)
             keys.sizes = known.sizes if path else {}
@@ -231,7 +232,8 @@ class _Reader:
             for key, value in inside.items():
                 if key in keys.read and key not in made.types and "model_type" not in value:
                     continue  # options, which a rule of the whole has read
-                name_of = (None if row is None else row.inside.get(key)) or made.types.get(key)
+                own = None if row is None else row.inside.get(key)
+                name_of = own or made.types.get(key)
                 if name_of is None and key in MAIN_PARTS:
                     name_of = _name_of_text(keys.data.get("model_type"))
                 self.part(
@@ -241,6 +243,7 @@ class _Reader:
                     depth=depth + 1,
                     called=name_of,
                     fixed=key in made.types and key not in made.open,
+                    of_class=made.types.get(key) if own else None,
                 )
             self._left_out(keys, made, row, name, flat=flat, depth=depth)
 
@@ -303,6 +306,7 @@ class _Reader:
                     depth=depth + 1,
                     called=(None if row is None else row.inside.get(key)) or kind,
                     fixed=True,
+                    of_class=kind,
                     more=made.values.get(key, {}),
                 )
                 continue
