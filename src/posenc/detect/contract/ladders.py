@@ -35,6 +35,8 @@ def rebuilt(spec: RotarySpec, seen: Seen) -> Iterator[tuple[str, str, RotarySpec
     """Another base or width, worked out from the second pair, which most scalings leave alone."""
     if not isinstance(spec, RoPE) or seen.positions.ndim > 1 or spec.ladder.spacing != "geometric":
         return
+    if isinstance(spec.base, tuple):
+        return  # one for each axis
     theirs = estimated(seen)
     turning = np.flatnonzero((theirs > 0) & (np.arange(theirs.size) > 0) & (theirs < 1))
     if not turning.size:
@@ -56,12 +58,14 @@ def rebuilt(spec: RotarySpec, seen: Seen) -> Iterator[tuple[str, str, RotarySpec
 
 def _swapped(spec: RoPE, scaling: YaRN) -> Iterator[tuple[str, str, str, np.ndarray]]:
     """The ramp between bounds that stand the wrong way round."""
-    index = np.arange(spec.pairs)
-    plain = spec.base ** (-2 * index / spec.dim)
+    known, index = spec.base, np.arange(spec.pairs)
+    if isinstance(known, tuple):
+        return
+    plain = known ** (-2 * index / spec.dim)
 
     def bound(turns: float) -> float:
         length = scaling.original_length / (2 * math.pi * turns)
-        return spec.dim * math.log(length) / (2 * math.log(spec.base))
+        return spec.dim * math.log(length) / (2 * math.log(known))
 
     for whole in (True, False):
         low, high = bound(scaling.beta_slow), bound(scaling.beta_fast)
