@@ -225,6 +225,8 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         asked = {"rope_type": "linear", "factor": FACTOR}
         given = [{"rope_parameters": {"rope_type": "default"}}, {"rope_scaling": asked}]
         both = [parameters(made(cls, **keys)) for keys in given]
+        if both[1] and "factor" not in both[1] and not adds(cls):
+            found["ignores"] = ["rope_scaling"]
         bases = {values.get("rope_theta") for values in both if values}
         if bases != {params["rope_theta"]}:
             given_base = bases.pop() if len(bases) == 1 else None

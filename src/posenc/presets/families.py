@@ -123,6 +123,8 @@ class ClassDefaults(NamedTuple):
         The same where one dictionary is for all types.
     flat_base_unread : tuple of str
         Types of layers that such a dictionary reaches, but for the base in it.
+    ignores : tuple of str
+        Dictionaries of scaling that it does not read at all.
     base_given : float, optional
         The base of a dictionary for all that is there without one, if it is another.
     parameters : mapping
@@ -151,6 +153,7 @@ class ClassDefaults(NamedTuple):
     must_state_base: tuple[str, ...] = ()
     must_state_flat: tuple[str, ...] = ()
     flat_base_unread: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = ()
     base_given: float | None = None
     parameters: Mapping[str, Any] = MappingProxyType({})
     adds: Mapping[str, Mapping[str, Any]] = MappingProxyType({})

@@ -481,3 +481,13 @@ def test_what_is_not_understood_is_lost_in_translation(dialect: Any) -> None:
     config = {**PLAIN, "rope_scaling": {**YARN, "ramp_high": 48}}
     lost = posenc.to_hf(config, dialect).lost
     assert any("ramp_high=48 is not understood" in text for text in lost)
+
+
+def test_a_dictionary_that_the_class_ignores_is_told() -> None:
+    config = {"model_type": "cohere2_moe", "hidden_size": 64, "num_attention_heads": 4,
+              "num_hidden_layers": 4, "head_dim": 16, "rope_theta": 10000.0,
+              "max_position_embeddings": 32768}  # fmt: skip
+    scaled = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096}
+    assert not posenc.from_hf(config, on_error="report").warnings
+    plan = posenc.from_hf({**config, "rope_scaling": scaled}, on_error="report")
+    assert any("rope_scaling is not read by the class" in text for text in plan.warnings)
