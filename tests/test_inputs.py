@@ -157,7 +157,7 @@ def test_each_json_that_is_read_has_each_key_once(tmp_path: Path) -> None:
     reads: list[tuple[str, Any]] = [
         ("factor", lambda: posenc.from_hf(tmp_path)),
         ("factor", lambda: posenc.from_hf((tmp_path / "config.json").read_text())),
-        ("x", lambda: open_checkpoint(tmp_path, config={}, who="who")),
+        ("x", lambda: open_checkpoint(tmp_path, config={}, caller="who")),
         ("x", lambda: posenc.identify(tmp_path / "model.safetensors.index.json")),
         ("y", lambda: files.read_layout(tmp_path / "a.safetensors")),
         ("dim", lambda: posenc.from_json('{"type": "Sinusoidal", "dim": 8, "dim": 8}')),

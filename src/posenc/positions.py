@@ -24,7 +24,7 @@ from posenc._core.array import (
     numpy_rules,
 )
 from posenc._core.counting import arange, from_mask, offset
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.grid import boxes, descending, from_grid_mask, grid
 from posenc._core.sequences import multimodal, shard
 
@@ -74,23 +74,23 @@ def packed(cu_seqlens: Array, total: int | None = None) -> Array:
     >>> posenc.positions.packed([0, 3, 5])
     array([0, 1, 2, 0, 1])
     """
-    who = "positions.packed"
-    xp = namespace(cu_seqlens, who) if is_array(cu_seqlens) else library(np)
+    caller = "positions.packed"
+    xp = namespace(cu_seqlens, caller) if is_array(cu_seqlens) else library(np)
     device = device_of(cu_seqlens)
-    ends = integers(cu_seqlens, xp=xp, device=device, who=f"{who}: cu_seqlens")
+    ends = integers(cu_seqlens, xp=xp, device=device, caller=f"{caller}: cu_seqlens")
     if len(ends.shape) != 1 or ends.shape[0] == 0:
-        got = f"shape {tuple(ends.shape)}"
-        raise ArgumentError(explain(f"{who}: cu_seqlens", "shape (sequences + 1,)", got))
+        received = f"shape {tuple(ends.shape)}"
+        raise ArgumentError(mismatch(f"{caller}: cu_seqlens", "shape (sequences + 1,)", received))
     known = concrete(ends)
     if known is not None:
         if known[0] != 0 or (np.diff(known) < 0).any():
-            raise ArgumentError(explain(who, "cumulative lengths from 0, never falling", known))
+            raise ArgumentError(mismatch(caller, "cumulative lengths from 0, never falling", known))
         if total is not None and total < int(known[-1]):
-            raise ArgumentError(explain(f"{who}: total", f"at least {known[-1]}", total))
+            raise ArgumentError(mismatch(f"{caller}: total", f"at least {known[-1]}", total))
         total = int(known[-1]) if total is None else total
     if total is None:
         todo = "Pass it: the length of the packed row."
-        raise ArgumentError(explain(f"{who}: total", "a number under tracing", None, todo))
+        raise ArgumentError(mismatch(f"{caller}: total", "a number under tracing", None, todo))
     token = _arange(total, xp=xp, device=device)
     sequence = xp.searchsorted(ends, token, side="right") - 1
     return token - xp.take(ends, sequence, axis=0)
@@ -134,13 +134,13 @@ def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) 
     named = {"seed": seed, "step": step, "sample": sample, "length": length, "maximum": maximum}
     for name, value in named.items():
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-            want = "an integer of at least 0"
-            raise ArgumentError(explain(f"positions.randomised: {name}", want, repr(value)))
+            expected = "an integer of at least 0"
+            raise ArgumentError(mismatch(f"positions.randomised: {name}", expected, repr(value)))
     if length > maximum:
-        want = f"a length of at most {maximum}, the number of positions"
-        raise ArgumentError(explain("positions.randomised", want, length))
+        expected = f"a length of at most {maximum}, the number of positions"
+        raise ArgumentError(mismatch("positions.randomised", expected, length))
     if seed >= 2**64:
-        raise ArgumentError(explain("positions.randomised", "a seed below 2**64", seed))
+        raise ArgumentError(mismatch("positions.randomised", "a seed below 2**64", seed))
     # Floyd's algorithm, written out: the draw must not change with a library's way of sampling.
     key = np.array([int(seed), _mixed(int(step), int(sample))], dtype=np.uint64)
     bits = np.random.Philox(key=key)
@@ -155,8 +155,8 @@ def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) 
 def _mixed(step: int, sample: int) -> int:
     """One word of two counters below 2**32, which are kept apart."""
     if step >= 2**32 or sample >= 2**32:
-        want = "step and sample below 2**32"
-        raise ArgumentError(explain("positions.randomised", want, (step, sample)))
+        expected = "step and sample below 2**32"
+        raise ArgumentError(mismatch("positions.randomised", expected, (step, sample)))
     return step << 32 | sample
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from posenc._core import spec as _spec
-from posenc._core.errors import SpecError, explain, suggest
+from posenc._core.errors import SpecError, mismatch, suggest
 from posenc._core.spec import Spec, Value, to_json
 from posenc._core.tracing import compile_time
 from posenc._names import SPECS, VALUES
@@ -26,7 +26,7 @@ def lookup(name: str) -> type[Value]:
     module = SPECS.get(name) or VALUES.get(name)
     if module is None:
         todo = suggest(name, [*SPECS, *VALUES])
-        raise SpecError(explain("posenc", "the name of an encoding or value", repr(name), todo))
+        raise SpecError(mismatch("posenc", "the name of an encoding or value", repr(name), todo))
     return cast("type[Value]", getattr(importlib.import_module(module), name))
 
 

@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DTypeError, PositionError, explain
+from posenc._core.errors import ArgumentError, DTypeError, PositionError, mismatch
 from posenc._core.phase import Halves, halves
 from posenc._core.tracing import is_compiling
 
@@ -80,11 +80,11 @@ def is_divided(*values: object) -> bool:
     return kind is not None and any(isinstance(value, kind) for value in values)
 
 
-def undivided(who: str, *values: object) -> None:
+def undivided(caller: str, *values: object) -> None:
     """Raise for a DTensor, where only the tensors of one process will do."""
     if is_divided(*values):
         todo = "Call it on local tensors: inside local_map, or on x.to_local()."
-        raise ArgumentError(explain(who, "tensors of this process", "a DTensor", todo))
+        raise ArgumentError(mismatch(caller, "tensors of this process", "a DTensor", todo))
 
 
 def is_jax(x: object) -> bool:
@@ -121,7 +121,7 @@ def is_symbolic(x: object) -> bool:
     return torch.jit.is_tracing() and len(x.shape) == 0
 
 
-def namespace(x: Array, who: str) -> Any:
+def namespace(x: Array, caller: str) -> Any:
     """The array-API namespace of an array."""
     # Dynamo cannot trace the caches of `array_namespace`, so torch is recognised first.
     if is_torch(x):
@@ -135,7 +135,7 @@ def namespace(x: Array, who: str) -> Any:
 
         return array_namespace(x)
     expected = "an array of NumPy, torch, JAX or the array API standard"
-    raise ArgumentError(explain(who, expected, type(x).__name__))
+    raise ArgumentError(mismatch(caller, expected, type(x).__name__))
 
 
 def library(xp: Any) -> Any:
@@ -150,7 +150,7 @@ def library(xp: Any) -> Any:
     if name == "jax":
         return xp.numpy
     if not hasattr(xp, "float32"):
-        raise ArgumentError(explain("xp", "an array module such as numpy, torch, jax.numpy", xp))
+        raise ArgumentError(mismatch("xp", "an array module such as numpy, torch, jax.numpy", xp))
     return xp
 
 
@@ -240,36 +240,40 @@ def dtype_name(dtype: Any) -> str:
     return str(text).rpartition(".")[2]
 
 
-def dtype_named(dtype: Any, xp: Any, who: str) -> Any:
+def dtype_named(dtype: Any, xp: Any, caller: str) -> Any:
     """The floating dtype of `xp` that `dtype` (a name or any library's dtype) stands for."""
     name = dtype if isinstance(dtype, str) else dtype_name(dtype)
     if name not in FLOATS:
-        raise DTypeError(explain(f"{who}: dtype", " or ".join(FLOATS), name))
+        raise DTypeError(mismatch(f"{caller}: dtype", " or ".join(FLOATS), name))
     if name == "float64" and not has_int64(xp):
         todo = "Set jax_enable_x64, or ask for float32."
-        raise DTypeError(explain(f"{who}: dtype", "float32, as JAX runs without x64", name, todo))
+        raise DTypeError(
+            mismatch(f"{caller}: dtype", "float32, as JAX runs without x64", name, todo)
+        )
     found = getattr(xp, name, None)
     if found is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
-        found = _numpy_dtype(name, who)
+        found = _numpy_dtype(name, caller)
     if found is None:
-        raise DTypeError(explain(f"{who}: dtype", f"a dtype of {xp.__name__}", name))
+        raise DTypeError(mismatch(f"{caller}: dtype", f"a dtype of {xp.__name__}", name))
     return found
 
 
-def _numpy_dtype(name: str, who: str) -> Any:
+def _numpy_dtype(name: str, caller: str) -> Any:
     try:
         return np.dtype(name)  # bfloat16 is known once ml_dtypes is imported
     except TypeError:
         todo = "Import ml_dtypes first, or ask for float32."
-        raise DTypeError(explain(f"{who}: dtype", "a dtype that NumPy knows", name, todo)) from None
+        raise DTypeError(
+            mismatch(f"{caller}: dtype", "a dtype that NumPy knows", name, todo)
+        ) from None
 
 
-def result_dtype(x: Array, who: str) -> Any:
+def result_dtype(x: Array, caller: str) -> Any:
     """The dtype of `x`, which must be floating, as the result keeps it."""
     name = dtype_name(x.dtype)
     if name not in FLOATS:
         todo = "Convert it to a floating dtype first."
-        raise DTypeError(explain(f"{who}: x", f"an array of {' or '.join(FLOATS)}", name, todo))
+        raise DTypeError(mismatch(f"{caller}: x", f"an array of {' or '.join(FLOATS)}", name, todo))
     return x.dtype
 
 
@@ -380,7 +384,7 @@ def arange(length: int, *, xp: Any, device: Any = None) -> Array:
     return xp.arange(length, dtype=dtype, device=device)
 
 
-def integers(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
+def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     """Positions as an array of int64 (int32 in JAX without x64) of the library `xp`.
 
     Parameters
@@ -391,7 +395,7 @@ def integers(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
         The library of the result.
     device : device, optional
         The device of the result.
-    who : str
+    caller : str
         The name to begin an error with.
 
     Raises
@@ -403,13 +407,13 @@ def integers(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
         If a position does not fit the integers of the library.
     """
     if is_foreign(value):
-        return _own_integers(value, xp, device, who)
-    array = _numpy_integers(value, who)
+        return _own_integers(value, xp, device, caller)
+    array = _numpy_integers(value, caller)
     low, high = limits(xp)
     if array.size and (int(array.min()) < low or int(array.max()) > high):
         todo = "" if has_int64(xp) else "Set jax_enable_x64 for more."
-        got = f"{array.min()} to {array.max()}"
-        raise PositionError(explain(who, f"positions from {low} to {high}", got, todo))
+        received = f"{array.min()} to {array.max()}"
+        raise PositionError(mismatch(caller, f"positions from {low} to {high}", received, todo))
     return _carried(array.astype(np.int64 if has_int64(xp) else np.int32), xp, device)
 
 
@@ -420,7 +424,7 @@ def _carried(array: np.ndarray, xp: Any, device: Any) -> Array:
     return xp.asarray(array, device=device) if device is not None else xp.asarray(array)
 
 
-def reals(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
+def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     """Positions of a spec that takes real ones: integers as `integers` has them, else floats.
 
     Parameters
@@ -432,7 +436,7 @@ def reals(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
         The library of the result.
     device : device, optional
         The device of the result.
-    who : str
+    caller : str
         The name to begin an error with.
 
     Raises
@@ -446,36 +450,36 @@ def reals(value: Any, *, xp: Any, device: Any = None, who: str) -> Array:
     try:
         array = value if own else np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ArgumentError(explain(who, "an array of numbers", f"{error}")) from None
+        raise ArgumentError(mismatch(caller, "an array of numbers", f"{error}")) from None
     name = dtype_name(array.dtype)
     if name.startswith(("int", "uint", "object")) or (not own and array.size == 0):
-        return integers(value, xp=xp, device=device, who=who)
+        return integers(value, xp=xp, device=device, caller=caller)
     if name not in ("float32", "float64"):
         todo = "Form positions in float32 or as integers: half precision merges neighbours."
-        raise DTypeError(explain(who, "integers, float32 or float64", name, todo))
+        raise DTypeError(mismatch(caller, "integers, float32 or float64", name, todo))
     known = concrete(array)
     limit = float(limits(xp)[1] + 1)
     if known is not None and not (np.abs(known) < limit).all():
         worst = known[~(np.abs(known) < limit)][0]
-        want = f"finite positions below {limit:.0f} in size"
-        raise PositionError(explain(who, want, worst))
+        expected = f"finite positions below {limit:.0f} in size"
+        raise PositionError(mismatch(caller, expected, worst))
     if own:
-        return _own_library(value, xp, device, who)
+        return _own_library(value, xp, device, caller)
     return _carried(array if has_int64(xp) else array.astype(np.float32), xp, device)
 
 
-def _own_library(value: Array, xp: Any, device: Any, who: str) -> Array:
-    if namespace(value, who) is not xp:
+def _own_library(value: Array, xp: Any, device: Any, caller: str) -> Array:
+    if namespace(value, caller) is not xp:
         what = f"positions of {xp.__name__.rpartition('.')[2]}, as the input"
-        raise ArgumentError(explain(who, what, type(value).__module__, "Convert one of them."))
+        raise ArgumentError(mismatch(caller, what, type(value).__module__, "Convert one of them."))
     return value.to(device=device) if is_torch(value) else value
 
 
-def _numpy_integers(value: Any, who: str) -> np.ndarray:
+def _numpy_integers(value: Any, caller: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ArgumentError(explain(who, "an array of integers", f"{error}")) from None
+        raise ArgumentError(mismatch(caller, "an array of integers", f"{error}")) from None
     if array.dtype.kind in "fO" and not isinstance(value, (np.ndarray, np.generic)):
         # NumPy makes floats of Python integers on both sides of 2**63, objects of larger ones.
         exact = np.asarray(value, dtype=object)
@@ -484,28 +488,28 @@ def _numpy_integers(value: Any, who: str) -> np.ndarray:
     if array.size == 0 and not isinstance(value, (np.ndarray, np.generic)):
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise _refused(array.dtype, who)
+        raise _refused(array.dtype, caller)
     return array
 
 
-def _own_integers(value: Array, xp: Any, device: Any, who: str) -> Array:
+def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
     name = dtype_name(value.dtype)
     if not name.startswith(("int", "uint")):
-        raise _refused(name, who)
-    value = _own_library(value, xp, device, who)
+        raise _refused(name, caller)
+    value = _own_library(value, xp, device, caller)
     if name == "uint64" or (name == "uint32" and not has_int64(xp)):
         todo = "Convert them to a signed dtype yourself; values that do not fit would wrap."
-        raise DTypeError(explain(who, "signed positions", name, todo))
+        raise DTypeError(mismatch(caller, "signed positions", name, todo))
     if is_torch(value):
         return value.to(device=device, dtype=xp.int64)
     return xp.astype(value, xp.int64 if has_int64(xp) else xp.int32)
 
 
-def _refused(dtype: object, who: str) -> DTypeError:
+def _refused(dtype: object, caller: str) -> DTypeError:
     todo = "Positions count tokens: use integers."
     if "float" in str(dtype):
         todo = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256)."
-    return DTypeError(explain(who, "integer positions", str(dtype), todo))
+    return DTypeError(mismatch(caller, "integer positions", str(dtype), todo))
 
 
 # --- constants ------------------------------------------------------------------------------------

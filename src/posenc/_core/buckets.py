@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.array import rank
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 
 __all__ = [
     "bucket_of",
@@ -81,18 +81,18 @@ def padded(thresholds: list[int]) -> np.ndarray:
 
 
 def check_buckets(
-    who: str, buckets: int, max_distance: int, *, directions: int, prefix: str = ""
+    caller: str, buckets: int, max_distance: int, *, directions: int, prefix: str = ""
 ) -> None:
     """Raise `SpecError` unless distances up to a limit fit the buckets of all directions."""
     least = 2 * directions
     if not least <= buckets <= 2048:
         words = "both directions" if directions == 2 else "one direction"
-        want = f"{least} to 2048 for {words}"
-        raise SpecError(explain(f"{who}: {prefix}buckets", want, buckets))
+        expected = f"{least} to 2048 for {words}"
+        raise SpecError(mismatch(f"{caller}: {prefix}buckets", expected, buckets))
     exact = buckets // directions // 2
     if not exact < max_distance < LARGEST:
-        want = f"more than the {exact} distances that have a bucket each, less than 2**31 - 1"
-        raise SpecError(explain(f"{who}: max_{prefix}distance", want, max_distance))
+        expected = f"more than the {exact} distances that have a bucket each, less than 2**31 - 1"
+        raise SpecError(mismatch(f"{caller}: max_{prefix}distance", expected, max_distance))
 
 
 def direction_thresholds(side: int, max_distance: int) -> np.ndarray:

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 
 __all__ = ["at_least", "distinct", "even_width", "not_too_many", "positive", "width_of"]
 
 MOST_NUMBERS = 2**22
 
 
-def positive(who: str, want: str = "a positive number", /, **numbers: float) -> None:
+def positive(caller: str, expected: str = "a positive number", /, **numbers: float) -> None:
     """Raise `SpecError` where a number is not above 0."""
     for name, value in numbers.items():
         if value <= 0:
-            raise SpecError(explain(f"{who}: {name}", want, value))
+            raise SpecError(mismatch(f"{caller}: {name}", expected, value))
 
 
-def at_least(who: str, least: int = 1, /, **numbers: float) -> None:
+def at_least(caller: str, least: int = 1, /, **numbers: float) -> None:
     """Raise `SpecError` where a number is below the least."""
     for name, value in numbers.items():
         if value < least:
-            raise SpecError(explain(f"{who}: {name}", f"at least {least}", value))
+            raise SpecError(mismatch(f"{caller}: {name}", f"at least {least}", value))
 
 
-def width_of(who: str, least: int = 1, /, **widths: int) -> None:
+def width_of(caller: str, least: int = 1, /, **widths: int) -> None:
     """Raise `SpecError` where a width is below the least."""
     for name, value in widths.items():
         if value < least:
-            raise SpecError(explain(f"{who}: {name}", f"a width of at least {least}", value))
+            raise SpecError(mismatch(f"{caller}: {name}", f"a width of at least {least}", value))
 
 
-def even_width(who: str, least: int = 2, todo: str = "", /, **widths: int) -> None:
+def even_width(caller: str, least: int = 2, todo: str = "", /, **widths: int) -> None:
     """Raise `SpecError` where a width is odd or below the least."""
     for name, value in widths.items():
         if value < least or value % 2:
-            want = f"an even width of at least {least}"
-            raise SpecError(explain(f"{who}: {name}", want, value, todo))
+            expected = f"an even width of at least {least}"
+            raise SpecError(mismatch(f"{caller}: {name}", expected, value, todo))
 
 
 def distinct(
-    who: str, want: str = "distinct names, at least one", /, **names: tuple[str, ...]
+    caller: str, expected: str = "distinct names, at least one", /, **names: tuple[str, ...]
 ) -> None:
     """Raise `SpecError` where names repeat or there are none."""
     for name, value in names.items():
         if not value or len(set(value)) != len(value):
-            raise SpecError(explain(f"{who}: {name}", want, value))
+            raise SpecError(mismatch(f"{caller}: {name}", expected, value))
 
 
-def not_too_many(who: str, what: str, count: int, most: int = MOST_NUMBERS, /) -> None:
+def not_too_many(caller: str, what: str, count: int, most: int = MOST_NUMBERS, /) -> None:
     """Raise `SpecError` where a spec would work out more constants than anybody has use for.
 
     Specs are read from files of strangers, and work their constants out when they are made.
     """
     if count > most:
-        raise SpecError(explain(who, f"at most {most} {what}", count))
+        raise SpecError(mismatch(caller, f"at most {most} {what}", count))

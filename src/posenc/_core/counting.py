@@ -22,7 +22,7 @@ from posenc._core.array import (
     namespace,
     numpy_rules,
 )
-from posenc._core.errors import ArgumentError, PositionError, explain
+from posenc._core.errors import ArgumentError, PositionError, mismatch
 
 __all__ = ["arange", "from_mask", "offset"]
 
@@ -119,7 +119,7 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
     """
     # A symbolic length is no int and must not become one: `int(length)` would fix it in the graph.
     if isinstance(length, (bool, float, str)) or length < 0:
-        raise ArgumentError(explain("positions", "a length of at least 0", repr(length)))
+        raise ArgumentError(mismatch("positions", "a length of at least 0", repr(length)))
     if is_foreign(offsets):
         xp, device = namespace(offsets, "positions: offset"), device_of(offsets)
     else:
@@ -130,15 +130,15 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
         # than 2**48, and where integers are short (JAX) lengths are always known.
         room = max(length, 1) - 1 if high < 2**48 else 2**48
         if offsets < low or offsets > high - room:
-            want = f"an offset from {low} to {high - room}"
-            raise PositionError(explain("positions", want, offsets))
+            expected = f"an offset from {low} to {high - room}"
+            raise PositionError(mismatch("positions", expected, offsets))
         return _arange(length, xp=xp, device=device) + offsets
     if is_symbolic(offsets):
         return _arange(length, xp=xp, device=device) + offsets
-    first = integers(offsets, xp=xp, device=device, who="positions: offset")
+    first = integers(offsets, xp=xp, device=device, caller="positions: offset")
     if len(first.shape) > 1:
-        got = f"shape {tuple(first.shape)}"
-        raise ArgumentError(explain("positions: offset", "one number, or one per row", got))
+        received = f"shape {tuple(first.shape)}"
+        raise ArgumentError(mismatch("positions: offset", "one number, or one per row", received))
     count = _arange(length, xp=xp, device=device)
     return _sum(first, count, length)
 
@@ -149,7 +149,7 @@ def _sum(first: Array, count: Array, length: int) -> Array:
         limit = int(np.iinfo(known.dtype).max)
         last = int(known.max()) + length - 1
         if last > limit:
-            raise PositionError(explain("positions", f"positions up to {limit}", last))
+            raise PositionError(mismatch("positions", f"positions up to {limit}", last))
     return first + count if len(first.shape) == 0 else first[:, None] + count
 
 
@@ -191,12 +191,12 @@ def from_mask(mask: Array, *, pad: int = 0) -> Array:
     mask = mask if is_array(mask) else np.asarray(mask)
     xp = namespace(mask, "positions.from_mask")
     if len(mask.shape) == 0:
-        want = "a mask of shape (..., seq)"
-        raise ArgumentError(explain("positions.from_mask", want, "a scalar"))
+        expected = "a mask of shape (..., seq)"
+        raise ArgumentError(mismatch("positions.from_mask", expected, "a scalar"))
     values = concrete(mask)
     if values is not None and not np.isin(values, (0, 1)).all():
         todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."
-        raise ArgumentError(explain("positions.from_mask", "a mask of 0 and 1", "others", todo))
+        raise ArgumentError(mismatch("positions.from_mask", "a mask of 0 and 1", "others", todo))
     real = mask if xp.isdtype(mask.dtype, "bool") else mask != 0
     zero = _arange(1, xp=xp, device=device_of(mask))[0]
     counted = xp.cumulative_sum(xp.astype(real, zero.dtype), axis=-1) - 1

@@ -24,7 +24,7 @@ __all__ = [
     "PosencError",
     "PositionError",
     "SpecError",
-    "explain",
+    "mismatch",
     "suggest",
 ]
 
@@ -57,9 +57,9 @@ class DataError(PosencError, ValueError):
     """A file or array whose contents are not what they claim to be."""
 
 
-def explain(who: str, expected: str, got: object, todo: str = "") -> str:
+def mismatch(caller: str, expected: str, received: object, todo: str = "") -> str:
     """One sentence in the house form: who, what was expected, what came, what to do."""
-    text = f"{who}: expected {expected}, got {got}"
+    text = f"{caller}: expected {expected}, got {received}"
     return f"{text}. {todo}" if todo else text
 
 

@@ -28,7 +28,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from posenc._core import inputs
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.outputs import replacing
 
 __all__ = [
@@ -148,18 +148,20 @@ class Layout:
             return next(iter(self.tensors.values()))
         if name is None:
             if not self.tensors:
-                raise DataError(explain(str(self.path), "a tensor", "none"))
+                raise DataError(mismatch(str(self.path), "a tensor", "none"))
             some = sorted(self.tensors)
             listed = ", ".join(some[:20]) + (f", … ({len(some)} in all)" if len(some) > 20 else "")
-            got = f"several: {listed}"
-            raise ArgumentError(explain(str(self.path), "one tensor", got, "Name one: name=."))
+            received = f"several: {listed}"
+            raise ArgumentError(
+                mismatch(str(self.path), "one tensor", received, "Name one: name=.")
+            )
         if self.format == "npy":
             raise ArgumentError(
-                explain(str(self.path), "no name, as .npy has one array", repr(name))
+                mismatch(str(self.path), "no name, as .npy has one array", repr(name))
             )
         if name not in self.tensors:
             todo = suggest(name, sorted(self.tensors)[:1000])
-            raise ArgumentError(explain(str(self.path), "the name of a tensor", repr(name), todo))
+            raise ArgumentError(mismatch(str(self.path), "the name of a tensor", repr(name), todo))
         return self.tensors[name]
 
 
@@ -192,7 +194,7 @@ def read_open_layout(path: Path, file: IO[bytes]) -> Layout:
     return _safetensors_layout(path, file, state, start)
 
 
-def parse_npy(who: str, file: IO[bytes], size: int) -> Tensor:
+def parse_npy(caller: str, file: IO[bytes], size: int) -> Tensor:
     """Where the array of a `.npy` lies, from a stream of its first bytes and the size of the whole.
 
     Raises
@@ -200,31 +202,33 @@ def parse_npy(who: str, file: IO[bytes], size: int) -> Tensor:
     DataError
         If the header does not hold together, or contradicts the size.
     """
-    return _npy_tensor(who, file, size, file.read(8))
+    return _npy_tensor(caller, file, size, file.read(8))
 
 
-def _npy_tensor(who: str, file: IO[bytes], size: int, start: bytes) -> Tensor:
+def _npy_tensor(caller: str, file: IO[bytes], size: int, start: bytes) -> Tensor:
     version = tuple(start[6:8])
     if version not in ((1, 0), (2, 0), (3, 0)):
-        got = ".".join(map(str, version)) or "nothing"
-        raise DataError(explain(who, "version 1.0, 2.0 or 3.0 of the .npy format", got))
+        received = ".".join(map(str, version)) or "nothing"
+        raise DataError(mismatch(caller, "version 1.0, 2.0 or 3.0 of the .npy format", received))
     code, width = ("<H", 2) if version == (1, 0) else ("<I", 4)
-    (length,) = struct.unpack(code, _exactly(file, width, who))
+    (length,) = struct.unpack(code, _exactly(file, width, caller))
     begin = 8 + width + length
     if length > LARGEST_NPY_HEADER or begin > size:
         limit = min(LARGEST_NPY_HEADER, size)
-        raise DataError(explain(who, f"a header of at most {limit} bytes", length))
-    descr, fortran, shape = _npy_fields(who, _exactly(file, length, who), version)
-    dtype = _npy_dtype(who, descr)
+        raise DataError(mismatch(caller, f"a header of at most {limit} bytes", length))
+    descr, fortran, shape = _npy_fields(caller, _exactly(file, length, caller), version)
+    dtype = _npy_dtype(caller, descr)
     end = begin + math.prod(shape) * dtype.itemsize
     if end != size:
         what = "truncated" if size < end else "longer than its header says"
-        raise DataError(explain(f"{who} is {what}", f"{end} bytes for shape {shape}"[:200], size))
+        raise DataError(
+            mismatch(f"{caller} is {what}", f"{end} bytes for shape {shape}"[:200], size)
+        )
     order: Literal["C", "F"] = "F" if fortran and len(shape) > 1 else "C"
     return Tensor("", dtype.name, shape, begin, end, dtype.str, order)
 
 
-def _npy_fields(who: str, text: bytes, version: tuple[int, ...]) -> tuple[Any, bool, Any]:
+def _npy_fields(caller: str, text: bytes, version: tuple[int, ...]) -> tuple[Any, bool, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the parser, about odd texts
@@ -235,89 +239,97 @@ def _npy_fields(who: str, text: bytes, version: tuple[int, ...]) -> tuple[Any, b
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
         known, descr, fortran, shape = False, None, None, None
     if not known or not isinstance(fortran, bool) or not _is_shape(shape, tuple):
-        want = "a header with descr, fortran_order and shape"
-        raise DataError(explain(who, want, repr(text[:80])))
+        expected = "a header with descr, fortran_order and shape"
+        raise DataError(mismatch(caller, expected, repr(text[:80])))
     return descr, fortran, shape
 
 
-def _npy_dtype(who: str, descr: Any) -> np.dtype[Any]:
+def _npy_dtype(caller: str, descr: Any) -> np.dtype[Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             dtype = np.lib.format.descr_to_dtype(descr)
     except (ValueError, TypeError, SyntaxError, KeyError, IndexError, RecursionError):
-        raise DataError(explain(who, "a dtype that NumPy knows", repr(descr)[:80])) from None
+        raise DataError(mismatch(caller, "a dtype that NumPy knows", repr(descr)[:80])) from None
     if dtype.hasobject:
         todo = "Such files run code when they are loaded; save an array of numbers."
-        raise DataError(explain(who, "an array of numbers", "pickled Python objects", todo))
+        raise DataError(mismatch(caller, "an array of numbers", "pickled Python objects", todo))
     if dtype.kind == "V":
         todo = "A .npy cannot name bfloat16: save bfloat16 as .safetensors."
-        raise DataError(explain(who, "an array of numbers", f"raw or structured {dtype}", todo))
+        raise DataError(mismatch(caller, "an array of numbers", f"raw or structured {dtype}", todo))
     return dtype
 
 
 def _safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: bytes) -> Layout:
-    who, size = str(path), state.size
+    caller, size = str(path), state.size
     if len(start) < 8:
-        raise DataError(explain(who, "a .npy or .safetensors file", f"{size} bytes"))
+        raise DataError(mismatch(caller, "a .npy or .safetensors file", f"{size} bytes"))
     (length,) = struct.unpack("<Q", start)
     if length > size - 8:
-        want = "a .npy or .safetensors file"
+        expected = "a .npy or .safetensors file"
         found = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
         if found is not None:
-            raise DataError(explain(who, want, found, "Save its tensors as .safetensors."))
+            raise DataError(mismatch(caller, expected, found, "Save its tensors as .safetensors."))
         if start[5:] == b"\0\0\0":  # a length that could be meant
-            got = f"one that states a header of {length} bytes, in {size} bytes"
-            raise DataError(explain(who, want, got, "It may be truncated."))
-        raise DataError(explain(who, want, f"another format; it begins with {start!r}"))
+            received = f"one that states a header of {length} bytes, in {size} bytes"
+            raise DataError(mismatch(caller, expected, received, "It may be truncated."))
+        raise DataError(mismatch(caller, expected, f"another format; it begins with {start!r}"))
     if length > SAFETENSORS.largest:
-        want = f"a header of at most {SAFETENSORS.largest} bytes"
-        raise DataError(explain(who, want, f"one of {length} bytes"))
-    header = _safetensors_json(who, _exactly(file, length, who))
+        expected = f"a header of at most {SAFETENSORS.largest} bytes"
+        raise DataError(mismatch(caller, expected, f"one of {length} bytes"))
+    header = _safetensors_json(caller, _exactly(file, length, caller))
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise DataError(explain(f"{who}: __metadata__", "an object of texts", repr(metadata)[:80]))
+        raise DataError(
+            mismatch(f"{caller}: __metadata__", "an object of texts", repr(metadata)[:80])
+        )
     data = 8 + length
     if len(header) > MOST_TENSORS:
-        raise DataError(explain(who, f"at most {MOST_TENSORS} tensors in a file", len(header)))
-    tensors = {name: _safetensors_tensor(who, name, entry, data) for name, entry in header.items()}
+        raise DataError(mismatch(caller, f"at most {MOST_TENSORS} tensors in a file", len(header)))
+    tensors = {
+        name: _safetensors_tensor(caller, name, entry, data) for name, entry in header.items()
+    }
     at = data
     for tensor in sorted(tensors.values(), key=lambda t: (t.begin, t.end)):
         if tensor.begin != at:
             what = "overlaps its neighbour" if tensor.begin < at else "leaves a gap before it"
-            want = f"tensors side by side, the next at byte {at - data}"
-            raise DataError(explain(f"{who}: {tensor.name!r} {what}", want, tensor.begin - data))
+            expected = f"tensors side by side, the next at byte {at - data}"
+            raise DataError(
+                mismatch(f"{caller}: {tensor.name!r} {what}", expected, tensor.begin - data)
+            )
         at = tensor.end
     if at != size:
         what = "truncated" if size < at else "longer than its header says"
-        raise DataError(explain(f"{who} is {what}", f"{at} bytes", size))
+        raise DataError(mismatch(f"{caller} is {what}", f"{at} bytes", size))
     return Layout(path, "safetensors", size, tensors, metadata, state)
 
 
-def _safetensors_json(who: str, text: bytes) -> dict[str, Any]:
-    header = inputs.parse(text, who, SAFETENSORS)
+def _safetensors_json(caller: str, text: bytes) -> dict[str, Any]:
+    header = inputs.parse(text, caller, SAFETENSORS)
     if text[:1] != b"{" or not isinstance(header, dict):
-        got = f"a text that begins with {text[:20]!r}"
-        raise DataError(explain(who, "a JSON object as header", got))
+        received = f"a text that begins with {text[:20]!r}"
+        raise DataError(mismatch(caller, "a JSON object as header", received))
     return header
 
 
-def _safetensors_tensor(who: str, name: str, entry: Any, data: int) -> Tensor:
-    who = f"{who}: {name[:80]!r}"
+def _safetensors_tensor(caller: str, name: str, entry: Any, data: int) -> Tensor:
+    caller = f"{caller}: {name[:80]!r}"
     if not isinstance(entry, dict) or sorted(entry) != ["data_offsets", "dtype", "shape"]:
-        raise DataError(explain(who, "dtype, shape and data_offsets", repr(entry)[:80]))
+        raise DataError(mismatch(caller, "dtype, shape and data_offsets", repr(entry)[:80]))
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(code, str) or code not in CODES:
         known = suggest(code, CODES) if isinstance(code, str) else ""
-        raise DataError(explain(f"{who}: dtype", "one of the format's", repr(code)[:80], known))
+        raise DataError(mismatch(f"{caller}: dtype", "one of the format's", repr(code)[:80], known))
     if not _is_shape(shape, list) or not _is_shape(offsets, list) or len(offsets) != 2:
-        got = f"{repr(shape)[:80]} and {repr(offsets)[:80]}"
-        raise DataError(explain(f"{who}: shape, data_offsets", "lists of sizes, two offsets", got))
+        received = f"{repr(shape)[:80]} and {repr(offsets)[:80]}"
+        raise DataError(
+            mismatch(f"{caller}: shape, data_offsets", "lists of sizes, two offsets", received)
+        )
     bits, dtype, stored = CODES[code]
     begin, end = offsets
     if 8 * (end - begin) != math.prod(shape) * bits:
-        want = f"the {bits}-bit numbers of shape {repr(shape)[:80]}"
-        raise DataError(explain(f"{who}: data_offsets", want, f"{end - begin} bytes"))
+        expected = f"the {bits}-bit numbers of shape {repr(shape)[:80]}"
+        raise DataError(mismatch(f"{caller}: data_offsets", expected, f"{end - begin} bytes"))
     return Tensor(name, dtype, tuple(shape), data + begin, data + end, stored)
 
 
@@ -331,10 +343,10 @@ def _is_shape(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
     )
 
 
-def _exactly(file: IO[bytes], count: int, who: str) -> bytes:
+def _exactly(file: IO[bytes], count: int, caller: str) -> bytes:
     found = file.read(count) or b""
     if len(found) != count:
-        raise DataError(explain(f"{who} is truncated", f"{count} more bytes", len(found)))
+        raise DataError(mismatch(f"{caller} is truncated", f"{count} more bytes", len(found)))
     return found
 
 
@@ -351,7 +363,7 @@ def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
     """
     if dtype == "bfloat16":
         todo = "Write .safetensors, or choose another dtype."
-        raise DataError(explain(".npy", "a dtype that NumPy has", dtype, todo))
+        raise DataError(mismatch(".npy", "a dtype that NumPy has", dtype, todo))
     descr = np.dtype(dtype).newbyteorder("<").str
     text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
     text += b" " * (-(10 + len(text) + 1) % 64) + b"\n"
@@ -428,11 +440,11 @@ def read(file: IO[bytes], at: int, count: int, stored: str) -> np.ndarray:
     file.seek(at)
     done = 0
     while done < len(view):
-        got = file.readinto(view[done:])  # type: ignore[attr-defined]
-        if not got:
+        received = file.readinto(view[done:])  # type: ignore[attr-defined]
+        if not received:
             name = getattr(file, "name", "file")
-            raise DataError(explain(f"{name} is truncated", f"{len(view)} bytes at {at}", done))
-        done += got
+            raise DataError(mismatch(f"{name} is truncated", f"{len(view)} bytes at {at}", done))
+        done += received
     return found
 
 

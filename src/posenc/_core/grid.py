@@ -20,7 +20,7 @@ from posenc._core.array import (
     namespace,
     numpy_rules,
 )
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 
 __all__ = ["boxes", "descending", "from_grid_mask", "grid"]
 
@@ -112,27 +112,29 @@ def grid(
     array([[-0.5,  0. ],
            [ 0.5,  0. ]], dtype=float32)
     """
-    who = "positions.grid"
+    caller = "positions.grid"
     xp = library(xp)
-    names, lengths = _names(sizes, who)
+    names, lengths = _names(sizes, caller)
     count = len(lengths)
-    scales = _for_each(scale, count, f"{who}: scale")
-    references = _references(reference, normalise, count, who)
+    scales = _for_each(scale, count, f"{caller}: scale")
+    references = _references(reference, normalise, count, caller)
     whole = normalise == "none" and _is_whole(start) and all(s == 1 for s in scales)
     if prefix and not whole:
         todo = "A class token has no coordinate there; put its row in front yourself."
-        raise ArgumentError(explain(f"{who}: prefix", "0 unless coordinates count", prefix, todo))
-    _one_of(order, ("row_major", "column_major"), f"{who}: order")
-    _one_of(ends, ("cells", "points"), f"{who}: ends")
+        raise ArgumentError(
+            mismatch(f"{caller}: prefix", "0 unless coordinates count", prefix, todo)
+        )
+    _one_of(order, ("row_major", "column_major"), f"{caller}: order")
+    _one_of(ends, ("cells", "points"), f"{caller}: ends")
     if block != 1:
-        _check_block(block, lengths, order, who)
+        _check_block(block, lengths, order, caller)
     lines = []
     for size, ref, divisor in zip(lengths, references, scales, strict=True):
         line = arange(size, xp=xp, device=device)
         if whole and dtype is None:
             lines.append(line + int(start))
             continue
-        real = dtype_named("float32" if dtype is None else dtype, xp, who)
+        real = dtype_named("float32" if dtype is None else dtype, xp, caller)
         line = xp.astype(line, real) + start
         span = size if ends == "cells" else size - 1 + (size == 1)
         if normalise == "unit":
@@ -146,7 +148,7 @@ def grid(
     if block != 1:
         columns = [_in_blocks(column, lengths, block, xp) for column in columns]
     if axes is not None:
-        columns = [columns[place] for place in _places(axes, names, who)]
+        columns = [columns[place] for place in _places(axes, names, caller)]
     tokens = xp.stack(columns, axis=-1)
     if not prefix:
         return tokens
@@ -154,61 +156,67 @@ def grid(
     return xp.concat([before, tokens], axis=0)
 
 
-def _names(sizes: Any, who: str) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:
+def _names(sizes: Any, caller: str) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:
     names = tuple(sizes) if isinstance(sizes, Mapping) else None
     try:
         lengths = tuple(sizes.values() if isinstance(sizes, Mapping) else sizes)
     except TypeError:
-        want = "one size for each axis, such as {'h': 5, 'w': 7}"
-        raise ArgumentError(explain(f"{who}: sizes", want, repr(sizes))) from None
+        expected = "one size for each axis, such as {'h': 5, 'w': 7}"
+        raise ArgumentError(mismatch(f"{caller}: sizes", expected, repr(sizes))) from None
     # Symbolic sizes are no ints, and must not become such.
     bad = [n for n in lengths if isinstance(n, (bool, float, str)) or n < 0]
     if bad or not lengths:
-        raise ArgumentError(explain(f"{who}: sizes", "at least one size, each of 0 or more", sizes))
+        raise ArgumentError(
+            mismatch(f"{caller}: sizes", "at least one size, each of 0 or more", sizes)
+        )
     return names, lengths
 
 
-def _for_each(value: Any, count: int, who: str) -> tuple[Any, ...]:
+def _for_each(value: Any, count: int, caller: str) -> tuple[Any, ...]:
     values = tuple(value) if isinstance(value, Sequence) else (value,) * count
     if len(values) != count or any(not v > 0 for v in values):
-        raise ArgumentError(explain(who, f"a positive number, or {count} of them", repr(value)))
+        raise ArgumentError(mismatch(caller, f"a positive number, or {count} of them", repr(value)))
     return values
 
 
-def _references(reference: Any, normalise: str, count: int, who: str) -> tuple[Any, ...]:
-    _one_of(normalise, ("none", "unit", "centred", "reference"), f"{who}: normalise")
+def _references(reference: Any, normalise: str, count: int, caller: str) -> tuple[Any, ...]:
+    _one_of(normalise, ("none", "unit", "centred", "reference"), f"{caller}: normalise")
     if (reference is not None) != (normalise == "reference"):
-        want = "it with normalise='reference' alone"
-        raise ArgumentError(explain(f"{who}: reference", want, repr(reference)))
+        expected = "it with normalise='reference' alone"
+        raise ArgumentError(mismatch(f"{caller}: reference", expected, repr(reference)))
     if reference is None:
         return (1,) * count
-    return _for_each(reference, count, f"{who}: reference")
+    return _for_each(reference, count, f"{caller}: reference")
 
 
 def _is_whole(start: float) -> bool:
     return not isinstance(start, float) or start.is_integer()
 
 
-def _one_of(value: str, known: tuple[str, ...], who: str) -> None:
+def _one_of(value: str, known: tuple[str, ...], caller: str) -> None:
     if value not in known:
-        raise ArgumentError(explain(who, " or ".join(known), repr(value), suggest(value, known)))
+        raise ArgumentError(
+            mismatch(caller, " or ".join(known), repr(value), suggest(value, known))
+        )
 
 
-def _places(axes: Sequence[str], names: tuple[str, ...] | None, who: str) -> list[int]:
+def _places(axes: Sequence[str], names: tuple[str, ...] | None, caller: str) -> list[int]:
     if names is None:
         todo = "Give sizes by name: {'h': 5, 'w': 7}."
-        raise ArgumentError(explain(f"{who}: axes", "sizes with names", "a sequence", todo))
+        raise ArgumentError(mismatch(f"{caller}: axes", "sizes with names", "a sequence", todo))
     if sorted(axes) != sorted(names):
-        raise ArgumentError(explain(f"{who}: axes", f"the names {names}", tuple(axes)))
+        raise ArgumentError(mismatch(f"{caller}: axes", f"the names {names}", tuple(axes)))
     return [names.index(name) for name in axes]
 
 
-def _check_block(block: Any, lengths: tuple[Any, ...], order: str, who: str) -> None:
+def _check_block(block: Any, lengths: tuple[Any, ...], order: str, caller: str) -> None:
     whole = isinstance(block, int) and not isinstance(block, bool) and block > 0
     fits = whole and len(lengths) > 1 and order == "row_major"
     if not fits or any(size % block for size in lengths[-2:]):
-        want = "a whole number that divides the last two sizes, in row-major order"
-        raise ArgumentError(explain(f"{who}: block", want, f"{block!r} for sizes {lengths}"))
+        expected = "a whole number that divides the last two sizes, in row-major order"
+        raise ArgumentError(
+            mismatch(f"{caller}: block", expected, f"{block!r} for sizes {lengths}")
+        )
 
 
 def _in_blocks(column: Array, lengths: tuple[Any, ...], block: int, xp: Any) -> Array:
@@ -286,17 +294,17 @@ def from_grid_mask(
            [2, 2],
            [0, 2]])
     """
-    who = "positions.from_grid_mask"
-    _one_of(normalise, ("none", "unit"), f"{who}: normalise")
+    caller = "positions.from_grid_mask"
+    _one_of(normalise, ("none", "unit"), f"{caller}: normalise")
     mask = mask if is_array(mask) else np.asarray(mask)
-    xp = namespace(mask, who)
+    xp = namespace(mask, caller)
     if axes < 1 or len(mask.shape) < axes:
-        want = f"a mask of at least {max(axes, 1)} axes"
-        raise ArgumentError(explain(who, want, f"shape {tuple(mask.shape)}"))
+        expected = f"a mask of at least {max(axes, 1)} axes"
+        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(mask.shape)}"))
     values = concrete(mask)
     if values is not None and not np.isin(values, (0, 1)).all():
         todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."
-        raise ArgumentError(explain(who, "a mask of 0 and 1", "others", todo))
+        raise ArgumentError(mismatch(caller, "a mask of 0 and 1", "others", todo))
     real = mask if xp.isdtype(mask.dtype, "bool") else mask != 0
     integer = arange(1, xp=xp, device=device_of(mask)).dtype
     lead = tuple(mask.shape)[: len(mask.shape) - axes]
@@ -306,7 +314,7 @@ def from_grid_mask(
         if normalise == "none" and _is_whole(start):
             columns.append(xp.reshape(count + (int(start) - 1), (*lead, -1)))
             continue
-        count = xp.astype(count, dtype_named("float32" if dtype is None else dtype, xp, who))
+        count = xp.astype(count, dtype_named("float32" if dtype is None else dtype, xp, caller))
         line = count if start == 1 else count + (start - 1)
         if normalise == "unit":
             # The last entry along the axis, with the axis kept.
@@ -353,13 +361,15 @@ def descending(
     >>> posenc.positions.descending(2, -2)
     array([ 2,  1,  0, -1, -2])
     """
-    who = "positions.descending"
+    caller = "positions.descending"
     if isinstance(first, (bool, float, str)) or isinstance(last, (bool, float, str)):
-        raise ArgumentError(explain(who, "two integers", f"{first!r} and {last!r}"))
+        raise ArgumentError(mismatch(caller, "two integers", f"{first!r} and {last!r}"))
     if first < last - 1:
-        raise ArgumentError(explain(who, "a first offset above the last", f"{first} and {last}"))
+        raise ArgumentError(
+            mismatch(caller, "a first offset above the last", f"{first} and {last}")
+        )
     if clip is not None and clip < 0:
-        raise ArgumentError(explain(f"{who}: clip", "a distance of at least 0", clip))
+        raise ArgumentError(mismatch(f"{caller}: clip", "a distance of at least 0", clip))
     xp = library(xp)
     found = first - arange(first - last + 1, xp=xp, device=device)
     return found if clip is None else xp.clip(found, -clip, clip)
@@ -404,20 +414,22 @@ def boxes(
     >>> posenc.positions.boxes([[10, 20, 30, 60]], form="corners_and_size")
     array([[10, 20, 30, 60, 20, 40]])
     """
-    who = "positions.boxes"
-    _one_of(form, ("centre", "corners", "corners_and_size"), f"{who}: form")
+    caller = "positions.boxes"
+    _one_of(form, ("centre", "corners", "corners_and_size"), f"{caller}: form")
     corners = corners if is_array(corners) else np.asarray(corners)
-    xp = namespace(corners, who)
+    xp = namespace(corners, caller)
     if not corners.shape or corners.shape[-1] != 4:
-        got = f"shape {tuple(corners.shape)}"
-        raise ArgumentError(explain(f"{who}: corners", "shape (..., 4): x0, y0, x1, y1", got))
+        received = f"shape {tuple(corners.shape)}"
+        raise ArgumentError(
+            mismatch(f"{caller}: corners", "shape (..., 4): x0, y0, x1, y1", received)
+        )
     known = concrete(corners)
     if known is not None and (known[..., 2:] < known[..., :2]).any():
         todo = "Corners are x0, y0, x1, y1 with x0 <= x1 and y0 <= y1."
-        raise ArgumentError(explain(who, "boxes that end after they begin", "others", todo))
+        raise ArgumentError(mismatch(caller, "boxes that end after they begin", "others", todo))
     if dtype_name(corners.dtype).startswith(("int", "uint")):
         whole = size is None and form != "centre"
-        corners = integers(corners, xp=xp, device=device_of(corners), who=who)
+        corners = integers(corners, xp=xp, device=device_of(corners), caller=caller)
         corners = corners if whole else astype(corners, xp.float32, xp)
     x0, y0, x1, y1 = (corners[..., k] for k in range(4))
     if size is not None:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from posenc._core.array import is_compiling, is_symbolic, is_torch
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 
 __all__ = ["check_apart", "check_writable", "overwrite"]
 
 Array = Any
 
 
-def overwrite(x: Array, value: Array, who: str) -> Array:
+def overwrite(x: Array, value: Array, caller: str) -> Array:
     """Replace the contents of `x` by `value`, which was computed from it, and return `x`.
 
     Parameters
@@ -27,7 +27,7 @@ def overwrite(x: Array, value: Array, who: str) -> Array:
         A NumPy array or torch tensor that may be written to.
     value : array
         As `x`; a linear function of it, so that gradients do not need its old contents.
-    who : str
+    caller : str
         The name to begin an error with.
 
     Raises
@@ -35,7 +35,7 @@ def overwrite(x: Array, value: Array, who: str) -> Array:
     ArgumentError
         If the array cannot be written to, or writing would spoil a gradient.
     """
-    check_writable(x, who)
+    check_writable(x, caller)
     if is_torch(x):
         # A copy that autograd sees; writing behind its back would give wrong gradients in silence.
         return x.copy_(value)
@@ -43,43 +43,43 @@ def overwrite(x: Array, value: Array, who: str) -> Array:
     return x
 
 
-def check_writable(x: Array, who: str) -> None:
+def check_writable(x: Array, caller: str) -> None:
     """Raise `ArgumentError` if an array cannot be written to, or writing would spoil a gradient."""
-    who = f"{who}: inplace"
+    caller = f"{caller}: inplace"
     if isinstance(x, np.ndarray):
         if not x.flags.writeable:
-            raise ArgumentError(explain(who, "an array to write to", "a read-only one"))
+            raise ArgumentError(mismatch(caller, "an array to write to", "a read-only one"))
         if not x.flags.forc and _overlaps_itself(x.shape, x.strides, x.itemsize):
-            raise _overlapping(who, ".copy()")
+            raise _overlapping(caller, ".copy()")
     elif is_torch(x):
         if not is_compiling():
-            _check_torch(x, who)
+            _check_torch(x, caller)
     else:
         todo = "Leave `inplace` out; under jit the compiler reuses the memory by itself."
-        got = type(x).__module__.partition(".")[0]
-        raise ArgumentError(explain(who, "a NumPy array or torch tensor", got, todo))
+        received = type(x).__module__.partition(".")[0]
+        raise ArgumentError(mismatch(caller, "a NumPy array or torch tensor", received, todo))
 
 
-def _check_torch(x: Array, who: str) -> None:
+def _check_torch(x: Array, caller: str) -> None:
     torch = sys.modules["torch"]
     if any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride(), strict=True)):
         todo = "Call .contiguous() first."
-        raise ArgumentError(explain(who, "memory of its own", "an expanded view", todo))
+        raise ArgumentError(mismatch(caller, "memory of its own", "an expanded view", todo))
     if not x.is_contiguous() and _overlaps_itself(x.shape, x.stride(), 1):
-        raise _overlapping(who, ".clone()")
+        raise _overlapping(caller, ".clone()")
     if not (torch.is_grad_enabled() and x.requires_grad):
         return
     base = x._base
     if x.is_leaf or (base is not None and base.is_leaf and base.requires_grad):
         todo = "An optimiser steps from its old value. Leave `inplace` out."
-        raise ArgumentError(explain(who, "the result of a computation", "a leaf", todo))
+        raise ArgumentError(mismatch(caller, "the result of a computation", "a leaf", todo))
     made = torch._C._autograd._get_creation_meta(x) if base is not None else None
     if made is not None and made != torch._C._autograd.CreationMeta.DEFAULT:
         todo = "Slices can be written in place; chunk, split and unbind give views that cannot."
-        raise ArgumentError(explain(who, "a tensor or a slice", "such a view", todo))
+        raise ArgumentError(mismatch(caller, "a tensor or a slice", "such a view", todo))
 
 
-def check_apart(arrays: Sequence[Array], who: str) -> None:
+def check_apart(arrays: Sequence[Array], caller: str) -> None:
     """Raise `ArgumentError` if two arrays that are to be written to have an element in common."""
     if is_compiling():
         return
@@ -91,8 +91,8 @@ def check_apart(arrays: Sequence[Array], who: str) -> None:
             shared = True  # no view that slices and transposes make
         if shared:
             todo = "Their common elements would turn twice: copy one of them first."
-            got = "arrays that share memory"
-            raise ArgumentError(explain(f"{who}: inplace", "arrays apart", got, todo))
+            received = "arrays that share memory"
+            raise ArgumentError(mismatch(f"{caller}: inplace", "arrays apart", received, todo))
 
 
 class _Span:
@@ -122,9 +122,9 @@ def _memory(x: Array) -> np.ndarray | None:
     return np.asarray(_Span(x))
 
 
-def _overlapping(who: str, copy: str) -> ArgumentError:
+def _overlapping(caller: str, copy: str) -> ArgumentError:
     todo = f"Their common elements would turn several times: {copy} first."
-    return ArgumentError(explain(who, "memory of its own", "windows that overlap", todo))
+    return ArgumentError(mismatch(caller, "memory of its own", "windows that overlap", todo))
 
 
 def _overlaps_itself(shape: Iterable[Any], strides: Iterable[Any], item: int) -> bool:

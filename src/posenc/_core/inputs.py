@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from posenc._core.errors import DataError, PosencError, explain
+from posenc._core.errors import DataError, PosencError, mismatch
 
 __all__ = [
     "CONFIG",
@@ -132,8 +132,8 @@ def _check_regular(name: str, mode: int) -> None:
         stat.S_IFIFO: ("a pipe", "Write what it gives to a file first."),
         stat.S_IFSOCK: ("a socket", ""),
     }
-    got, todo = kinds.get(stat.S_IFMT(mode), ("a device", ""))
-    raise DataError(explain(name, "a regular file", got, todo))
+    received, todo = kinds.get(stat.S_IFMT(mode), ("a device", ""))
+    raise DataError(mismatch(name, "a regular file", received, todo))
 
 
 def _check_size(name: str, kind: Kind | None, size: int) -> None:
@@ -141,8 +141,8 @@ def _check_size(name: str, kind: Kind | None, size: int) -> None:
         raise _too_large(name, kind, size)
 
 
-def _too_large(who: str, kind: Kind, size: object) -> DataError:
-    return DataError(explain(who, f"{kind.name} of at most {kind.largest} bytes", size))
+def _too_large(caller: str, kind: Kind, size: object) -> DataError:
+    return DataError(mismatch(caller, f"{kind.name} of at most {kind.largest} bytes", size))
 
 
 def content(path: str | os.PathLike[str], kind: Kind) -> bytes:
@@ -164,32 +164,32 @@ def standard_input(kind: Kind) -> str:
     DataError
         If it is too long, or no UTF-8.
     """
-    who = "standard input"
-    return _decoded(b"" if sys.stdin is None else _bounded(sys.stdin.buffer, who, kind), who)
+    caller = "standard input"
+    return _decoded(b"" if sys.stdin is None else _bounded(sys.stdin.buffer, caller, kind), caller)
 
 
-def _bounded(file: IO[bytes], who: str, kind: Kind) -> bytes:
+def _bounded(file: IO[bytes], caller: str, kind: Kind) -> bytes:
     # The size that the system states is not believed: files of /proc have none, others grow.
     pieces: list[bytes] = []
     left = kind.largest
     while True:
         piece = file.read(min(PIECE, left + 1))
         if piece is None:
-            raise DataError(explain(who, "a file that can be read at once", "one that waits"))
+            raise DataError(mismatch(caller, "a file that can be read at once", "one that waits"))
         if not piece:
             return b"".join(pieces)
         left -= len(piece)
         if left < 0:
-            raise _too_large(who, kind, "more")
+            raise _too_large(caller, kind, "more")
         pieces.append(piece)
 
 
-def _decoded(data: bytes, who: str) -> str:
+def _decoded(data: bytes, caller: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        got = f"the byte {data[error.start]:#04x} at {error.start}"
-        raise DataError(explain(who, "text in UTF-8", got)) from None
+        received = f"the byte {data[error.start]:#04x} at {error.start}"
+        raise DataError(mismatch(caller, "text in UTF-8", received)) from None
 
 
 @contextlib.contextmanager
@@ -218,24 +218,28 @@ def unchanged(path: str | os.PathLike[str], state: State) -> Iterator[IO[bytes]]
 def _check_state(path: str | os.PathLike[str], file: IO[bytes], state: State) -> None:
     if state_of(file) != state:
         todo = "Try again when nothing writes to it."
-        got = "one that was changed meanwhile"
-        raise DataError(explain(os.fspath(path), "a file that stays as it is", got, todo))
+        received = "one that was changed meanwhile"
+        raise DataError(mismatch(os.fspath(path), "a file that stays as it is", received, todo))
 
 
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def check_count(text: str, who: str, kind: Kind, *, error: type[PosencError] = DataError) -> None:
+def check_count(
+    text: str, caller: str, kind: Kind, *, error: type[PosencError] = DataError
+) -> None:
     """Raise if a JSON text stands for too many values, before any is made."""
     # Each value but the first follows one of these marks, so the count is never too low.
     count = sum(text.count(mark) for mark in ",:[{")
     if count > kind.most:
-        raise error(explain(who, f"{kind.name} of at most {kind.most} values", f"about {count}"))
+        raise error(
+            mismatch(caller, f"{kind.name} of at most {kind.most} values", f"about {count}")
+        )
 
 
 def parse(
     text: str | bytes,
-    who: str,
+    caller: str,
     kind: Kind,
     *,
     error: type[PosencError] = DataError,
@@ -247,7 +251,7 @@ def parse(
     ----------
     text : str or bytes
         Bytes are UTF-8.
-    who : str
+    caller : str
         What the text is, for errors.
     kind : Kind
         Limits its length and the number of its values.
@@ -268,23 +272,23 @@ def parse(
         if len(data) != len(pairs):
             seen: set[str] = set()
             twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise error(explain(who, "each key once", f"{twice[:80]!r} more than once"))
+            raise error(mismatch(caller, "each key once", f"{twice[:80]!r} more than once"))
         return data
 
     if len(text) > kind.largest:
-        raise error(str(_too_large(who, kind, len(text))))
+        raise error(str(_too_large(caller, kind, len(text))))
     try:
         plain = text if isinstance(text, str) else bytes(text).decode("utf-8-sig")
-        check_count(plain, who, kind, error=error)
+        check_count(plain, caller, kind, error=error)
         return json.loads(plain, object_pairs_hook=once, parse_constant=constant)
     except PosencError:
         raise
     except RecursionError:
-        raise error(f"{who}: its JSON is nested deeper than can be read") from None
+        raise error(f"{caller}: its JSON is nested deeper than can be read") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as found:
-        raise error(f"{who} is not JSON: {found}") from None
+        raise error(f"{caller} is not JSON: {found}") from None
     except ValueError:  # the limit of Python for integers
-        raise error(f"{who}: its JSON holds a number of too many digits") from None
+        raise error(f"{caller}: its JSON holds a number of too many digits") from None
 
 
 # What code raises that reads the values of somebody else's file as if they were in order.
@@ -299,12 +303,12 @@ _MISREADINGS = (
 
 
 @contextlib.contextmanager
-def understood(who: str, expected: str) -> Iterator[None]:
+def understood(caller: str, expected: str) -> Iterator[None]:
     """A block that reads values of a file: what it stumbles over is told as an error of the file.
 
     Parameters
     ----------
-    who : str
+    caller : str
         The file.
     expected : str
         What it should hold, in words.
@@ -312,6 +316,6 @@ def understood(who: str, expected: str) -> Iterator[None]:
     try:
         yield
     except PosencError as error:
-        raise DataError(str(error) if who in str(error) else f"{who}: {error}") from error
+        raise DataError(str(error) if caller in str(error) else f"{caller}: {error}") from error
     except _MISREADINGS as error:
-        raise DataError(explain(who, expected, f"others ({str(error)[:120]})")) from error
+        raise DataError(mismatch(caller, expected, f"others ({str(error)[:120]})")) from error

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core.checks import distinct, not_too_many
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
 __all__ = ["LADDERS", "Arrangement", "Ladder", "Layout", "context", "pi"]
@@ -126,25 +126,27 @@ class Ladder(Value):
         """Raise `SpecError` when a field does not belong to the spacing."""
         if isinstance(self.denominator, str) and not _DENOMINATOR.fullmatch(self.denominator):
             raise SpecError(
-                explain(
+                mismatch(
                     "Ladder: denominator",
                     "a number, or an expression such as 'd/2', 'n', 'n-1', 'n-0.5', 'd'",
                     repr(self.denominator),
                 )
             )
         if self.denominator == 0:
-            raise SpecError(explain("Ladder: denominator", "a number other than 0", 0))
+            raise SpecError(mismatch("Ladder: denominator", "a number other than 0", 0))
         for name, needed in (("last", "linear"), ("frequencies", "explicit")):
             given = getattr(self, name) is not None
             if given != (self.spacing == needed):
-                want = f"`{name}` " + ("only with" if given else "with")
-                raise SpecError(explain("Ladder", f"{want} spacing={needed!r}", repr(self.spacing)))
+                expected = f"`{name}` " + ("only with" if given else "with")
+                raise SpecError(
+                    mismatch("Ladder", f"{expected} spacing={needed!r}", repr(self.spacing))
+                )
         if self.spacing != "geometric" and (self.start or self.cos_shift):
             raise SpecError(
-                explain("Ladder", "start and cos_shift 0 unless geometric", repr(self.spacing))
+                mismatch("Ladder", "start and cos_shift 0 unless geometric", repr(self.spacing))
             )
         if self.spacing != "explicit" and not self.first > 0:
-            raise SpecError(explain("Ladder: first", "a positive frequency", self.first))
+            raise SpecError(mismatch("Ladder: first", "a positive frequency", self.first))
 
     def divisor(self, *, count: int, width: int) -> Decimal:
         """The denominator as a number, for `count` rungs that serve `width` channels."""
@@ -180,12 +182,14 @@ class Ladder(Value):
             try:
                 rungs = self._rungs(Decimal(base), count, width, cosine)
             except decimal.DecimalException as error:
-                got = f"{type(error).__name__} in {self}"
-                raise SpecError(explain("Ladder", "frequencies that are numbers", got)) from None
+                received = f"{type(error).__name__} in {self}"
+                raise SpecError(
+                    mismatch("Ladder", "frequencies that are numbers", received)
+                ) from None
             if any(abs(rung) > LARGEST_FREQUENCY for rung in rungs):
                 worst = max(abs(rung) for rung in rungs)
                 raise SpecError(
-                    explain("Ladder", "frequencies up to 2**40 rad/position", f"{worst:.3g}")
+                    mismatch("Ladder", "frequencies up to 2**40 rad/position", f"{worst:.3g}")
                 )
             return rungs
 
@@ -194,23 +198,25 @@ class Ladder(Value):
         if self.frequencies is not None:
             if len(self.frequencies) != count:
                 what = f"{count} frequencies, one for each rung"
-                raise SpecError(explain("Ladder: frequencies", what, len(self.frequencies)))
+                raise SpecError(mismatch("Ladder: frequencies", what, len(self.frequencies)))
             return tuple(Decimal(value) for value in self.frequencies)
         if self.last is not None:
             gap = (Decimal(self.last) - first) / max(count - 1, 1)
             return tuple(first + gap * j for j in range(count))
         if self.spacing == "octave":
             if count > MOST_OCTAVES:
-                got = f"{count} octaves"
-                raise SpecError(explain("Ladder", "frequencies up to 2**40 rad/position", got))
+                received = f"{count} octaves"
+                raise SpecError(
+                    mismatch("Ladder", "frequencies up to 2**40 rad/position", received)
+                )
             return tuple(first * 2**j for j in range(count))
         start = Decimal(self.start) + (Decimal(self.cos_shift) if cosine else 0)
         divisor = self.divisor(count=count, width=width)
         if divisor == 0:
             if count == 1 and start == 0:  # one rung needs no ratio: tensor2tensor's max(n - 1, 1)
                 return (first,)
-            who = f"Ladder: denominator {self.denominator!r} for {count} pairs"
-            raise SpecError(explain(who, "a divisor other than 0", 0, "Use more pairs."))
+            caller = f"Ladder: denominator {self.denominator!r} for {count} pairs"
+            raise SpecError(mismatch(caller, "a divisor other than 0", 0, "Use more pairs."))
         ratio = (-base.ln() / divisor).exp()
         # One exact-looking product per rung: at 50 digits a thousand of them cost three digits.
         rung = first * (-base.ln() * start / divisor).exp()
@@ -347,26 +353,26 @@ class Arrangement(Value):
         """Raise `SpecError` when names repeat or a field does not belong to the rule."""
         distinct("Arrangement", axes=self.axes)
         if self.order is not None and sorted(self.order) != sorted(self.axes):
-            raise SpecError(explain("Arrangement: order", f"the names {self.axes}", self.order))
+            raise SpecError(mismatch("Arrangement: order", f"the names {self.axes}", self.order))
         if self.rule == "single" and len(self.axes) != 1:
             todo = "Choose 'axial', 'sections' or another rule that says how pairs are dealt."
-            raise SpecError(explain("Arrangement", "one axis with rule='single'", self.axes, todo))
+            raise SpecError(mismatch("Arrangement", "one axis with rule='single'", self.axes, todo))
         for name in ("axis", "index"):
             if (getattr(self, name) is not None) != (self.rule == "explicit"):
-                who = f"Arrangement: {name}"
-                raise SpecError(explain(who, "it with rule='explicit' alone", repr(self.rule)))
+                caller = f"Arrangement: {name}"
+                raise SpecError(mismatch(caller, "it with rule='explicit' alone", repr(self.rule)))
         if self.axis is not None and self.index is not None:
             bad = [a for a in self.axis if not 0 <= a < len(self.axes)]
             if bad or len(self.axis) != len(self.index) or any(i < -1 for i in self.index):
-                want = f"one axis below {len(self.axes)} and one rung >= -1 for each pair"
-                raise SpecError(explain("Arrangement", want, f"{self.axis} and {self.index}"))
+                expected = f"one axis below {len(self.axes)} and one rung >= -1 for each pair"
+                raise SpecError(mismatch("Arrangement", expected, f"{self.axis} and {self.index}"))
         if abs(self.start) > 2**53 or abs(self.pad or 0) > 2**53:
-            got = f"start={self.start}, pad={self.pad}"
-            raise SpecError(explain("Arrangement", "start and pad up to 2**53 in size", got))
+            received = f"start={self.start}, pad={self.pad}"
+            raise SpecError(mismatch("Arrangement", "start and pad up to 2**53 in size", received))
         sizes = self.sizes
         if sizes is not None and (len(sizes) != len(self.axes) or any(size < 0 for size in sizes)):
-            want = f"{len(self.axes)} counts of pairs"
-            raise SpecError(explain("Arrangement: sizes", want, sizes))
+            expected = f"{len(self.axes)} counts of pairs"
+            raise SpecError(mismatch("Arrangement: sizes", expected, sizes))
 
     @property
     def shared(self) -> bool:
@@ -390,23 +396,23 @@ class Arrangement(Value):
         if self.sizes is None:
             if pairs % count:
                 todo = "Give `sizes`."
-                want = f"a number of pairs divisible by the {count} axes"
-                raise SpecError(explain("Arrangement", want, pairs, todo))
+                expected = f"a number of pairs divisible by the {count} axes"
+                raise SpecError(mismatch("Arrangement", expected, pairs, todo))
             return (pairs // count,) * count
         if sum(self.sizes) != pairs:
-            got = f"{self.sizes}, which add up to {sum(self.sizes)}"
-            raise SpecError(explain("Arrangement: sizes", f"{pairs} pairs in all", got))
+            received = f"{self.sizes}, which add up to {sum(self.sizes)}"
+            raise SpecError(mismatch("Arrangement: sizes", f"{pairs} pairs in all", received))
         return self.sizes
 
     def layout(self, pairs: int) -> Layout:
         """The integer vectors for `pairs` pairs."""
         not_too_many("Arrangement", "pairs", pairs, MOST_FREQUENCIES)
         if self.rule == "mixed":
-            want = "a rule that gives each pair one axis"
-            raise SpecError(explain("Arrangement: rule", want, "'mixed'"))
+            expected = "a rule that gives each pair one axis"
+            raise SpecError(mismatch("Arrangement: rule", expected, "'mixed'"))
         if self.axis is not None and self.index is not None:
             if len(self.axis) != pairs:
-                raise SpecError(explain("Arrangement: axis", f"{pairs} entries", len(self.axis)))
+                raise SpecError(mismatch("Arrangement: axis", f"{pairs} entries", len(self.axis)))
             rungs = max(self.index, default=-1) + 1
             return Layout(self.axis, self.index, (rungs,) * len(self.axes))
         shares = self.shares(pairs)

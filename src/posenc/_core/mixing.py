@@ -18,7 +18,7 @@ import numpy as np
 
 from posenc._core import real
 from posenc._core.checks import not_too_many, positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.ladder import LARGEST_FREQUENCY, MOST_FREQUENCIES, context, pi
 from posenc._core.phase import Array, classic, cos_sin, steps
 from posenc._core.spec import Value
@@ -58,8 +58,8 @@ class FrequencyMatrix(Value):
         """Raise `SpecError` when the rows are no matrix."""
         lengths = {len(row) for row in self.rows}
         if len(lengths) != 1 or 0 in lengths:
-            got = f"rows of {sorted(lengths)} numbers"
-            raise SpecError(explain("FrequencyMatrix: rows", "rows of one length", got))
+            received = f"rows of {sorted(lengths)} numbers"
+            raise SpecError(mismatch("FrequencyMatrix: rows", "rows of one length", received))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -69,8 +69,8 @@ class FrequencyMatrix(Value):
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per position: `axes` rows of `pairs`."""
         if self.shape != (axes, pairs):
-            want = f"{axes} rows of {pairs} numbers"
-            raise SpecError(explain("FrequencyMatrix: rows", want, f"shape {self.shape}"))
+            expected = f"{axes} rows of {pairs} numbers"
+            raise SpecError(mismatch("FrequencyMatrix: rows", expected, f"shape {self.shape}"))
         return [[_radians(Decimal(value), self.unit) for value in row] for row in self.rows]
 
 
@@ -114,7 +114,7 @@ class Gaussian(Value):
         """Raise `SpecError` for a deviation or seed that cannot be."""
         positive("Gaussian", sigma=self.sigma)
         if not 0 <= self.seed < 2**64:
-            raise SpecError(explain("Gaussian: seed", "a number from 0 to 2**64 - 1", self.seed))
+            raise SpecError(mismatch("Gaussian: seed", "a number from 0 to 2**64 - 1", self.seed))
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per position: `axes` rows of `pairs`."""
@@ -135,7 +135,7 @@ def _radians(value: Decimal, unit: str) -> Decimal:
 
 def _limited(value: Decimal) -> Decimal:
     if abs(value) > LARGEST_FREQUENCY:
-        raise SpecError(explain("frequencies", "up to 2**40 rad/position", f"{value:.3g}"))
+        raise SpecError(mismatch("frequencies", "up to 2**40 rad/position", f"{value:.3g}"))
     return value
 
 

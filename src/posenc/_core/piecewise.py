@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc._core.array import rank
 from posenc._core.buckets import padded
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 
 __all__ = ["Method", "bucket_count", "buckets_2d", "check_piecewise", "piecewise_thresholds"]
 
@@ -25,14 +25,14 @@ Method = Literal["euclidean", "quantised", "cross", "product"]
 FARTHEST = 2**15 - 1  # offsets beyond it share the last bucket, and their squares fit 32 bits
 
 
-def check_piecewise(who: str, alpha: float, beta: float, gamma: float) -> None:
+def check_piecewise(caller: str, alpha: float, beta: float, gamma: float) -> None:
     """Raise `SpecError` unless 0 < alpha < beta, alpha < gamma, and the last bucket is near."""
     if not (0 < alpha < beta <= 512 and alpha < gamma and math.isfinite(gamma / alpha)):
-        want = "0 < alpha < beta <= 512 and alpha < gamma"
-        raise SpecError(explain(who, want, f"{alpha}, {beta}, {gamma}"))
+        expected = "0 < alpha < beta <= 512 and alpha < gamma"
+        raise SpecError(mismatch(caller, expected, f"{alpha}, {beta}, {gamma}"))
     if _reaching(int(beta), alpha, beta, gamma, euclidean=False) > FARTHEST:
-        want = f"buckets that end before {FARTHEST} cells"
-        raise SpecError(explain(f"{who}: gamma", want, gamma))
+        expected = f"buckets that end before {FARTHEST} cells"
+        raise SpecError(mismatch(f"{caller}: gamma", expected, gamma))
 
 
 def bucket_count(method: Method, beta: float) -> int:

@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
 from posenc._core.checks import at_least, positive
-from posenc._core.errors import PositionError, SpecError, explain, suggest
+from posenc._core.errors import PositionError, SpecError, mismatch, suggest
 from posenc._core.spec import Spec, Value
 
 __all__ = ["Entry", "Plan"]
@@ -74,12 +74,12 @@ class Entry(Value):
         """Raise `SpecError` when the fields contradict each other."""
         kinds = [spec.kind for spec in self.specs]
         if len(set(kinds)) != len(kinds):
-            raise SpecError(explain("Entry: specs", "at most one encoding of each kind", kinds))
+            raise SpecError(mismatch("Entry: specs", "at most one encoding of each kind", kinds))
         if not self.name:
-            raise SpecError(explain("Entry: name", "a name", repr(self.name)))
+            raise SpecError(mismatch("Entry: name", "a name", repr(self.name)))
         names = [entry.name for entry in self.attentions]
         if len(set(names)) != len(names):
-            raise SpecError(explain("Entry: attentions", "distinct names", names))
+            raise SpecError(mismatch("Entry: attentions", "distinct names", names))
         if self.window is not None:
             at_least("Entry", window=self.window)
         if self.scale is not None:
@@ -135,12 +135,12 @@ class Plan(Value):
         """Raise `SpecError` when names do not fit."""
         names = [entry.name for entry in self.entries]
         if len(set(names)) != len(names):
-            raise SpecError(explain("Plan: entries", "distinct names", names))
+            raise SpecError(mismatch("Plan: entries", "distinct names", names))
         for name in self.layers:
             if name not in names:
                 todo = suggest(name, names) if names else ""
-                want = f"names of the entries {names}"
-                raise SpecError(explain("Plan: layers", want, repr(name), todo))
+                expected = f"names of the entries {names}"
+                raise SpecError(mismatch("Plan: layers", expected, repr(name), todo))
 
     @classmethod
     def repeat(
@@ -176,8 +176,8 @@ class Plan(Value):
         """
         names = pattern.split() if isinstance(pattern, str) else list(pattern)
         if not names or layers < 0:
-            got = f"{pattern!r} for {layers} layers"
-            raise SpecError(explain("Plan.repeat", "a pattern of at least one name", got))
+            received = f"{pattern!r} for {layers} layers"
+            raise SpecError(mismatch("Plan.repeat", "a pattern of at least one name", received))
         repeated = tuple(names[i % len(names)] for i in range(layers))
         return cls(tuple(entries), layers=repeated, embeddings=embeddings)
 
@@ -193,12 +193,12 @@ class Plan(Value):
         if isinstance(layer, str):
             if layer not in names:
                 todo = suggest(layer, names) if names else "The plan has no entries."
-                raise SpecError(explain("Plan", "the name of an entry", repr(layer), todo))
+                raise SpecError(mismatch("Plan", "the name of an entry", repr(layer), todo))
             return self.entries[names.index(layer)]
         number, count = operator.index(layer), len(self)
         if not -count <= number < count:
-            want = f"a layer from 0 to {count - 1}" if count else "a plan that has layers"
-            raise PositionError(explain("Plan", want, number))
+            expected = f"a layer from 0 to {count - 1}" if count else "a plan that has layers"
+            raise PositionError(mismatch("Plan", expected, number))
         return self.entries[names.index(self.layers[number])]
 
     def at(self, index: int) -> tuple[Entry, ...]:
@@ -213,7 +213,7 @@ class Plan(Value):
         if not found:
             names = sorted({entry.name.rpartition(".")[2] for entry in self.entries})
             todo = suggest(name, names) if names else "The plan has no entries."
-            raise SpecError(explain("Plan.by_type", "a type of layer", repr(name), todo))
+            raise SpecError(mismatch("Plan.by_type", "a type of layer", repr(name), todo))
         return found
 
     def part(self, name: str) -> Plan:
@@ -244,7 +244,7 @@ class Plan(Value):
         if not entries:
             names = sorted({e.name.partition(".")[0] for e in self.entries if "." in e.name})
             todo = suggest(name, names) if names else "The model has one part: ask the plan itself."
-            raise SpecError(explain("Plan.part", "a part of the model", repr(name), todo))
+            raise SpecError(mismatch("Plan.part", "a part of the model", repr(name), todo))
         layers = tuple(n.removeprefix(inside) for n in self.layers if n.startswith(inside))
         first = self.embeddings
         kept = own(first) if first is not None and first.name.startswith(inside) else None

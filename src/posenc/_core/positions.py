@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, final
 
 from posenc._core.counting import arange, from_mask
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.grid import boxes, from_grid_mask, grid
 from posenc._core.sequences import multimodal
 from posenc._core.spec import Value
@@ -104,9 +104,9 @@ class Positions(Value):
         known = BUILDERS[self.builder].arguments
         for name in self.arguments:
             if name not in known:
-                who = f"Positions: {self.builder}"
-                want = f"arguments {', '.join(known)}"
-                raise SpecError(explain(who, want, f"{name}={getattr(self, name)!r}"))
+                caller = f"Positions: {self.builder}"
+                expected = f"arguments {', '.join(known)}"
+                raise SpecError(mismatch(caller, expected, f"{name}={getattr(self, name)!r}"))
 
     @property
     def arguments(self) -> Mapping[str, Any]:

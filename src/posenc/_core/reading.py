@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final, overload
 
-from posenc._core.errors import PositionError, SpecError, explain, suggest
+from posenc._core.errors import PositionError, SpecError, mismatch, suggest
 from posenc._core.positions import Positions
 from posenc._core.spec import Spec, Value
 
@@ -141,9 +141,9 @@ class Layer(Value):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.spec is not None and self.convolution:
-            got = f"{type(self.spec).__name__} and {self.convolution!r}"
+            received = f"{type(self.spec).__name__} and {self.convolution!r}"
             todo = "Write two entries of one layer."
-            raise SpecError(explain("Layer", "an encoding or a convolution", got, todo))
+            raise SpecError(mismatch("Layer", "an encoding or a convolution", received, todo))
 
     @property
     def kind(self) -> str:
@@ -203,9 +203,9 @@ class Reading(Value):
             if not entry.attention:
                 outer.add(place)
             elif place not in outer:
-                want = f"the main attention of {entry.layer!r} before its {entry.attention!r}"
+                expected = f"the main attention of {entry.layer!r} before its {entry.attention!r}"
                 todo = "Give both entries the same layer and indices; one without a spec will do."
-                raise SpecError(explain("Reading", want, "none", todo))
+                raise SpecError(mismatch("Reading", expected, "none", todo))
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
@@ -234,15 +234,15 @@ class Reading(Value):
             found = self.at(number)
             if number < 0 or not found:
                 last = max((i for e in self.layers for i in e.indices or ()), default=-1)
-                want = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
-                raise PositionError(explain("Reading", want, number))
+                expected = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
+                raise PositionError(mismatch("Reading", expected, number))
             return found
         for entry in self.layers:
             if entry.layer == layer:
                 return entry
         names = [entry.layer for entry in self.layers]
         todo = suggest(layer, names) if names else "The plan has no layers."
-        raise SpecError(explain("Reading", "the name of a layer", repr(layer), todo))
+        raise SpecError(mismatch("Reading", "the name of a layer", repr(layer), todo))
 
     def by_type(self, name: str) -> tuple[Layer, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
@@ -250,7 +250,7 @@ class Reading(Value):
         if not found:
             names = sorted({entry.layer.rpartition(".")[2] for entry in self.layers})
             todo = suggest(name, names) if names else "The plan has no layers."
-            raise SpecError(explain("Reading.by_type", "a type of layer", repr(name), todo))
+            raise SpecError(mismatch("Reading.by_type", "a type of layer", repr(name), todo))
         return found
 
     def part(self, name: str) -> Reading:
@@ -280,7 +280,7 @@ class Reading(Value):
         if not layers:
             names = sorted({e.layer.partition(".")[0] for e in self.layers if "." in e.layer})
             todo = suggest(name, names) if names else "The model has one part: ask the plan itself."
-            raise SpecError(explain("Reading.part", "a part of the model", repr(name), todo))
+            raise SpecError(mismatch("Reading.part", "a part of the model", repr(name), todo))
         notes = tuple(
             dataclasses.replace(n, layer=n.layer.removeprefix(inside))
             for n in self.notes

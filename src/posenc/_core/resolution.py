@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from posenc._core.errors import DTypeError, explain
+from posenc._core.errors import DTypeError, mismatch
 
 __all__ = ["first_collision", "rounded"]
 
@@ -62,7 +62,7 @@ def first_collision(
         (p, q).
     """
     if dtype not in DTYPES:
-        raise DTypeError(explain("resolution: dtype", " or ".join(DTYPES), repr(dtype)))
+        raise DTypeError(mismatch("resolution: dtype", " or ".join(DTYPES), repr(dtype)))
     if len(step) == 0:
         return _by_sorting(rows, dtype, limit)
     reach = _reach(dtype, abs(scale))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.array import arange, integers, library, numpy_rules
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 
 __all__ = ["multimodal", "shard"]
 
@@ -78,41 +78,41 @@ def multimodal(
            [2, 3, 3],
            [4, 4, 4]])
     """
-    who = "positions.multimodal"
+    caller = "positions.multimodal"
     if after not in ("largest", "space"):
-        raise ArgumentError(explain(f"{who}: after", "'largest' or 'space'", repr(after)))
+        raise ArgumentError(mismatch(f"{caller}: after", "'largest' or 'space'", repr(after)))
     coming, pieces = start, []
     for part in layout:
         if isinstance(part, (int, np.integer)) and not isinstance(part, bool) and part >= 0:
             piece = np.repeat(coming + np.arange(int(part), dtype=np.int64)[:, None], 3, axis=1)
         else:
-            piece = coming + _grid(part, who)
+            piece = coming + _grid(part, caller)
         if len(piece):
             coming = int((piece if after == "largest" else piece[:, 1:]).max()) + 1
         pieces.append(piece)
     whole = np.concatenate([np.zeros((0, 3), dtype=np.int64), *pieces])
-    return integers(whole, xp=library(xp), device=device, who=who)
+    return integers(whole, xp=library(xp), device=device, caller=caller)
 
 
-def _grid(part: Any, who: str) -> np.ndarray:
+def _grid(part: Any, caller: str) -> np.ndarray:
     todo = "An image is (1, rows, columns), n tokens of text are n."
     if not isinstance(part, (tuple, list)) or len(part) != 3:
-        want = "counts of text tokens and grids (frames, rows, columns)"
-        raise ArgumentError(explain(f"{who}: layout", want, repr(part), todo))
+        expected = "counts of text tokens and grids (frames, rows, columns)"
+        raise ArgumentError(mismatch(f"{caller}: layout", expected, repr(part), todo))
     frames, rows, columns = part
     counted = isinstance(frames, (int, np.integer)) and not isinstance(frames, bool)
-    times = np.arange(max(int(frames), 0)) if counted else _known(frames, f"{who}: frames")
+    times = np.arange(max(int(frames), 0)) if counted else _known(frames, f"{caller}: frames")
     sizes = (int(frames) if counted else len(times), rows, columns)
     if any(isinstance(n, (bool, float)) or n < 1 for n in sizes):
-        raise ArgumentError(explain(f"{who}: layout", "sizes of at least 1", repr(part), todo))
+        raise ArgumentError(mismatch(f"{caller}: layout", "sizes of at least 1", repr(part), todo))
     t, h, w = np.meshgrid(times, np.arange(rows), np.arange(columns), indexing="ij")
     return np.stack([t, h, w], axis=-1).reshape(-1, 3)
 
 
-def _known(values: Any, who: str) -> np.ndarray:
-    array: np.ndarray = integers(values, xp=library(np), who=who)
+def _known(values: Any, caller: str) -> np.ndarray:
+    array: np.ndarray = integers(values, xp=library(np), caller=caller)
     if array.ndim != 1:
-        raise ArgumentError(explain(who, "a number, or one time for each frame", array.shape))
+        raise ArgumentError(mismatch(caller, "a number, or one time for each frame", array.shape))
     return array
 
 
@@ -162,15 +162,17 @@ def shard(
     >>> [posenc.positions.shard(8, world=2, rank=r, layout="head_tail").tolist() for r in (0, 1)]
     [[0, 1, 6, 7], [2, 3, 4, 5]]
     """
-    who = "positions.shard"
+    caller = "positions.shard"
     if not 0 <= rank < world:
-        raise ArgumentError(explain(f"{who}: rank", f"from 0 to {world - 1}", rank))
+        raise ArgumentError(mismatch(f"{caller}: rank", f"from 0 to {world - 1}", rank))
     if layout not in ("contiguous", "head_tail"):
-        raise ArgumentError(explain(f"{who}: layout", "'contiguous' or 'head_tail'", repr(layout)))
+        raise ArgumentError(
+            mismatch(f"{caller}: layout", "'contiguous' or 'head_tail'", repr(layout))
+        )
     pieces = world if layout == "contiguous" else 2 * world
     if length < 0 or length % pieces:
         todo = "Pad the sequence first."
-        raise ArgumentError(explain(f"{who}: length", f"a multiple of {pieces}", length, todo))
+        raise ArgumentError(mismatch(f"{caller}: length", f"a multiple of {pieces}", length, todo))
     size = length // pieces
     xp = library(xp)
     first = arange(size, xp=xp, device=device) + rank * size

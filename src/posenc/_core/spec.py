@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Union
 import numpy as np
 
 from posenc._core import inputs
-from posenc._core.errors import PosencError, SpecError, explain, suggest
+from posenc._core.errors import PosencError, SpecError, mismatch, suggest
 from posenc._core.example import Example
 from posenc._core.tracing import compile_time, is_followed, unseen
 
@@ -62,8 +62,10 @@ class Value:
         known = _hints(type(self))
         for key in changes:
             if key not in known:
-                who = f"{type(self).__name__}.replace"
-                raise SpecError(explain(who, "the name of a field", repr(key), suggest(key, known)))
+                caller = f"{type(self).__name__}.replace"
+                raise SpecError(
+                    mismatch(caller, "the name of a field", repr(key), suggest(key, known))
+                )
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
@@ -227,14 +229,14 @@ def to_json(value: Value, *, indent: int | None = None) -> str:
     '{"embedding_scale": 1.0, "learned": "nothing", "table_scale": 1.0, "type": "Magnitude"}'
     """
     if not isinstance(value, Value):
-        raise SpecError(explain("to_json", "a spec", type(value).__name__))
+        raise SpecError(mismatch("to_json", "a spec", type(value).__name__))
     return json.dumps(value.to_dict(), sort_keys=True, allow_nan=False, indent=indent)
 
 
 def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value:
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
     if not isinstance(text, (str, bytes, bytearray)):
-        raise SpecError(explain("from_json", "a JSON text", type(text).__name__))
+        raise SpecError(mismatch("from_json", "a JSON text", type(text).__name__))
     found = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
     return from_dict(found, resolve)
 
@@ -246,10 +248,10 @@ def from_dict(
     if depth > DEEPEST_NESTING:
         raise SpecError(f"{where[:80]}: nested deeper than {DEEPEST_NESTING} levels")
     if not isinstance(data, Mapping):
-        raise SpecError(explain(where, "a JSON object with a key 'type'", _show(data)))
+        raise SpecError(mismatch(where, "a JSON object with a key 'type'", _show(data)))
     if not isinstance(data.get("type"), str):
-        got = f"keys {sorted(map(str, data))}" if "type" not in data else _show(data["type"])
-        raise SpecError(explain(where, "a key 'type' that names an encoding", got))
+        received = f"keys {sorted(map(str, data))}" if "type" not in data else _show(data["type"])
+        raise SpecError(mismatch(where, "a key 'type' that names an encoding", received))
     cls = resolve(data["type"])
     fields = _hints(cls)
     arguments: dict[str, Any] = {}
@@ -257,8 +259,8 @@ def from_dict(
         if key == "type":
             continue
         if key not in fields:
-            who = f"{where}: {cls.__name__}"
-            raise SpecError(explain(who, "known keys only", repr(key), suggest(key, fields)))
+            caller = f"{where}: {cls.__name__}"
+            raise SpecError(mismatch(caller, "known keys only", repr(key), suggest(key, fields)))
         arguments[key] = _build(value, resolve, f"{where}: {cls.__name__}.{key}", depth + 1)
     missing = [
         field.name
@@ -268,15 +270,15 @@ def from_dict(
         and field.name not in arguments
     ]
     if missing:
-        raise SpecError(explain(f"{where}: {cls.__name__}", f"the keys {missing}", sorted(data)))
+        raise SpecError(mismatch(f"{where}: {cls.__name__}", f"the keys {missing}", sorted(data)))
     try:
         return cls(**arguments)
     except PosencError:
         raise
     except (ArithmeticError, MemoryError, ValueError) as error:
-        got = f"{_show(arguments)} ({error})"
-        want = "numbers that its constants can be computed from"
-        raise SpecError(explain(f"{where}: {cls.__name__}", want, got)) from error
+        received = f"{_show(arguments)} ({error})"
+        expected = "numbers that its constants can be computed from"
+        raise SpecError(mismatch(f"{where}: {cls.__name__}", expected, received)) from error
 
 
 def _build(value: object, resolve: Callable[[str], type[Value]], where: str, depth: int) -> object:
@@ -288,7 +290,7 @@ def _build(value: object, resolve: Callable[[str], type[Value]], where: str, dep
 
 
 def _refuse_constant(name: str) -> object:
-    raise SpecError(explain("from_json", "finite numbers", name))
+    raise SpecError(mismatch("from_json", "finite numbers", name))
 
 
 def _plain(value: object) -> object:
@@ -315,9 +317,9 @@ def field_help(cls: type[Value]) -> dict[str, str]:
     return {name: _words(hint) for name, hint in _hints(cls).items()}
 
 
-def _coerce(value: Any, hint: Any, who: str) -> Any:
+def _coerce(value: Any, hint: Any, caller: str) -> Any:
     for option in _options(hint):
-        fits, coerced = _fit(value, option, who)
+        fits, coerced = _fit(value, option, caller)
         if fits:
             return coerced
     todo = ""
@@ -326,7 +328,7 @@ def _coerce(value: Any, hint: Any, who: str) -> Any:
         words = [c for c in inside if isinstance(c, str)]
         kinds = [c for c in inside if isinstance(c, type) and issubclass(c, Value)]
         todo = suggest(value, words) if words else _object_for(value, kinds)
-    raise SpecError(explain(who, _words(hint), _show(value), todo))
+    raise SpecError(mismatch(caller, _words(hint), _show(value), todo))
 
 
 def _object_for(name: str, kinds: list[type[Value]]) -> str:
@@ -345,7 +347,7 @@ def _options(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
-def _fit(value: Any, hint: Any, who: str) -> tuple[bool, Any]:
+def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
     """Whether `value` can stand for `hint`, and the value in its canonical type."""
     origin = typing.get_origin(hint)
     if hint is types.NoneType:
@@ -356,7 +358,7 @@ def _fit(value: Any, hint: Any, who: str) -> tuple[bool, Any]:
                 return True, value
         return False, None
     if origin is tuple:
-        return _fit_tuple(value, typing.get_args(hint), who)
+        return _fit_tuple(value, typing.get_args(hint), caller)
     if hint is bool:
         return isinstance(value, bool), value
     if hint is int:
@@ -371,14 +373,14 @@ def _fit(value: Any, hint: Any, who: str) -> tuple[bool, Any]:
         except OverflowError:
             return False, None
         if not math.isfinite(number):
-            raise SpecError(explain(who, "a finite number", _show(value)))
+            raise SpecError(mismatch(caller, "a finite number", _show(value)))
         return True, number
     if isinstance(hint, type):
         return isinstance(value, hint), value
-    raise TypeError(f"{who}: annotation {hint} is not one that specs understand")
+    raise TypeError(f"{caller}: annotation {hint} is not one that specs understand")
 
 
-def _fit_tuple(value: Any, args: tuple[Any, ...], who: str) -> tuple[bool, Any]:
+def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, Any]:
     if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
         return False, None
     items = list(value)
@@ -387,7 +389,7 @@ def _fit_tuple(value: Any, args: tuple[Any, ...], who: str) -> tuple[bool, Any]:
         return False, None
     hints = [args[0]] * len(items) if repeated else list(args)
     pairs = enumerate(zip(items, hints, strict=True))
-    result = tuple(_coerce(item, hint, f"{who}[{index}]") for index, (item, hint) in pairs)
+    result = tuple(_coerce(item, hint, f"{caller}[{index}]") for index, (item, hint) in pairs)
     same = isinstance(value, tuple) and all(a is b for a, b in zip(value, result, strict=True))
     return True, value if same else result
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from posenc._core import inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 
 __all__ = [
     "InputFile",
@@ -128,5 +128,5 @@ def standard_input(expected: str, kind: inputs.Kind) -> str:
     """
     text = inputs.standard_input(kind)
     if not text.strip():
-        raise DataError(explain("standard input", expected, "nothing"))
+        raise DataError(mismatch("standard input", expected, "nothing"))
     return text

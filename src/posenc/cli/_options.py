@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from posenc._core import inputs
-from posenc._core.errors import ArgumentError, PosencError, explain, suggest
+from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
 from posenc.cli._inputs import file_there
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> 
     if width is not None and choice.dim not in (None, width):
         raise click.UsageError(f"--dim is {choice.dim}, but the data are {width} wide.")
     if width is not None and width > LARGEST_DIM:
-        raise ArgumentError(explain("encode", f"a width up to {LARGEST_DIM}", width))
+        raise ArgumentError(mismatch("encode", f"a width up to {LARGEST_DIM}", width))
     dim = choice.dim or width or default
     if choice.spec is not None:
         made = spec_of(choice.spec, "--spec")
@@ -239,7 +239,7 @@ def _table(spec: Any, width: int | None) -> TableSpec:
     if not isinstance(spec, TableSpec):
         raise click.UsageError(f"{name} is no table: this command adds tables to embeddings.")
     if width is not None and spec.dim != width:
-        raise ArgumentError(explain("encode", f"data {spec.dim} wide, as the spec", f"{width}"))
+        raise ArgumentError(mismatch("encode", f"data {spec.dim} wide, as the spec", f"{width}"))
     return spec
 
 

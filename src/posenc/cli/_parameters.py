@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from posenc._core import files, inputs
-from posenc._core.errors import DataError, explain, suggest
+from posenc._core.errors import DataError, mismatch, suggest
 from posenc.cli._inputs import InputFile
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def learnt_from(choice: ParameterChoice, spec: TableSpec, *, finite: bool = True
         )
     count = sum(map(math.prod, shapes.values()))
     if count > MOST_NUMBERS:
-        raise DataError(explain(name, f"at most {MOST_NUMBERS} learned numbers", count))
+        raise DataError(mismatch(name, f"at most {MOST_NUMBERS} learned numbers", count))
     if choice.params is None:
         from posenc.functional import init
 
@@ -107,32 +107,32 @@ def _read(
 ) -> dict[str, np.ndarray]:
     layout = files.read_layout(path)
     if layout.format == "npy" and len(shapes) > 1:
-        got = "a .npy, which holds one array"
-        raise DataError(explain(str(path), f"the parameters {', '.join(shapes)}", got, TODO))
+        received = "a .npy, which holds one array"
+        raise DataError(mismatch(str(path), f"the parameters {', '.join(shapes)}", received, TODO))
     found = {}
     for name, shape in shapes.items():
         if layout.format == "safetensors" and name not in layout.tensors:
             known = list(layout.tensors)[:1000]
             todo = suggest(name, known) if known else TODO
-            raise DataError(explain(str(path), f"a tensor {name!r}", "none of that name", todo))
+            raise DataError(mismatch(str(path), f"a tensor {name!r}", "none of that name", todo))
         tensor = layout.pick(None if layout.format == "npy" else name)
         found[name] = _tensor(path, tensor, shape, f"{path}: {name!r}", finite=finite)
     return found
 
 
 def _tensor(
-    path: Path, tensor: files.Tensor, shape: tuple[int, ...], who: str, *, finite: bool
+    path: Path, tensor: files.Tensor, shape: tuple[int, ...], caller: str, *, finite: bool
 ) -> np.ndarray:
     # The shape comes first: a file of the wrong one is never read, however large.
     if tensor.shape != shape:
-        raise DataError(explain(who, f"shape {shape}", f"shape {tensor.shape}"))
+        raise DataError(mismatch(caller, f"shape {shape}", f"shape {tensor.shape}"))
     if tensor.dtype not in files.FLOATS or tensor.stored is None:
-        raise DataError(explain(who, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype))
+        raise DataError(mismatch(caller, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype))
     with inputs.opened(path) as file:
         flat = files.read(file, tensor.begin, math.prod(shape), tensor.stored)
     values = files.decode(flat, tensor.dtype).reshape(shape, order=tensor.order)
     if finite and not np.isfinite(values).all():
         index = [int(n) for n in np.argwhere(~np.isfinite(values))[0]]
-        got = f"{values[tuple(index)]} at index {index}"
-        raise DataError(explain(who, "finite numbers", got))
+        received = f"{values[tuple(index)]} at index {index}"
+        raise DataError(mismatch(caller, "finite numbers", received))
     return values

@@ -339,8 +339,8 @@ def grid_sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
         pairs = [piece.strip().partition("=") for piece in text.split(",")]
         names, numbers = [p[0].strip() for p in pairs], [p[2].strip() for p in pairs]
         if sorted(names) != sorted(axes):
-            want, got = ", ".join(axes), ", ".join(names)
-            raise click.BadParameter(f"the spec has the axes {want}, not {got[:80]}.")
+            expected, received = ", ".join(axes), ", ".join(names)
+            raise click.BadParameter(f"the spec has the axes {expected}, not {received[:80]}.")
     else:
         numbers = text.split("x")
         names = _slowest_first(axes)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 
 if TYPE_CHECKING:
     from posenc.cli._places import Places
@@ -41,7 +41,7 @@ def print_json(value: Any) -> None:
         text = json.dumps(value, allow_nan=False)
     except ValueError:
         todo = "Write the numbers to a file: -o OUT."
-        raise DataError(explain("--json", "finite numbers", "NaN or infinity", todo)) from None
+        raise DataError(mismatch("--json", "finite numbers", "NaN or infinity", todo)) from None
     click.echo(text)
 
 

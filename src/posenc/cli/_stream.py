@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posenc._core import files, inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.cli._options import table_width
 
 if TYPE_CHECKING:
@@ -45,8 +45,10 @@ class Target(NamedTuple):
     def format(self) -> str:
         """`npy` or `safetensors`, by the suffix."""
         if self.path.suffix not in SUFFIXES:
-            got = f"{self.path.name!r}"
-            raise DataError(explain("-o", f"a name that ends in {' or '.join(SUFFIXES)}", got))
+            received = f"{self.path.name!r}"
+            raise DataError(
+                mismatch("-o", f"a name that ends in {' or '.join(SUFFIXES)}", received)
+            )
         return self.path.suffix[1:]
 
     def open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
@@ -56,17 +58,19 @@ class Target(NamedTuple):
 
 def check_source(layout: files.Layout, tensor: files.Tensor) -> None:
     """Raise unless the tensor holds embeddings: floating, (..., seq, dim), in C order."""
-    who = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
+    caller = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
     if tensor.dtype not in files.FLOATS:
         todo = "Convert it to a floating dtype first."
-        raise DataError(explain(who, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype, todo))
+        raise DataError(
+            mismatch(caller, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype, todo)
+        )
     if len(tensor.shape) < 2:
-        raise DataError(explain(who, "shape (..., seq, dim)", f"shape {tensor.shape}"))
+        raise DataError(mismatch(caller, "shape (..., seq, dim)", f"shape {tensor.shape}"))
     if tensor.shape[-1] == 0:
-        raise DataError(explain(who, "a width of at least 1", f"shape {tensor.shape}"))
+        raise DataError(mismatch(caller, "a width of at least 1", f"shape {tensor.shape}"))
     if tensor.order == "F":
         todo = "Save it with numpy.ascontiguousarray(array)."
-        raise DataError(explain(who, "the last axis together (C order)", "Fortran order", todo))
+        raise DataError(mismatch(caller, "the last axis together (C order)", "Fortran order", todo))
 
 
 class Tile(NamedTuple):
@@ -127,7 +131,7 @@ def add_to_file(
     """
     stored = tensor.stored
     if stored is None:
-        raise DataError(explain(str(layout.path), "a dtype that NumPy can hold", tensor.dtype))
+        raise DataError(mismatch(str(layout.path), "a dtype that NumPy can hold", tensor.dtype))
     kept = target.format == layout.format and spec.width == spec.dim
     new_stored = stored if kept else np.dtype(stored).newbyteorder("<").str
     *lead, seq, dim = tensor.shape
@@ -220,7 +224,9 @@ def _result(
         return add(spec, x, positions=where, params=params)
 
 
-def _check_finite(who: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, tile: Tile) -> None:
+def _check_finite(
+    caller: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, tile: Tile
+) -> None:
     # NaN and infinity survive the sum, so one look at the result covers both.
     if np.isfinite(files.decode(y, tensor.dtype)).all():
         return
@@ -234,7 +240,7 @@ def _check_finite(who: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, 
     place = [int(n) for n in np.unravel_index(tile.rows.start + row, lead)] if lead else []
     index = [*place, tile.seq.start + step, channel]
     value = (before if what.startswith("finite") else after)[row, step, channel]
-    raise DataError(explain(who, what, f"{value} at index {index}"))
+    raise DataError(mismatch(caller, what, f"{value} at index {index}"))
 
 
 # --- arrays that are computed ---------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from posenc._core.errors import ArgumentError, DependencyError, PosencError, explain, suggest
+from posenc._core.errors import ArgumentError, DependencyError, PosencError, mismatch, suggest
 
 if TYPE_CHECKING:
     from posenc.study.cell import Cell
@@ -32,7 +32,7 @@ def need(*packages: str) -> None:
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
         todo = f"Install them: pip install 'posenc[{EXTRAS.get(absent[0], 'study')}]'"
-        raise DependencyError(explain("posenc study", ", ".join(packages), "none of it", todo))
+        raise DependencyError(mismatch("posenc study", ", ".join(packages), "none of it", todo))
 
 
 def _file_name(context: click.Context, parameter: click.Parameter, path: Path) -> Path:

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from posenc._core import files, inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.cli._inputs import standard_input
 
 __all__ = ["vector_from"]
@@ -45,13 +45,13 @@ def vector_from(source: str, row: int | None, name: str | None) -> Any:
 def _of_file(path: Path, row: int | None, name: str | None) -> Any:
     tensor = files.read_layout(path).pick(name)
     if tensor.dtype not in files.FLOATS or tensor.stored is None or not tensor.shape:
-        want = f"an array of {', '.join(files.FLOATS)}"
-        got = f"{tensor.dtype} of shape {tensor.shape}"
-        raise DataError(explain(str(path), want, got))
+        expected = f"an array of {', '.join(files.FLOATS)}"
+        received = f"{tensor.dtype} of shape {tensor.shape}"
+        raise DataError(mismatch(str(path), expected, received))
     width, rows = tensor.shape[-1], int(np.prod(tensor.shape[:-1], dtype=object))
     row = _row(row, rows, str(path))
     if width > MOST_NUMBERS:
-        raise DataError(explain(str(path), f"a row of at most {MOST_NUMBERS} numbers", width))
+        raise DataError(mismatch(str(path), f"a row of at most {MOST_NUMBERS} numbers", width))
     size = (tensor.end - tensor.begin) // max(1, width * rows)
     with inputs.opened(path) as file:
         if tensor.order == "C":
@@ -59,8 +59,8 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
         else:
             if rows * width > MOST_NUMBERS:
                 todo = "Save it with numpy.ascontiguousarray(array)."
-                got = f"{rows} of {width} numbers, column by column"
-                raise DataError(explain(str(path), "rows that lie together", got, todo))
+                received = f"{rows} of {width} numbers, column by column"
+                raise DataError(mismatch(str(path), "rows that lie together", received, todo))
             everything = files.read(file, tensor.begin, rows * width, tensor.stored)
             flat = everything.reshape(tensor.shape, order="F").reshape(rows, width)[row]
     return files.decode(flat, tensor.dtype)
@@ -84,7 +84,7 @@ def _numbers(text: str, source: str) -> np.ndarray:
     values = [[_number(word, source) for word in row] for row in rows]
     widths = {len(row) for row in values}
     if not values or 0 in widths:
-        raise DataError(explain(source, "numbers", "nothing"))
+        raise DataError(mismatch(source, "numbers", "nothing"))
     if len(widths) > 1:  # one vector, broken into lines
         return np.array([[number for row in values for number in row]])
     return np.array(values)
@@ -94,7 +94,7 @@ def _number(word: str, source: str) -> float:
     try:
         return float(word)
     except ValueError:
-        raise DataError(explain(source, "numbers", repr(word[:60]))) from None
+        raise DataError(mismatch(source, "numbers", repr(word[:60]))) from None
 
 
 def _picked(values: np.ndarray, row: int | None, source: str) -> np.ndarray:

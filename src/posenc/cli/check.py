@@ -139,12 +139,12 @@ def _subject(
     )
 
 
-def _spec(text: str, who: str) -> Spec:
+def _spec(text: str, caller: str) -> Spec:
     from posenc._core.spec import Spec
 
-    made = spec_of(text, who)
+    made = spec_of(text, caller)
     if not isinstance(made, Spec):
-        raise click.UsageError(f"{who}: {type(made).__name__} is no encoding.")
+        raise click.UsageError(f"{caller}: {type(made).__name__} is no encoding.")
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from posenc._core.errors import DataError, explain, suggest
+from posenc._core.errors import DataError, mismatch, suggest
 from posenc._core.spec import Spec
 from posenc.cli._options import as_json
 from posenc.cli._show import print_json
@@ -36,7 +36,7 @@ def command(name: str, json_: bool) -> None:
     cls = lookup(encoding)
     bibtex = cls.bibtex if issubclass(cls, Spec) else ""
     if not bibtex:
-        raise DataError(explain("cite", "an encoding with a reference", encoding))
+        raise DataError(mismatch("cite", "an encoding with a reference", encoding))
     if json_:
         print_json({"name": name, "encoding": encoding, "bibtex": bibtex, "sources": sources})
         return

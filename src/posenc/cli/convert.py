@@ -141,7 +141,7 @@ def _specs(
     from posenc.detect.files import open_checkpoint
     from posenc.encodings.table.learned import Learned
 
-    tensors = open_checkpoint(source, config={}, who="convert").tensors
+    tensors = open_checkpoint(source, config={}, caller="convert").tensors
     shape = tensors[name].tensor.shape if name in tensors else (1, 1)
     rows, width = (1, *shape)[-2:]
     old = Learned(width, length=rows) if before is None else _spec(before, width, "--from")
@@ -157,8 +157,8 @@ def _specs(
         sizes = tuple(int(n) for n in length.lower().split("x"))
         return old, old.replace(length=sizes[0] if len(sizes) == 1 else sizes)
     except ValueError:
-        want = f"as many positive numbers as the table has sides, {len(old.lengths)}: N or HxW"
-        raise click.UsageError(f"--resize {length!r}: expected {want}.") from None
+        expected = f"as many positive numbers as the table has sides, {len(old.lengths)}: N or HxW"
+        raise click.UsageError(f"--resize {length!r}: expected {expected}.") from None
 
 
 def _spec(text: str, width: int, option: str) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core import files, inputs
 from posenc._core.brief import brief
-from posenc._core.errors import DataError, DependencyError, explain
+from posenc._core.errors import DataError, DependencyError, mismatch
 from posenc._core.random_vectors import random_vectors
 from posenc.cli import _show, _stream
 from posenc.cli._inputs import (
@@ -254,8 +254,10 @@ def _encode_text(
     count = len(tokens.texts)
     if count * spec.width > MOST_NUMBERS:
         todo = "Save its embeddings as .npy and encode that file."
-        got = f"{count} tokens of width {spec.width}"
-        raise DataError(explain("encode", f"a text of at most {MOST_NUMBERS} numbers", got, todo))
+        received = f"{count} tokens of width {spec.width}"
+        raise DataError(
+            mismatch("encode", f"a text of at most {MOST_NUMBERS} numbers", received, todo)
+        )
     target = _target(output, force) if output is not None else None
     encoding = _encoding(choice, spec, count, finite=not allow_nonfinite)
     if vectors is None:
@@ -341,7 +343,7 @@ def _tokens(source: str, tokenizer: str | None) -> Tokens:
     else:
         found = Tokens(text.split(), None)
     if not found.texts:
-        raise DataError(explain("encode", "a text of at least one token", repr(text[:40])))
+        raise DataError(mismatch("encode", "a text of at least one token", repr(text[:40])))
     return found
 
 
@@ -363,15 +365,15 @@ def _tokenize(text: str, path: Path) -> Tokens:
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001
-        raise DataError(explain(str(path), "a tokenizer.json", str(error)[:200])) from None
+        raise DataError(mismatch(str(path), "a tokenizer.json", str(error)[:200])) from None
     return Tokens(list(found.tokens), list(found.ids))
 
 
-def _check_padding(who: str, padding: Mapping[str, Any]) -> None:
+def _check_padding(caller: str, padding: Mapping[str, Any]) -> None:
     """Refuse to fill a short text up to billions of tokens."""
     for key in ("length", "pad_to_multiple_of"):
         if (padding.get(key) or 0) > MOST_NUMBERS:
-            raise DataError(explain(f"{who}: padding", f"at most {MOST_NUMBERS}", padding[key]))
+            raise DataError(mismatch(f"{caller}: padding", f"at most {MOST_NUMBERS}", padding[key]))
 
 
 def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool) -> np.ndarray:
@@ -379,19 +381,19 @@ def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool)
     tensor = layout.pick(name)
     _stream.check_source(layout, tensor)
     if len(tensor.shape) != 2 or tensor.stored is None:
-        got = f"shape {tensor.shape}"
-        raise DataError(explain(str(path), "shape (rows, dim), a row for each token", got))
+        received = f"shape {tensor.shape}"
+        raise DataError(mismatch(str(path), "shape (rows, dim), a row for each token", received))
     rows, dim = tensor.shape
     if tokens.ids is None and rows != len(tokens.texts):
         todo = "Row i is for token i; with --tokenizer rows are looked up by ID."
-        want = f"{count_of(tokens.texts, 'row')}, one for each token"
-        raise DataError(explain(str(path), want.replace("token of", "row of"), rows, todo))
+        expected = f"{count_of(tokens.texts, 'row')}, one for each token"
+        raise DataError(mismatch(str(path), expected.replace("token of", "row of"), rows, todo))
     ids = tokens.ids if tokens.ids is not None else list(range(rows))
     if max(ids) >= rows:
-        raise DataError(explain(str(path), f"a row for ID {max(ids)}", f"{rows} rows"))
+        raise DataError(mismatch(str(path), f"a row for ID {max(ids)}", f"{rows} rows"))
     if len(ids) * dim > MOST_NUMBERS:
         raise DataError(
-            explain(str(path), f"at most {MOST_NUMBERS} numbers", f"{len(ids)} x {dim}")
+            mismatch(str(path), f"at most {MOST_NUMBERS} numbers", f"{len(ids)} x {dim}")
         )
     size = np.dtype(tensor.stored).itemsize * dim
     with inputs.opened(path) as file:
@@ -399,6 +401,6 @@ def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool)
     vectors = files.decode(np.stack(found), tensor.dtype)
     if finite and not np.isfinite(vectors).all():
         i, channel = (int(n) for n in np.argwhere(~np.isfinite(vectors))[0])
-        got = f"{vectors[i, channel]} at index {[ids[i], channel]}"
-        raise DataError(explain(str(path), "finite numbers (or --allow-nonfinite)", got))
+        received = f"{vectors[i, channel]} at index {[ids[i], channel]}"
+        raise DataError(mismatch(str(path), "finite numbers (or --allow-nonfinite)", received))
     return vectors

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from posenc._core import inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.cli._inputs import InputFile, standard_input
 from posenc.cli._options import Choice, Option, as_json, is_json
 from posenc.cli._show import clean, print_json
@@ -107,7 +107,7 @@ def _source(config: str) -> str | Path:
         return Path(config)
     text = standard_input(CONFIG, inputs.CONFIG)
     if not is_json(text):  # else it would be taken for the name of a file
-        raise DataError(explain("standard input", CONFIG, repr(text.strip()[:40])))
+        raise DataError(mismatch("standard input", CONFIG, repr(text.strip()[:40])))
     return text
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core import inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.cli._inputs import file_there, standard_input
 from posenc.cli._options import Choice, as_json, is_json
 from posenc.cli._show import clean
@@ -109,7 +109,7 @@ def source_of(source: str) -> Any:
     if source == "-":
         text = standard_input(WANTED, inputs.CONFIG)
         if not is_json(text):
-            raise DataError(explain("standard input", WANTED, repr(text.strip()[:40])))
+            raise DataError(mismatch("standard input", WANTED, repr(text.strip()[:40])))
         return text
     if is_json(source) or source.startswith(("preset:", "plan:")):
         return source

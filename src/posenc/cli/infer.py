@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, explain
+from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.cli._inputs import file_there
 from posenc.cli._options import Choice, Option, as_json
 from posenc.cli._show import clean, print_json
@@ -87,8 +87,10 @@ def _recording(source: str) -> dict[str, np.ndarray]:
     with open_store(file_there(source)) as store:
         missing = [name for name in NAMES if name not in store.arrays]
         if store.format != "npz" or missing:
-            got = ", ".join(list(store.arrays)[:20]) or "nothing"
-            raise DataError(explain(source, f"a .npz with the arrays {', '.join(NAMES)}", got))
+            received = ", ".join(list(store.arrays)[:20]) or "nothing"
+            raise DataError(
+                mismatch(source, f"a .npz with the arrays {', '.join(NAMES)}", received)
+            )
         return {name: store.arrays[name].whole() for name in NAMES}
 
 
@@ -102,8 +104,8 @@ def _function(source: str) -> Any:
         sys.path.insert(0, "")
     found = load(source)
     if not callable(found):
-        want = "a function"
-        raise ArgumentError(explain(source, want, type(found).__name__))
+        expected = "a function"
+        raise ArgumentError(mismatch(source, expected, type(found).__name__))
     return found
 
 

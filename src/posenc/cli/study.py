@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc._core.errors import DataError, explain, suggest
+from posenc._core.errors import DataError, mismatch, suggest
 from posenc.cli._inputs import InputText
 from posenc.cli._options import Option, as_json
 from posenc.cli._show import clean, print_json
@@ -265,7 +265,7 @@ def export(*, store: Path, out: Path, json_: bool) -> None:
 
     results = _results(store)
     if not results.records:
-        raise DataError(explain(str(store), "results", "none yet", "Run some cells first."))
+        raise DataError(mismatch(str(store), "results", "none yet", "Run some cells first."))
     written = [str(path) for path in write_csv(results, out)]
     if json_:
         print_json({"written": written})

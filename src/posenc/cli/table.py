@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.brief import brief
-from posenc._core.errors import DataError, PositionError, explain
+from posenc._core.errors import DataError, PositionError, mismatch
 from posenc.cli import _show, _stream
 from posenc.cli._options import (
     Choice,
@@ -88,9 +88,9 @@ def command(
         rows = _default_length(made, offset or 0) if length is None else length
         places = places_from(where, made, rows)
     if output is None and json_ and positions is None and len(places) * width > MOST_NUMBERS:
-        got = f"{len(places)} rows of width {width}"
-        want = f"at most {MOST_NUMBERS} numbers as JSON"
-        raise DataError(explain("table", want, got, "Write them to a file: -o OUT."))
+        received = f"{len(places)} rows of width {width}"
+        expected = f"at most {MOST_NUMBERS} numbers as JSON"
+        raise DataError(mismatch("table", expected, received, "Write them to a file: -o OUT."))
     places.check(made)
     values, origin = learnt_from(ParameterChoice(params, init_seed), made)
     if output is not None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core import files, inputs
-from posenc._core.errors import DataError, PosencError, explain
+from posenc._core.errors import DataError, PosencError, mismatch
 from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.detect.files import open_store
@@ -58,7 +58,7 @@ def load(
     for path in tables:
         found += _of_tables(Path(path))
     if len(found) > MOST_ENTRIES:
-        raise DataError(explain("explore", f"at most {MOST_ENTRIES} encodings", len(found)))
+        raise DataError(mismatch("explore", f"at most {MOST_ENTRIES} encodings", len(found)))
     numbered = {}
     for entry in found:
         name = entry.id
@@ -160,11 +160,13 @@ def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
     held = _of_npz(path) if path.suffix == ".npz" else _of_layout(path)
     fitting = [(name, rows) for name, rows in held if rows.ndim == 2 and rows.size]
     if not fitting:
-        want = "an array of two axes (positions, dimensions) of floating numbers"
-        raise DataError(explain(f"explore: {path}", want, "none"))
+        expected = "an array of two axes (positions, dimensions) of floating numbers"
+        raise DataError(mismatch(f"explore: {path}", expected, "none"))
     for name, rows in fitting:
         if not np.isfinite(rows).all():
-            raise DataError(explain(f"explore: {path} {name}", "finite numbers", "NaN or infinity"))
+            raise DataError(
+                mismatch(f"explore: {path} {name}", "finite numbers", "NaN or infinity")
+            )
     return fitting
 
 
@@ -195,10 +197,10 @@ def _embeddings(path: Path) -> Embeddings:
     held = _arrays(path)
     if len(held) > 1:
         names = ", ".join(name for name, _ in held[:5])
-        raise DataError(explain(f"explore: {path}", "one array of embeddings", names))
+        raise DataError(mismatch(f"explore: {path}", "one array of embeddings", names))
     _, rows = held[0]
     if len(rows) > MOST_WORDS:
-        raise DataError(explain(f"explore: {path}", f"at most {MOST_WORDS} rows", len(rows)))
+        raise DataError(mismatch(f"explore: {path}", f"at most {MOST_WORDS} rows", len(rows)))
     return Embeddings(path.name, rows.astype(np.float64))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from posenc._core.errors import ArgumentError, DataError, explain
+from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.explore.frame import frame
 from posenc.explore.protocol import unpack
 from posenc.explore.server import assets
@@ -51,7 +51,7 @@ def state_of(text: str) -> dict[str, str]:
     try:
         pairs = parse_qsl(query.lstrip("#?"), keep_blank_values=True, max_num_fields=80)
     except ValueError:
-        raise ArgumentError(explain("freeze", "a state such as v=table&d=64", text[:60])) from None
+        raise ArgumentError(mismatch("freeze", "a state such as v=table&d=64", text[:60])) from None
     return {key: value for key, value in pairs if key != "k"}
 
 
@@ -101,7 +101,7 @@ def frozen(states: Iterable[Mapping[str, str]], session: Session | None = None) 
     pictures, first = _pictures(list(states), held)
     files = {name: data.decode() for name, data in assets().items()}
     if "index.html" not in files:
-        raise DataError(explain("freeze", "the files of the page", "none in this installation"))
+        raise DataError(mismatch("freeze", "the files of the page", "none in this installation"))
     script = bundle({name: text for name, text in files.items() if name.endswith(".js")})
     style = "\n".join(files[name] for name in sorted(files) if name.endswith(".css"))
     data = json.dumps({"first": first, "frames": pictures}, separators=(",", ":"))
@@ -110,7 +110,7 @@ def frozen(states: Iterable[Mapping[str, str]], session: Session | None = None) 
 
 def _pictures(states: list[Mapping[str, str]], session: Session) -> tuple[dict[str, str], str]:
     if not 1 <= len(states) <= MOST_STATES:
-        raise ArgumentError(explain("freeze", f"1 to {MOST_STATES} states", len(states)))
+        raise ArgumentError(mismatch("freeze", f"1 to {MOST_STATES} states", len(states)))
     pictures: dict[str, str] = {}
     first = ""
     size = 0
@@ -127,7 +127,7 @@ def _pictures(states: list[Mapping[str, str]], session: Session) -> tuple[dict[s
             pictures[name] = base64.b64encode(data).decode()
             size += len(pictures[name])
             if size > MOST_BYTES:
-                raise ArgumentError(explain("freeze", f"at most {MOST_BYTES} bytes", "more"))
+                raise ArgumentError(mismatch("freeze", f"at most {MOST_BYTES} bytes", "more"))
     return pictures, first
 
 
@@ -161,7 +161,7 @@ def bundle(modules: Mapping[str, str], entry: str = "app.js") -> str:
         if name in placed:
             return
         if name in path or name not in modules:
-            raise DataError(explain("freeze", "modules that import no circle", " ".join(path)))
+            raise DataError(mismatch("freeze", "modules that import no circle", " ".join(path)))
         for match in IMPORT.finditer(modules[name]):
             place(match[2], (*path, name))
         placed.append(name)
@@ -180,7 +180,9 @@ def _scoped(name: str, text: str) -> str:
 
     inner = EXPORT.sub(r"\1 \2", IMPORT.sub(taken, text))
     if re.search(r"^(import|export)\b", inner, re.MULTILINE):
-        raise DataError(explain("freeze", "imports and exports by name", f"another form in {name}"))
+        raise DataError(
+            mismatch("freeze", "imports and exports by name", f"another form in {name}")
+        )
     given = ", ".join(exported)
     return f"$modules[{json.dumps(name)}] = (() => {{\n{inner}\nreturn {{ {given} }};\n}})();"
 
@@ -193,7 +195,7 @@ def _hash(text: str) -> str:
 def _page(html: str, script: str, style: str, data: str) -> str:
     """The page with its style, script and pictures inside, and a policy that admits only these."""
     if "</script" in script or "</style" in style:
-        raise DataError(explain("freeze", "a script and a style without closing tags", "one"))
+        raise DataError(mismatch("freeze", "a script and a style without closing tags", "one"))
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -211,5 +213,5 @@ def _page(html: str, script: str, style: str, data: str) -> str:
     for pattern, text in replacements:
         html, count = re.subn(pattern, lambda _, text=text: text, html)  # type: ignore[misc]
         if count != 1:
-            raise DataError(explain("freeze: index.html", f"one {pattern}", count))
+            raise DataError(mismatch("freeze: index.html", f"one {pattern}", count))
     return html

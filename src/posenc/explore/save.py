@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DependencyError, explain, suggest
+from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc.explore.page import page_of
 from posenc.explore.panels import Chart, Heatmap, Matrix, Panel, Strips
 from posenc.explore.pictures import LEARNED, picture_of
@@ -83,7 +83,7 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
     """
     if wanted not in LABELS:
         todo = suggest(wanted[:20], LABELS)
-        raise ArgumentError(explain("save", "a format", repr(wanted[:20]), todo))
+        raise ArgumentError(mismatch("save", "a format", repr(wanted[:20]), todo))
     scene, page = page_of(state, session)
     name = f"posenc-{scene.shape.id}.{wanted}"
     if wanted in PICTURES:

@@ -18,7 +18,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from posenc._core.errors import ArgumentError, DependencyError, PosencError, explain
+from posenc._core.errors import ArgumentError, DependencyError, PosencError, mismatch
 from posenc.explore.frame import frame
 from posenc.explore.save import save
 from posenc.explore.session import Session
@@ -263,9 +263,9 @@ def bound(port: int = 0) -> Iterator[socket.socket]:
             listening.listen(64)
         except OSError as error:
             reasons = {errno.EADDRINUSE: "in use", errno.EACCES: "not allowed"}
-            got = f"{port}, which is {reasons.get(error.errno or 0, error.strerror)}"
+            received = f"{port}, which is {reasons.get(error.errno or 0, error.strerror)}"
             todo = "Leave --port out: a free one is taken."
-            raise ArgumentError(explain("explore", "a free port", got, todo)) from None
+            raise ArgumentError(mismatch("explore", "a free port", received, todo)) from None
         yield listening
 
 

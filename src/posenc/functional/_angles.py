@@ -15,7 +15,7 @@ from posenc._core.array import (
     namespace,
     result_dtype,
 )
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.inplace import overwrite
 from posenc._core.phase import Halves, Words
 from posenc.encodings.rotary.base import Role, RotarySpec
@@ -39,28 +39,28 @@ __all__ = [
 Array = Any
 
 
-def require_plain(spec: RotarySpec, who: str) -> None:
+def require_plain(spec: RotarySpec, caller: str) -> None:
     """Raise unless angles may be subtracted: they are fixed, and those of all heads."""
     if not spec.plain:
-        want = "an encoding that turns pairs by fixed angles, all heads alike"
+        expected = "an encoding that turns pairs by fixed angles, all heads alike"
         todo = "Rotate both from scratch: posenc.rotate(spec, x, positions=..., params=...)."
-        raise SpecError(explain(who, want, name_of(spec), todo))
+        raise SpecError(mismatch(caller, expected, name_of(spec), todo))
 
 
-def checked(spec: RotarySpec, x: Array, who: str) -> tuple[Any, Any, Any]:
+def checked(spec: RotarySpec, x: Array, caller: str) -> tuple[Any, Any, Any]:
     """The library of `x`, its dtype, and the dtype to compute in."""
-    xp = namespace(x, f"{who}: x")
-    dtype = result_dtype(x, who)
+    xp = namespace(x, f"{caller}: x")
+    dtype = result_dtype(x, caller)
     if len(x.shape) < 2 or x.shape[-1] < spec.dim:
-        want = f"shape (..., seq, channels) with at least {spec.dim} channels"
-        raise ArgumentError(explain(f"{who}: x", want, f"shape {tuple(x.shape)}"))
+        expected = f"shape (..., seq, channels) with at least {spec.dim} channels"
+        raise ArgumentError(mismatch(f"{caller}: x", expected, f"shape {tuple(x.shape)}"))
     return xp, dtype, compute_dtype(dtype, xp)
 
 
-def check_role(role: Any, who: str) -> None:
+def check_role(role: Any, caller: str) -> None:
     """Raise unless the role is one of the two."""
     if role not in ("query", "key"):
-        raise ArgumentError(explain(f"{who}: role", '"query" or "key"', repr(role)))
+        raise ArgumentError(mismatch(f"{caller}: role", '"query" or "key"', repr(role)))
 
 
 def positions_of_tokens(
@@ -72,16 +72,16 @@ def positions_of_tokens(
     *,
     seq_dim: int,
     xp: Any,
-    who: str,
+    caller: str,
 ) -> Array:
     """Where the tokens of `x` stand, ready to broadcast: (..., axes)."""
     if cu_seqlens is not None:
-        place = place_of(tuple(x.shape), seq_dim, who)
-        ends = sequence_ends(spec, x, (positions, offset, cu_seqlens), xp, who)
+        place = place_of(tuple(x.shape), seq_dim, caller)
+        ends = sequence_ends(spec, x, (positions, offset, cu_seqlens), xp, caller)
         positions = _positions.packed(ends, total=x.shape[place])
         if positions.shape[0] != x.shape[place]:
-            want = f"lengths that add up to at most {x.shape[place]} tokens"
-            raise ArgumentError(explain(f"{who}: cu_seqlens", want, positions.shape[0]))
+            expected = f"lengths that add up to at most {x.shape[place]} tokens"
+            raise ArgumentError(mismatch(f"{caller}: cu_seqlens", expected, positions.shape[0]))
     return token_positions(
         tuple(x.shape),
         positions,
@@ -90,23 +90,23 @@ def positions_of_tokens(
         seq_dim=seq_dim,
         xp=xp,
         device=device_of(x),
-        who=who,
+        caller=caller,
         coordinates=spec.coordinates,
     )
 
 
 def sequence_ends(
-    spec: RotarySpec, x: Array, given: tuple[Any, Any, Any], xp: Any, who: str
+    spec: RotarySpec, x: Array, given: tuple[Any, Any, Any], xp: Any, caller: str
 ) -> Array:
     """The cumulative lengths of packed sequences beside `x`."""
     positions, offset, cu_seqlens = given
     if positions is not None or offset is not None:
         todo = "Positions within sequences follow from their lengths."
-        raise ArgumentError(explain(who, "cu_seqlens alone", "positions besides", todo))
+        raise ArgumentError(mismatch(caller, "cu_seqlens alone", "positions besides", todo))
     if len(spec.axes) > 1:
-        want = f"positions with a trailing axis {spec.axes}"
-        raise ArgumentError(explain(who, want, "cu_seqlens"))
-    return integers(cu_seqlens, xp=xp, device=device_of(x), who=f"{who}: cu_seqlens")
+        expected = f"positions with a trailing axis {spec.axes}"
+        raise ArgumentError(mismatch(caller, expected, "cu_seqlens"))
+    return integers(cu_seqlens, xp=xp, device=device_of(x), caller=f"{caller}: cu_seqlens")
 
 
 def factors(
@@ -118,15 +118,15 @@ def factors(
     inner: Any,
     dtype: str,
     xp: Any,
-    who: str,
+    caller: str,
     inverse: bool = False,
     seq_dim: int = -2,
     choice: Choice | None = None,
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Cosines and sines with their sizes, (..., axes) -> two arrays (..., pairs), and constants."""
-    check_role(role, who)
+    check_role(role, caller)
     spec.check_positions(where, dtype)
-    given = parameters(spec, params, xp=xp, device=device_of(where), who=who)
+    given = parameters(spec, params, xp=xp, device=device_of(where), caller=caller)
     known = _of_heads(spec, {**constants(spec, where, xp=xp), **given}, seq_dim)
     cos, sin, known = unit_cos_sin(spec, where, known, choice, inner=inner, xp=xp)
     size = spec.sizes(where, role, known, dtype=inner, xp=xp)
@@ -191,7 +191,7 @@ def turned_by(
     dim: int,
     inner: Any,
     xp: Any,
-    who: str,
+    caller: str,
     inverse: bool = False,
     inplace: bool = False,
     how: Callable[..., Array] | None = None,
@@ -207,7 +207,7 @@ def turned_by(
         turned = how(wide, cos, sin, inverse=inverse, xp=xp)
     turned = astype(turned, x.dtype, xp)
     if inplace:
-        written = overwrite(part, turned, who)
+        written = overwrite(part, turned, caller)
         return written if x.shape[-1] == dim else x
     if x.shape[-1] == dim:
         return turned
@@ -216,11 +216,11 @@ def turned_by(
     return xp.concat([x[..., : x.shape[-1] - dim], turned], axis=-1)
 
 
-def asks_kernel(kernel: Kernel, choice: Choice | None, who: str) -> bool:
+def asks_kernel(kernel: Kernel, choice: Choice | None, caller: str) -> bool:
     """Whether a kernel is asked: it takes one spec, and does not choose between two."""
-    if choice is not None and kernel not in ("auto", "reference") and asks(kernel, who):
-        want = "a length that is a number"
+    if choice is not None and kernel not in ("auto", "reference") and asks(kernel, caller):
+        expected = "a length that is a number"
         raise ArgumentError(
-            explain(f"{who}: kernel={kernel!r}", want, type(choice.length).__name__)
+            mismatch(f"{caller}: kernel={kernel!r}", expected, type(choice.length).__name__)
         )
-    return asks(kernel, who) and choice is None
+    return asks(kernel, caller) and choice is None

@@ -12,7 +12,7 @@ from posenc._core.array import (
     numpy_rules,
     result_dtype,
 )
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing
 from posenc.functional._angles import turned_by
 from posenc.functional.arguments import X, align, place_of
@@ -71,43 +71,45 @@ def apply_rotary(
     >>> bool((posenc.apply_rotary(q, cos, sin, pairing="half") == posenc.rotate(rope, q)).all())
     True
     """
-    who = "apply_rotary"
+    caller = "apply_rotary"
     if isinstance(pairing, str):
         pairing = PAIRINGS.get(pairing) or Pairing(pairing)
     if not isinstance(pairing, Pairing):
-        want = '"half", "interleaved" or a posenc.Pairing'
-        raise ArgumentError(explain(f"{who}: pairing", want, repr(pairing)))
+        expected = '"half", "interleaved" or a posenc.Pairing'
+        raise ArgumentError(mismatch(f"{caller}: pairing", expected, repr(pairing)))
     if is_divided(x, cos, sin):
         options: dict[str, Any] = {"pairing": pairing, "width": width, "inplace": inplace}
         return _divided_rotary(x, cos, sin, {**options, "seq_dim": seq_dim})
-    xp = namespace(x, f"{who}: x")
-    dtype = result_dtype(x, who)
+    xp = namespace(x, f"{caller}: x")
+    dtype = result_dtype(x, caller)
     inner = compute_dtype(dtype, xp)
     if tuple(cos.shape) != tuple(sin.shape):
-        got = f"{tuple(cos.shape)} and {tuple(sin.shape)}"
-        raise ArgumentError(explain(who, "cos and sin of one shape", got))
+        received = f"{tuple(cos.shape)} and {tuple(sin.shape)}"
+        raise ArgumentError(mismatch(caller, "cos and sin of one shape", received))
     if width == "full":
         cos, sin = _half_width(cos, pairing), _half_width(sin, pairing)
     dim = 2 * cos.shape[-1]
     if len(x.shape) < 2 or dim > x.shape[-1]:
         todo = "Where cos and sin have an entry for each channel, say width='full'."
-        want = f"x with at least {dim} channels, two for each of the {dim // 2} pairs"
-        raise ArgumentError(explain(who, want, f"shape {tuple(x.shape)}", todo))
-    lead, place = tuple(x.shape[:-1]), place_of(tuple(x.shape), seq_dim, who)
+        expected = f"x with at least {dim} channels, two for each of the {dim // 2} pairs"
+        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(x.shape)}", todo))
+    lead, place = tuple(x.shape[:-1]), place_of(tuple(x.shape), seq_dim, caller)
     aligned = align(tuple(cos.shape[:-1]), lead, place, lead[place])
     if aligned is None:
-        want = f"cos of shape ({lead[place]}, {dim // 2}) or (batch, {lead[place]}, {dim // 2})"
-        raise ArgumentError(explain(who, want, f"shape {tuple(cos.shape)}"))
+        expected = f"cos of shape ({lead[place]}, {dim // 2}) or (batch, {lead[place]}, {dim // 2})"
+        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(cos.shape)}"))
     cos = astype(xp.reshape(cos, (*aligned, dim // 2)), inner, xp)
     sin = astype(xp.reshape(sin, (*aligned, dim // 2)), inner, xp)
-    return turned_by(x, cos, sin, pairing, dim=dim, inner=inner, xp=xp, who=who, inplace=inplace)
+    return turned_by(
+        x, cos, sin, pairing, dim=dim, inner=inner, xp=xp, caller=caller, inplace=inplace
+    )
 
 
 def _half_width(full: Array, pairing: Pairing) -> Array:
     """The entry of each pair, from arrays with an entry for each channel."""
     if pairing.blocks:
-        want = "half-width cos and sin for a pairing of several blocks"
-        raise ArgumentError(explain("apply_rotary: width", want, "full"))
+        expected = "half-width cos and sin for a pairing of several blocks"
+        raise ArgumentError(mismatch("apply_rotary: width", expected, "full"))
     if pairing.order == "half":
         return full[..., : full.shape[-1] // 2]
     return full[..., 0::2]

@@ -99,7 +99,7 @@ def bias(
     >>> posenc.bias(posenc.ALiBi(heads=8), [5], 6, heads=(0, 1))
     array([[[-2.5, -2. , -1.5, -1. , -0.5,  0. ]]], dtype=float32)
     """
-    who = f"bias({name_of(spec)})"
+    caller = f"bias({name_of(spec)})"
     require(spec, BiasSpec, "bias")
     values = params.values() if isinstance(params, Mapping) else ()
     if is_divided(q_positions, k_positions, *values):
@@ -108,13 +108,13 @@ def bias(
         return _divided_bias(spec, *sides_of, params, {**options, "heads": heads})
     home = library_of(q_positions, k_positions, *values)
     if xp is None and home is not None:
-        xp = namespace(home, who)
+        xp = namespace(home, caller)
     xp = library(np if xp is None else xp)
     if device is None and home is not None:
         device = device_of(home)
-    out = dtype_named("float32" if dtype is None else dtype, xp, who)
-    first, end = head_range(heads, spec.heads, who)
-    where = sides(spec.axes, q_positions, k_positions, xp=xp, device=device, who=who)
+    out = dtype_named("float32" if dtype is None else dtype, xp, caller)
+    first, end = head_range(heads, spec.heads, caller)
+    where = sides(spec.axes, q_positions, k_positions, xp=xp, device=device, caller=caller)
     if concrete(where.q[0]) is not None and concrete(where.k[0]) is not None:
         # Every entry of a tuple is known where the first is: they are slices of one array.
         spec.check_positions(
@@ -122,13 +122,13 @@ def bias(
             tuple(np.asarray(concrete(c)) for c in where.k),
         )
     inner = compute_dtype(out, xp)
-    given = known(spec, params, first, end, where.q[0], xp=xp, device=device, who=who)
-    if asks(kernel, who):
+    given = known(spec, params, first, end, where.q[0], xp=xp, device=device, caller=caller)
+    if asks(kernel, caller):
         # The first axis: what has several is no encoding that a kernel knows.
         q, k = where.q[0][..., :, 0], where.k[0][..., 0, :]
         learned = {name: given[name] for name in spec.shapes}
         request = kernels.Bias(spec, q, k, (first, end), learned, out, xp)
-        found = kernels.serve(request, kernel, who)
+        found = kernels.serve(request, kernel, caller)
         if found is not None:
             return found.value
     prepared = spec.prepare(given, dtype=inner, xp=xp)
@@ -157,12 +157,12 @@ def _divided_bias(spec: BiasSpec, q: Any, k: Any, params: Any, options: dict[str
 
     from posenc.functional import _divided
 
-    who = f"bias({name_of(spec)})"
+    caller = f"bias({name_of(spec)})"
     axes = ("axes",) if len(spec.axes) > 1 else ()
     rows, columns = _divided.numbered(q, "q", axes), _divided.numbered(k, "k", axes)
     lead = max((part.labels[: -1 - len(axes)] for part in (rows, columns)), key=len)
-    first, end = head_range(options.pop("heads"), spec.heads, who)
-    learned = _divided.of_parameters(spec, _divided.of_heads(spec, params, first, end, who))
+    first, end = head_range(options.pop("heads"), spec.heads, caller)
+    learned = _divided.of_parameters(spec, _divided.of_heads(spec, params, first, end, caller))
     numbers = _divided.Part(torch.arange(first, end), (_divided.HEADS,))
 
     def entries(q: Any, k: Any, numbers: Any, **params: Array) -> Array:
@@ -170,4 +170,4 @@ def _divided_bias(spec: BiasSpec, q: Any, k: Any, params: Any, options: dict[str
         return bias(spec, q, k, params=_divided.params_of(params), heads=some, xp=torch, **options)
 
     parts = {"q": rows, "k": columns, "numbers": numbers, **learned}
-    return _divided.apply(entries, parts, (*lead, _divided.HEADS, "q", "k"), who, {})
+    return _divided.apply(entries, parts, (*lead, _divided.HEADS, "q", "k"), caller, {})

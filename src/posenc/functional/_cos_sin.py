@@ -17,7 +17,7 @@ from posenc._core.array import (
     numpy_rules,
     undivided,
 )
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional._angles import asks_kernel, check_role, factors
@@ -96,9 +96,9 @@ def cos_sin(
     array([[0.    , 0.    , 0.    , 0.    ],
            [0.8413, 0.01  , 0.8413, 0.01  ]], dtype=float16)
     """
-    who = f"cos_sin({name_of(spec)})"
+    caller = f"cos_sin({name_of(spec)})"
     if width not in ("half", "full"):
-        raise ArgumentError(explain(f"{who}: width", '"half" or "full"', repr(width)))
+        raise ArgumentError(mismatch(f"{caller}: width", '"half" or "full"', repr(width)))
     if is_divided(positions, *(params.values() if isinstance(params, Mapping) else ())):
         options = {"length": length, "role": role, "dtype": dtype, "kernel": kernel}
         return _divided_cos_sin(
@@ -106,15 +106,15 @@ def cos_sin(
         )
     if length is not None:
         counted = isinstance(positions, (int, np.integer))
-        check_length(length, *((positions, None) if counted else (None, positions)), who=who)
+        check_length(length, *((positions, None) if counted else (None, positions)), caller=caller)
     spec, choice = at_length(spec, length, "cos_sin")
-    xp, device = home(positions, params, xp=xp, device=device, who=who)
-    out = dtype_named("float32" if dtype is None else dtype, xp, who)
-    where = asked_positions(spec, positions, xp=xp, device=device, who=who)
+    xp, device = home(positions, params, xp=xp, device=device, caller=caller)
+    out = dtype_named("float32" if dtype is None else dtype, xp, caller)
+    where = asked_positions(spec, positions, xp=xp, device=device, caller=caller)
     inner = compute_dtype(out, xp)
-    if asks_kernel(kernel, choice, who):
-        check_role(role, who)
-        found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, who)
+    if asks_kernel(kernel, choice, caller):
+        check_role(role, caller)
+        found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, caller)
         if found is not None:
             cos, sin = found.value
             return _widened(cos, sin, spec.channels, width, xp)
@@ -128,7 +128,7 @@ def cos_sin(
         inner=inner,
         dtype=dtype_name(out),
         xp=xp,
-        who=who,
+        caller=caller,
         choice=choice,
     )
     return _widened(astype(cos, out, xp), astype(sin, out, xp), spec.channels, width, xp)
@@ -161,9 +161,9 @@ def _divided_cos_sin(
 ) -> tuple[Array, Array]:
     from posenc.functional import _divided
 
-    who = f"cos_sin({name_of(spec)})"
+    caller = f"cos_sin({name_of(spec)})"
     if (spec.per_head or 1) > 1:
-        undivided(who, positions, *(params or {}).values())
+        undivided(caller, positions, *(params or {}).values())
     axes = ("axes",) if len(spec.axes) > 1 else ()
     where = _divided.numbered(positions, "last", axes)
     lead = where.labels[: len(where.labels) - len(axes)] or ("last",)
@@ -172,5 +172,5 @@ def _divided_cos_sin(
         return cos_sin(spec, where, params=_divided.params_of(params), **options)
 
     parts = {"where": where, **_divided.of_parameters(spec, params)}
-    found: tuple[Array, Array] = _divided.apply(factors, parts, (*lead, "pairs"), who, {})
+    found: tuple[Array, Array] = _divided.apply(factors, parts, (*lead, "pairs"), caller, {})
     return found

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.functional.arguments import place_of
 
 __all__ = [
@@ -66,9 +66,9 @@ NO_POSITIONS = (
 )
 
 
-def of_tokens(x: Any, seq_dim: int, positions: Any, who: str) -> tuple[tuple[str, ...], Refused]:
+def of_tokens(x: Any, seq_dim: int, positions: Any, caller: str) -> tuple[tuple[str, ...], Refused]:
     """Labels of an input (..., seq, channels), and which axes have to be whole."""
-    place = place_of(tuple(x.shape), seq_dim, who)
+    place = place_of(tuple(x.shape), seq_dim, caller)
     labels = [str(axis) for axis in range(len(x.shape) - 1)] + ["channels"]
     labels[place] = "seq"
     refused = {"channels": WHOLE_CHANNELS}
@@ -125,7 +125,7 @@ def params_of(more: Mapping[str, Any]) -> dict[str, Any] | None:
     return {name.removeprefix("params."): value for name, value in more.items()} or None
 
 
-def of_heads(spec: Any, params: Any, first: int, end: int, who: str) -> Any:
+def of_heads(spec: Any, params: Any, first: int, end: int, caller: str) -> Any:
     """Parameters of the heads [first, end); those of all heads are cut, unless they are shards."""
     if not isinstance(params, Mapping):
         return params
@@ -137,8 +137,8 @@ def of_heads(spec: Any, params: Any, first: int, end: int, who: str) -> Any:
         if isinstance(value, DTensor) and Shard(axis) in value.placements:
             todo = "Distribute the parameters of those heads alone."
             want = f"{end - first} heads to divide"
-            got = f"{value.shape[axis]} heads"
-            raise ArgumentError(explain(f"{who}: params[{name!r}]", want, got, todo))
+            received = f"{value.shape[axis]} heads"
+            raise ArgumentError(mismatch(f"{caller}: params[{name!r}]", want, received, todo))
         found[name] = value.narrow(axis, first, end - first)
     return found
 
@@ -156,7 +156,7 @@ def apply(
     call: Callable[..., Any],
     parts: Mapping[str, Part],
     out: Sequence[str],
-    who: str,
+    caller: str,
     refused: Refused,
     *,
     inplace: bool = False,
@@ -171,7 +171,7 @@ def apply(
         The arguments; None and numbers are handed on as they are.
     out : sequence of str
         The labels of the axes of each result.
-    who : str
+    caller : str
         The name to begin an error with.
     refused : mapping
         Label -> what was expected in place of a shard along it, and what to do.
@@ -188,16 +188,18 @@ def apply(
     mesh = next(iter(divided.values())).value.device_mesh
     along: list[str | None] = [None] * mesh.ndim
     for name, part in divided.items():
-        _note(f"{who}: {name}", part, mesh, along, refused)
+        _note(f"{caller}: {name}", part, mesh, along, refused)
     for name, part in parts.items():
         if part.leads and name not in divided:
             todo = "Distribute it too, or pass local parameters: parameter.to_local()."
-            raise ArgumentError(explain(f"{who}: {name}", "a DTensor as well", "a tensor", todo))
-    _check_sizes(parts, along, who)
+            raise ArgumentError(
+                mismatch(f"{caller}: {name}", "a DTensor as well", "a tensor", todo)
+            )
+    _check_sizes(parts, along, caller)
     if inplace and _first(parts).requires_grad and torch.is_grad_enabled():
         todo = "Leave `inplace` out."
         want = "a DTensor that needs no gradient"
-        raise ArgumentError(explain(f"{who}: inplace", want, "one that does", todo))
+        raise ArgumentError(mismatch(f"{caller}: inplace", want, "one that does", todo))
     local = {name: _local(part, mesh, along) for name, part in parts.items()}
     # The last process may have no head at all: one of zeros is worked on, and none returned.
     empty = HEADS in along and any(
@@ -230,25 +232,27 @@ def _sizes(parts: Mapping[str, Part]) -> dict[str, int]:
     return sizes
 
 
-def _note(who: str, part: Part, mesh: Any, along: list[str | None], refused: Refused) -> None:
+def _note(caller: str, part: Part, mesh: Any, along: list[str | None], refused: Refused) -> None:
     """Write down along which label each axis of the mesh divides."""
     x = part.value
     if x.device_mesh != mesh:
-        raise ArgumentError(explain(who, f"the mesh {mesh}", x.device_mesh))
+        raise ArgumentError(mismatch(caller, f"the mesh {mesh}", x.device_mesh))
     for axis, placement in enumerate(x.placements):
         if placement.is_replicate():
             continue
         if type(placement) is not Shard:
             todo = "Form it first: x.redistribute(placements=...), with Shard or Replicate."
             want = "values, whole or in shards"
-            raise ArgumentError(explain(who, want, _told(x, placement), todo))
+            raise ArgumentError(mismatch(caller, want, _told(x, placement), todo))
         label = part.labels[placement.dim % x.ndim]
         if label in refused:
             want, todo = refused[label]
-            raise ArgumentError(explain(who, want, _told(x, placement), todo))
+            raise ArgumentError(mismatch(caller, want, _told(x, placement), todo))
         if along[axis] not in (None, label):
             todo = "Another argument is divided along another axis: redistribute one of them."
-            raise ArgumentError(explain(who, "shards along one axis", _told(x, placement), todo))
+            raise ArgumentError(
+                mismatch(caller, "shards along one axis", _told(x, placement), todo)
+            )
         along[axis] = label
 
 
@@ -256,7 +260,7 @@ def _told(x: Any, placement: Any) -> str:
     return f"{placement!r} of shape {tuple(x.shape)}"
 
 
-def _check_sizes(parts: Mapping[str, Part], along: Sequence[str | None], who: str) -> None:
+def _check_sizes(parts: Mapping[str, Part], along: Sequence[str | None], caller: str) -> None:
     """Raise where axes that are divided together are not of one size.
 
     A process sees its own part alone, which may fit by chance.
@@ -273,7 +277,7 @@ def _check_sizes(parts: Mapping[str, Part], along: Sequence[str | None], who: st
             if size not in (1, expected):
                 shape = tuple(parts[name].value.shape)
                 want = f"{expected} entries along the axis that is divided"
-                raise ArgumentError(explain(f"{who}: {name}", want, f"shape {shape}"))
+                raise ArgumentError(mismatch(f"{caller}: {name}", want, f"shape {shape}"))
 
 
 def _local(part: Part, mesh: Any, along: Sequence[str | None]) -> Any:

@@ -20,7 +20,7 @@ HALF_UNIT = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
 FAR = 64
 
 
-def warn_of_small_moves(spec: RotarySpec, k: Any, old: Any, new: Any, who: str) -> None:
+def warn_of_small_moves(spec: RotarySpec, k: Any, old: Any, new: Any, caller: str) -> None:
     """Warn if a move turns some pairs by less than the dtype of the keys can hold."""
     least = HALF_UNIT.get(dtype_name(k.dtype))
     if least is None or is_compiling():
@@ -41,7 +41,7 @@ def warn_of_small_moves(spec: RotarySpec, k: Any, old: Any, new: Any, who: str) 
     lost = int(((np.abs(angles) > 0) & (np.abs(angles) < least)).sum())
     if lost:
         warnings.warn(
-            f"{who}: a move by {np.abs(move).max()} in {dtype_name(k.dtype)} turns {lost} of "
+            f"{caller}: a move by {np.abs(move).max()} in {dtype_name(k.dtype)} turns {lost} of "
             f"{spec.pairs} pairs by less than half a unit in the last place: they stay where they "
             "are, and moves one after the other add up what is lost. Move keys seldom and far, or "
             "keep them in float32, or keep them unrotated and rotate them when they are read.",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.array import dtype_name, integers, library
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.resolution import first_collision
 from posenc._core.spec import Spec
 from posenc._core.tracing import compile_time
@@ -124,8 +124,8 @@ def shift(spec: Sinusoidal, k: int | Sequence[int]) -> np.ndarray:
     spec = _whole(spec, "shift")
     cos, sin = _angles(spec, np.asarray(k), "shift: k")
     if cos.ndim != 1:
-        got = f"shape {np.shape(k)}"
-        raise ArgumentError(explain("shift: k", "one shift for the whole table", got))
+        received = f"shape {np.shape(k)}"
+        raise ArgumentError(mismatch("shift: k", "one shift for the whole table", received))
     sines, cosines = _channels(spec)
     moved = np.zeros((spec.dim, spec.dim))
     moved[sines, sines] = cos
@@ -211,14 +211,14 @@ def resolution(spec: Sinusoidal, dtype: Any = "float32", *, limit: int = 2**22) 
     """
     spec = _sinusoidal(spec, "resolution")
     if not isinstance(spec, Sinusoidal) or len(spec.axes) != 1 or spec.phase != "exact":
-        want = "a sinusoidal table of one axis with exact phases"
-        raise SpecError(explain("resolution", want, repr(spec)))
+        expected = "a sinusoidal table of one axis with exact phases"
+        raise SpecError(mismatch("resolution", expected, repr(spec)))
     if spec.ladder.cos_shift:
-        want = "a cosine of the same frequency for each sine"
-        raise SpecError(explain("resolution", want, f"cos_shift={spec.ladder.cos_shift}"))
+        expected = "a cosine of the same frequency for each sine"
+        raise SpecError(mismatch("resolution", expected, f"cos_shift={spec.ladder.cos_shift}"))
     name = dtype if isinstance(dtype, str) else dtype_name(dtype)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 2 <= limit <= 2**31:
-        raise ArgumentError(explain("resolution: limit", "from 2 to 2**31", limit))
+        raise ArgumentError(mismatch("resolution: limit", "from 2 to 2**31", limit))
     complete = spec.arrays["step"][0, : spec.dim // 2]
     scale = spec.magnitude.table(spec.dim)
     return first_collision(lambda p: table(spec, p, dtype="float64"), complete, name, limit, scale)
@@ -226,27 +226,29 @@ def resolution(spec: Sinusoidal, dtype: Any = "float32", *, limit: int = 2**22) 
 
 def _sinusoidal(spec: Any, verb: str) -> Any:
     if not isinstance(spec, Spec):
-        raise ArgumentError(explain(verb, "a spec such as posenc.Sinusoidal(512)", name_of(spec)))
+        raise ArgumentError(mismatch(verb, "a spec such as posenc.Sinusoidal(512)", name_of(spec)))
     if not hasattr(spec, "matrix"):
-        raise SpecError(explain(verb, "an encoding with sinusoidal phases", name_of(spec)))
+        raise SpecError(mismatch(verb, "an encoding with sinusoidal phases", name_of(spec)))
     return spec
 
 
 def _whole(spec: Any, verb: str) -> Sinusoidal:
     if not isinstance(spec, Sinusoidal):
-        raise ArgumentError(explain(verb, "a sinusoidal table", name_of(spec)))
+        raise ArgumentError(mismatch(verb, "a sinusoidal table", name_of(spec)))
     if not spec.whole:
         todo = "Use an even dim, or odd='zero_pad'."
-        got = f"dim={spec.dim} with odd={spec.odd!r} and cos_shift={spec.ladder.cos_shift}"
-        raise SpecError(explain(verb, "a cosine of the same frequency for each sine", got, todo))
+        received = f"dim={spec.dim} with odd={spec.odd!r} and cos_shift={spec.ladder.cos_shift}"
+        raise SpecError(
+            mismatch(verb, "a cosine of the same frequency for each sine", received, todo)
+        )
     return spec
 
 
-def _angles(spec: Sinusoidal, k: np.ndarray, who: str) -> tuple[np.ndarray, np.ndarray]:
+def _angles(spec: Sinusoidal, k: np.ndarray, caller: str) -> tuple[np.ndarray, np.ndarray]:
     """Cosine and sine of k times the frequencies, float64, whatever the start and phase."""
     xp = library(np)
     plain = spec.replace(phase="exact", arrangement=spec.arrangement.replace(start=0, pad=None))
-    where = with_axes(plain.axes, integers(k, xp=xp, who=who), who)
+    where = with_axes(plain.axes, integers(k, xp=xp, caller=caller), caller)
     found: tuple[np.ndarray, np.ndarray] = plain.matrix.cos_sin(
         where, plain.arrays, dtype=xp.float64, xp=xp
     )

@@ -17,7 +17,7 @@ from posenc._core.array import (
     is_symbolic,
     is_torch,
 )
-from posenc._core.errors import ArgumentError, DTypeError, explain
+from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.phase import Halves, Words
 from posenc._core.tracing import is_compiling, is_followed
 from posenc.encodings.rotary.base import RotarySpec
@@ -59,15 +59,15 @@ def at_length(spec: RotarySpec, length: Any, verb: str) -> tuple[RotarySpec, Cho
         return spec, None
     if type(length) is int and length >= 1 and not is_followed():
         return spec.at(length), None  # decoding comes this way for each token
-    who = f"{verb}({name_of(spec)})"
+    caller = f"{verb}({name_of(spec)})"
     if length is None:
         todo = (
             "Pass the length of the sequence, cached tokens included, or fix it: spec.at(length)."
         )
-        want = "`length=`, on which its frequencies depend"
-        raise ArgumentError(explain(who, want, None, todo))
+        expected = "`length=`, on which its frequencies depend"
+        raise ArgumentError(mismatch(caller, expected, None, todo))
     if is_array(length):
-        length = _number(length, f"{who}: length")
+        length = _number(length, f"{caller}: length")
     first, last = spec.lengths or (1, None)
     two = last == first + 1
     left_open = is_array(length) or is_symbolic(length)
@@ -75,26 +75,26 @@ def at_length(spec: RotarySpec, length: Any, verb: str) -> tuple[RotarySpec, Cho
         left_open = _left_open(length, first)
     if not left_open:
         if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-            want = "a number of positions, at least 1"
-            raise ArgumentError(explain(f"{who}: length", want, repr(length)))
+            expected = "a number of positions, at least 1"
+            raise ArgumentError(mismatch(f"{caller}: length", expected, repr(length)))
         return spec.at(length), None
     if two:
         return spec.at(first), Choice(spec.at(first + 1), length, first)
-    want = f"a number, as each length beyond {first} has frequencies of its own"
+    expected = f"a number, as each length beyond {first} has frequencies of its own"
     todo = "Choose one length outside of the compiled graph: spec.at(length)."
-    got = f"a {type(length).__name__} whose value is not known here"
-    raise ArgumentError(explain(f"{who}: length", want, got, todo))
+    received = f"a {type(length).__name__} whose value is not known here"
+    raise ArgumentError(mismatch(f"{caller}: length", expected, received, todo))
 
 
-def _number(length: Array, who: str) -> int | Array:
+def _number(length: Array, caller: str) -> int | Array:
     """The value of an array, or the array where that is not to be looked at."""
     name = dtype_name(length.dtype)
     if not name.startswith(("int", "uint")):
-        raise DTypeError(explain(who, "an integer", name))
+        raise DTypeError(mismatch(caller, "an integer", name))
     if len(length.shape) != 0:
         todo = "All rows of a batch share one length."
-        got = f"shape {tuple(length.shape)}"
-        raise ArgumentError(explain(who, "one number, of shape ()", got, todo))
+        received = f"shape {tuple(length.shape)}"
+        raise ArgumentError(mismatch(caller, "one number, of shape ()", received, todo))
     if is_torch(length) and _followed():
         return length
     known = concrete(length)

@@ -20,7 +20,7 @@ from posenc._core.array import (
     reals,
     undivided,
 )
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.functional._angles import checked, require_plain, turned_by, unit_cos_sin
@@ -63,23 +63,23 @@ def relative_score(
     >>> posenc.relative_score(posenc.RoPE(64, pairing="half"), ones, ones, [0, 1, 10]).round(3)
     array([64.   , 61.834, 42.103])
     """
-    who = f"relative_score({name_of(spec)})"
-    undivided(who, q, k, offsets)
+    caller = f"relative_score({name_of(spec)})"
+    undivided(caller, q, k, offsets)
     if length is not None:
-        check_length(length, None, offsets, who=who)
+        check_length(length, None, offsets, caller=caller)
     spec, choice = at_length(spec, length, "relative_score")
-    require_plain(spec, who)
-    xp, dtype, inner = checked(spec, q[..., None, :], who)
-    checked(spec, k[..., None, :], who)
+    require_plain(spec, caller)
+    xp, dtype, inner = checked(spec, q[..., None, :], caller)
+    checked(spec, k[..., None, :], caller)
     if q.shape[-1] != k.shape[-1]:
-        got = f"{q.shape[-1]} and {k.shape[-1]}"
-        raise ArgumentError(explain(who, "queries and keys of one width", got))
+        received = f"{q.shape[-1]} and {k.shape[-1]}"
+        raise ArgumentError(mismatch(caller, "queries and keys of one width", received))
     read = reals if spec.coordinates == "real" else integers
     rel = with_axes(
-        spec.axes, read(offsets, xp=xp, device=device_of(q), who=f"{who}: offsets"), who
+        spec.axes, read(offsets, xp=xp, device=device_of(q), caller=f"{caller}: offsets"), caller
     )
     if len(rel.shape) != 2:
-        raise ArgumentError(explain(f"{who}: offsets", "shape (n,)", f"{tuple(rel.shape)}"))
+        raise ArgumentError(mismatch(f"{caller}: offsets", "shape (n,)", f"{tuple(rel.shape)}"))
     known = constants(spec, rel, xp=xp)
     cos, sin, _ = unit_cos_sin(spec, rel, known, choice, inner=inner, xp=xp)
     # A distance is a key's position seen from a query at the centre, where sizes are those of m.
@@ -90,7 +90,7 @@ def relative_score(
     wide, keys = astype(q, inner, xp)[..., None, :], astype(k, inner, xp)[..., None, :]
     same = spec.channels.replace(output="same")
     turned = turned_by(
-        keys, cos * size, sin * size, same, dim=spec.dim, inner=inner, xp=xp, who=who
+        keys, cos * size, sin * size, same, dim=spec.dim, inner=inner, xp=xp, caller=caller
     )
     return astype(xp.sum(wide * turned, axis=-1), dtype, xp)
 
@@ -143,18 +143,18 @@ def logit_scale(
     >>> round(posenc.logit_scale(rope), 4)
     1.2965
     """
-    who = f"logit_scale({name_of(spec)})"
+    caller = f"logit_scale({name_of(spec)})"
     if isinstance(spec, Temperature):
         constant, temperature = 1.0, spec
     else:
         if length is not None:
-            check_length(length, None, positions, who=who)
+            check_length(length, None, positions, caller=caller)
         spec, choice = at_length(spec, length, "logit_scale")
         constant, found = spec.logit_factor, spec.magnitude_of_scores.temperature
         if choice is not None:
             # A number that is no constant is one that torch leaves open.
             given = (
-                library(sys.modules["torch"]) if not is_array(length) else namespace(length, who)
+                library(sys.modules["torch"]) if not is_array(length) else namespace(length, caller)
             )
             constant = choice.of(constant, choice.spec.logit_factor, dtype=given.float32, xp=given)
         if found is None:
@@ -162,11 +162,11 @@ def logit_scale(
         temperature = found
     if positions is None:
         todo = "Its temperature depends on them."
-        raise ArgumentError(explain(f"{who}: positions", "those of the queries", None, todo))
+        raise ArgumentError(mismatch(f"{caller}: positions", "those of the queries", None, todo))
     if is_foreign(positions):
-        xp = namespace(positions, who)
+        xp = namespace(positions, caller)
         device = device_of(positions) if device is None else device
     else:
         xp = library(np if xp is None else xp)
-    where = integers(positions, xp=xp, device=device, who=f"{who}: positions")
+    where = integers(positions, xp=xp, device=device, caller=f"{caller}: positions")
     return constant * temperature.factors(where, dtype=xp.float32, xp=xp)

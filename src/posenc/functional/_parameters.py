@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.array import FLOATS, dtype_name, is_array, namespace
-from posenc._core.errors import ArgumentError, DTypeError, explain, suggest
+from posenc._core.errors import ArgumentError, DTypeError, mismatch, suggest
 from posenc._core.spec import Spec
 from posenc._core.tracing import compile_time
 from posenc.functional.arguments import name_of
@@ -51,9 +51,9 @@ def init(spec: Spec, seed: int = 0) -> dict[str, np.ndarray]:
     {}
     """
     if not isinstance(spec, Spec):
-        raise ArgumentError(explain("init", "a spec such as posenc.Learned(...)", name_of(spec)))
+        raise ArgumentError(mismatch("init", "a spec such as posenc.Learned(...)", name_of(spec)))
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ArgumentError(explain("init: seed", "an integer of at least 0", repr(seed)))
+        raise ArgumentError(mismatch("init: seed", "an integer of at least 0", repr(seed)))
     return {
         name: spec.initial(name, np.random.default_rng([place, int(seed)]))
         for place, name in enumerate(spec.parameters())
@@ -66,7 +66,7 @@ def parameters(
     *,
     xp: Any,
     device: Any,
-    who: str,
+    caller: str,
     part: Mapping[str, tuple[int, ...]] | None = None,
 ) -> dict[str, Array]:
     """The parameters of a spec as arrays of the library `xp`, or an error that says what is wrong.
@@ -76,25 +76,25 @@ def parameters(
     """
     part = part or {}
     shapes = spec.shapes
-    who = f"{who}: params"
+    caller = f"{caller}: params"
     if not shapes:
         if params:
             todo = "Leave them out."
             names = list(params) if isinstance(params, Mapping) else type(params).__name__
-            raise ArgumentError(explain(who, "none, as the spec learns nothing", names, todo))
+            raise ArgumentError(mismatch(caller, "none, as the spec learns nothing", names, todo))
         return {}
     if not isinstance(params, Mapping):
-        want = f"a dict with {_list(shapes)}"
+        expected = f"a dict with {_list(shapes)}"
         todo = "`posenc.init(spec, seed)` makes the first ones."
-        got = None if params is None else type(params).__name__
-        raise ArgumentError(explain(who, want, got, todo))
+        received = None if params is None else type(params).__name__
+        raise ArgumentError(mismatch(caller, expected, received, todo))
     if set(params) != set(shapes):
         unknown = [name for name in params if name not in shapes]
         todo = suggest(unknown[0], shapes) if unknown else ""
-        raise ArgumentError(explain(who, f"the names {sorted(shapes)}", sorted(params), todo))
+        raise ArgumentError(mismatch(caller, f"the names {sorted(shapes)}", sorted(params), todo))
     return {
         name: _given(
-            params[name], shape, part.get(name), xp=xp, device=device, who=f"{who}[{name!r}]"
+            params[name], shape, part.get(name), xp=xp, device=device, caller=f"{caller}[{name!r}]"
         )
         for name, shape in shapes.items()
     }
@@ -111,22 +111,22 @@ def _given(
     *,
     xp: Any,
     device: Any,
-    who: str,
+    caller: str,
 ) -> Array:
     if not is_array(value):
-        raise ArgumentError(explain(who, f"an array of shape {shape}", type(value).__name__))
+        raise ArgumentError(mismatch(caller, f"an array of shape {shape}", type(value).__name__))
     if tuple(value.shape) not in (shape, part):
-        want = f"shape {shape}" + (f" or {part}" if part not in (None, shape) else "")
-        raise ArgumentError(explain(who, want, f"shape {tuple(value.shape)}"))
+        expected = f"shape {shape}" + (f" or {part}" if part not in (None, shape) else "")
+        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(value.shape)}"))
     if dtype_name(value.dtype) not in FLOATS:
-        raise DTypeError(explain(who, " or ".join(FLOATS), dtype_name(value.dtype)))
-    own = namespace(value, who)
+        raise DTypeError(mismatch(caller, " or ".join(FLOATS), dtype_name(value.dtype)))
+    own = namespace(value, caller)
     if own is xp:
         return value
     if not isinstance(value, (np.ndarray, np.generic)):
         library, other = (module.__name__.rpartition(".")[2] for module in (xp, own))
         todo = "Convert one of them."
-        raise ArgumentError(explain(who, f"an array of {library}, as the input", other, todo))
+        raise ArgumentError(mismatch(caller, f"an array of {library}, as the input", other, todo))
     if dtype_name(value.dtype) == "bfloat16":
         value = value.astype(np.float32)  # exact; other libraries refuse NumPy's extension dtypes
     return xp.asarray(value, device=device) if device is not None else xp.asarray(value)

@@ -19,7 +19,7 @@ from posenc._core.array import (
     numpy_rules,
     result_dtype,
 )
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.relative.base import Places, RelativeSpec
 from posenc.functional.arguments import name_of, require
 from posenc.functional.scores import Sides, head_range, known, sides
@@ -81,27 +81,32 @@ def relative(
     >>> posenc.relative(spec, q, q, params=posenc.init(spec)).shape
     (1, 8, 3, 3)
     """
-    who = f"relative({name_of(spec)})"
+    caller = f"relative({name_of(spec)})"
     require(spec, RelativeSpec, "relative")
     learned = params.values() if isinstance(params, Mapping) else ()
     if is_divided(q, k, q_positions, k_positions, *learned):
         both, sides_of = {"q": q, "k": k}, (q_positions, k_positions)
         return _divided_scores(relative, spec, both, sides_of, params=params, heads=heads)
-    xp = namespace(q, f"{who}: q")
-    dtype = result_dtype(q, who)
-    result_dtype(k, who)
+    xp = namespace(q, f"{caller}: q")
+    dtype = result_dtype(q, caller)
+    result_dtype(k, caller)
     for name, x in (("q", q), ("k", k)):
         if len(x.shape) < 3 or x.shape[-1] != spec.dim:
-            want, got = f"shape (..., heads, {name}, {spec.dim})", f"shape {tuple(x.shape)}"
-            raise ArgumentError(explain(f"{who}: {name}", want, got))
+            expected, received = (
+                f"shape (..., heads, {name}, {spec.dim})",
+                f"shape {tuple(x.shape)}",
+            )
+            raise ArgumentError(mismatch(f"{caller}: {name}", expected, received))
     if tuple(q.shape[:-2]) != tuple(k.shape[:-2]):
         todo = "Repeat the keys where several queries share them."
-        got = f"shapes {tuple(q.shape)} and {tuple(k.shape)}"
-        raise ArgumentError(explain(who, "q and k of one batch shape and heads", got, todo))
+        received = f"shapes {tuple(q.shape)} and {tuple(k.shape)}"
+        raise ArgumentError(
+            mismatch(caller, "q and k of one batch shape and heads", received, todo)
+        )
     where, first, end = _where(
-        spec, q, k.shape[-2], q_positions, k_positions, heads=heads, xp=xp, who=who
+        spec, q, k.shape[-2], q_positions, k_positions, heads=heads, xp=xp, caller=caller
     )
-    given = known(spec, params, first, end, where.q[0], xp=xp, device=device_of(q), who=who)
+    given = known(spec, params, first, end, where.q[0], xp=xp, device=device_of(q), caller=caller)
     inner = compute_dtype(dtype, xp)
     wide_q, wide_k = astype(q, inner, xp), astype(k, inner, xp)
     scores = spec.score(wide_q, wide_k, Places(*where.with_heads()), given, dtype=inner, xp=xp)
@@ -158,24 +163,28 @@ def relative_values(
     >>> posenc.relative_values(spec, weights, params=posenc.init(spec)).shape
     (1, 8, 3, 4)
     """
-    who = f"relative_values({name_of(spec)})"
+    caller = f"relative_values({name_of(spec)})"
     require(spec, RelativeSpec, "relative_values")
     learned = params.values() if isinstance(params, Mapping) else ()
     if is_divided(weights, q_positions, k_positions, *learned):
         one, sides_of = {"weights": weights}, (q_positions, k_positions)
         return _divided_scores(relative_values, spec, one, sides_of, params=params, heads=heads)
     if not spec.on_values:
-        raise SpecError(explain(who, "an encoding that acts on values", repr(spec)))
-    xp = namespace(weights, f"{who}: weights")
-    dtype = result_dtype(weights, who)
+        raise SpecError(mismatch(caller, "an encoding that acts on values", repr(spec)))
+    xp = namespace(weights, f"{caller}: weights")
+    dtype = result_dtype(weights, caller)
     if len(weights.shape) < 3:
-        want = "shape (..., heads, q, k)"
-        raise ArgumentError(explain(f"{who}: weights", want, f"shape {tuple(weights.shape)}"))
+        expected = "shape (..., heads, q, k)"
+        raise ArgumentError(
+            mismatch(f"{caller}: weights", expected, f"shape {tuple(weights.shape)}")
+        )
     keys = weights.shape[-1]
     where, first, end = _where(
-        spec, weights, keys, q_positions, k_positions, heads=heads, xp=xp, who=who
+        spec, weights, keys, q_positions, k_positions, heads=heads, xp=xp, caller=caller
     )
-    given = known(spec, params, first, end, where.q[0], xp=xp, device=device_of(weights), who=who)
+    given = known(
+        spec, params, first, end, where.q[0], xp=xp, device=device_of(weights), caller=caller
+    )
     inner = compute_dtype(dtype, xp)
     wide = astype(weights, inner, xp)
     added = spec.values(wide, Places(*where.with_heads()), given, dtype=inner, xp=xp)
@@ -189,7 +198,7 @@ def _where(
     *given: Any,
     heads: Any,
     xp: Any,
-    who: str,
+    caller: str,
 ) -> tuple[Sides, int, int]:
     """Positions of both sides and the range of heads, checked against the shape of the queries."""
     q_positions, k_positions = given
@@ -198,27 +207,29 @@ def _where(
         q_positions = k_positions = rows
     if q_positions is None or k_positions is None:
         todo = "Queries of a decoding step are the last of their sequence, not the first."
-        raise ArgumentError(explain(f"{who}: positions", "those of queries and keys", None, todo))
-    where = sides(spec.axes, q_positions, k_positions, xp=xp, device=device_of(q), who=who)
+        raise ArgumentError(
+            mismatch(f"{caller}: positions", "those of queries and keys", None, todo)
+        )
+    where = sides(spec.axes, q_positions, k_positions, xp=xp, device=device_of(q), caller=caller)
     for name, came, length in (
         ("q_positions", where.rows, rows),
         ("k_positions", where.columns, keys),
     ):
         if came != length:
-            raise ArgumentError(explain(f"{who}: {name}", f"{length} positions", came))
+            raise ArgumentError(mismatch(f"{caller}: {name}", f"{length} positions", came))
     fits = len(where.lead) in (0, len(lead)) and all(
         a in (1, b) for a, b in zip(where.lead, lead[: len(where.lead)], strict=True)
     )
     if not fits:
-        want = f"positions of the batch shape {lead}, or none"
-        raise ArgumentError(explain(who, want, where.lead))
+        expected = f"positions of the batch shape {lead}, or none"
+        raise ArgumentError(mismatch(caller, expected, where.lead))
     if spec.heads is None and heads is not None:
         todo = "Leave it out: all heads share the parameters."
-        raise ArgumentError(explain(f"{who}: heads", "none", repr(heads), todo))
-    first, end = head_range(heads, count if spec.heads is None else spec.heads, who)
+        raise ArgumentError(mismatch(f"{caller}: heads", "none", repr(heads), todo))
+    first, end = head_range(heads, count if spec.heads is None else spec.heads, caller)
     if end - first != count:
-        want = f"{end - first} heads" + ("" if heads is None else f", those of heads={heads}")
-        raise ArgumentError(explain(f"{who}: q", want, f"{count} heads"))
+        expected = f"{end - first} heads" + ("" if heads is None else f", those of heads={heads}")
+        raise ArgumentError(mismatch(f"{caller}: q", expected, f"{count} heads"))
     if concrete(where.q[0]) is not None and concrete(where.k[0]) is not None:
         spec.check_positions(
             tuple(np.asarray(concrete(c)) for c in where.q),
@@ -241,7 +252,7 @@ def _divided_scores(
 
     from posenc.functional import _divided
 
-    who = f"{run.__name__}({name_of(spec)})"
+    caller = f"{run.__name__}({name_of(spec)})"
     rank = next(iter(inputs.values())).ndim
     lead = tuple(str(axis) for axis in range(rank - 3))
     labels = (*lead, _divided.HEADS, "q", "k")
@@ -257,8 +268,8 @@ def _divided_scores(
     if spec.heads is None:
         learned = params
     else:
-        first, end = head_range(heads, spec.heads, who)
-        learned = _divided.of_heads(spec, params, first, end, who)
+        first, end = head_range(heads, spec.heads, caller)
+        learned = _divided.of_heads(spec, params, first, end, caller)
         parts["numbers"] = _divided.Part(torch.arange(first, end), (_divided.HEADS,))
 
     def scores(*, q_positions: Any, k_positions: Any, numbers: Any = None, **more: Array) -> Array:
@@ -272,4 +283,6 @@ def _divided_scores(
     refused = dict.fromkeys(("q", "k"), ("a whole sequence", todo))
     parts.update(_divided.of_parameters(spec, learned))
     out = labels if "weights" not in inputs else (*labels[:-1], "channels")
-    return _divided.apply(scores, parts, out, who, refused | {"channels": _divided.WHOLE_CHANNELS})
+    return _divided.apply(
+        scores, parts, out, caller, refused | {"channels": _divided.WHOLE_CHANNELS}
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.array import library
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
@@ -54,12 +54,12 @@ def reorder(source: TableSpec, target: TableSpec) -> np.ndarray:
     """
     for spec in (source, target):
         if not isinstance(spec, (Sinusoidal, Fourier, Timestep)):
-            want = "two sinusoidal tables"
-            raise ArgumentError(explain("reorder", want, name_of(spec)))
-    who = "reorder"
+            expected = "two sinusoidal tables"
+            raise ArgumentError(mismatch("reorder", expected, name_of(spec)))
+    caller = "reorder"
     if source.dim != target.dim:
-        got = f"{source.dim} and {target.dim}"
-        raise SpecError(explain(who, "two tables of one width", got))
+        received = f"{source.dim} and {target.dim}"
+        raise SpecError(mismatch(caller, "two tables of one width", received))
     _same_rows(source, target)
     known: dict[Hashable, list[int]] = {}
     for channel, label in enumerate(_labels(source)):
@@ -82,7 +82,7 @@ def _same_rows(source: Any, target: Any) -> None:
     )
     for what, a, b in pairs:
         if a != b:
-            raise SpecError(explain("reorder", f"the same {what} in both tables", f"{a} and {b}"))
+            raise SpecError(mismatch("reorder", f"the same {what} in both tables", f"{a} and {b}"))
 
 
 def _start(spec: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.array import constants, dtype_name, is_divided, numpy_rules
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
 from posenc._core.tracing import compile_time
@@ -83,7 +83,7 @@ def rerotate(
     >>> bool(abs(moved - posenc.rotate(rope, k, positions=[0, 1, 2])).max() < 1e-15)
     True
     """
-    who = f"rerotate({name_of(spec)})"
+    caller = f"rerotate({name_of(spec)})"
     if is_divided(k, old_positions, new_positions):
         return _divided_move(
             spec, k, old_positions, new_positions, target=new_spec, seq_dim=seq_dim
@@ -94,17 +94,21 @@ def rerotate(
     if not alike or type(spec) is not type(target):
         todo = "Other pairs cannot be reached by turning."
         raise SpecError(
-            explain(who, "two specs of one width, pairing and axes", repr(target), todo)
+            mismatch(caller, "two specs of one width, pairing and axes", repr(target), todo)
         )
-    require_plain(spec, who)
+    require_plain(spec, caller)
     if spec.channels.output == "half" and spec.channels.order != "half":
         todo = "Rotate the keys from scratch."
-        raise SpecError(explain(who, "keys in the order of the weights", "output='half'", todo))
-    xp, dtype, inner = checked(spec, k, who)
-    old = positions_of_tokens(spec, k, old_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
-    new = positions_of_tokens(target, k, new_positions, None, None, seq_dim=seq_dim, xp=xp, who=who)
+        raise SpecError(mismatch(caller, "keys in the order of the weights", "output='half'", todo))
+    xp, dtype, inner = checked(spec, k, caller)
+    old = positions_of_tokens(
+        spec, k, old_positions, None, None, seq_dim=seq_dim, xp=xp, caller=caller
+    )
+    new = positions_of_tokens(
+        target, k, new_positions, None, None, seq_dim=seq_dim, xp=xp, caller=caller
+    )
     if target == spec:
-        warn_of_small_moves(spec, k, old, new, who)
+        warn_of_small_moves(spec, k, old, new, caller)
     cos, sin = _difference(spec, target, old, new, inner=inner, xp=xp)
     before = spec.sizes(old, "key", constants(spec, old, xp=xp), dtype=inner, xp=xp)
     after = target.sizes(new, "key", constants(target, new, xp=xp), dtype=inner, xp=xp)
@@ -112,7 +116,7 @@ def rerotate(
     ratio = after / before
     if not isinstance(ratio, float) or ratio != 1:
         cos, sin = cos * ratio, sin * ratio
-    return turned_by(k, cos, sin, spec.channels, dim=spec.dim, inner=inner, xp=xp, who=who)
+    return turned_by(k, cos, sin, spec.channels, dim=spec.dim, inner=inner, xp=xp, caller=caller)
 
 
 class _Difference:
@@ -156,8 +160,8 @@ def _divided_move(
 ) -> Array:
     from posenc.functional import _divided
 
-    who = f"rerotate({name_of(spec)})"
-    tokens, refused = _divided.of_tokens(k, seq_dim, old, who)
+    caller = f"rerotate({name_of(spec)})"
+    tokens, refused = _divided.of_tokens(k, seq_dim, old, caller)
     last = 1 if len(spec.axes) > 1 else 0
 
     def moved(k: Array, old: Any, new: Any) -> Array:
@@ -168,4 +172,4 @@ def _divided_move(
         "old": _divided.of_positions(old, tokens, last, k),
         "new": _divided.of_positions(new, tokens, last, k),
     }
-    return _divided.apply(moved, parts, tokens, who, refused)
+    return _divided.apply(moved, parts, tokens, caller, refused)

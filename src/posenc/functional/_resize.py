@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from posenc._core.array import astype, compute_dtype, device_of, library, namespace, numpy_rules
-from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
 from posenc._core.resample import METHODS, Method, resample
 from posenc._core.spec import Spec
 from posenc._core.tracing import compile_time
@@ -98,7 +98,7 @@ def resize(
     """
     if method not in METHODS:
         todo = suggest(method, METHODS)
-        raise ArgumentError(explain("resize: method", "a way to interpolate", repr(method), todo))
+        raise ArgumentError(mismatch("resize: method", "a way to interpolate", repr(method), todo))
     layout = offsets_of(spec)
     if layout is not None:
         size = _lengths(length, len(layout.size), "resize")
@@ -106,8 +106,8 @@ def resize(
         return spec.replace(**{layout.field: size}), made
     learned, rebuilt = _learned(spec, "resize")
     if learned.pad is not None and learned.pad >= learned.start:
-        want = "a pad row before `start`, which interpolation leaves alone"
-        raise SpecError(explain("resize", want, f"pad={learned.pad}, start={learned.start}"))
+        expected = "a pad row before `start`, which interpolation leaves alone"
+        raise SpecError(mismatch("resize", expected, f"pad={learned.pad}, start={learned.start}"))
     new = _of_length(learned, length, "resize")
     given = _given(spec, params, "resize")
 
@@ -177,27 +177,27 @@ def extend(
     """
     if how not in ("tile", "sinusoidal"):
         todo = suggest(how, ("tile", "sinusoidal"))
-        raise ArgumentError(explain("extend: how", "'tile' or 'sinusoidal'", repr(how), todo))
+        raise ArgumentError(mismatch("extend: how", "'tile' or 'sinusoidal'", repr(how), todo))
     learned, rebuilt = _learned(spec, "extend")
     if learned.lookup.rule == "grid" or len(learned.lengths) > len(learned.axes):
-        want = "a table for each axis, as rows of a grid would change their places"
-        raise SpecError(explain("extend", want, f"length={learned.length}", "Use `resize`."))
+        expected = "a table for each axis, as rows of a grid would change their places"
+        raise SpecError(mismatch("extend", expected, f"length={learned.length}", "Use `resize`."))
     new = _of_length(learned, length, "extend")
     given = _given(spec, params, "extend")
 
     def change(weight: Array, old: tuple[int, ...], now: tuple[int, ...], kept: int) -> Array:
         kept = min(kept, learned.start)  # prefix rows are positions too
         xp = namespace(weight, "extend")
-        have, want = weight.shape[0] - kept, now[0] - old[0] + weight.shape[0] - kept
-        if want < have:
-            raise ArgumentError(explain("extend: length", f"at least {old[0]}", now[0]))
+        have, expected = weight.shape[0] - kept, now[0] - old[0] + weight.shape[0] - kept
+        if expected < have:
+            raise ArgumentError(mismatch("extend: length", f"at least {old[0]}", now[0]))
         if how == "tile":
             device = device_of(weight)
-            row = kept + np.arange(have, want) % have
+            row = kept + np.arange(have, expected) % have
             row = xp.asarray(row, device=device) if device is not None else xp.asarray(row)
             tail = xp.take(weight, row, axis=0)
         else:
-            tail = _sinusoid(weight, kept, want, xp)
+            tail = _sinusoid(weight, kept, expected, xp)
         return xp.concat([weight, tail], axis=0)
 
     return rebuilt(new), given | {
@@ -205,12 +205,12 @@ def extend(
     }
 
 
-def _sinusoid(weight: Array, kept: int, want: int, xp: Any) -> Array:
+def _sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
     """Sinusoids for the positions past the table, as large as its rows are on the whole."""
     inner = compute_dtype(weight.dtype, xp)
     have, width = weight.shape[0] - kept, weight.shape[-1]
     rows = astype(weight[kept:, :], inner, xp)
-    unit = _unit_rows(width, have, want)
+    unit = _unit_rows(width, have, expected)
     device = device_of(weight)
     tail = xp.asarray(unit) if device is None else xp.asarray(unit, device=device)
     return astype(astype(tail, inner, xp) * xp.sqrt(xp.mean(rows * rows)), weight.dtype, xp)
@@ -232,7 +232,7 @@ def _learned(spec: Any, verb: str) -> tuple[Learned, Any]:
         return spec.table, lambda table: spec.replace(table=table)
     if not isinstance(spec, Learned):
         todo = "Others are computed at any position." if isinstance(spec, TableSpec) else ""
-        raise SpecError(explain(verb, "a learned table", name_of(spec), todo))
+        raise SpecError(mismatch(verb, "a learned table", name_of(spec), todo))
     return spec, lambda table: table
 
 
@@ -245,18 +245,18 @@ def _lengths(length: Any, count: int, verb: str) -> tuple[int, ...]:
     lengths = tuple(length) if isinstance(length, (tuple, list)) else (length,)
     whole = all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in lengths)
     if len(lengths) != count or not whole or min(lengths) < 1:
-        want = "one positive number" if count == 1 else f"{count} positive numbers"
-        raise ArgumentError(explain(f"{verb}: length", want, length))
+        expected = "one positive number" if count == 1 else f"{count} positive numbers"
+        raise ArgumentError(mismatch(f"{verb}: length", expected, length))
     return lengths
 
 
 def _given(spec: Spec, params: Mapping[str, Array], verb: str) -> dict[str, Array]:
     if not isinstance(params, Mapping) or not params:
         todo = "`posenc.init(spec, seed)` makes the first ones."
-        raise ArgumentError(explain(f"{verb}: params", "the arrays of the spec", params, todo))
+        raise ArgumentError(mismatch(f"{verb}: params", "the arrays of the spec", params, todo))
     first = next(iter(params.values()))
     xp = namespace(first, f"{verb}: params")
-    return parameters(spec, params, xp=xp, device=device_of(first), who=verb)
+    return parameters(spec, params, xp=xp, device=device_of(first), caller=verb)
 
 
 def _sides(old: Learned, new: Learned) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], int]]:

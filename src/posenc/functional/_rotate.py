@@ -146,7 +146,7 @@ def rotate_together(
             positions,
             offset,
             cu_seqlens,
-            who=f"rotate({name_of(spec)})",
+            caller=f"rotate({name_of(spec)})",
         )
     if kernel in DIRECT and cu_seqlens is None:
         rotated = _direct()

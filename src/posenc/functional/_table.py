@@ -18,7 +18,7 @@ from posenc._core.array import (
     numpy_rules,
     result_dtype,
 )
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.table.base import TableSpec
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments import (
@@ -97,7 +97,7 @@ def table(
     >>> posenc.table(posenc.Sinusoidal(4), [2**31 - 1]).round(4)
     array([[-0.7249, -0.6888,  0.7013, -0.7128]], dtype=float32)
     """
-    who = f"table({name_of(spec)})"
+    caller = f"table({name_of(spec)})"
     require(spec, TableSpec, "table")
     if is_divided(positions, *_values(params)):
         return _divided_table(
@@ -106,20 +106,20 @@ def table(
             params,
             {"batch_dim": batch_dim, "dtype": dtype, "device": device, "kernel": kernel},
         )
-    xp, device = home(positions, params, xp=xp, device=device, who=who)
-    out = dtype_named("float32" if dtype is None else dtype, xp, who)
+    xp, device = home(positions, params, xp=xp, device=device, caller=caller)
+    out = dtype_named("float32" if dtype is None else dtype, xp, caller)
     # A kernel that counts by itself needs no array of positions, which would take longer to make
     # than a small table does.
     counted = type(positions) is int and positions >= 0 and _counts(spec)
 
     def where() -> Array:
-        return asked_positions(spec, positions, xp=xp, device=device, who=who)
+        return asked_positions(spec, positions, xp=xp, device=device, caller=caller)
 
     given = kernels.Counted(positions, device) if counted else where()
-    values = parameters(spec, params, xp=xp, device=device, who=who)
+    values = parameters(spec, params, xp=xp, device=device, caller=caller)
     found = None
-    if asks(kernel, who):
-        found = kernels.serve(kernels.Table(spec, given, out, xp), kernel, who)
+    if asks(kernel, caller):
+        found = kernels.serve(kernels.Table(spec, given, out, xp), kernel, caller)
     if found is None:
         at = where() if counted else given
         rows = astype(_rows(spec, at, values, compute_dtype(out, xp), xp), out, xp)
@@ -188,20 +188,20 @@ def add(
     array([[[ 0.84,  0.54,  0.01,  1.  ],
             [ 0.91, -0.42,  0.02,  1.  ]]], dtype=float32)
     """
-    who = f"add({name_of(spec)})"
+    caller = f"add({name_of(spec)})"
     require(spec, TableSpec, "add")
     if is_divided(x, positions, offset, *_values(params)):
         return _divided_sum(
             spec, x, params, positions=positions, offset=offset, seq_dim=seq_dim, kernel=kernel
         )
-    xp = namespace(x, f"{who}: x")
-    dtype = result_dtype(x, who)
+    xp = namespace(x, f"{caller}: x")
+    dtype = result_dtype(x, caller)
     device = device_of(x)
     shape = tuple(x.shape)
     if len(shape) < 2 or shape[-1] != spec.dim:
         expected = f"shape (..., seq, {spec.dim})"
-        raise ArgumentError(explain(f"{who}: x", expected, f"shape {shape}"))
-    place_of(shape, seq_dim, who)
+        raise ArgumentError(mismatch(f"{caller}: x", expected, f"shape {shape}"))
+    place_of(shape, seq_dim, caller)
 
     def where() -> Array:
         return token_positions(
@@ -213,7 +213,7 @@ def add(
             seq_dim=seq_dim,
             xp=xp,
             device=device,
-            who=who,
+            caller=caller,
         )
 
     counted = positions is None and (offset is None or type(offset) is int) and _counts(spec)
@@ -223,9 +223,9 @@ def add(
     if positions is None and (offset is None or isinstance(offset, int)) and not is_compiling():
         spec.check_count(offset or 0, shape[seq_dim])
     inner = compute_dtype(dtype, xp)
-    values = parameters(spec, params, xp=xp, device=device, who=who)
-    if asks(kernel, who):
-        found = kernels.serve(kernels.Add(spec, x, given, seq_dim), kernel, who)
+    values = parameters(spec, params, xp=xp, device=device, caller=caller)
+    if asks(kernel, caller):
+        found = kernels.serve(kernels.Add(spec, x, given, seq_dim), kernel, caller)
         if found is not None:
             return found.value
     at = where() if counted else given
@@ -257,7 +257,7 @@ def _values(params: Any) -> tuple[Any, ...]:
 def _divided_table(spec: TableSpec, positions: Any, params: Any, options: dict[str, Any]) -> Array:
     from posenc.functional import _divided
 
-    who = f"table({name_of(spec)})"
+    caller = f"table({name_of(spec)})"
     axes = ("axes",) if len(spec.axes) > 1 else ()
     where = _divided.numbered(positions, "last", axes)
     lead = where.labels[: len(where.labels) - len(axes)] or ("last",)
@@ -268,7 +268,7 @@ def _divided_table(spec: TableSpec, positions: Any, params: Any, options: dict[s
 
     parts = {"where": where, **_divided.of_parameters(spec, params)}
     out = (*(("one",) if options["batch_dim"] else ()), *lead, "channels")
-    return _divided.apply(rows, parts, out, who, {})
+    return _divided.apply(rows, parts, out, caller, {})
 
 
 def _divided_sum(
@@ -283,8 +283,8 @@ def _divided_sum(
 ) -> Array:
     from posenc.functional import _divided
 
-    who = f"add({name_of(spec)})"
-    tokens, refused = _divided.of_tokens(x, seq_dim, positions, who)
+    caller = f"add({name_of(spec)})"
+    tokens, refused = _divided.of_tokens(x, seq_dim, positions, caller)
     last = 1 if len(spec.axes) > 1 else 0
 
     def total(x: Array, positions: Any, offset: Any, **params: Array) -> Array:
@@ -299,4 +299,4 @@ def _divided_sum(
         "offset": _divided.of_offset(offset),
         **_divided.of_parameters(spec, params),
     }
-    return _divided.apply(total, parts, tokens, who, refused)
+    return _divided.apply(total, parts, tokens, caller, refused)

@@ -20,7 +20,7 @@ from posenc._core.array import (
     namespace,
     reals,
 )
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.spec import Spec
 from posenc.kernels import KERNELS
 
@@ -80,70 +80,77 @@ def token_positions(
     seq_dim: int,
     xp: Any,
     device: Any,
-    who: str,
+    caller: str,
 ) -> Array:
     """Positions of the tokens of an array of `shape`, ready to broadcast: (..., axes).
 
     The leading shape is that of the array without its last axis, with 1 where positions do not
     vary (heads).
     """
-    place = place_of(shape, seq_dim, who)
+    place = place_of(shape, seq_dim, caller)
     if positions is not None and offset is not None:
         todo = "An offset is for positions that count up from it: add it to your positions."
-        raise ArgumentError(explain(who, "positions or offset", "both", todo))
+        raise ArgumentError(mismatch(caller, "positions or offset", "both", todo))
     lead, seq = shape[:-1], shape[seq_dim]
     if positions is None:
         if axes > 1:
             todo = "Give them: (..., seq, axes)."
-            raise ArgumentError(explain(f"{who}: positions", f"{axes} axes", None, todo))
+            raise ArgumentError(mismatch(f"{caller}: positions", f"{axes} axes", None, todo))
         where = _positions.offset(seq, 0 if offset is None else offset, xp=xp, device=device)
     else:
         read = reals if coordinates == "real" else integers
-        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
-    got = tuple(where.shape)
+        where = read(positions, xp=xp, device=device, caller=f"{caller}: positions")
+    received = tuple(where.shape)
     if axes > 1:
-        if not got or got[-1] != axes:
-            want = f"a trailing axis of {axes} coordinates"
-            raise ArgumentError(explain(f"{who}: positions", want, f"shape {got}"))
-        got = got[:-1]
-    aligned = align(got, lead, place, seq)
+        if not received or received[-1] != axes:
+            expected = f"a trailing axis of {axes} coordinates"
+            raise ArgumentError(mismatch(f"{caller}: positions", expected, f"shape {received}"))
+        received = received[:-1]
+    aligned = align(received, lead, place, seq)
     if aligned is None and positions is None:
         rows = f" for each of the {lead[0]} rows" if place > 0 else ""
         what = f"one number{', or one' if rows else ''}{rows}"
-        raise ArgumentError(explain(f"{who}: offset", what, f"shape {got[:-1]}"))
+        raise ArgumentError(mismatch(f"{caller}: offset", what, f"shape {received[:-1]}"))
     if aligned is None:
         shapes = dict.fromkeys([(seq,), *([(lead[0], seq)] if place > 0 else []), lead])
         options = " or ".join(map(str, shapes))
         todo = ""
         for other, layout in LAYOUTS.items():
-            if got and other != seq_dim and -other <= len(shape) and got[-1] == shape[other]:
+            if (
+                received
+                and other != seq_dim
+                and -other <= len(shape)
+                and received[-1] == shape[other]
+            ):
                 todo = f"Axis {other} is that long: say seq_dim={other} for {layout}."
-        raise ArgumentError(explain(f"{who}: positions", f"shape {options}", f"shape {got}", todo))
+        raise ArgumentError(
+            mismatch(f"{caller}: positions", f"shape {options}", f"shape {received}", todo)
+        )
     return xp.reshape(where, (*aligned, axes))
 
 
-def check_tokens(arrays: Sequence[Array], seq_dim: Any, who: str) -> None:
+def check_tokens(arrays: Sequence[Array], seq_dim: Any, caller: str) -> None:
     """Raise unless arrays that are turned together, such as queries and keys, are equally long."""
     if len(arrays) < 2:
         return
     shapes = []
     for x in arrays:
-        namespace(x, f"{who}: x")
+        namespace(x, f"{caller}: x")
         shapes.append(tuple(x.shape))
-        place_of(shapes[-1], seq_dim, who)
+        place_of(shapes[-1], seq_dim, caller)
     lengths = [shape[seq_dim] for shape in shapes]
     for length in lengths:
         if length == lengths[0]:
             continue
         other = -3 if seq_dim == -2 else -2
-        want = f"one number of tokens along axis {seq_dim}, the sequence"
-        got = f"{lengths[0]} and {length} (shapes {shapes})"
+        expected = f"one number of tokens along axis {seq_dim}, the sequence"
+        received = f"{lengths[0]} and {length} (shapes {shapes})"
         todo = (
             f"Where axis {other} is the sequence, as in {LAYOUTS[other]}, say seq_dim={other}. One "
             "query beside a KV cache is turned with its own new key, with offset= the number of "
             "tokens in the cache. What counts apart (cross-attention) is turned one by one."
         )
-        raise ArgumentError(explain(who, want, got, todo))
+        raise ArgumentError(mismatch(caller, expected, received, todo))
 
 
 def check_length(
@@ -153,7 +160,7 @@ def check_length(
     offset: Any = None,
     cu_seqlens: Any = None,
     *,
-    who: str,
+    caller: str,
 ) -> None:
     """Raise where the length of a sequence is less than its positions reach, if both are known.
 
@@ -168,8 +175,8 @@ def check_length(
             return  # where the length is used, it is read and has its words
         length = known.item()
     if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        want = "a number of positions, at least 1"
-        raise ArgumentError(explain(f"{who}: length", want, repr(length)))
+        expected = "a number of positions, at least 1"
+        raise ArgumentError(mismatch(f"{caller}: length", expected, repr(length)))
     reach: Any = None
     if cu_seqlens is not None:
         ends = _values(cu_seqlens)
@@ -182,8 +189,8 @@ def check_length(
         reach = first.max() + tokens if first is not None and first.size and tokens else None
     if reach is not None and reach > length:
         todo = "It is that of the whole sequence, cached tokens included."
-        want = f"at least {int(reach)}, as positions reach {int(reach) - 1}"
-        raise ArgumentError(explain(f"{who}: length", want, length, todo))
+        expected = f"at least {int(reach)}, as positions reach {int(reach) - 1}"
+        raise ArgumentError(mismatch(f"{caller}: length", expected, length, todo))
 
 
 def _values(given: Any) -> np.ndarray | None:
@@ -197,43 +204,43 @@ def _values(given: Any) -> np.ndarray | None:
     return None if known is None or known.dtype.kind not in "iuf" else known
 
 
-def place_of(shape: tuple[int, ...], seq_dim: Any, who: str) -> int:
+def place_of(shape: tuple[int, ...], seq_dim: Any, caller: str) -> int:
     """The axis of the sequence, counted from the first."""
     rank = len(shape)
     if not isinstance(seq_dim, int) or not -rank <= seq_dim < -1:
         todo = "The last axis holds the channels."
-        want = f"an axis from -{rank} to -2"
-        raise ArgumentError(explain(f"{who}: seq_dim", want, repr(seq_dim), todo))
+        expected = f"an axis from -{rank} to -2"
+        raise ArgumentError(mismatch(f"{caller}: seq_dim", expected, repr(seq_dim), todo))
     return rank + seq_dim
 
 
 def align(
-    got: tuple[int, ...], lead: tuple[int, ...], place: int, seq: int
+    received: tuple[int, ...], lead: tuple[int, ...], place: int, seq: int
 ) -> tuple[int, ...] | None:
-    """The shape that makes positions of shape `got` broadcast to `lead`, or None."""
-    if len(got) == 1 and got[0] == seq:
+    """The shape that makes positions of shape `received` broadcast to `lead`, or None."""
+    if len(received) == 1 and received[0] == seq:
         return (1,) * place + (seq,) + (1,) * (len(lead) - place - 1)
-    if len(got) == 2 and place > 0 and got[1] == seq and got[0] in (1, lead[0]):
-        return (got[0],) + (1,) * (place - 1) + (seq,) + (1,) * (len(lead) - place - 1)
-    fits = len(got) == len(lead) and got[place] == seq
-    if fits and all(g in (1, n) for g, n in zip(got, lead, strict=True)):
-        return got
+    if len(received) == 2 and place > 0 and received[1] == seq and received[0] in (1, lead[0]):
+        return (received[0],) + (1,) * (place - 1) + (seq,) + (1,) * (len(lead) - place - 1)
+    fits = len(received) == len(lead) and received[place] == seq
+    if fits and all(g in (1, n) for g, n in zip(received, lead, strict=True)):
+        return received
     return None
 
 
-def asks(kernel: Any, who: str) -> bool:
+def asks(kernel: Any, caller: str) -> bool:
     """Whether a kernel is to be asked before the reference; raises for a name of none."""
     if kernel == "reference":
         return False
-    check_kernel(kernel, who)
+    check_kernel(kernel, caller)
     return True
 
 
-def check_kernel(kernel: Any, who: str) -> None:
+def check_kernel(kernel: Any, caller: str) -> None:
     """Raise unless `kernel` is the name of one."""
     if kernel not in KERNELS:
         todo = suggest(kernel, KERNELS) if isinstance(kernel, str) else ""
-        raise ArgumentError(explain(f"{who}: kernel", f"one of {KERNELS}", repr(kernel), todo))
+        raise ArgumentError(mismatch(f"{caller}: kernel", f"one of {KERNELS}", repr(kernel), todo))
 
 
 def library_of(*candidates: Any) -> Array | None:
@@ -241,7 +248,7 @@ def library_of(*candidates: Any) -> Array | None:
     return next((value for value in candidates if is_foreign(value)), None)
 
 
-def home(positions: Any, params: Any, *, xp: Any, device: Any, who: str) -> tuple[Any, Any]:
+def home(positions: Any, params: Any, *, xp: Any, device: Any, caller: str) -> tuple[Any, Any]:
     """The library and device of a result: what was asked for, else where positions are.
 
     Where those are of NumPy, or no array, parameters of another library decide; else it is NumPy.
@@ -252,34 +259,34 @@ def home(positions: Any, params: Any, *, xp: Any, device: Any, who: str) -> tupl
     if found is None:
         return library(np if xp is None else xp), device
     return (
-        namespace(found, who) if xp is None else library(xp),
+        namespace(found, caller) if xp is None else library(xp),
         device_of(found) if device is None else device,
     )
 
 
-def asked_positions(spec: Any, positions: Any, *, xp: Any, device: Any, who: str) -> Array:
+def asked_positions(spec: Any, positions: Any, *, xp: Any, device: Any, caller: str) -> Array:
     """The positions that a verb is asked for, a number of them or an array: (..., axes)."""
     counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
     if not counted and not is_symbolic(positions):
         read = reals if spec.coordinates == "real" else integers
-        where = read(positions, xp=xp, device=device, who=f"{who}: positions")
+        where = read(positions, xp=xp, device=device, caller=f"{caller}: positions")
     elif len(spec.axes) > 1:
-        want = f"an array of coordinates {spec.axes} in its last axis"
-        raise ArgumentError(explain(f"{who}: positions", want, "a number of positions"))
+        expected = f"an array of coordinates {spec.axes} in its last axis"
+        raise ArgumentError(mismatch(f"{caller}: positions", expected, "a number of positions"))
     else:
         where = _positions.offset(positions, 0, xp=xp, device=device)
-    return with_axes(spec.axes, where, who)
+    return with_axes(spec.axes, where, caller)
 
 
-def with_axes(names: tuple[str, ...], positions: Array, who: str) -> Array:
+def with_axes(names: tuple[str, ...], positions: Array, caller: str) -> Array:
     """Positions (...) or (..., axes) as (..., axes)."""
     axes = len(names)
     if axes == 1:
         return positions[..., None]
     if not positions.shape or positions.shape[-1] != axes:
-        want = f"a trailing axis of {axes} coordinates {names}"
-        got = f"shape {tuple(positions.shape)}"
-        raise ArgumentError(explain(f"{who}: positions", want, got))
+        expected = f"a trailing axis of {axes} coordinates {names}"
+        received = f"shape {tuple(positions.shape)}"
+        raise ArgumentError(mismatch(f"{caller}: positions", expected, received))
     return positions
 
 
@@ -289,8 +296,8 @@ def require(spec: object, kind: type[Spec], verb: str) -> None:
         todo = ""
         if isinstance(spec, type) and issubclass(spec, Spec):
             todo = f"Construct it first: {spec.__name__}(...)."
-        want = EXAMPLES.get(kind.__name__, kind.__name__)
-        raise ArgumentError(explain(verb, want, name_of(spec), todo))
+        expected = EXAMPLES.get(kind.__name__, kind.__name__)
+        raise ArgumentError(mismatch(verb, expected, name_of(spec), todo))
 
 
 def name_of(spec: object) -> str:

@@ -15,7 +15,7 @@ from posenc._core.array import (
     is_symbolic,
     limits,
 )
-from posenc._core.errors import ArgumentError, PositionError, explain
+from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.spec import Spec
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments import with_axes
@@ -63,35 +63,35 @@ class Sides:
 
 
 def sides(
-    axes: tuple[str, ...], q_positions: Any, k_positions: Any, *, xp: Any, device: Any, who: str
+    axes: tuple[str, ...], q_positions: Any, k_positions: Any, *, xp: Any, device: Any, caller: str
 ) -> Sides:
     """Positions of both sides, checked against each other."""
     read = []
     k_positions = q_positions if k_positions is None else k_positions
     for name, given in (("q_positions", q_positions), ("k_positions", k_positions)):
-        label = f"{who}: {name}"
+        label = f"{caller}: {name}"
         counted = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
         if counted or is_symbolic(given):
             if len(axes) > 1:
-                want = f"an array of coordinates {axes} in its last axis"
-                raise ArgumentError(explain(label, want, "a number of positions"))
+                expected = f"an array of coordinates {axes} in its last axis"
+                raise ArgumentError(mismatch(label, expected, "a number of positions"))
             where = _positions.offset(given, 0, xp=xp, device=device)
         else:
-            where = integers(given, xp=xp, device=device, who=label)
+            where = integers(given, xp=xp, device=device, caller=label)
         if not len(where.shape):
-            want = "shape (seq,) or (batch, seq)"
-            raise ArgumentError(explain(label, want, "shape ()", "One position is `[p]`."))
-        where = with_axes(axes, where, who)
+            expected = "shape (seq,) or (batch, seq)"
+            raise ArgumentError(mismatch(label, expected, "shape ()", "One position is `[p]`."))
+        where = with_axes(axes, where, caller)
         if len(where.shape) < 2:
-            raise ArgumentError(explain(label, "a sequence of positions", f"shape {where.shape}"))
+            raise ArgumentError(mismatch(label, "a sequence of positions", f"shape {where.shape}"))
         read.append(where)
     q, k = read
-    lead = _lead(tuple(q.shape[:-2]), tuple(k.shape[:-2]), who)
-    _check_range(q, k, axes, xp, who)
+    lead = _lead(tuple(q.shape[:-2]), tuple(k.shape[:-2]), caller)
+    _check_range(q, k, axes, xp, caller)
     return Sides(q, k, lead)
 
 
-def _lead(q: tuple[int, ...], k: tuple[int, ...], who: str) -> tuple[int, ...]:
+def _lead(q: tuple[int, ...], k: tuple[int, ...], caller: str) -> tuple[int, ...]:
     """The batch shape of both; a side without one serves every row."""
     if not q or not k:
         return q or k
@@ -99,12 +99,12 @@ def _lead(q: tuple[int, ...], k: tuple[int, ...], who: str) -> tuple[int, ...]:
     if not fits:
         todo = "A side that is the same for every row has shape (seq,)."
         raise ArgumentError(
-            explain(who, "one batch shape of q_positions and k_positions", f"{q} and {k}", todo)
+            mismatch(caller, "one batch shape of q_positions and k_positions", f"{q} and {k}", todo)
         )
     return tuple(b if a == 1 else a for a, b in zip(q, k, strict=True))
 
 
-def _check_range(q: Array, k: Array, axes: tuple[str, ...], xp: Any, who: str) -> None:
+def _check_range(q: Array, k: Array, axes: tuple[str, ...], xp: Any, caller: str) -> None:
     """Raise where a distance does not fit the integers of the library, if values are known."""
     rows, columns = concrete(q), concrete(k)
     if rows is None or columns is None or not rows.size or not columns.size:
@@ -117,22 +117,22 @@ def _check_range(q: Array, k: Array, axes: tuple[str, ...], xp: Any, who: str) -
             int(first.max()) - int(second.min()),
         )
         if far > limit:
-            want = f"queries and keys at most {limit} apart"
-            raise PositionError(explain(who, want, far))
+            expected = f"queries and keys at most {limit} apart"
+            raise PositionError(mismatch(caller, expected, far))
 
 
-def head_range(heads: Any, total: int, who: str) -> tuple[int, int]:
+def head_range(heads: Any, total: int, caller: str) -> tuple[int, int]:
     """The heads [h0, h1) that are asked for, of `total`."""
     if heads is None:
         return 0, total
     pair = isinstance(heads, (tuple, list)) and len(heads) == 2
     if not pair or not all(isinstance(h, int) and not isinstance(h, bool) for h in heads):
-        want = f"(first, end) of the {total} heads"
-        raise ArgumentError(explain(f"{who}: heads", want, repr(heads)))
+        expected = f"(first, end) of the {total} heads"
+        raise ArgumentError(mismatch(f"{caller}: heads", expected, repr(heads)))
     first, end = heads
     if not 0 <= first < end <= total:
-        want = f"(first, end) with 0 <= first < end <= {total}"
-        raise ArgumentError(explain(f"{who}: heads", want, (first, end)))
+        expected = f"(first, end) with 0 <= first < end <= {total}"
+        raise ArgumentError(mismatch(f"{caller}: heads", expected, (first, end)))
     return first, end
 
 
@@ -155,14 +155,14 @@ def known(
     *,
     xp: Any,
     device: Any,
-    who: str,
+    caller: str,
 ) -> dict[str, Array]:
     """Constants and parameters of the heads [first, end), those of all heads cut to them.
 
     Parameters may come whole, or as the part that belongs to these heads.
     """
     part = part_shapes(spec, first, end)
-    given = parameters(spec, params, xp=xp, device=device, who=who, part=part)
+    given = parameters(spec, params, xp=xp, device=device, caller=caller, part=part)
     values = {**constants(spec, beside, xp=xp), **given}
     by_head: Mapping[str, int] = getattr(spec, "by_head", {})
     for name, axis in by_head.items():

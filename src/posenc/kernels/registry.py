@@ -6,7 +6,7 @@ import sys
 from typing import Any, NamedTuple, Protocol
 
 from posenc._core.array import is_compiling
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.gpu import Gpu
 from posenc.kernels.refusal import Refusal
@@ -53,7 +53,7 @@ class Served(NamedTuple):
     value: Any
 
 
-def serve(request: Request, kernel: str, who: str) -> Served | None:
+def serve(request: Request, kernel: str, caller: str) -> Served | None:
     """The result of the kernel of that name, or of the first that can; None if none can.
 
     Raises
@@ -76,7 +76,7 @@ def serve(request: Request, kernel: str, who: str) -> Served | None:
     if kernel == "auto":
         return None
     todo = "kernel='auto' falls back on the reference."
-    raise ArgumentError(explain(f"{who}: kernel={kernel!r}", "what it computes", reason, todo))
+    raise ArgumentError(mismatch(f"{caller}: kernel={kernel!r}", "what it computes", reason, todo))
 
 
 def _left_to_tracer(request: Request) -> bool:

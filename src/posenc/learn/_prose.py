@@ -8,7 +8,7 @@ import string
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from posenc._core.errors import DataError, explain, suggest
+from posenc._core.errors import DataError, mismatch, suggest
 
 __all__ = ["digits_typed", "fields", "fill"]
 
@@ -23,13 +23,13 @@ NAMES = re.compile(r"\b(2π|T5|bfloat16|float32|tensor2tensor)\b")
 class _Filler(string.Formatter):
     """Plain names only, and numbers with the sign that the reader's medium has."""
 
-    def __init__(self, values: Mapping[str, Any], signs: str, who: str) -> None:
-        self.values, self.signs, self.who = values, signs, who
+    def __init__(self, values: Mapping[str, Any], signs: str, caller: str) -> None:
+        self.values, self.signs, self.caller = values, signs, caller
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
         if field_name not in self.values:
             todo = suggest(field_name, self.values) if self.values else ""
-            raise DataError(explain(self.who, "names of facts", repr(field_name), todo))
+            raise DataError(mismatch(self.caller, "names of facts", repr(field_name), todo))
         return self.values[field_name], field_name
 
     def format_field(self, value: Any, format_spec: str) -> str:
@@ -41,7 +41,7 @@ class _Filler(string.Formatter):
 def fill(
     template: str,
     values: Mapping[str, Any],
-    who: str,
+    caller: str,
     signs: Literal["typeset", "plain"] = "typeset",
 ) -> str:
     """The sentences with the values in them.
@@ -52,7 +52,7 @@ def fill(
         With `{name}` or `{name:format}`.
     values : mapping
         The facts.
-    who : str
+    caller : str
         Whose sentences they are, for the message of an error.
     signs : {"typeset", "plain"}
         Negative numbers with a minus sign, or with the hyphen of a keyboard.
@@ -68,9 +68,9 @@ def fill(
         If a name is unknown or does not fit its format.
     """
     try:
-        return _Filler(values, signs, who).vformat(template, (), {}).strip("\n")
+        return _Filler(values, signs, caller).vformat(template, (), {}).strip("\n")
     except ValueError as error:
-        raise DataError(explain(who, "formats that fit", f"{error} in {template!r}")) from error
+        raise DataError(mismatch(caller, "formats that fit", f"{error} in {template!r}")) from error
 
 
 def fields(template: str) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import posenc
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 
 __all__ = ["Transcript", "evaluate", "fresh", "run"]
 
@@ -50,7 +50,7 @@ def fresh() -> dict[str, Any]:
     return {"__builtins__": __builtins__}
 
 
-def run(source: str, namespace: dict[str, Any], who: str) -> Transcript:
+def run(source: str, namespace: dict[str, Any], caller: str) -> Transcript:
     """Run statements one by one, and keep what each would print at a prompt.
 
     Parameters
@@ -59,7 +59,7 @@ def run(source: str, namespace: dict[str, Any], who: str) -> Transcript:
         Statements; the modules that they use are imported first, visibly.
     namespace : dict
         What earlier statements defined; changed in place.
-    who : str
+    caller : str
         Whose code it is, for the message of an error.
 
     Returns
@@ -76,7 +76,7 @@ def run(source: str, namespace: dict[str, Any], who: str) -> Transcript:
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
-        raise DataError(explain(who, "Python", f"{error}")) from error
+        raise DataError(mismatch(caller, "Python", f"{error}")) from error
     steps = []
     for name in _modules_in(tree):
         if name not in namespace:
@@ -88,12 +88,12 @@ def run(source: str, namespace: dict[str, Any], who: str) -> Transcript:
         try:
             steps.append((text, _output(node, namespace)))
         except Exception as error:
-            got = f"{type(error).__name__}: {error}, from\n{text}"
-            raise DataError(explain(who, "code that runs", got)) from error
+            received = f"{type(error).__name__}: {error}, from\n{text}"
+            raise DataError(mismatch(caller, "code that runs", received)) from error
     return Transcript(tuple(steps))
 
 
-def evaluate(expression: str, namespace: dict[str, Any], who: str) -> Any:
+def evaluate(expression: str, namespace: dict[str, Any], caller: str) -> Any:
     """The value of an expression, plain where it is a NumPy scalar.
 
     Parameters
@@ -102,7 +102,7 @@ def evaluate(expression: str, namespace: dict[str, Any], who: str) -> Any:
         An expression; every module that snippets may import is at hand.
     namespace : dict
         What the snippets before it defined; left as it is.
-    who : str
+    caller : str
         Whose expression it is, for the message of an error.
 
     Returns
@@ -120,8 +120,8 @@ def evaluate(expression: str, namespace: dict[str, Any], who: str) -> Any:
         # The expressions are those of this package's own files.
         value = eval(expression, known)  # noqa: S307
     except Exception as error:
-        got = f"{type(error).__name__}: {error}, from {expression}"
-        raise DataError(explain(who, "an expression that has a value", got)) from error
+        received = f"{type(error).__name__}: {error}, from {expression}"
+        raise DataError(mismatch(caller, "an expression that has a value", received)) from error
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript, evaluate, fresh, run
 
@@ -162,7 +162,7 @@ def lesson(topic: str) -> Lesson:
     """
     if topic not in TOPICS:
         todo = suggest(topic, TOPICS)
-        raise ArgumentError(explain("learn", "a topic", repr(topic), todo))
+        raise ArgumentError(mismatch("learn", "a topic", repr(topic), todo))
     return compute(topic, load(topic))
 
 
@@ -172,11 +172,11 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
     quoted = {name: entry["text"] for name, entry in data.get("quoted", {}).items()}
     made = []
     for i, part in enumerate(data["sections"]):
-        who = f"learn: {topic}, section {i + 1}"
-        transcript = run(part.get("code", ""), namespace, who)
-        facts = facts_of(part, namespace, who)
+        caller = f"learn: {topic}, section {i + 1}"
+        transcript = run(part.get("code", ""), namespace, caller)
+        facts = facts_of(part, namespace, caller)
         values = quoted | facts
-        before, after = (fill(part.get(key, ""), values, who) for key in ("text", "then"))
+        before, after = (fill(part.get(key, ""), values, caller) for key in ("text", "then"))
         formula = part.get("formula", "").strip("\n")
         made.append(Section(part["title"], before, formula, transcript, after, facts))
     everything = quoted | {k: v for section in made for k, v in section.facts.items()}
@@ -184,7 +184,7 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
     return Lesson(topic, data["title"], lead, tuple(made), See(**data["see"]))
 
 
-def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], who: str) -> dict[str, Any]:
+def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], caller: str) -> dict[str, Any]:
     """The facts of a part of a content file, once its claims have been found to hold.
 
     Parameters
@@ -193,7 +193,7 @@ def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], who: str) -> di
         With `facts` and `claims`, both names and expressions.
     namespace : dict
         What its code defined.
-    who : str
+    caller : str
         Whose part it is, for the message of an error.
 
     Returns
@@ -209,8 +209,8 @@ def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], who: str) -> di
     facts: dict[str, Any] = {}
     # A fact may be called as a variable of the code is; expressions mean the variable.
     for name, expression in part.get("facts", {}).items():
-        facts[name] = evaluate(expression, facts | namespace, f"{who}, {name}")
+        facts[name] = evaluate(expression, facts | namespace, f"{caller}, {name}")
     for words, expression in part.get("claims", {}).items():
-        if not evaluate(expression, facts | namespace, f"{who}, {words!r}"):
-            raise DataError(explain(who, f"that {words!r} holds", f"{expression} is false"))
+        if not evaluate(expression, facts | namespace, f"{caller}, {words!r}"):
+            raise DataError(mismatch(caller, f"that {words!r} holds", f"{expression} is false"))
     return facts

@@ -23,7 +23,7 @@ import string
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.learn._draw import Draw
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript, evaluate, fresh, run
@@ -174,7 +174,7 @@ def question(topic: str, id: str, seed: int = 0) -> Question:  # noqa: A002
     templates = _templates(topic)
     if id not in templates:
         todo = suggest(id, templates)
-        raise ArgumentError(explain(f"learn: {topic}", "a question", repr(id), todo))
+        raise ArgumentError(mismatch(f"learn: {topic}", "a question", repr(id), todo))
     return make(topic, templates[id], seed)
 
 
@@ -223,7 +223,7 @@ def quiz(topic: str | None = None, *, seed: int = 0, count: int = 5) -> tuple[Qu
 
 def _templates(topic: str) -> dict[str, Mapping[str, Any]]:
     if topic not in TOPICS:
-        raise ArgumentError(explain("learn", "a topic", repr(topic), suggest(topic, TOPICS)))
+        raise ArgumentError(mismatch("learn", "a topic", repr(topic), suggest(topic, TOPICS)))
     return {template["id"]: template for template in load(topic)["questions"]}
 
 
@@ -252,29 +252,29 @@ def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
     DataError
         If no draw has one.
     """
-    who = f"learn: {topic}, question {template['id']}"
+    caller = f"learn: {topic}, question {template['id']}"
     draw = Draw("question", topic, template["id"], seed)
     for _ in range(TRIES):
-        drawn = _drawn(template, draw, who)
+        drawn = _drawn(template, draw, caller)
         if drawn is None:
             continue
         namespace = fresh() | drawn
         code = string.Template(template.get("code", "")).substitute(drawn)
-        transcript = run(code, namespace, who)
-        if all(evaluate(proof, namespace, who) for proof in template.get("proof", ())):
-            computed = facts_of(template, namespace, who)
+        transcript = run(code, namespace, caller)
+        if all(evaluate(proof, namespace, caller) for proof in template.get("proof", ())):
+            computed = facts_of(template, namespace, caller)
             facts = drawn | computed
-            answer, more = _answer(template, namespace, facts, draw, who)
-            prompt = fill(template["prompt"], facts, who, "plain")
-            explanation = fill(template["explain"], facts | more, who, "plain")
+            answer, more = _answer(template, namespace, facts, draw, caller)
+            prompt = fill(template["prompt"], facts, caller, "plain")
+            explanation = fill(template["explain"], facts | more, caller, "plain")
             return Question(
                 topic, template["id"], drawn, prompt, answer, explanation, transcript, computed
             )
-    got = f"none in {TRIES} draws"
-    raise DataError(explain(who, "a draw whose answer is proven", got))
+    received = f"none in {TRIES} draws"
+    raise DataError(mismatch(caller, "a draw whose answer is proven", received))
 
 
-def _drawn(template: Mapping[str, Any], draw: Draw, who: str) -> dict[str, Any] | None:
+def _drawn(template: Mapping[str, Any], draw: Draw, caller: str) -> dict[str, Any] | None:
     """What chance and the derived expressions give; None where `where` does not hold."""
     drawn: dict[str, Any] = {}
     for name, values in template.get("draw", {}).items():
@@ -283,10 +283,10 @@ def _drawn(template: Mapping[str, Any], draw: Draw, who: str) -> dict[str, Any] 
             drawn[name] = low + draw.below(high - low + 1)
         else:
             drawn[name] = draw.choice(values)
-    if not all(evaluate(condition, drawn, who) for condition in template.get("where", ())):
+    if not all(evaluate(condition, drawn, caller) for condition in template.get("where", ())):
         return None
     for name, expression in template.get("derive", {}).items():
-        drawn[name] = evaluate(expression, drawn, who)
+        drawn[name] = evaluate(expression, drawn, caller)
     return drawn
 
 
@@ -295,14 +295,14 @@ def _answer(
     namespace: dict[str, Any],
     facts: dict[str, Any],
     draw: Draw,
-    who: str,
+    caller: str,
 ) -> tuple[Choice | Number, dict[str, Any]]:
     """The answer, and what the explanation may say of it."""
     if "options" in template:
-        choice = choice_of(template["options"], facts | namespace, facts, who, "plain")
+        choice = choice_of(template["options"], facts | namespace, facts, caller, "plain")
         mixed = draw.shuffled(choice.options)
         return choice._replace(options=tuple(mixed)), {"right": dict(choice.options)[choice.right]}
-    number = _number(template, facts | namespace, who)
+    number = _number(template, facts | namespace, caller)
     return number, {"answer": number.value}
 
 
@@ -310,7 +310,7 @@ def choice_of(
     options: list[Mapping[str, str]],
     known: dict[str, Any],
     facts: Mapping[str, Any],
-    who: str,
+    caller: str,
     signs: Literal["typeset", "plain"],
 ) -> Choice:
     """The options with their texts, and the one that holds.
@@ -323,7 +323,7 @@ def choice_of(
         What the expressions may name.
     facts : mapping
         What the texts may name.
-    who : str
+    caller : str
         Whose options they are, for the message of an error.
     signs : {"typeset", "plain"}
         How negative numbers are written.
@@ -338,25 +338,27 @@ def choice_of(
     DataError
         Unless exactly one option holds, and no two read alike.
     """
-    texts = [(option["id"], fill(option["text"], facts, who, signs)) for option in options]
-    true = [option["id"] for option in options if evaluate(option["holds"], known, who)]
+    texts = [(option["id"], fill(option["text"], facts, caller, signs)) for option in options]
+    true = [option["id"] for option in options if evaluate(option["holds"], known, caller)]
     if len(true) != 1:
-        raise DataError(explain(who, "one option that holds", true))
+        raise DataError(mismatch(caller, "one option that holds", true))
     if len({text for _, text in texts}) < len(texts):
-        raise DataError(explain(who, "options that read differently", [text for _, text in texts]))
+        raise DataError(
+            mismatch(caller, "options that read differently", [text for _, text in texts])
+        )
     return Choice(tuple(texts), true[0])
 
 
-def _number(template: Mapping[str, Any], known: dict[str, Any], who: str) -> Number:
-    value = evaluate(template["answer"], known, who)
+def _number(template: Mapping[str, Any], known: dict[str, Any], caller: str) -> Number:
+    value = evaluate(template["answer"], known, caller)
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not plain or not math.isfinite(value):
-        raise DataError(explain(who, "a finite number as the answer", repr(value)))
+        raise DataError(mismatch(caller, "a finite number as the answer", repr(value)))
     if "relative" in template:
         part = template["relative"]
         return Number(value, part * abs(value), f"to within {100 * part:g} %")
     if "absolute" in template:
         return Number(value, template["absolute"], f"to within {template['absolute']:g}")
     if not isinstance(value, int):
-        raise DataError(explain(who, "a whole number, as no margin is stated", repr(value)))
+        raise DataError(mismatch(caller, "a whole number, as no margin is stated", repr(value)))
     return Number(value, 0, "a whole number")

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.learn._draw import Draw
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript, fresh, run
@@ -101,7 +101,7 @@ def stop(n: int, *, revealed: bool = False) -> dict[str, Any]:
     """
     known = stops()
     if not 1 <= n <= len(known):
-        raise ArgumentError(explain("learn: tour", f"a stop from 1 to {len(known)}", n))
+        raise ArgumentError(mismatch("learn: tour", f"a stop from 1 to {len(known)}", n))
     here = known[n - 1]
     return {
         "n": n,
@@ -143,28 +143,28 @@ def compute(part: Mapping[str, Any]) -> Stop:
     DataError
         If a claim does not hold, or not exactly one option does.
     """
-    who = f"learn: tour, {part['id']}"
+    caller = f"learn: tour, {part['id']}"
     namespace = fresh()
-    transcript = run(part["code"], namespace, who)
-    facts = facts_of(part, namespace, who)
-    choice = choice_of(part["options"], facts | namespace, facts, who, "typeset")
+    transcript = run(part["code"], namespace, caller)
+    facts = facts_of(part, namespace, caller)
+    choice = choice_of(part["options"], facts | namespace, facts, caller, "typeset")
     mixed = Draw("tour", part["id"]).shuffled(choice.options)
     choice = choice._replace(options=tuple(mixed))
     more = facts | {"right": dict(choice.options)[choice.right]}
     return Stop(
         id=part["id"],
-        title=fill(part["title"], facts, who),
-        text=fill(part["text"], facts, who),
-        question=fill(part["prompt"], facts, who),
+        title=fill(part["title"], facts, caller),
+        text=fill(part["text"], facts, caller),
+        question=fill(part["prompt"], facts, caller),
         choice=choice,
-        explanation=fill(part["explain"], more, who),
-        state=_filled(part["state"], facts, who),
-        reveal=_filled(part["reveal"], facts, who),
+        explanation=fill(part["explain"], more, caller),
+        state=_filled(part["state"], facts, caller),
+        reveal=_filled(part["reveal"], facts, caller),
         transcript=transcript,
         facts=facts,
     )
 
 
-def _filled(state: Mapping[str, str], facts: Mapping[str, Any], who: str) -> dict[str, str]:
+def _filled(state: Mapping[str, str], facts: Mapping[str, Any], caller: str) -> dict[str, str]:
     """A state; what it has in common with a sentence comes from the same fact."""
-    return {key: fill(value, facts, who, "plain") for key, value in state.items()}
+    return {key: fill(value, facts, caller, "plain") for key, value in state.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Spec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.column_phases import inner, sinusoids
@@ -59,7 +59,7 @@ def pictures_of(spec: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def refuse(picture: str, spec: Any, want: str) -> NoReturn:
+def refuse(picture: str, spec: Any, expected: str) -> NoReturn:
     """Raise `SpecError`: what the picture shows, and which pictures show this encoding.
 
     Parameters
@@ -68,7 +68,7 @@ def refuse(picture: str, spec: Any, want: str) -> NoReturn:
         Its name.
     spec : Spec
         What it cannot show.
-    want : str
+    expected : str
         What it can.
     """
     able = [name for name in pictures_of(spec) if name != picture]
@@ -76,4 +76,4 @@ def refuse(picture: str, spec: Any, want: str) -> NoReturn:
     todo = f"Pictures that show it: {listed}." if able else "No picture shows it."
     if getattr(spec, "kind", "") == "relative" and not able:
         todo = "No picture shows it: it needs the contents of queries and keys."
-    raise SpecError(explain(f"plot {picture}", want, type(spec).__name__, todo))
+    raise SpecError(mismatch(f"plot {picture}", expected, type(spec).__name__, todo))

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, PositionError, explain
+from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.mixing import DenseMatrix
 from posenc._core.phase import steps
@@ -274,13 +274,13 @@ def _exist(table: TableSpec, count: int) -> bool:
 def settled(spec: Any, length: int | None = None) -> Any:
     """The spec with its length-dependent rules fixed, or an error that asks for the length."""
     if not isinstance(spec, Spec):
-        got = spec.__name__ if isinstance(spec, type) else type(spec).__name__
-        raise ArgumentError(explain("plot", "a spec such as posenc.Sinusoidal(512)", got))
+        received = spec.__name__ if isinstance(spec, type) else type(spec).__name__
+        raise ArgumentError(mismatch("plot", "a spec such as posenc.Sinusoidal(512)", received))
     if isinstance(spec, RotarySpec) and spec.needs_length:
         if length is None:
             todo = "Pass length=, or fix it: spec.at(length)."
-            who = f"plot({type(spec).__name__})"
-            raise ArgumentError(explain(who, "the length of the sequence", None, todo))
+            caller = f"plot({type(spec).__name__})"
+            raise ArgumentError(mismatch(caller, "the length of the sequence", None, todo))
         return spec.at(length)
     return spec
 
@@ -291,7 +291,7 @@ def source(
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
-    who: str = "table",
+    caller: str = "table",
 ) -> Source:
     """An encoding as a table of numbers.
 
@@ -306,7 +306,7 @@ def source(
     grid : tuple of int, optional
         Sides of a grid, in the order of the axes of the spec; its cells, the last side fastest,
         are the positions. Specs of several axes need it.
-    who : str
+    caller : str
         The picture, for messages.
 
     Returns
@@ -331,29 +331,31 @@ def source(
     """
     spec = settled(spec, length)
     if not isinstance(spec, TableSpec | RotarySpec):
-        refuse(who, spec, "a table or a rotation")
+        refuse(caller, spec, "a table or a rotation")
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
-        raise ArgumentError(explain(f"plot {who}: params", "what the spec learns", None, todo))
-    sides = sides_of(spec, grid, who)
+        raise ArgumentError(mismatch(f"plot {caller}: params", "what the spec learns", None, todo))
+    sides = sides_of(spec, grid, caller)
     found = Source(spec, 0, None, params, sides)
     first = found.rows(np.zeros(1, dtype=np.int64))
     waves = None if sides else _waves(spec, params)
     return Source(spec, first.shape[1], waves, params, sides)
 
 
-def sides_of(spec: Any, grid: tuple[int, ...] | None, who: str) -> tuple[int, ...]:
+def sides_of(spec: Any, grid: tuple[int, ...] | None, caller: str) -> tuple[int, ...]:
     """The sides of a grid, checked against the axes of a spec; none for one axis."""
     axes = spec.axes
     if len(axes) == 1:
         if grid is not None:
             todo = "Leave the grid out."
-            raise ArgumentError(explain(f"plot {who}: grid", "a spec of several axes", axes, todo))
+            raise ArgumentError(
+                mismatch(f"plot {caller}: grid", "a spec of several axes", axes, todo)
+            )
         return ()
     if grid is None or len(grid) != len(axes) or min(grid) < 1:
         todo = "Its cells, the last axis fastest, are then drawn one after another."
-        want = f"the number of cells along each of {', '.join(axes)}"
-        raise ArgumentError(explain(f"plot {who}: grid", want, grid, todo))
+        expected = f"the number of cells along each of {', '.join(axes)}"
+        raise ArgumentError(mismatch(f"plot {caller}: grid", expected, grid, todo))
     return tuple(int(side) for side in grid)
 
 

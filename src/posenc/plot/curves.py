@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot.columns import Params, Source, source
 from posenc.plot.raster import BLOCK, MOST_PIXELS, around, placed
 from posenc.plot.response import centres, edges, gain, reduced
@@ -101,7 +101,7 @@ def curve(
     ('band', -1.0, 0.0)
     """
     return curve_of(
-        source(spec, params=params, length=length, grid=grid, who="waves"),
+        source(spec, params=params, length=length, grid=grid, caller="waves"),
         dim,
         positions,
         pixels=pixels,
@@ -114,9 +114,9 @@ def curve_of(
     """As `curve`, of a source that is at hand."""
     start, stop = placed(held, positions)
     if not 0 <= dim < held.width:
-        raise ArgumentError(explain("plot: dims", f"dimensions 0 to {held.width - 1}", dim))
+        raise ArgumentError(mismatch("plot: dims", f"dimensions 0 to {held.width - 1}", dim))
     if not 1 <= pixels <= MOST_PIXELS:
-        raise ArgumentError(explain("plot: pixels", f"1 to {MOST_PIXELS}", pixels))
+        raise ArgumentError(mismatch("plot: pixels", f"1 to {MOST_PIXELS}", pixels))
     pixels = min(pixels, stop - start)
     limits = edges(start, stop, pixels)
     per_pixel = (stop - start) / pixels

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, explain
+from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.detect.files import MOST_ENTRIES, Array, open_store
 from posenc.encodings.table.learned import Learned
 
@@ -63,22 +63,24 @@ def read_table(path: str | Path, name: str | None = None) -> Given:
     """
     with open_store(path) as store:
         array = store.pick(name) if name is not None else _only(store.arrays, str(path))
-        who = f"{path}: {array.name[:80]!r}"
+        caller = f"{path}: {array.name[:80]!r}"
         shape = tuple(array.shape)
         while len(shape) > 2 and shape[0] == 1:
             shape = shape[1:]
         if len(shape) != 2 or min(shape) < 1:
-            got = f"shape {tuple(array.shape)}"
-            raise DataError(explain(who, "a table of shape (positions, dim)", got))
+            received = f"shape {tuple(array.shape)}"
+            raise DataError(mismatch(caller, "a table of shape (positions, dim)", received))
         if array.dtype not in FLOATS:
-            raise DataError(explain(who, f"numbers of {', '.join(FLOATS)}", array.dtype))
+            raise DataError(mismatch(caller, f"numbers of {', '.join(FLOATS)}", array.dtype))
         if math.prod(shape) > MOST_NUMBERS:
-            got = f"shape {shape}"
-            raise DataError(explain(who, f"at most {MOST_NUMBERS} numbers", got))
+            received = f"shape {shape}"
+            raise DataError(mismatch(caller, f"at most {MOST_NUMBERS} numbers", received))
         values = _read(array).reshape(shape)
     if not np.isfinite(values).all():
         row, column = (int(n) for n in np.argwhere(~np.isfinite(values))[0])
-        raise DataError(explain(who, "finite numbers", f"{values[row, column]} at {[row, column]}"))
+        raise DataError(
+            mismatch(caller, "finite numbers", f"{values[row, column]} at {[row, column]}")
+        )
     spec = Learned(shape[1], length=shape[0])
     return Given(spec, {"weight": values}, f"{array.name} of {Path(path).name}")
 
@@ -89,8 +91,8 @@ def _only(arrays: Mapping[str, Array], path: str) -> Array:
         return tables[0]
     names = sorted(a.name for a in tables)
     listed = ", ".join(names[:10]) + (f", … ({len(names)} in all)" if len(names) > 10 else "")
-    got = f"several: {listed}" if names else "none"
-    raise ArgumentError(explain(path, "one table of (positions, dim)", got, "Name one."))
+    received = f"several: {listed}" if names else "none"
+    raise ArgumentError(mismatch(path, "one table of (positions, dim)", received, "Name one."))
 
 
 def _sides(shape: tuple[int, ...]) -> int:

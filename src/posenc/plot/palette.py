@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 
 __all__ = [
     "THEMES",
@@ -117,7 +117,7 @@ def check_theme(name: str) -> ThemeName:
     for known in get_args(ThemeName):
         if name == known:
             return known
-    raise ArgumentError(explain("theme", "one of the themes", repr(name), suggest(name, THEMES)))
+    raise ArgumentError(mismatch("theme", "one of the themes", repr(name), suggest(name, THEMES)))
 
 
 @functools.lru_cache(maxsize=8)

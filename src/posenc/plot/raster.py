@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot.columns import ORDERS, Params, Source, source
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
 from posenc.plot.words import counted, number, whole
@@ -161,18 +161,18 @@ def tile_of(
     start, stop = placed(held, positions)
     first, last = (0, held.width) if dims is None else span(dims, "dims")
     if last > held.width or first < 0:
-        got = f"{first} to {last - 1}"
-        raise ArgumentError(explain("plot: dims", f"dimensions 0 to {held.width - 1}", got))
+        received = f"{first} to {last - 1}"
+        raise ArgumentError(mismatch("plot: dims", f"dimensions 0 to {held.width - 1}", received))
     if rows < 1 or columns < 1 or rows * columns > MOST_PIXELS:
-        want = f"at least 1 and at most {MOST_PIXELS} pixels"
-        raise ArgumentError(explain("plot: size", want, f"{rows} x {columns}"))
+        expected = f"at least 1 and at most {MOST_PIXELS} pixels"
+        raise ArgumentError(mismatch("plot: size", expected, f"{rows} x {columns}"))
     wide = last - first > columns
     order = _order(held, order, wide)
     shown = arranged(held, order)[first:last]
     rows, columns = min(rows, stop - start), min(columns, len(shown))
     halves = _halves(held, shown) if wide else (shown,)
     if wide and columns < len(halves):
-        raise ArgumentError(explain("plot: columns", f"at least {len(halves)} pixels", columns))
+        raise ArgumentError(mismatch("plot: columns", f"at least {len(halves)} pixels", columns))
     view = _View(held, start, stop, rows, sample)
     pieces = [_half(view, half, size) for half, size in _shares(halves, columns)]
     method = view.method
@@ -209,12 +209,12 @@ def span(given: int | tuple[int, int], what: str) -> tuple[int, int]:
     """From, to: of a number of things from 0, or of a range; raises where it is empty."""
     start, stop = (0, given) if isinstance(given, (int, np.integer)) else given
     if isinstance(given, bool) or stop <= start:
-        want = "a number of at least 1, or a range (from, to)"
-        raise ArgumentError(explain(f"plot: {what}", want, repr(given)))
+        expected = "a number of at least 1, or a range (from, to)"
+        raise ArgumentError(mismatch(f"plot: {what}", expected, repr(given)))
     if max(abs(int(start)), abs(int(stop))) > 2**62:
-        raise ArgumentError(explain(f"plot: {what}", "numbers up to 2**62", repr(given)))
+        raise ArgumentError(mismatch(f"plot: {what}", "numbers up to 2**62", repr(given)))
     if stop - start > 2**40:
-        raise ArgumentError(explain(f"plot: {what}", "at most 2**40 of them", stop - start))
+        raise ArgumentError(mismatch(f"plot: {what}", "at most 2**40 of them", stop - start))
     return int(start), int(stop)
 
 
@@ -230,15 +230,15 @@ def _order(held: Source, order: str | None, wide: bool) -> str:
     order = order or ("sin_cos" if wide and held.waves is not None else "stored")
     if order not in ORDERS:
         todo = suggest(order, ORDERS)
-        raise ArgumentError(explain("plot: order", "an order of columns", repr(order), todo))
+        raise ArgumentError(mismatch("plot: order", "an order of columns", repr(order), todo))
     if order != "stored" and held.waves is None:
         todo = "Its columns are no pairs of sine and cosine: leave the order out."
         name = type(held.spec).__name__
-        raise ArgumentError(explain(f"plot({name}): order", "stored", repr(order), todo))
+        raise ArgumentError(mismatch(f"plot({name}): order", "stored", repr(order), todo))
     if wide and held.waves is not None and order not in ("sin_cos", "cos_sin"):
         todo = "Use order='sin_cos', fewer dims, or a wider picture."
-        want = "sines and cosines apart where columns are narrower than a pixel"
-        raise ArgumentError(explain("plot: order", want, repr(order), todo))
+        expected = "sines and cosines apart where columns are narrower than a pixel"
+        raise ArgumentError(mismatch("plot: order", expected, repr(order), todo))
     return order
 
 
@@ -303,8 +303,8 @@ class _View:
         numbers = (stop - start) * held.width
         if held.waves is None and not self.sample and numbers > MOST_NUMBERS:
             todo = "Draw fewer positions, or some of the rows: sample."
-            want = f"at most {whole(MOST_NUMBERS)} numbers of a table without known waves"
-            raise ArgumentError(explain("plot", want, whole(numbers), todo))
+            expected = f"at most {whole(MOST_NUMBERS)} numbers of a table without known waves"
+            raise ArgumentError(mismatch("plot", expected, whole(numbers), todo))
 
     def pixels_per_wave(self, dims: np.ndarray) -> np.ndarray:
         """Of each column; infinite where it is no wave."""

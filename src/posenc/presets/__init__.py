@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from posenc import positions as _positions
 from posenc import registry
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.spec import Spec
 from posenc._core.tracing import compile_time
 from posenc.presets._rows import find, rows
@@ -89,20 +89,20 @@ class Preset(NamedTuple):
         """
         if not self.positions:
             todo = "Give its table a number of positions, or positions of your own."
-            who = f"preset {self.name!r}: place"
-            raise ArgumentError(explain(who, "a family that builds positions", "none", todo))
+            caller = f"preset {self.name!r}: place"
+            raise ArgumentError(mismatch(caller, "a family that builds positions", "none", todo))
         builder = getattr(_positions, self.positions["builder"])
         return builder(*given, **{**self.positions["arguments"], **more})
 
     def build(self, number: int) -> Spec:
         """The spec of the family at a width, or number of heads."""
         if isinstance(number, bool) or not isinstance(number, int):
-            who = f"preset {self.name!r}: {self.size}"
-            raise ArgumentError(explain(who, "an integer", repr(number)))
+            caller = f"preset {self.name!r}: {self.size}"
+            raise ArgumentError(mismatch(caller, "an integer", repr(number)))
         filled = {**fill(self.spec, {self.size: number}), self.size: number}
         spec = registry.from_json(json.dumps(filled))
         if not isinstance(spec, Spec):
-            raise SpecError(explain(f"preset {self.name!r}", "an encoding", type(spec).__name__))
+            raise SpecError(mismatch(f"preset {self.name!r}", "an encoding", type(spec).__name__))
         return spec
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from typing import Any, Protocol, TypeVar
 
-from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
 
 __all__ = ["find", "read", "rows"]
 
@@ -49,7 +49,7 @@ def rows(what: str, folder: str, make: Callable[..., Row]) -> dict[str, Row]:
         hints = {key: tuple(values) for key, values in data.pop("recognise").items()}
         made = make(recognise=hints, sources=tuple(data.pop("sources")), **data)
         if made.name in found:
-            raise SpecError(explain(f"{what}s: {file}", "a new name", repr(made.name)))
+            raise SpecError(mismatch(f"{what}s: {file}", "a new name", repr(made.name)))
         found[made.name] = made
     return found
 
@@ -64,5 +64,5 @@ def find(what: str, name: str, known: Mapping[str, Row]) -> Row:
     """
     if name not in known:
         todo = suggest(name, known)
-        raise ArgumentError(explain(what, f"the name of a {what}", repr(name), todo))
+        raise ArgumentError(mismatch(what, f"the name of a {what}", repr(name), todo))
     return known[name]

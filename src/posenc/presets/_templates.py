@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 
 __all__ = ["fill"]
 
@@ -38,5 +38,5 @@ def _number(node: ast.expr, sizes: Mapping[str, int]) -> int:
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         left, right = _number(node.left, sizes), _number(node.right, sizes)
         return _OPERATORS[type(node.op)](left, right)
-    want = f"integers, {sorted(sizes)} and + - * //"
-    raise SpecError(explain("presets", want, ast.unparse(node)))
+    expected = f"integers, {sorted(sizes)} and + - * //"
+    raise SpecError(mismatch("presets", expected, ast.unparse(node)))

@@ -69,7 +69,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc.presets import Preset, row
 from posenc.presets._rows import read
 
@@ -247,7 +247,7 @@ def _rows(kind: str) -> dict[str, Family]:
         made = Family(names, entries, **data)
         for name in names:
             if name in found:
-                raise SpecError(explain(f"families: {kind}", "each name once", repr(name)))
+                raise SpecError(mismatch(f"families: {kind}", "each name once", repr(name)))
             found[name] = made
     return found
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc import registry
-from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
 from posenc._core.plan import Entry, Plan
 from posenc.presets._rows import find, rows
 from posenc.presets._templates import fill
@@ -45,12 +45,12 @@ class PlanRow(NamedTuple):
     def build(self, **sizes: int) -> Plan:
         """The plan, with some sizes in place of those of the source."""
         for name, value in sizes.items():
-            who = f"plan {self.name!r}"
+            caller = f"plan {self.name!r}"
             if name not in self.sizes:
                 todo = suggest(name, self.sizes)
-                raise ArgumentError(explain(who, "a size of the plan", repr(name), todo))
+                raise ArgumentError(mismatch(caller, "a size of the plan", repr(name), todo))
             if isinstance(value, bool) or not isinstance(value, int):
-                raise ArgumentError(explain(f"{who}: {name}", "an integer", repr(value)))
+                raise ArgumentError(mismatch(f"{caller}: {name}", "an integer", repr(value)))
         known = {**self.sizes, **sizes}
         layers = known.pop("layers")
         entries = [_entry(template, known) for template in self.entries]
@@ -61,7 +61,7 @@ class PlanRow(NamedTuple):
 def _entry(template: Mapping[str, Any], sizes: Mapping[str, int]) -> Entry:
     made = registry.from_json(json.dumps({"type": "Entry", **fill(template, sizes)}))
     if not isinstance(made, Entry):
-        raise SpecError(explain("plans", "an entry", type(made).__name__))
+        raise SpecError(mismatch("plans", "an entry", type(made).__name__))
     return made
 
 

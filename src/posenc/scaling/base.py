@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from typing import Any, ClassVar
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Array, Float32Rungs, Number, Numbers, Rungs
 from posenc._core.spec import Value
 
@@ -61,16 +61,16 @@ class Scaling(Value, ABC):
         return rungs.frequencies
 
 
-def stretch(factor: float | tuple[float, ...], axis: int, who: str) -> float:
+def stretch(factor: float | tuple[float, ...], axis: int, caller: str) -> float:
     """The factor of an axis, where each has its own or all share one."""
     if not isinstance(factor, tuple):
         return factor
     if axis >= len(factor):
-        raise SpecError(explain(f"{who}: factor", "one factor for each axis", factor))
+        raise SpecError(mismatch(f"{caller}: factor", "one factor for each axis", factor))
     return factor[axis]
 
 
-def require_factor(factor: float | tuple[float, ...], who: str) -> None:
+def require_factor(factor: float | tuple[float, ...], caller: str) -> None:
     """Raise unless every factor is at least 1: a scaling extends, it never shortens."""
     for value in factor if isinstance(factor, tuple) else (factor,):
         if value < 1:
@@ -80,14 +80,14 @@ def require_factor(factor: float | tuple[float, ...], who: str) -> None:
                 if value > 0
                 else "The factor is the new length over the old one."
             )
-            raise SpecError(explain(f"{who}: factor", "a number of at least 1", value, todo))
+            raise SpecError(mismatch(f"{caller}: factor", "a number of at least 1", value, todo))
 
 
-def require_length(length: int | None, who: str) -> None:
+def require_length(length: int | None, caller: str) -> None:
     """Raise unless a length of training is a positive number of positions."""
     if length is not None and length < 1:
         todo = "It is the length of training before any scaling."
-        raise SpecError(explain(f"{who}: original_length", "at least 1 position", length, todo))
+        raise SpecError(mismatch(f"{caller}: original_length", "at least 1 position", length, todo))
 
 
 def contradiction(scalings: tuple[Scaling, ...]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, final
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Number, Numbers
 from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.ntk import larger_base
@@ -54,8 +54,8 @@ class DynamicNTK(Scaling):
         require_factor(self.factor, "DynamicNTK")
         require_length(self.original_length, "DynamicNTK")
         if self.length is not None and self.length < self.original_length:
-            want = f"at least the original length {self.original_length}, which changes nothing"
-            raise SpecError(explain("DynamicNTK: length", want, self.length))
+            expected = f"at least the original length {self.original_length}, which changes nothing"
+            raise SpecError(mismatch("DynamicNTK: length", expected, self.length))
 
     @property
     def needs_length(self) -> bool:

@@ -6,7 +6,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 
@@ -54,8 +54,8 @@ class Llama3(Scaling):
         require_factor(self.factor, "Llama3")
         require_length(self.original_length, "Llama3")
         if not 0 < self.low_freq_factor <= self.high_freq_factor:
-            got = f"{self.low_freq_factor} and {self.high_freq_factor}"
-            raise SpecError(explain("Llama3", "0 < low_freq_factor <= high_freq_factor", got))
+            received = f"{self.low_freq_factor} and {self.high_freq_factor}"
+            raise SpecError(mismatch("Llama3", "0 < low_freq_factor <= high_freq_factor", received))
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""

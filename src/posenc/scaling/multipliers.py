@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.array import device_of
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling
 
@@ -44,7 +44,7 @@ class Multipliers(Scaling):
     def check(self) -> None:
         """Raise `SpecError` for divisors that are not positive."""
         if self.use == "divide" and any(value <= 0 for value in self.values):
-            raise SpecError(explain("Multipliers: values", "positive divisors", self.values))
+            raise SpecError(mismatch("Multipliers: values", "positive divisors", self.values))
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
@@ -63,10 +63,10 @@ class Multipliers(Scaling):
         return rungs.frequencies * values
 
 
-def require_count(values: tuple[float, ...], count: int, who: str) -> None:
+def require_count(values: tuple[float, ...], count: int, caller: str) -> None:
     """Raise unless there is one value for each rung."""
     if len(values) != count:
-        raise SpecError(explain(who, f"{count} numbers, one for each frequency", len(values)))
+        raise SpecError(mismatch(caller, f"{count} numbers, one for each frequency", len(values)))
 
 
 def beside(values: tuple[float, ...], array: Array, xp: Any) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Number, Numbers
 from posenc.scaling.base import Scaling, require_factor, stretch
 
@@ -45,11 +45,11 @@ class NTK(Scaling):
         return larger_base(base, factor, width, numbers, "NTK")
 
 
-def larger_base(base: Number, factor: Number, width: int, numbers: Numbers, who: str) -> Number:
+def larger_base(base: Number, factor: Number, width: int, numbers: Numbers, caller: str) -> Number:
     """Base * factor ** (width / (width - 2))."""
     if width <= 2:
-        want = "at least 2 pairs to an axis, as the first keeps its frequency"
-        raise SpecError(explain(who, want, f"a width of {width}"))
+        expected = "at least 2 pairs to an axis, as the first keeps its frequency"
+        raise SpecError(mismatch(caller, expected, f"a width of {width}"))
     if isinstance(base, float):  # a float's own power is what float32 code evaluates
         return base * factor ** (width / (width - 2))
     return base * numbers.exp(numbers.ln(factor) * width / (width - 2))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posenc._core import inputs
-from posenc._core.errors import ArgumentError, DataError, explain
+from posenc._core.errors import ArgumentError, DataError, mismatch
 
 __all__ = ["PROTOCOL", "Cell"]
 
@@ -76,13 +76,13 @@ class Cell:
         for name in ("task", "encoding"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
-                raise ArgumentError(explain(f"Cell.{name}", "a name", repr(value)))
+                raise ArgumentError(mismatch(f"Cell.{name}", "a name", repr(value)))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ArgumentError(explain("Cell.seed", "an integer from 0", repr(self.seed)))
+            raise ArgumentError(mismatch("Cell.seed", "an integer from 0", repr(self.seed)))
         names = [name for name, _ in self.settings]
         if names != sorted(set(names)):
             todo = "Make it with Cell.of, which sorts them."
-            raise ArgumentError(explain("Cell.settings", "sorted names, each once", names, todo))
+            raise ArgumentError(mismatch("Cell.settings", "sorted names, each once", names, todo))
         for name, value in self.settings:
             _check(name, value)
 
@@ -132,7 +132,9 @@ class Cell:
         """
         found = dict(self.settings)
         if name not in found:
-            raise ArgumentError(explain(f"Cell of {self.task}", f"a setting {name!r}", list(found)))
+            raise ArgumentError(
+                mismatch(f"Cell of {self.task}", f"a setting {name!r}", list(found))
+            )
         return found[name]
 
     def to_json(self) -> str:
@@ -156,7 +158,7 @@ class Cell:
         with inputs.understood("Cell.from_json", "a cell of the study"):
             found = inputs.parse(text, "Cell.from_json", inputs.PAGE)
             if not isinstance(found, dict) or sorted(found) != list(FIELDS):
-                raise DataError(explain("Cell.from_json", f"the fields {FIELDS}", text[:120]))
+                raise DataError(mismatch("Cell.from_json", f"the fields {FIELDS}", text[:120]))
             settings = found.pop("settings")
             return cls(**found, settings=tuple(sorted(settings.items())))
 
@@ -177,8 +179,8 @@ def _check(name: str, value: object) -> None:
         isinstance(value, float) and math.isfinite(value)
     )
     if not isinstance(name, str) or not plain:
-        want = "a finite number, a text or a truth value"
-        raise ArgumentError(explain(f"Cell.settings[{name!r}]", want, repr(value)))
+        expected = "a finite number, a text or a truth value"
+        raise ArgumentError(mismatch(f"Cell.settings[{name!r}]", expected, repr(value)))
 
 
 def _canonical(value: Any) -> str:

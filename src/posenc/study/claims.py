@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from posenc._core import inputs
-from posenc._core.errors import DataError, explain, suggest
+from posenc._core.errors import DataError, mismatch, suggest
 
 __all__ = [
     "BETTER",
@@ -244,83 +244,83 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
     text = inputs.text_of(path, FILE)
     longest = max(map(len, text.splitlines()), default=0)
     if longest > LONGEST_LINE:  # the time for a name of n parts grows with their square
-        raise DataError(explain(str(path), f"lines of at most {LONGEST_LINE} characters", longest))
+        raise DataError(mismatch(str(path), f"lines of at most {LONGEST_LINE} characters", longest))
     with inputs.understood(str(path), "TOML with tables [[claim]]"):
         return _claims(text, str(path))
 
 
-def _claims(text: str, who: str) -> tuple[Claim, ...]:
+def _claims(text: str, caller: str) -> tuple[Claim, ...]:
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise DataError(explain(who, "TOML", error)) from None
+        raise DataError(mismatch(caller, "TOML", error)) from None
     rows = found.get("claim")
     if not isinstance(rows, list) or not rows:
-        raise DataError(explain(who, "tables [[claim]]", list(found) or "nothing"))
-    made = tuple(_claim(row, f"{who}, claim {number}") for number, row in enumerate(rows, 1))
+        raise DataError(mismatch(caller, "tables [[claim]]", list(found) or "nothing"))
+    made = tuple(_claim(row, f"{caller}, claim {number}") for number, row in enumerate(rows, 1))
     names = [claim.id for claim in made]
     if len(set(names)) < len(names):
-        raise DataError(explain(who, "a different id for each claim", names))
+        raise DataError(mismatch(caller, "a different id for each claim", names))
     return made
 
 
-def _claim(row: Any, who: str) -> Claim:
-    _check_fields(row, CLAIM_FIELDS, who)
-    parts = tuple(part for table in row.get("part", ()) for part in _parts(table, row, who))
+def _claim(row: Any, caller: str) -> Claim:
+    _check_fields(row, CLAIM_FIELDS, caller)
+    parts = tuple(part for table in row.get("part", ()) for part in _parts(table, row, caller))
     if not parts:
-        raise DataError(explain(who, "tables [[claim.part]]", "none"))
+        raise DataError(mismatch(caller, "tables [[claim.part]]", "none"))
     try:
         words = (row["id"], row["text"], row["source"])
     except KeyError as error:
-        raise DataError(explain(who, "id, text and source", f"no {error}")) from None
+        raise DataError(mismatch(caller, "id, text and source", f"no {error}")) from None
     before = row.get("registered", "")
     if before and before not in BETTER:
-        raise DataError(explain(f"{who}: registered", f"one of {', '.join(BETTER)}", before))
+        raise DataError(mismatch(f"{caller}: registered", f"one of {', '.join(BETTER)}", before))
     return Claim(*words, parts, row.get("unexpected", ""), before)
 
 
-def _parts(table: Any, row: Mapping[str, Any], who: str) -> Iterator[Part]:
-    _check_fields(table, PART_FIELDS, who)
+def _parts(table: Any, row: Mapping[str, Any], caller: str) -> Iterator[Part]:
+    _check_fields(table, PART_FIELDS, caller)
     kind, metric = table.get("kind"), table.get("metric", row.get("metric"))
     if kind not in get_args(Kind):
-        raise DataError(explain(f"{who}: kind", " or ".join(get_args(Kind)), kind))
+        raise DataError(mismatch(f"{caller}: kind", " or ".join(get_args(Kind)), kind))
     if metric not in BETTER:
-        raise DataError(explain(f"{who}: metric", f"one of {', '.join(BETTER)}", metric))
+        raise DataError(mismatch(f"{caller}: metric", f"one of {', '.join(BETTER)}", metric))
     margin = float(table.get("margin", 0.0))
     if margin < 0 or (kind == "equal" and not margin):
-        raise DataError(explain(f"{who}: margin", "more than 0 for `equal`", margin))
-    seeds = _seeds(row.get("seeds"), who)
+        raise DataError(mismatch(f"{caller}: margin", "more than 0 for `equal`", margin))
+    seeds = _seeds(row.get("seeds"), caller)
     for name in table.get("each", [""]):
-        left, right = (_side(table.get(side), name, who) for side in ("left", "right"))
+        left, right = (_side(table.get(side), name, caller) for side in ("left", "right"))
         if not left.scores + right.scores:
-            raise DataError(explain(who, "a score in each part", f"{left} and {right}"))
+            raise DataError(mismatch(caller, "a score in each part", f"{left} and {right}"))
         task = str(table.get("task", row.get("task")))
         yield Part(kind, left, right, margin, task, metric, seeds)
 
 
-def _seeds(value: Any, who: str) -> tuple[int, int] | None:
+def _seeds(value: Any, caller: str) -> tuple[int, int] | None:
     if value is None:
         return None
     match value:
         case [int(first), int(end)] if 0 <= first < end:
             return first, end
-    raise DataError(explain(f"{who}: seeds", "two rising numbers, [first, end]", repr(value)))
+    raise DataError(mismatch(f"{caller}: seeds", "two rising numbers, [first, end]", repr(value)))
 
 
-def _side(value: Any, each: str, who: str) -> Side:
+def _side(value: Any, each: str, caller: str) -> Side:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return Side(float(value))
     terms = [SCORE.fullmatch(t.replace("{each}", each)) for t in str(value).split(" - ")]
     if None in terms or len(terms) > 2:
-        want = "a number, `rope@2L` or `rope@2L - rope@1L`"
-        raise DataError(explain(f"{who}: left and right", want, repr(value)))
+        expected = "a number, `rope@2L` or `rope@2L - rope@1L`"
+        raise DataError(mismatch(f"{caller}: left and right", expected, repr(value)))
     scores = [Score(**term.groupdict()) for term in terms if term is not None]
     return Side(plus=scores[0], minus=scores[1] if len(scores) > 1 else None)
 
 
-def _check_fields(table: Any, known: tuple[str, ...], who: str) -> None:
+def _check_fields(table: Any, known: tuple[str, ...], caller: str) -> None:
     if not isinstance(table, dict):
-        raise DataError(explain(who, "a table", repr(table)))
+        raise DataError(mismatch(caller, "a table", repr(table)))
     for name in table:
         if name not in known:
-            raise DataError(explain(who, f"the fields {known}", name, suggest(name, known)))
+            raise DataError(mismatch(caller, f"the fields {known}", name, suggest(name, known)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import posenc
 from posenc import Entry, Plan
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.spec import Spec
 from posenc.registry import specs
 from posenc.study.fitting import (
@@ -283,9 +283,9 @@ def encoding(name: str) -> Encoding:
     """
     wanted = name if name in ENCODINGS else kebab(name)
     if wanted in UNSUITED:
-        want = "an encoding for sequences of tokens"
-        raise ArgumentError(explain("study", want, name, UNSUITED[wanted]))
+        expected = "an encoding for sequences of tokens"
+        raise ArgumentError(mismatch("study", expected, name, UNSUITED[wanted]))
     if wanted not in ENCODINGS:
         todo = suggest(name, ENCODINGS)
-        raise ArgumentError(explain("study", "the name of an encoding", repr(name), todo))
+        raise ArgumentError(mismatch("study", "the name of an encoding", repr(name), todo))
     return ENCODINGS[wanted]

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc._core import inputs
-from posenc._core.errors import ArgumentError, DependencyError, explain
+from posenc._core.errors import ArgumentError, DependencyError, mismatch
 from posenc.study.cell import Cell
 from posenc.study.results import Record, Row
 from posenc.study.store import Store
@@ -130,7 +130,9 @@ class Cluster:
                     what = f"nothing there any more ({str(error)[:120]})"
                     todo = "What is finished is kept: the same command goes on."
                     address = client.scheduler.address
-                    raise ArgumentError(explain(address, "a Dask scheduler", what, todo)) from error
+                    raise ArgumentError(
+                        mismatch(address, "a Dask scheduler", what, todo)
+                    ) from error
                 if (not threads) != waiting:
                     waiting = not threads
                     start = f"start some: dask worker {self.address or '--scheduler-file FILE'}"
@@ -156,13 +158,13 @@ class Cluster:
             from distributed import Client
         except ImportError as error:
             todo = "Install it: pip install 'posenc[cluster]'"
-            raise DependencyError(explain("a cluster", "Dask", error, todo)) from error
+            raise DependencyError(mismatch("a cluster", "Dask", error, todo)) from error
         address = self.address if self.file is None else _address(self.file)
         try:
             return Client(address, timeout=PATIENCE, set_as_default=True)  # type: ignore[no-untyped-call]
         except (OSError, ValueError) as error:
             what = f"nothing there ({str(error)[:120]})"
-            raise ArgumentError(explain(address, "a Dask scheduler", what)) from error
+            raise ArgumentError(mismatch(address, "a Dask scheduler", what)) from error
 
 
 def _address(file: Path) -> str:
@@ -172,8 +174,8 @@ def _address(file: Path) -> str:
         return str(found["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         todo = "It is made by: dask scheduler --scheduler-file FILE"
-        want = "the file of a Dask scheduler"
-        raise ArgumentError(explain(str(file), want, error, todo)) from None
+        expected = "the file of a Dask scheduler"
+        raise ArgumentError(mismatch(str(file), expected, error, todo)) from None
 
 
 @dataclass(frozen=True)

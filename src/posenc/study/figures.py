@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posenc._core.errors import DependencyError, explain
+from posenc._core.errors import DependencyError, mismatch
 from posenc.study.statistics import Interval
 
 __all__ = ["Curve", "draw"]
@@ -67,7 +67,7 @@ def draw(curves: Sequence[Curve], path: Path, *, title: str, x: str, y: str, tra
         from matplotlib.figure import Figure
     except ImportError as error:
         todo = "Install it: pip install 'posenc[plot]'"
-        raise DependencyError(explain("posenc study", "matplotlib", error, todo)) from error
+        raise DependencyError(mismatch("posenc study", "matplotlib", error, todo)) from error
     figure = Figure(figsize=(8, 4.4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()

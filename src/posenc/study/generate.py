@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from posenc import positions
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.study.model import Cache, Tokens, Transformer
 from posenc.study.tasks import Task
 
@@ -141,11 +141,11 @@ def _search(
 ) -> list[list[Spoken]]:
     """Beam search with one cache for all beams: row b * width + i is beam i of sequence b."""
     if start.ndim != 2 or start.shape[1] < 1:
-        want = "(batch, seq) tokens, at least one in each sequence"
-        raise ArgumentError(explain("generate: start", want, f"shape {tuple(start.shape)}"))
+        expected = "(batch, seq) tokens, at least one in each sequence"
+        raise ArgumentError(mismatch("generate: start", expected, f"shape {tuple(start.shape)}"))
     if width < 1 or steps < 1:
-        got = f"{width} and {steps}"
-        raise ArgumentError(explain("generate", "a width and steps of at least 1", got))
+        received = f"{width} and {steps}"
+        raise ArgumentError(mismatch("generate", "a width and steps of at least 1", received))
     model.eval()
     batch, given = start.shape
     at, source = _places(model, given + steps, source, seed)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.study.cell import Cell, Scalar
 
 __all__ = ["TIERS", "Block", "Narrowing", "cells", "cost"]
@@ -146,7 +146,7 @@ def cells(tier: str, narrowing: Narrowing | None = None) -> list[Cell]:
     """
     narrowing = narrowing or Narrowing()
     if tier not in TIERS:
-        raise ArgumentError(explain("study", "a tier", repr(tier), suggest(tier, TIERS)))
+        raise ArgumentError(mismatch("study", "a tier", repr(tier), suggest(tier, TIERS)))
     _check_names(narrowing)
     made = [
         _cell(block, encoding, seed, narrowing)
@@ -207,10 +207,10 @@ def _check_names(narrowing: Narrowing) -> None:
     ):
         for name in names:
             if name not in known:
-                raise ArgumentError(explain("study", what, repr(name), suggest(name, known)))
+                raise ArgumentError(mismatch("study", what, repr(name), suggest(name, known)))
     if len(narrowing.seeds) > MOST_SEEDS:
-        got = len(narrowing.seeds)
-        raise ArgumentError(explain("study", f"at most {MOST_SEEDS} seeds", got))
+        received = len(narrowing.seeds)
+        raise ArgumentError(mismatch("study", f"at most {MOST_SEEDS} seeds", received))
 
 
 def seeds_of(text: str) -> tuple[int, ...]:
@@ -234,8 +234,8 @@ def seeds_of(text: str) -> tuple[int, ...]:
             first, _, last = piece.partition(":")
             found += range(int(first), int(last or int(first) + 1))
     if not found:
-        want = "`8` for the first eight, `0,3,5`, or `4:8` for those from 4 to 7"
-        raise ArgumentError(explain("seeds", want, repr(text[:60])))
+        expected = "`8` for the first eight, `0,3,5`, or `4:8` for those from 4 to 7"
+        raise ArgumentError(mismatch("seeds", expected, repr(text[:60])))
     return tuple(dict.fromkeys(found))
 
 
@@ -256,7 +256,7 @@ def factors_of(text: str) -> tuple[float, ...]:
     for piece in text.split(","):
         number = piece.strip().removesuffix("L") or "1"
         if not re.fullmatch(r"\d{1,3}(\.\d{1,4})?", number):
-            want = "multiples of the trained length, such as 1,1.5,2"
-            raise ArgumentError(explain("lengths", want, repr(text[:60])))
+            expected = "multiples of the trained length, such as 1,1.5,2"
+            raise ArgumentError(mismatch("lengths", expected, repr(text[:60])))
         found.append(float(number))
     return tuple(sorted(set(found)))

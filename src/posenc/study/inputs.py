@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc import Plan
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 
 __all__ = ["Cache", "Memory", "Scheme", "Shape", "Tokens"]
 
@@ -56,17 +56,17 @@ class Shape:
     def __post_init__(self) -> None:
         for name in ("vocabulary", "width", "heads", "layers", "hidden"):
             if getattr(self, name) < 1:
-                raise ArgumentError(explain(f"Shape: {name}", "at least 1", getattr(self, name)))
+                raise ArgumentError(mismatch(f"Shape: {name}", "at least 1", getattr(self, name)))
         if self.width % self.heads:
-            want = f"a number that divides the width {self.width}"
-            raise ArgumentError(explain("Shape: heads", want, self.heads))
+            expected = f"a number that divides the width {self.width}"
+            raise ArgumentError(mismatch("Shape: heads", expected, self.heads))
         for name, known in (
             ("stacks", ("encoder", "decoder", "encoder-decoder")),
             ("norm", ("pre", "post")),
         ):
             if getattr(self, name) not in known:
                 raise ArgumentError(
-                    explain(f"Shape: {name}", f"one of {known}", getattr(self, name))
+                    mismatch(f"Shape: {name}", f"one of {known}", getattr(self, name))
                 )
 
     @property

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc import Entry, Plan
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
@@ -74,8 +74,8 @@ def _module(spec: Spec, seed: int) -> LearnedModule:
     if isinstance(spec, RelativeSpec):
         return RelativeAttention(spec, seed=seed)
     todo = "A table stands at the embeddings, in `Plan.embeddings`."
-    got = type(spec).__name__
-    raise ArgumentError(explain("Transformer: plan", "what acts in attention", got, todo))
+    received = type(spec).__name__
+    raise ArgumentError(mismatch("Transformer: plan", "what acts in attention", received, todo))
 
 
 class Attention(nn.Module):
@@ -166,8 +166,8 @@ class Stack(nn.Module):
     def __init__(self, shape: Shape, plan: Plan, *, causal: bool, crossed: bool, seed: int) -> None:
         super().__init__()
         if len(plan) != shape.layers:
-            want = f"a plan of {shape.layers} layers"
-            raise ArgumentError(explain("Transformer: plan", want, f"{len(plan)} layers"))
+            expected = f"a plan of {shape.layers} layers"
+            raise ArgumentError(mismatch("Transformer: plan", expected, f"{len(plan)} layers"))
         self.causal = causal
         self.layers = nn.ModuleList(Layer(shape, crossed=crossed) for _ in range(shape.layers))
         self.final_norm = nn.LayerNorm(shape.width) if shape.norm == "pre" else nn.Identity()
@@ -319,14 +319,16 @@ class Transformer(nn.Module):
         if self.decoder is None:
             return self.logits(self.encode(target).values)
         if (source is None) == (self.encoder is not None):
-            want = "a source" if self.encoder is not None else "no source"
-            raise ArgumentError(explain("Transformer", want, "none" if source is None else "one"))
+            expected = "a source" if self.encoder is not None else "no source"
+            raise ArgumentError(
+                mismatch("Transformer", expected, "none" if source is None else "one")
+            )
         return self.decode(target, None if source is None else self.encode(source), cache=cache)
 
     def encode(self, source: Tokens) -> Memory:
         """What the encoder makes of the source."""
         if self.encoder is None:
-            raise ArgumentError(explain("Transformer.encode", "a model with an encoder", "none"))
+            raise ArgumentError(mismatch("Transformer.encode", "a model with an encoder", "none"))
         return Memory(self._run(self.encoder, source, None, None), source.seen)
 
     def decode(
@@ -334,7 +336,7 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Logits after each token of the target, (batch, seq, vocabulary)."""
         if self.decoder is None:
-            raise ArgumentError(explain("Transformer.decode", "a model with a decoder", "none"))
+            raise ArgumentError(mismatch("Transformer.decode", "a model with a decoder", "none"))
         return self.logits(self._run(self.decoder, target, memory, cache))
 
     def logits(self, x: Tensor) -> Tensor:

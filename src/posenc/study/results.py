@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from posenc._core import inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.study.cell import Cell
 
 __all__ = ["MOST_ROWS", "Record", "Results", "Row", "read_csv", "write_csv"]
@@ -178,8 +178,8 @@ class Results:
                 if (row.metric, row.bucket) == (metric, bucket):
                     if record.cell.seed in found:
                         todo = "Export the cells of one protocol and tier by themselves."
-                        want, got = "one cell for each seed", f"several of {record.cell}"
-                        raise DataError(explain("the results", want, got, todo))
+                        expected, received = "one cell for each seed", f"several of {record.cell}"
+                        raise DataError(mismatch("the results", expected, received, todo))
                     found[record.cell.seed] = row.value
         return found
 
@@ -266,10 +266,10 @@ def read_csv(folder: Path) -> Results:
     cells = dict(_read(folder / CELLS, CELL_COLUMNS, _record))
     strangers = sorted(set(rows) - set(cells))
     if strangers:
-        got = f"rows of number {strangers[0]}"
-        raise DataError(explain(str(folder / METRICS), f"rows of the cells in {CELLS}", got))
+        received = f"rows of number {strangers[0]}"
+        raise DataError(mismatch(str(folder / METRICS), f"rows of the cells in {CELLS}", received))
     if {record.provenance for record in cells.values()} - set(range(len(provenances))):
-        raise DataError(explain(str(folder / PROVENANCE), "a row for every cell", "fewer"))
+        raise DataError(mismatch(str(folder / PROVENANCE), "a row for every cell", "fewer"))
     records = [replace(cell, rows=tuple(rows.get(n, ()))) for n, cell in cells.items()]
     return Results.of(records, [provenances[n] for n in sorted(provenances)])
 
@@ -281,7 +281,7 @@ def _provenance(line: dict[str, str]) -> tuple[int, str, str]:
 def _row(line: dict[str, str]) -> tuple[int, Row]:
     row = Row(line["metric"], line["bucket"], int(line["length"]), float(line["value"]))
     if not math.isfinite(row.value):
-        raise DataError(explain("value", "a finite number", line["value"]))
+        raise DataError(mismatch("value", "a finite number", line["value"]))
     return int(line["cell"]), row
 
 
@@ -290,7 +290,7 @@ def _record(line: dict[str, str]) -> tuple[int, Record]:
     cell = Cell.of(line["task"], line["encoding"], seed=int(line["seed"]), settings=settings)
     if cell.key != line["key"]:
         todo = "The file was changed, or another protocol wrote it: export it again"
-        raise DataError(explain(str(cell), f"the key {cell.key[:12]}…", line["key"][:12], todo))
+        raise DataError(mismatch(str(cell), f"the key {cell.key[:12]}…", line["key"][:12], todo))
     return int(line["number"]), Record(
         cell,
         seconds=float(line["seconds"]),
@@ -312,13 +312,13 @@ def _read(path: Path, columns: Sequence[str], make: Callable[[dict[str, str]], T
             io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", newline="") as file,  # type: ignore[type-var]
         ):
             reader = csv.DictReader(file, strict=True)
-            got = ", ".join(reader.fieldnames or ("nothing",))
+            received = ", ".join(reader.fieldnames or ("nothing",))
             if tuple(reader.fieldnames or ()) != tuple(columns):
-                raise DataError(f"expected the columns {', '.join(columns)}, got {got[:120]}")
+                raise DataError(f"expected the columns {', '.join(columns)}, got {received[:120]}")
             for line in reader:
                 place = f"{path}:{reader.line_num}"
                 if None in line or None in line.values():
-                    raise DataError(explain("a row", f"{len(columns)} fields", "others"))
+                    raise DataError(mismatch("a row", f"{len(columns)} fields", "others"))
                 if len(made) == MOST_ROWS:
                     raise DataError(f"expected at most {MOST_ROWS} rows, got more")
                 made.append(make(line))

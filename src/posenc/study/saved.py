@@ -22,7 +22,7 @@ import torch
 
 import posenc
 from posenc._core import files, inputs
-from posenc._core.errors import DataError, DependencyError, explain
+from posenc._core.errors import DataError, DependencyError, mismatch
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.study.cell import Cell
@@ -117,18 +117,18 @@ def load(folder: str | Path, *, data: Path | None = None) -> Run:
     metadata, arrays = _read(path)
     if "cell" not in metadata:
         todo = "Train one with `posenc study run` and a folder for models."
-        raise DataError(explain(str(path), "a model of the study", "no cell inside", todo))
+        raise DataError(mismatch(str(path), "a model of the study", "no cell inside", todo))
     run = Run(Cell.from_json(metadata["cell"]), data)
     for name in ("encoder", "decoder"):
         if posenc.to_json(getattr(run.model.scheme, name)) != metadata.get(name):
             todo = "It was written by a version that fits encodings differently."
-            raise DataError(explain(str(path), f"the plan of the {name} of its cell", "one", todo))
+            raise DataError(mismatch(str(path), f"the plan of the {name} of its cell", "one", todo))
     state = {name: torch.from_numpy(array) for name, array in arrays.items()}
     try:
         run.model.load_state_dict(state)
     except RuntimeError as error:
         todo = "The file has been changed."
-        raise DataError(explain(str(path), "the weights of its cell", str(error), todo)) from None
+        raise DataError(mismatch(str(path), "the weights of its cell", str(error), todo)) from None
     run.model.eval()
     return run
 
@@ -137,15 +137,15 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     try:
         layout = files.read_layout(path)
     except FileNotFoundError:
-        raise DataError(explain("generate", "a folder with a model", f"no {path}")) from None
+        raise DataError(mismatch("generate", "a folder with a model", f"no {path}")) from None
     if layout.size > LARGEST:
-        raise DataError(explain(str(path), f"a model of at most {LARGEST} bytes", layout.size))
+        raise DataError(mismatch(str(path), f"a model of at most {LARGEST} bytes", layout.size))
     found = {}
     with inputs.unchanged(path, layout.state) as file:
         for name, tensor in layout.tensors.items():
             if tensor.stored is None:
-                who = f"{path}: {name[:80]!r}"
-                raise DataError(explain(who, "numbers that NumPy has", tensor.dtype))
+                caller = f"{path}: {name[:80]!r}"
+                raise DataError(mismatch(caller, "numbers that NumPy has", tensor.dtype))
             flat = files.read(file, tensor.begin, math.prod(tensor.shape), tensor.stored)
             found[name] = files.decode(flat, tensor.dtype).reshape(tensor.shape)
     return dict(layout.metadata), found
@@ -156,5 +156,5 @@ def _safetensors() -> Any:
         import safetensors.numpy
     except ImportError:
         todo = "pip install 'posenc[study]'"
-        raise DependencyError(explain("study", "safetensors", "no such package", todo)) from None
+        raise DependencyError(mismatch("study", "safetensors", "no such package", todo)) from None
     return safetensors.numpy

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.study.generate import beam, greedy
 from posenc.study.model import Tokens
 from posenc.study.run import Run
@@ -70,15 +70,15 @@ def say(run: Run, text: str, *, beams: int = 1, steps: int = 64) -> list[Said]:
         For words that the model does not know, or none.
     """
     if not text.strip():
-        raise ArgumentError(explain("generate", "a text", repr(text)))
+        raise ArgumentError(mismatch("generate", "a text", repr(text)))
     task = run.task
     if isinstance(task, Order):
         return _names(run, task, text)
     if isinstance(task, TextLM):
         start, source, end, joint = [_characters(task, text)], None, None, ""
     elif not isinstance(task, (Lists, Seq2Seq)):
-        want = "a model of order, text-lm, copy, sort, reverse or seq2seq"
-        raise ArgumentError(explain("generate", want, f"one of {task.name}"))
+        expected = "a model of order, text-lm, copy, sort, reverse or seq2seq"
+        raise ArgumentError(mismatch("generate", expected, f"one of {task.name}"))
     else:
         codes, end, joint = _words(task, text.split()), END, " "
         both = task.stacks == "encoder-decoder"
@@ -103,10 +103,10 @@ def _names(run: Run, task: Order, text: str) -> list[Said]:
     every = set(NAME.tolist())
     names = sorted(every.intersection(codes), key=lambda c: -float(found[c]))
     if len(names) != 2:
-        want = (
+        expected = (
             f"a sentence with two of the names {', '.join(task.tokens[c] for c in sorted(every))}"
         )
-        raise ArgumentError(explain("generate", want, repr(text[:80])))
+        raise ArgumentError(mismatch("generate", expected, repr(text[:80])))
     return [Said(task.tokens[c], float(found[c])) for c in names]
 
 
@@ -116,7 +116,7 @@ def _words(task: Task, words: Sequence[str]) -> list[int]:
     for word in words:
         if word.lower() not in number:
             todo = suggest(word, task.tokens)
-            raise ArgumentError(explain("generate", f"words of {task.name}", repr(word), todo))
+            raise ArgumentError(mismatch("generate", f"words of {task.name}", repr(word), todo))
     return [number[word.lower()] for word in words]
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 
 __all__ = [
     "SPREAD",
@@ -196,7 +196,7 @@ def sign_flip(differences: Sequence[float]) -> float:
     x = _checked("sign_flip", differences)
     if len(x) > MOST_PAIRS:
         todo = "Give fewer seeds."
-        raise ArgumentError(explain("sign_flip", f"up to {MOST_PAIRS} pairs", len(x), todo))
+        raise ArgumentError(mismatch("sign_flip", f"up to {MOST_PAIRS} pairs", len(x), todo))
     sums = np.zeros(1)
     for value in x:
         sums = np.concatenate((sums + value, sums - value))
@@ -227,7 +227,7 @@ def equivalence(differences: Sequence[float], margin: float) -> float:
     """
     x = _checked("equivalence", differences)
     if not margin > 0:
-        raise ArgumentError(explain("equivalence", "a margin above 0", margin))
+        raise ArgumentError(mismatch("equivalence", "a margin above 0", margin))
     return 1.0 if len(x) == 1 else max(_above(x, -margin), _above(-x, -margin))
 
 
@@ -293,8 +293,8 @@ def _above(x: np.ndarray, bound: float) -> float:
     return float(stdtr(n - 1, (bound - float(x.mean())) * math.sqrt(n) / spread))
 
 
-def _checked(who: str, values: Sequence[float]) -> np.ndarray:
+def _checked(caller: str, values: Sequence[float]) -> np.ndarray:
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
-        raise ArgumentError(explain(who, "finite numbers, one for each seed", list(values)))
+        raise ArgumentError(mismatch(caller, "finite numbers, one for each seed", list(values)))
     return x

@@ -23,7 +23,7 @@ from types import TracebackType, UnionType
 from typing import IO, Self
 
 from posenc._core import inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc._core.outputs import replacing
 from posenc.study.cell import PROTOCOL, Cell
 from posenc.study.results import MOST_ROWS, Record, Results, Row
@@ -177,7 +177,7 @@ def _all(database: sqlite3.Connection) -> Results:
     for table in ("metrics", "cells", "provenance"):
         (count,) = database.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
         if count > MOST_ROWS:
-            raise DataError(explain("the store", f"at most {MOST_ROWS} rows in {table}", count))
+            raise DataError(mismatch("the store", f"at most {MOST_ROWS} rows in {table}", count))
     rows: dict[str, list[Row]] = {}
     query = "SELECT key, metric, bucket, length, value FROM metrics ORDER BY 1, 2, 4, 3"
     for key, *row in database.execute(query):
@@ -196,7 +196,7 @@ def _check_types(values: Sequence[object], types: tuple[type | UnionType, ...]) 
     """SQLite keeps in a column what does not fit its type."""
     for value, wanted in zip(values, types, strict=True):
         if not isinstance(value, wanted):
-            raise DataError(explain("a row", f"values of the types {types}", repr(value)[:80]))
+            raise DataError(mismatch("a row", f"values of the types {types}", repr(value)[:80]))
 
 
 def _record(line: tuple, rows: tuple[Row, ...], provenance: dict[int, dict[str, str]]) -> Record:
@@ -205,7 +205,7 @@ def _record(line: tuple, rows: tuple[Row, ...], provenance: dict[int, dict[str, 
     cell, numbers = Cell.from_json(text), list(provenance)
     if cell.key_of(int(provenance[number].get("protocol", PROTOCOL))) != key:
         todo = "The store was changed: run the cell again into another one."
-        raise DataError(explain(str(cell), f"a cell of the key {key[:12]}…", text[:120], todo))
+        raise DataError(mismatch(str(cell), f"a cell of the key {key[:12]}…", text[:120], todo))
     return Record(
         cell,
         rows,
@@ -234,14 +234,14 @@ def check_header(path: Path) -> None:
     todo = "Name another file with --store; this one is left as it is."
     if not head.startswith(MAGIC) or len(head) < 100:
         what = "an empty file" if not head else "another file"
-        raise DataError(explain(str(path), "a store of the study", what, todo))
+        raise DataError(mismatch(str(path), "a store of the study", what, todo))
     (application,) = struct.unpack_from(">I", head, AT_APPLICATION)
     (version,) = struct.unpack_from(">I", head, AT_VERSION)
     if application != APPLICATION:
         what = "an SQLite database of another program"
-        raise DataError(explain(str(path), "a store of the study", what, todo))
+        raise DataError(mismatch(str(path), "a store of the study", what, todo))
     if version != VERSION:
-        raise DataError(explain(str(path), f"a store of version {VERSION}", version, todo))
+        raise DataError(mismatch(str(path), f"a store of version {VERSION}", version, todo))
 
 
 def _check_contents(path: Path, database: sqlite3.Connection) -> None:
@@ -249,8 +249,8 @@ def _check_contents(path: Path, database: sqlite3.Connection) -> None:
     # A definition is a program: a view in place of a table may never end.
     with contextlib.closing(_empty()) as empty:
         if _schema(database) != _schema(empty):
-            want = "the tables cells, metrics and provenance of a store, and nothing else"
-            raise DataError(explain(str(path), want, "others"))
+            expected = "the tables cells, metrics and provenance of a store, and nothing else"
+            raise DataError(mismatch(str(path), expected, "others"))
     (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(found)
@@ -287,11 +287,11 @@ def _locked(path: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.seek(0)
-        who = file.read(40).strip() or "unknown"
+        caller = file.read(40).strip() or "unknown"
         file.close()
         todo = "Wait for it, or name another file with --store; `posenc study status` may look on."
-        what = f"one that process {who} is writing"
-        raise DataError(explain(str(path), "a store for this run alone", what, todo)) from None
+        what = f"one that process {caller} is writing"
+        raise DataError(mismatch(str(path), "a store for this run alone", what, todo)) from None
     file.seek(0)
     file.truncate()
     file.write(str(os.getpid()))
@@ -317,4 +317,4 @@ def _as_data_errors(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
         todo = "Copy it aside, with the files -wal and -shm beside it, before anything else."
-        raise DataError(explain(str(path), "a store that is whole", error, todo)) from error
+        raise DataError(mismatch(str(path), "a store that is whole", error, todo)) from error

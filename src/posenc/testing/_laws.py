@@ -42,8 +42,8 @@ def norm(lab: Lab) -> Found:
     found = lab.same(ratio, np.full_like(ratio, factor), 1e-5, positions=places)
     alone = np.broadcast_to(np.eye(dim, dtype=np.float32)[:, None, None], (dim, 1, 24, dim))
     sizes = np.linalg.norm(lab.rotate(np.ascontiguousarray(alone), np.arange(24)), axis=-1)
-    want = np.where(np.abs(sizes - 1) < np.abs(sizes - factor), 1.0, factor)
-    found = max(found, lab.same(sizes, want, 1e-5, channel="one at a time"))
+    expected = np.where(np.abs(sizes - 1) < np.abs(sizes - factor), 1.0, factor)
+    found = max(found, lab.same(sizes, expected, 1e-5, channel="one at a time"))
     if 1e-5 < abs(factor - 1) < LEAST_FACTOR:
         says = f"lengths are multiplied by {factor:.7g}, and no attention factor is so near to 1"
         raise Broken(says, {"positions": "0 to 199"}, abs(factor - 1), 1e-5)
@@ -55,13 +55,13 @@ def linear(lab: Lab) -> Found:
     """Nothing but the position decides the rotation."""
     places = np.arange(20)
     x, y = lab.x(20), lab.x(20, seed=1)
-    got = lab.rotate(2 * x + y, places)
+    received = lab.rotate(2 * x + y, places)
     one = lab.rotate(x, places)
-    want = 2 * one + lab.rotate(y, places)
-    found = lab.same(got, want, 1e-5 * largest(want), positions=places, seeds=[0, 1])
+    expected = 2 * one + lab.rotate(y, places)
+    found = lab.same(received, expected, 1e-5 * largest(expected), positions=places, seeds=[0, 1])
     for size in (2.0**10, 2.0**-10):
-        got = lab.rotate(np.float32(size) * x, places) / size
-        found = max(found, lab.same(got, one, 1e-6 * largest(one), times=size))
+        received = lab.rotate(np.float32(size) * x, places) / size
+        found = max(found, lab.same(received, one, 1e-6 * largest(one), times=size))
     return found
 
 
@@ -106,8 +106,8 @@ def batch(lab: Lab) -> Found:
     whole = lab.rotate(x, places)
     found = (0.0, 1e-6 * largest(x))
     for count in (1, 2, 5):
-        got = lab.rotate(x[-count:], places)
-        found = max(found, lab.same(got, whole[-count:], found[1], rows=count))
+        received = lab.rotate(x[-count:], places)
+        found = max(found, lab.same(received, whole[-count:], found[1], rows=count))
     for b in (0, 1, 16, 32):
         one = lab.rotate(x[b : b + 1], places)
         found = max(found, lab.same(whole[b : b + 1], one, found[1], row=b))
@@ -121,8 +121,8 @@ def lengths(lab: Lab) -> Found:
     whole = lab.rotate(x, np.arange(130))
     found = (0.0, 1e-6 * largest(x))
     for n in LENGTHS:
-        got = lab.rotate(x[:, :, :n], np.arange(n))
-        found = max(found, lab.same(got, whole[:, :, :n], found[1], length=n))
+        received = lab.rotate(x[:, :, :n], np.arange(n))
+        found = max(found, lab.same(received, whole[:, :, :n], found[1], length=n))
     return found
 
 
@@ -193,8 +193,8 @@ def widths(lab: Lab) -> Found:
         ratio = np.linalg.norm(y, axis=-1) / np.linalg.norm(x.astype(np.float64), axis=-1)
         found = max(found, bench.same(ratio, np.full_like(ratio, ratio[0, 0, 0]), 1e-5, dim=dim))
         if bench.subject.spec is not None:
-            want = bench.truth(x, places)
-            found = max(found, bench.same(y, want, 1e-5 * largest(x), dim=dim))
+            expected = bench.truth(x, places)
+            found = max(found, bench.same(y, expected, 1e-5 * largest(x), dim=dim))
     if not tried:
         raise NotOffered("it has one width")
     return found
@@ -326,8 +326,10 @@ def offset_rotary(lab: Lab) -> Found:
             break
         alone = [lab.rotate(x[:, :, i : i + 1], places[i : i + 1]) for i in range(3)]
         bound = max(NEAR, start * 2.0**-23) * largest(x)
-        got = np.concatenate(alone, axis=2)
-        found = max(found, lab.same(got, several, bound, positions=places, tokens="one by one"))
+        received = np.concatenate(alone, axis=2)
+        found = max(
+            found, lab.same(received, several, bound, positions=places, tokens="one by one")
+        )
     return found
 
 
@@ -347,19 +349,19 @@ def _far(power: str) -> Any:
         near = FAR_PLACES[power]
         places = np.arange(near - 5, near - 1)
         x = lab.x(4)
-        got = lab.rotate(x, places)
+        received = lab.rotate(x, places)
         bound = FAR * largest(x)
         if lab.subject.spec is not None:
-            want = lab.truth(x, places)
-            return lab.same(got, want, bound, positions=places, against="the spec")
+            expected = lab.truth(x, places)
+            return lab.same(received, expected, bound, positions=places, against="the spec")
         factor = np.linalg.norm(lab.rotate(x, [0] * 4)) / np.linalg.norm(x)
         found = (0.0, bound)
         # Steps that no rounding of the position shares: half of it would be rounded alike.
         for step in (1, 3, 10, 1_000, 99_991):
             part = lab.rotate(x, places - step).astype(np.float32)
-            want = lab.rotate(part, np.full(4, step)) / factor
+            expected = lab.rotate(part, np.full(4, step)) / factor
             how = f"R({step}) R(position - {step})"
-            found = max(found, lab.same(got, want, bound, positions=places, against=how))
+            found = max(found, lab.same(received, expected, bound, positions=places, against=how))
         return found
 
     return check
@@ -377,14 +379,14 @@ def _half(dtype: str) -> Any:
         x = lab.x(5000, batch=2, heads=3)
         x = lab.subject.numpy(lab.subject.array(x, dtype)).astype(np.float32)
         places = np.arange(5000)
-        got = lab.rotate(x, places, dtype=dtype)
+        received = lab.rotate(x, places, dtype=dtype)
         try:
-            want = lab.truth(x, places)
+            expected = lab.truth(x, places)
         except NotOffered:
-            want = lab.rotate(x, places)
+            expected = lab.rotate(x, places)
         # cos and sin, two products and a sum may each be rounded, no more.
         bound = 3 * EPSILONS[dtype] * largest(x)
-        return lab.same(got, want, bound, positions=places, dtype=dtype)
+        return lab.same(received, expected, bound, positions=places, dtype=dtype)
 
     return check
 
@@ -409,7 +411,7 @@ def input_kept(lab: Lab) -> Found:
     values = np.ascontiguousarray(lab.x(6).transpose(0, 2, 1, 3))
     given = lab.subject.array(values, "float32")
     swapped = given.swapaxes(1, 2)
-    got = lab.subject.numpy(lab.subject.call(lab.made, swapped, np.arange(6)))
+    received = lab.subject.numpy(lab.subject.call(lab.made, swapped, np.arange(6)))
     kept = lab.subject.numpy(given)
     lab.same(kept, values.astype(np.float64), 0.0, view="(batch, seq, heads, dim) transposed")
     whole = lab.x(6)
@@ -417,20 +419,22 @@ def input_kept(lab: Lab) -> Found:
     lab.subject.call(lab.made, plain, np.arange(6))
     lab.looked.at(np.arange(6), width=lab.subject.dim, heads=3, rows=2)
     lab.same(lab.subject.numpy(plain), whole.astype(np.float64), 0.0, view="no view")
-    want = lab.rotate(values.transpose(0, 2, 1, 3), np.arange(6))
-    return lab.same(got, want, 1e-6 * largest(values), view="(batch, seq, heads, dim) transposed")
+    expected = lab.rotate(values.transpose(0, 2, 1, 3), np.arange(6))
+    return lab.same(
+        received, expected, 1e-6 * largest(values), view="(batch, seq, heads, dim) transposed"
+    )
 
 
 @law("spec", "equal to the named spec: sizes to 1e-5, entries to 2e-4 below 1024", "rotary")
 def spec_rotary(lab: Lab) -> Found:
     """In float32, against float64; 17 rows of 33 heads, and 9,000 tokens of one."""
     x, places = lab.x(1024, batch=1, heads=2), np.arange(1024)
-    want, got = lab.truth(x, places), lab.rotate(x, places)
-    found = lab.same(got, want, NEAR * largest(x), positions=places)
-    own, wanted = (np.linalg.norm(y, axis=-1) for y in (got, want))
+    expected, received = lab.truth(x, places), lab.rotate(x, places)
+    found = lab.same(received, expected, NEAR * largest(x), positions=places)
+    own, wanted = (np.linalg.norm(y, axis=-1) for y in (received, expected))
     found = max(found, lab.same(own, wanted, 1e-5 * largest(wanted), sizes="of tokens"))
     # Near 0 an angle is as exact as its frequency.
-    near = lab.same(got[:, :, :9], want[:, :, :9], 1e-5 * largest(x), positions=places[:9])
+    near = lab.same(received[:, :, :9], expected[:, :, :9], 1e-5 * largest(x), positions=places[:9])
     many, few = lab.x(5, batch=17, heads=33), np.arange(5)
     bound = 1e-5 * largest(many)
     near = max(near, lab.same(lab.rotate(many, few), lab.truth(many, few), bound, heads=33))
@@ -439,11 +443,11 @@ def spec_rotary(lab: Lab) -> Found:
     def ask(length: int) -> np.ndarray:
         return lab.rotate(np.repeat(one, length, axis=2), np.arange(length))
 
-    length, got = lab.longest(ask, (9_000, 4_200, 1_024))
-    want = lab.truth(np.repeat(one, length, axis=2), np.arange(length))
+    length, received = lab.longest(ask, (9_000, 4_200, 1_024))
+    expected = lab.truth(np.repeat(one, length, axis=2), np.arange(length))
     # The rounding of angles grows with the position.
     bound = max(NEAR, NEAR * length / 1024) * largest(one)
-    return max(found, near, lab.same(got, want, bound, length=length))
+    return max(found, near, lab.same(received, expected, bound, length=length))
 
 
 @law("odd width", "an odd width is turned or refused", "rotary", refusable=True)
@@ -546,8 +550,8 @@ def long_table(lab: Lab) -> Found:
     found = (0.0, bound)
     for power in range(8, length.bit_length()):
         places = np.arange(2**power - 2, min(2**power + 3, length))
-        got = lab.rows(along(places))
-        found = max(found, lab.same(got, whole[places], bound, positions=places))
+        received = lab.rows(along(places))
+        found = max(found, lab.same(received, whole[places], bound, positions=places))
     steps = np.linalg.norm(np.diff(whole, axis=0), axis=1)
     still = int(np.argmin(steps))
     if steps[still] <= 1e-6 * largest(whole):
@@ -616,8 +620,8 @@ def _far_table(power: str) -> Any:
         if lab.subject.axes > 1:
             raise NotOffered("a grid of that size is not built")
         places = np.arange(near - 5, near - 1)
-        want = lab.truth(places)
-        return lab.same(lab.rows(places), want, FAR * largest(want), positions=places)
+        expected = lab.truth(places)
+        return lab.same(lab.rows(places), expected, FAR * largest(expected), positions=places)
 
     return check
 
@@ -633,11 +637,13 @@ def _half_table(dtype: str) -> Any:
         """Within one rounding of what float32 gives."""
         places = _places(lab, 1000)
         try:
-            want = lab.truth(places)
+            expected = lab.truth(places)
         except NotOffered:
-            want = lab.rows(places)
-        got = lab.rows(places, dtype=dtype)
-        return lab.same(got, want, EPSILONS[dtype] * largest(want), positions=places, dtype=dtype)
+            expected = lab.rows(places)
+        received = lab.rows(places, dtype=dtype)
+        return lab.same(
+            received, expected, EPSILONS[dtype] * largest(expected), positions=places, dtype=dtype
+        )
 
     return check
 
@@ -650,9 +656,9 @@ for _dtype in ("bfloat16", "float16"):
 def spec_table(lab: Lab) -> Found:
     """In float32, against float64, at the first 256 positions; the first 9 have exact angles."""
     places = _places(lab, 256)
-    want, got = lab.truth(places), lab.rows(places)
-    found = lab.same(got[:9], want[:9], 1e-5 * largest(want), positions=places[:9])
-    return max(found, lab.same(got, want, NEAR * largest(want), positions=places))
+    expected, received = lab.truth(places), lab.rows(places)
+    found = lab.same(received[:9], expected[:9], 1e-5 * largest(expected), positions=places[:9])
+    return max(found, lab.same(received, expected, NEAR * largest(expected), positions=places))
 
 
 @law("odd width", "an odd width is filled or refused", "table", refusable=True)
@@ -717,35 +723,35 @@ def history_bias(lab: Lab) -> Found:
 def long_bias(lab: Lab) -> Found:
     """A row of a short sequence is the end of that of a long one."""
     short = np.arange(60)
-    want = lab.bias(short[-1:], short)
+    expected = lab.bias(short[-1:], short)
 
     def ask(length: int) -> np.ndarray:
         keys = np.arange(length)
         return lab.bias(keys[-1:], keys)
 
-    length, got = lab.longest(ask, LONG)
-    bound = 1e-6 * max(1.0, largest(want))
-    last = got[..., -60:]
+    length, received = lab.longest(ask, LONG)
+    bound = 1e-6 * max(1.0, largest(expected))
+    last = received[..., -60:]
     # A bias that counts keys, as a causal softmax allows, differs by a number for each head.
-    last = last - (last[..., -1:] - want[..., -1:])
-    return lab.same(last, want, max(bound, 1e-6 * largest(got)), length=length)
+    last = last - (last[..., -1:] - expected[..., -1:])
+    return lab.same(last, expected, max(bound, 1e-6 * largest(received)), length=length)
 
 
 @law("rows", "each row of a batch has positions of its own", "bias")
 def rows_bias(lab: Lab) -> Found:
     """As with left padding."""
     q = np.array([[0, 1, 2], [7, 8, 9], [0, 0, 1]])
-    got = lab.bias(q, q)
+    received = lab.bias(q, q)
     alone = np.stack([lab.bias(row, row) for row in q])
-    return lab.same(got, alone, 1e-6 * largest(alone), positions=q)
+    return lab.same(received, alone, 1e-6 * largest(alone), positions=q)
 
 
 @law("far", "distances of 4095 and 65535 keep their bias", "bias", refusable=True)
 def far_bias(lab: Lab) -> Found:
     """Against the named spec."""
     q, k = np.array([65_535]), np.array([0, 1, 61_440, 65_534, 65_535])
-    want = lab.truth(q, k)
-    return lab.same(lab.bias(q, k), want, 1e-6 * max(1.0, largest(want)), queries=q, keys=k)
+    expected = lab.truth(q, k)
+    return lab.same(lab.bias(q, k), expected, 1e-6 * max(1.0, largest(expected)), queries=q, keys=k)
 
 
 @law("head counts", "1, 2, 3, 8, 12, 20 and 71 heads have the slopes of the spec", "bias")
@@ -755,9 +761,9 @@ def head_counts(lab: Lab) -> Found:
     found = (0.0, 1e-6)
     for count in (1, 2, 3, 8, 12, 20, 71):
         bench = lab.at(heads=count)
-        want = bench.truth(q, k)
-        bound = 1e-6 * max(1.0, largest(want))
-        found = max(found, bench.same(bench.bias(q, k), want, bound, heads=count))
+        expected = bench.truth(q, k)
+        bound = 1e-6 * max(1.0, largest(expected))
+        found = max(found, bench.same(bench.bias(q, k), expected, bound, heads=count))
     return found
 
 
@@ -765,8 +771,8 @@ def head_counts(lab: Lab) -> Found:
 def spec_bias(lab: Lab) -> Found:
     """In float32, against float64, for 64 by 64 positions."""
     q = k = np.arange(64)
-    want = lab.truth(q, k)
-    return lab.same(lab.bias(q, k), want, 1e-6 * max(1.0, largest(want)), queries=q)
+    expected = lab.truth(q, k)
+    return lab.same(lab.bias(q, k), expected, 1e-6 * max(1.0, largest(expected)), queries=q)
 
 
 @law("settings", "implementations of other bases do not share answers", "rotary", "table")

@@ -39,17 +39,17 @@ def cast(lab: Lab) -> Found:
     if lab.subject.kind == "rotary":
         x, places = lab.x(8000, batch=1, heads=1), np.arange(8000)
         x = lab.subject.numpy(lab.subject.array(x, "bfloat16")).astype(np.float32)
-        got = lab.rotate(x, places, dtype="bfloat16", made=made)
-        want, bound = _exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
-        return lab.same(got, want, bound, positions=places, module="bfloat16")
+        received = lab.rotate(x, places, dtype="bfloat16", made=made)
+        expected, bound = _exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
+        return lab.same(received, expected, bound, positions=places, module="bfloat16")
     several = lab.subject.axes > 1
     places = np.full((1, lab.subject.axes), 7) if several else np.arange(1000)
     if next(iter(made.parameters()), None) is not None:
         raise NotOffered("its rows are parameters, which a cast rounds once")
-    want = _exact(lab, places)
-    got = lab.rows(places, dtype="bfloat16", made=made)
-    bound = EPSILONS["bfloat16"] * largest(want)
-    return lab.same(got, want, bound, positions=places, module="bfloat16")
+    expected = _exact(lab, places)
+    received = lab.rows(places, dtype="bfloat16", made=made)
+    bound = EPSILONS["bfloat16"] * largest(expected)
+    return lab.same(received, expected, bound, positions=places, module="bfloat16")
 
 
 def _exact(lab: Lab, *args: Any) -> np.ndarray:
@@ -162,8 +162,10 @@ def compiled(lab: Lab) -> Found:
     found = (0.0, NEAR)
     for length in (12, 20, 33, 48, 64, 80):
         x, places = lab.x(length), np.arange(length)
-        got = lab.subject.numpy(traced(lab.subject.array(x, "float32")))
-        found = max(found, lab.same(got, lab.rotate(x, places), NEAR * largest(x), length=length))
+        received = lab.subject.numpy(traced(lab.subject.array(x, "float32")))
+        found = max(
+            found, lab.same(received, lab.rotate(x, places), NEAR * largest(x), length=length)
+        )
     if graphs > 2:
         given = {"lengths": [12, 20, 33, 48, 64, 80]}
         raise Broken(f"{graphs} graphs for six lengths", given, graphs, 2)
@@ -189,6 +191,6 @@ def exported(lab: Lab) -> Found:
     example = (lab.subject.array(lab.x(12), "float32"),)
     program = torch.export.export(Whole(), example, dynamic_shapes={"x": {2: length}})
     x = lab.x(100)
-    got = program.module()(lab.subject.array(x, "float32"))
-    want = lab.rotate(x, np.arange(100))
-    return lab.same(lab.subject.numpy(got), want, NEAR * largest(x), length=100)
+    received = program.module()(lab.subject.array(x, "float32"))
+    expected = lab.rotate(x, np.arange(100))
+    return lab.same(lab.subject.numpy(received), expected, NEAR * largest(x), length=100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.testing import _laws, _laws_torch
 from posenc.testing.card import Card, Result
 from posenc.testing.lab import LAWS, Law, run
@@ -42,7 +42,7 @@ def laws(kind: Kind) -> tuple[Law, ...]:
     """
     if kind not in KINDS:
         todo = suggest(kind, KINDS)
-        raise ArgumentError(explain("laws: kind", '"table", "rotary" or "bias"', repr(kind), todo))
+        raise ArgumentError(mismatch("laws: kind", '"table", "rotary" or "bias"', repr(kind), todo))
     return tuple(law for law in LAWS if kind in law.kinds)
 
 
@@ -103,5 +103,5 @@ def _chosen(kind: Kind, names: Iterable[str] | None) -> tuple[Law, ...]:
     for name in wanted:
         if name not in known:
             todo = suggest(name, known)
-            raise ArgumentError(explain("check: laws", f"laws of a {kind}", repr(name), todo))
+            raise ArgumentError(mismatch("check: laws", f"laws of a {kind}", repr(name), todo))
     return tuple(law for name, law in known.items() if name in wanted)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.detect.contract import Check, Contract, Part, read, tolerances
 from posenc.detect.contract.asked import Asked, CannotSay, Library
 from posenc.detect.contract.contract import DTYPES
@@ -127,9 +127,9 @@ def compare(
 ) -> ContractReport:
     """As `assert_contract`, which raises what this returns."""
     if dtype not in DTYPES:
-        want = f"one of {', '.join(DTYPES)}"
+        expected = f"one of {', '.join(DTYPES)}"
         raise ArgumentError(
-            explain("assert_contract: dtype", want, repr(dtype), suggest(dtype, DTYPES))
+            mismatch("assert_contract: dtype", expected, repr(dtype), suggest(dtype, DTYPES))
         )
     contract = contract if isinstance(contract, Contract) else read(contract)
     asked = Asked(side, library)
@@ -168,38 +168,40 @@ def _tried(asked: Asked, trial: _Trial, part: Part, alone: bool) -> str | None:
         raise CannotSay("it takes no `layer`, and several parts have one; choose one by `layers`")
     answer = asked.ask(method, *trial.given, layer=part.name, length=trial.length)
     pair = answer if isinstance(answer, tuple) else (answer,)
-    for got, expected, name in zip(pair, trial.expected, trial.names, strict=True):
-        wrong = _difference(trial, got, expected, name)
+    for received, expected, name in zip(pair, trial.expected, trial.names, strict=True):
+        wrong = _difference(trial, received, expected, name)
         if wrong is not None:
             return wrong
     return None
 
 
-def _difference(trial: _Trial, got: np.ndarray, expected: np.ndarray, name: str) -> str | None:
+def _difference(trial: _Trial, received: np.ndarray, expected: np.ndarray, name: str) -> str | None:
     tolerance = np.broadcast_to(trial.tolerance, expected.shape)
-    if trial.spread is not None and got.shape[-1:] == trial.spread.shape:
+    if trial.spread is not None and received.shape[-1:] == trial.spread.shape:
         # One number for each channel: in the order of the channels, or as two halves of the pairs.
         pairs = np.arange(len(trial.spread)) % expected.shape[-1]
-        near = [np.abs(got - expected[..., order]).sum() for order in (trial.spread, pairs)]
+        near = [np.abs(received - expected[..., order]).sum() for order in (trial.spread, pairs)]
         order = trial.spread if near[0] <= near[1] else pairs
         expected, tolerance = expected[..., order], tolerance[..., order]
-    if got.shape[: got.ndim - expected.ndim] == (1,) * (got.ndim - expected.ndim):
-        got = got.reshape(got.shape[got.ndim - expected.ndim :])  # a batch of one
-    if got.shape != expected.shape:
-        return f"{name} of shape {got.shape}, expected {expected.shape}"
+    if received.shape[: received.ndim - expected.ndim] == (1,) * (received.ndim - expected.ndim):
+        received = received.reshape(
+            received.shape[received.ndim - expected.ndim :]
+        )  # a batch of one
+    if received.shape != expected.shape:
+        return f"{name} of shape {received.shape}, expected {expected.shape}"
     if trial.counted is not None:
         begin = trial.counted.argmax(-1)[:, None]
-        got = got - np.take_along_axis(got - expected, begin, -1)
+        received = received - np.take_along_axis(received - expected, begin, -1)
     with np.errstate(invalid="ignore"):
-        off = np.abs(got - expected)
-    bad = ~((off <= tolerance) | (got == expected))  # also true for NaN
+        off = np.abs(received - expected)
+    bad = ~((off <= tolerance) | (received == expected))  # also true for NaN
     if not bad.any():
         return None
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     place = f" at position {trial.where[at[trial.axis]]}" if trial.where else ""
     shown = at[: trial.axis] + at[trial.axis + 1 :] if trial.where else at
     return (
-        f"{name}[{', '.join(map(str, shown))}]{place} is {got[at]:.9g}, expected "
+        f"{name}[{', '.join(map(str, shown))}]{place} is {received[at]:.9g}, expected "
         f"{expected[at]:.9g}: off by {off[at]:.3g}, allowed {tolerance[at]:.3g}; {int(bad.sum())} "
         f"of {bad.size} numbers differ"
     )

@@ -148,12 +148,12 @@ class Lab:
         made = self.made if made is None else made
         out = self.subject.numpy(self.subject.call(made, q, k))
         self.looked.at(np.concatenate([q.ravel(), k.ravel()]), heads=self.subject.heads)
-        want = (self.subject.heads, q.shape[-1], k.shape[-1])
-        if out.ndim == len(want) + 1 and out.shape[0] == 1 and q.ndim == 1:
+        expected = (self.subject.heads, q.shape[-1], k.shape[-1])
+        if out.ndim == len(expected) + 1 and out.shape[0] == 1 and q.ndim == 1:
             out = out[0]
-        if out.shape != (*q.shape[:-1], *want):
+        if out.shape != (*q.shape[:-1], *expected):
             given = {"q_positions": _short(q), "k_positions": _short(k)}
-            says = f"it answers with shape {out.shape}, where {want} was asked"
+            says = f"it answers with shape {out.shape}, where {expected} was asked"
             raise Broken(says, given, None, None)
         return out
 
@@ -202,7 +202,7 @@ class Lab:
     # --- comparisons ----------------------------------------------------------------------------
 
     def same(
-        self, got: np.ndarray, want: np.ndarray, bound: float, **given: Any
+        self, received: np.ndarray, expected: np.ndarray, bound: float, **given: Any
     ) -> tuple[float, float]:
         """The largest difference, which must not exceed `bound`.
 
@@ -211,18 +211,18 @@ class Lab:
         Broken
             If it does, naming the entry.
         """
-        if got.shape != want.shape:
-            raise Broken(f"shape {got.shape}, expected {want.shape}", given, None, None)
-        if not got.size:
+        if received.shape != expected.shape:
+            raise Broken(f"shape {received.shape}, expected {expected.shape}", given, None, None)
+        if not received.size:
             return 0.0, bound
         with np.errstate(invalid="ignore"):
-            away = np.where(got == want, 0.0, np.abs(got - want))
+            away = np.where(received == expected, 0.0, np.abs(received - expected))
         away = np.where(np.isnan(away), np.inf, away)
         worst = np.unravel_index(int(np.argmax(away)), away.shape)
         measured = float(away[worst])
         if measured > bound:
             index = [int(i) for i in worst]
-            says = f"entry {index} is {got[worst]:.6g}, expected {want[worst]:.6g}"
+            says = f"entry {index} is {received[worst]:.6g}, expected {expected[worst]:.6g}"
             shown = {key: _short(value) for key, value in given.items()}
             raise Broken(says, shown, measured, bound)
         return measured, bound

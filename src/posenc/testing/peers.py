@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc._core.errors import ArgumentError, DependencyError, explain, suggest
+from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc._core.ladder import Arrangement
 from posenc._core.spec import Spec
 from posenc.encodings.bias.alibi import ALiBi
@@ -65,7 +65,7 @@ def peer(name: str) -> Subject:
     """
     if name not in PEERS:
         todo = suggest(name, PEERS)
-        raise ArgumentError(explain("check: peer", "a wrapped implementation", repr(name), todo))
+        raise ArgumentError(mismatch("check: peer", "a wrapped implementation", repr(name), todo))
     row = PEERS[name]
     try:
         with warnings.catch_warnings():
@@ -74,8 +74,8 @@ def peer(name: str) -> Subject:
             fields = row.wrap()
     except ImportError as error:
         todo = f"pip install {row.package}"
-        got = f"{type(error).__name__}: {error}"
-        raise DependencyError(explain(f"check: {name}", row.package, got, todo)) from error
+        received = f"{type(error).__name__}: {error}"
+        raise DependencyError(mismatch(f"check: {name}", row.package, received, todo)) from error
     versions = {row.package: importlib.metadata.version(row.package)}
     library = fields.get("library", "torch")
     versions[library] = importlib.metadata.version(library).partition("+")[0]

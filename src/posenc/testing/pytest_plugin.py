@@ -101,7 +101,7 @@ class Trial(pytest.Item):
 
 
 def _subject(target: str) -> Subject:
-    from posenc._core.errors import ArgumentError, explain
+    from posenc._core.errors import ArgumentError, mismatch
     from posenc._core.spec import Spec
     from posenc.testing.subject import Subject
     from posenc.testing.target import load, of_spec
@@ -112,9 +112,9 @@ def _subject(target: str) -> Subject:
     if isinstance(found, Spec):
         found = of_spec(found)
     if not isinstance(found, Subject):
-        want = "a posenc.testing.Subject, a function that makes one, or a spec"
+        expected = "a posenc.testing.Subject, a function that makes one, or a spec"
         todo = "posenc.testing.adapt makes one of a class or function."
-        raise ArgumentError(explain(f"--posenc {target}", want, type(found).__name__, todo))
+        raise ArgumentError(mismatch(f"--posenc {target}", expected, type(found).__name__, todo))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DependencyError, SpecError, explain
+from posenc._core.errors import ArgumentError, DependencyError, SpecError, mismatch
 from posenc._core.spec import Spec
 
 __all__ = ["Kind", "Library", "NotOffered", "Subject", "start_of", "tensor_of"]
@@ -87,15 +87,19 @@ class Subject:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        who = "Subject"
+        caller = "Subject"
         if self.kind not in KINDS:
-            raise ArgumentError(explain(f"{who}: kind", '"table", "rotary" or "bias"', self.kind))
+            raise ArgumentError(
+                mismatch(f"{caller}: kind", '"table", "rotary" or "bias"', self.kind)
+            )
         if self.library not in LIBRARIES:
-            want = '"numpy", "torch" or "jax"'
-            raise ArgumentError(explain(f"{who}: library", want, self.library))
+            expected = '"numpy", "torch" or "jax"'
+            raise ArgumentError(mismatch(f"{caller}: library", expected, self.library))
         for name in ("dim", "heads", "axes"):
             if getattr(self, name) < 1:
-                raise ArgumentError(explain(f"{who}: {name}", "at least 1", getattr(self, name)))
+                raise ArgumentError(
+                    mismatch(f"{caller}: {name}", "at least 1", getattr(self, name))
+                )
 
     def build(self, **changes: Any) -> Any:
         """A fresh implementation.
@@ -140,7 +144,7 @@ class Subject:
         """An array of the implementation as float64."""
         if self.library == "torch":
             if not hasattr(array, "detach"):
-                raise ArgumentError(explain(self.name, "a torch tensor", type(array).__name__))
+                raise ArgumentError(mismatch(self.name, "a torch tensor", type(array).__name__))
             array = array.detach().to("cpu").double().numpy()
         return np.asarray(array, dtype=np.float64)
 
@@ -179,10 +183,10 @@ def _numpy_dtype(name: str) -> Any:
     return np.dtype(name)
 
 
-def _import(name: str, who: str) -> Any:
+def _import(name: str, caller: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
         todo = f"pip install {package}"
-        raise DependencyError(explain(who, f"the library {package}", "none", todo)) from error
+        raise DependencyError(mismatch(caller, f"the library {package}", "none", todo)) from error

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc import functional
-from posenc._core.errors import ArgumentError, DataError, DependencyError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch, suggest
 from posenc._core.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -102,8 +102,8 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
         axes = len(spec.axes) if getattr(spec, "axes", None) else 1
         make = _maker(spec, library)
         return Subject(title, "table", make, tabled, dim=spec.width, axes=axes, **changes)
-    want = "a table, a rotation or a bias"
-    raise ArgumentError(explain("of_spec", want, type(spec).__name__))
+    expected = "a table, a rotation or a bias"
+    raise ArgumentError(mismatch("of_spec", expected, type(spec).__name__))
 
 
 def _maker(spec: Any, library: Library) -> Any:
@@ -192,9 +192,9 @@ def adapt(
     >>> [(r.law, r.status) for r in card.results]
     [('shift', 'pass'), ('rows', 'fail')]
     """
-    who = "adapt"
+    caller = "adapt"
     if not callable(made):
-        raise ArgumentError(explain(who, "a class or callable", type(made).__name__))
+        raise ArgumentError(mismatch(caller, "a class or callable", type(made).__name__))
     title = str(name or getattr(made, "__name__", type(made).__name__))
     fixed = dict(arguments or {})
 
@@ -365,8 +365,8 @@ def _import(module: str) -> Any:
             raise ArgumentError(f"there is no module {absent!r}. {todo}") from error
         raise DependencyError(f"{module} needs the module {absent!r}, which is absent.") from error
     except Exception as error:
-        got = f"{type(error).__name__}: {error}"
-        raise DataError(explain(module, "a module that imports", got)) from error
+        received = f"{type(error).__name__}: {error}"
+        raise DataError(mismatch(module, "a module that imports", received)) from error
 
 
 def _of_file(file: str) -> Any:

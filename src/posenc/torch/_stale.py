@@ -76,16 +76,16 @@ def rows(spec: Any, stored: Tensor) -> np.ndarray | None:
         return None
     count, width = (long or [1])[0], spec.dim
     start = spec.arrangement.start if hasattr(spec, "arrangement") else 0
-    want = functional.table(spec, np.arange(count) - start, dtype="float64")
-    return np.abs(stored.numpy().reshape(count, width) - want)
+    expected = functional.table(spec, np.arange(count) - start, dtype="float64")
+    return np.abs(stored.numpy().reshape(count, width) - expected)
 
 
 def frequencies(spec: Any, stored: Tensor) -> np.ndarray | None:
     """|stored / frequency - 1| for the frequencies of the pairs."""
     if spec.shapes or stored.ndim != 1 or not hasattr(spec, "matrix"):
         return None
-    want = functional.frequencies(spec)
-    if stored.shape != want.shape:
+    expected = functional.frequencies(spec)
+    if stored.shape != expected.shape:
         return None
-    scale = np.where(want == 0, 1.0, np.abs(want))
-    return np.abs(stored.numpy() - want) / scale
+    scale = np.where(expected == 0, 1.0, np.abs(expected))
+    return np.abs(stored.numpy() - expected) / scale

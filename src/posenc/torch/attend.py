@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from posenc import functional
 from posenc._core.array import undivided
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.plan import Entry
 from posenc._core.reading import Layer
 from posenc._core.spec import Spec
@@ -99,12 +99,12 @@ def attend(
         if entry.spec(kind) is None:
             kinds = [spec.kind for spec in entry.specs]
             todo = suggest(kind, kinds) if kinds else "The entry has no encodings."
-            raise ArgumentError(explain("attend: params", "kinds of the entry", repr(kind), todo))
+            raise ArgumentError(mismatch("attend: params", "kinds of the entry", repr(kind), todo))
     rows, keys = q.shape[-2], k.shape[-2]
     if k.shape[-3:-1] != v.shape[-3:-1]:
-        want = "keys and values of one number of heads and tokens, shape (..., heads, k, dim)"
-        got = f"shapes {tuple(k.shape)} and {tuple(v.shape)}"
-        raise ArgumentError(explain("attend: v", want, got))
+        expected = "keys and values of one number of heads and tokens, shape (..., heads, k, dim)"
+        received = f"shapes {tuple(k.shape)} and {tuple(v.shape)}"
+        raise ArgumentError(mismatch("attend: v", expected, received))
     if q_positions is None and k_positions is None and rows == keys:
         q_positions = k_positions = torch.arange(rows, device=q.device)
     bound = entry.window is not None or entry.temperature is not None
@@ -112,7 +112,7 @@ def attend(
     needed = acts or (isinstance(mask, str) and mask == "causal")
     if needed and (q_positions is None or k_positions is None):
         todo = "Queries of a decoding step are the last of their sequence, not the first."
-        raise ArgumentError(explain("attend: positions", "those of q and k", None, todo))
+        raise ArgumentError(mismatch("attend: positions", "those of q and k", None, todo))
     rotary, width = entry.spec("rotary"), q.shape[-1]
     if isinstance(rotary, RotarySpec):
         learned = given.get("rotary")
@@ -168,8 +168,8 @@ def _warmed(
         factor = functional.logit_scale(spec, positions, length=length, xp=torch, device=q.device)
         if isinstance(factor, Tensor) and factor.ndim:
             if factor.ndim > 2 or factor.shape[-1] != q.shape[-2]:
-                want = f"a position for each of {q.shape[-2]} queries, along one axis"
-                raise ArgumentError(explain("attend: q_positions", want, tuple(factor.shape)))
+                expected = f"a position for each of {q.shape[-2]} queries, along one axis"
+                raise ArgumentError(mismatch("attend: q_positions", expected, tuple(factor.shape)))
             q = (q * factor[..., None, :, None]).to(q.dtype)
         elif isinstance(factor, Tensor) or factor != 1:
             q = (q * factor).to(q.dtype)
@@ -186,29 +186,29 @@ def _entry(entry: Any) -> Entry:
     if isinstance(entry, Sequence) and not isinstance(entry, str) and entry:
         entry = _layer(entry)
     if not isinstance(entry, Entry):
-        want = "an entry of a plan, a spec, or None"
-        raise ArgumentError(explain("attend: entry", want, type(entry).__name__))
+        expected = "an entry of a plan, a spec, or None"
+        raise ArgumentError(mismatch("attend: entry", expected, type(entry).__name__))
     if entry.attentions:
         inner = ", ".join(one.name for one in entry.attentions)
         todo = "Pass each by itself, and what it lets the main attention see as `mask`."
-        got = f"{entry.name!r} with {inner} inside it"
-        raise ArgumentError(explain("attend: entry", "one attention", got, todo))
+        received = f"{entry.name!r} with {inner} inside it"
+        raise ArgumentError(mismatch("attend: entry", "one attention", received, todo))
     if entry.convolution is not None:
         todo = (
             "It mixes embeddings before attention: apply it there, and pass the rest of the plan."
         )
-        got = f"a convolution, {entry.convolution!r}"
-        raise ArgumentError(explain("attend: entry", "what acts in attention", got, todo))
+        received = f"a convolution, {entry.convolution!r}"
+        raise ArgumentError(mismatch("attend: entry", "what acts in attention", received, todo))
     if entry.temperature is None:
         return entry
     if not isinstance(entry.temperature, Temperature):
-        got = type(entry.temperature).__name__
-        raise ArgumentError(explain("attend: temperature", "a Temperature", got))
+        received = type(entry.temperature).__name__
+        raise ArgumentError(mismatch("attend: temperature", "a Temperature", received))
     rotary = entry.spec("rotary")
     if isinstance(rotary, RotarySpec) and rotary.magnitude_of_scores.temperature is not None:
         todo = "Leave out one of them."
-        got = "one of the entry and one of its rotary encoding"
-        raise ArgumentError(explain("attend: temperature", "one", got, todo))
+        received = "one of the entry and one of its rotary encoding"
+        raise ArgumentError(mismatch("attend: temperature", "one", received, todo))
     return entry
 
 
@@ -216,11 +216,13 @@ def _layer(found: Sequence[Any]) -> Entry:
     """What a reader found of one layer, as the entry of a plan."""
     for one in found:
         if not isinstance(one, Layer):
-            raise ArgumentError(explain("attend: entry", "layers of a reading", type(one).__name__))
+            raise ArgumentError(
+                mismatch("attend: entry", "layers of a reading", type(one).__name__)
+            )
     if len({one.attention for one in found}) > 1:
         names = sorted({one.attention or "the main one" for one in found})
         todo = "Pass each by itself, and what it lets the main attention see as `mask`."
-        raise ArgumentError(explain("attend: entry", "one attention", ", ".join(names), todo))
+        raise ArgumentError(mismatch("attend: entry", "one attention", ", ".join(names), todo))
     convolutions = [one.convolution for one in found if one.convolution]
     warm = [one.logit_scale for one in found if one.logit_scale is not None]
     scales = [one.scale for one in found if one.scale is not None]
@@ -236,8 +238,8 @@ def _layer(found: Sequence[Any]) -> Entry:
 def _spread(x: Tensor, heads: int) -> Tensor:
     """Each key head in the place of the query heads it serves."""
     if heads % x.shape[-3]:
-        want = f"a number of key heads that divides {heads}"
-        raise ArgumentError(explain("attend: k", want, x.shape[-3]))
+        expected = f"a number of key heads that divides {heads}"
+        raise ArgumentError(mismatch("attend: k", expected, x.shape[-3]))
     return x.repeat_interleave(heads // x.shape[-3], dim=-3)
 
 
@@ -246,18 +248,18 @@ def _seen(mask: Any, window: int | None, q: Any, k: Any, device: torch.device) -
     if isinstance(mask, str) and mask not in ("none", "causal"):
         todo = suggest(mask, ["none", "causal"])
         raise ArgumentError(
-            explain("attend: mask", "'none', 'causal' or a tensor", repr(mask), todo)
+            mismatch("attend: mask", "'none', 'causal' or a tensor", repr(mask), todo)
         )
     if isinstance(mask, Tensor) and mask.dtype != torch.bool:
         todo = "True where a key is seen."
-        raise ArgumentError(explain("attend: mask", "a boolean tensor", mask.dtype, todo))
+        raise ArgumentError(mismatch("attend: mask", "a boolean tensor", mask.dtype, todo))
     seen: Tensor | None = mask if isinstance(mask, Tensor) else None
     if window is None and not (isinstance(mask, str) and mask == "causal"):
         return seen
     q, k = (torch.as_tensor(side, device=device) for side in (q, k))
     if q.ndim > 2 or k.ndim > 2:
-        want = "a mask as a tensor for positions of several axes"
-        raise ArgumentError(explain("attend: mask", want, repr(mask)))
+        expected = "a mask as a tensor for positions of several axes"
+        raise ArgumentError(mismatch("attend: mask", expected, repr(mask)))
     rel = (k[..., None, :] - q[..., :, None])[..., None, :, :]
     if isinstance(mask, str) and mask == "causal":
         seen = rel <= 0

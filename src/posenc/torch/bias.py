@@ -11,7 +11,7 @@ from torch import Tensor
 
 from posenc import functional
 from posenc._core.array import library, undivided
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional.arguments import Kernel, check_kernel, name_of, require
@@ -177,8 +177,8 @@ def slopes(
     tensor([0.5000, 0.2500])
     """
     if not isinstance(spec, ALiBi):
-        want = "an ALiBi spec, as other biases are no straight lines"
-        raise ArgumentError(explain("slopes", want, name_of(spec)))
+        expected = "an ALiBi spec, as other biases are no straight lines"
+        raise ArgumentError(mismatch("slopes", expected, name_of(spec)))
     given, _ = _given(spec, params, heads, device)
     prepared: Tensor = spec.prepare(given, dtype=torch.float32, xp=library(torch))["slopes"]
     return prepared
@@ -238,16 +238,16 @@ def score_mod(
     >>> mod(torch.tensor(0.0), zero, torch.tensor(1), torch.tensor(2), zero)
     tensor(-0.0078)
     """
-    who = f"score_mod({name_of(spec)})"
+    caller = f"score_mod({name_of(spec)})"
     require(spec, BiasSpec, "score_mod")
-    undivided(who, q_positions, k_positions, *(params or {}).values())
+    undivided(caller, q_positions, k_positions, *(params or {}).values())
     xp = library(torch)
     if (q_positions is None) != (k_positions is None):
-        want = "positions of both sides, or of neither"
-        raise ArgumentError(explain(who, want, "those of one"))
+        expected = "positions of both sides, or of neither"
+        raise ArgumentError(mismatch(caller, expected, "those of one"))
     if q_positions is None and (len(spec.axes) > 1 or not spec.pointwise):
         todo = "Its entries are not functions of two indices."
-        raise ArgumentError(explain(f"{who}: positions", "those of both sides", None, todo))
+        raise ArgumentError(mismatch(f"{caller}: positions", "those of both sides", None, todo))
     if not spec.pointwise:
         dense = functional.bias(
             spec, q_positions, k_positions, params=params, heads=heads, xp=torch, device=device
@@ -258,10 +258,10 @@ def score_mod(
     if q_positions is None:
         read: Callable[[Tensor, Tensor, Tensor], Any] = _indices
     else:
-        where = sides(spec.axes, q_positions, k_positions, xp=xp, device=home, who=who)
+        where = sides(spec.axes, q_positions, k_positions, xp=xp, device=home, caller=caller)
         q = tuple(axis[..., 0] for axis in where.q)
         k = tuple(axis[..., 0, :] for axis in where.k)
-        read = _reader(q, k, who)
+        read = _reader(q, k, caller)
 
     def modified(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         m, n = read(b, i, j)
@@ -279,8 +279,8 @@ def _given(spec: Any, params: Any, heads: Any, device: Any) -> tuple[dict[str, A
     device = tensors[0].device if device is None and tensors else device
     beside = torch.empty(0, device=device)
     xp = library(torch)
-    who = name_of(spec)
-    return known(spec, params, first, end, beside, xp=xp, device=device, who=who), device
+    caller = name_of(spec)
+    return known(spec, params, first, end, beside, xp=xp, device=device, caller=caller), device
 
 
 def _indices(b: Tensor, i: Tensor, j: Tensor) -> tuple[tuple[Tensor], tuple[Tensor]]:
@@ -288,11 +288,11 @@ def _indices(b: Tensor, i: Tensor, j: Tensor) -> tuple[tuple[Tensor], tuple[Tens
     return (i,), (j,)
 
 
-def _reader(q: tuple[Tensor, ...], k: tuple[Tensor, ...], who: str) -> Any:
+def _reader(q: tuple[Tensor, ...], k: tuple[Tensor, ...], caller: str) -> Any:
     """What finds the coordinates of a query and a key by the indices of the kernel."""
     if max(q[0].ndim, k[0].ndim) > 2:
-        want = "positions of shape (q,) or (batch, q)"
-        raise ArgumentError(explain(who, want, f"shape {tuple(q[0].shape)}"))
+        expected = "positions of shape (q,) or (batch, q)"
+        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(q[0].shape)}"))
     q, k = (tuple(axis.reshape(-1, axis.shape[-1]) for axis in side) for side in (q, k))
 
     def read(b: Tensor, i: Tensor, j: Tensor) -> Any:
@@ -358,11 +358,11 @@ def alibi_reach(
     [248, 496, 992, 1984, 3968, 7935, 15869, 31737]
     """
     if not isinstance(spec, ALiBi) or spec.form == "key_only" or spec.slopes == "learned":
-        want = "ALiBi with fixed slopes and form 'symmetric' or 'causal'"
-        raise ArgumentError(explain("alibi_reach", want, repr(spec)))
+        expected = "ALiBi with fixed slopes and form 'symmetric' or 'causal'"
+        raise ArgumentError(mismatch("alibi_reach", expected, repr(spec)))
     if not (math.isfinite(largest) and largest >= 0):
-        want = "a finite number of at least 0"
-        raise ArgumentError(explain("alibi_reach: largest", want, largest))
+        expected = "a finite number of at least 0"
+        raise ArgumentError(mismatch("alibi_reach: largest", expected, largest))
     first, end = head_range(heads, spec.heads, "alibi_reach")
     # torch.finfo knows the least normal number; the least subnormal is eps times that.
     info = torch.finfo(dtype)

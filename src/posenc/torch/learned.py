@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc import functional
-from posenc._core.errors import explain
+from posenc._core.errors import mismatch
 from posenc.functional.scores import head_range, part_shapes
 
 __all__ = ["LearnedModule"]
@@ -117,10 +117,10 @@ class LearnedModule(nn.Module):
                 # A copy: `assign=True` keeps what it is given, and with a view all of its memory.
                 state_dict[key] = value.narrow(axis, first, end - first).clone()
                 continue
-            want = f"shape {part}, that of heads {first} to {end - 1}"
-            want += f", or {self.spec.shapes[name]}, that of all heads"
-            who = f"{type(self).__name__}: {key!r} of the checkpoint"
-            errors.append(explain(who, want, f"shape {tuple(value.shape)}"))
+            expected = f"shape {part}, that of heads {first} to {end - 1}"
+            expected += f", or {self.spec.shapes[name]}, that of all heads"
+            caller = f"{type(self).__name__}: {key!r} of the checkpoint"
+            errors.append(mismatch(caller, expected, f"shape {tuple(value.shape)}"))
             del state_dict[key]
             refused.append(key)
         super()._load_from_state_dict(state_dict, prefix, *rest)

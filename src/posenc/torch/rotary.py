@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.functional.arguments import Kernel, check_kernel, check_tokens, require
 from posenc.torch._stale import drop, frequencies
@@ -77,7 +77,7 @@ class RotaryEmbedding(LearnedModule):
         require(spec, RotarySpec, "RotaryEmbedding")
         if not isinstance(seq_dim, int) or seq_dim >= -1:
             todo = "The last axis holds the channels."
-            raise ArgumentError(explain("RotaryEmbedding: seq_dim", "-2 or less", seq_dim, todo))
+            raise ArgumentError(mismatch("RotaryEmbedding: seq_dim", "-2 or less", seq_dim, todo))
         super().__init__(spec, seed=seed)
         self.seq_dim = seq_dim
         self.inplace = inplace
@@ -133,23 +133,25 @@ class RotaryEmbedding(LearnedModule):
         DTypeError
             If an input is not floating or the positions are not integers.
         """
-        who = "RotaryEmbedding"
+        caller = "RotaryEmbedding"
         if position_ids is not None:
             if positions is not None:
-                raise ArgumentError(explain(who, "positions or position_ids", "both of them"))
+                raise ArgumentError(mismatch(caller, "positions or position_ids", "both of them"))
             positions = position_ids
         if k is None and v is not None:
-            raise ArgumentError(explain(f"{who}: k", "keys beside values", None))
+            raise ArgumentError(mismatch(f"{caller}: k", "keys beside values", None))
         if k is not None and self._values != (v is not None):
             targets = self.spec.channels.targets
             todo = "The targets of its pairing say what turns."
-            want = "values" if v is None else "no values"
-            raise ArgumentError(explain(f"{who}: v", want, f"targets {targets}", todo))
+            expected = "values" if v is None else "no values"
+            raise ArgumentError(mismatch(f"{caller}: v", expected, f"targets {targets}", todo))
         if cos_sin is not None:
             given = (positions, offset, cu_seqlens, length)
             if any(value is not None for value in given):
                 todo = "They were made for positions already."
-                raise ArgumentError(explain(f"{who}: cos_sin", "them alone", "positions too", todo))
+                raise ArgumentError(
+                    mismatch(f"{caller}: cos_sin", "them alone", "positions too", todo)
+                )
             turned = self._by_cos_sin([x for x in (q, k, v) if x is not None], cos_sin)
             return turned[0] if k is None else turned
         inputs = [(q, "query")] if k is None else [(q, "query"), (k, "key")]
@@ -176,13 +178,13 @@ class RotaryEmbedding(LearnedModule):
         self, arrays: list[Tensor], cos_sin: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, ...]:
         if self.spec.sided:
-            want = "positions, as queries and keys have cosines of their own"
-            raise ArgumentError(explain("RotaryEmbedding", want, "cos_sin"))
+            expected = "positions, as queries and keys have cosines of their own"
+            raise ArgumentError(mismatch("RotaryEmbedding", expected, "cos_sin"))
         cos, sin = cos_sin
         if cos.shape[-1] != self.spec.pairs:
-            got = f"shape {tuple(cos.shape)}"
-            want = f"cos of shape (..., {self.spec.pairs}), an entry for each pair"
-            raise ArgumentError(explain("RotaryEmbedding: cos_sin", want, got))
+            received = f"shape {tuple(cos.shape)}"
+            expected = f"cos of shape (..., {self.spec.pairs}), an entry for each pair"
+            raise ArgumentError(mismatch("RotaryEmbedding: cos_sin", expected, received))
         check_tokens(arrays, self.seq_dim, "RotaryEmbedding")
         return tuple(
             functional.apply_rotary(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from posenc import functional
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.table.base import TableSpec
 from posenc.functional.arguments import Kernel, check_kernel, require
 from posenc.torch._stale import drop, rows
@@ -74,10 +74,10 @@ class PositionTable(LearnedModule):
     ) -> None:
         require(spec, TableSpec, "PositionTable")
         if not 0 <= dropout <= 1:
-            raise ArgumentError(explain("PositionTable: dropout", "a probability", dropout))
+            raise ArgumentError(mismatch("PositionTable: dropout", "a probability", dropout))
         if not isinstance(seq_dim, int) or seq_dim >= -1:
             todo = "The last axis holds the channels."
-            raise ArgumentError(explain("PositionTable: seq_dim", "-2 or less", seq_dim, todo))
+            raise ArgumentError(mismatch("PositionTable: seq_dim", "-2 or less", seq_dim, todo))
         super().__init__(spec, seed=seed)
         check_kernel(kernel, "PositionTable")
         self.kernel = kernel
@@ -125,7 +125,7 @@ class PositionTable(LearnedModule):
         if position_ids is not None:
             if positions is not None:
                 raise ArgumentError(
-                    explain("PositionTable", "positions or position_ids", "both of them")
+                    mismatch("PositionTable", "positions or position_ids", "both of them")
                 )
             positions = position_ids
         y = functional.add(

@@ -102,7 +102,7 @@ def test_a_gain_of_all_heads_is_one_observation(tmp_path: Path, norm: str, count
     from posenc.detect.files.safetensors_model import open_checkpoint
 
     source = folder_of(tmp_path / "a", weights_of(4, 2, 8, norm=norm), config_of(4, 2, 8, 8))
-    opened = open_checkpoint(source, config=None, who="test")
+    opened = open_checkpoint(source, config=None, caller="test")
     attentions = find(opened, read_model(opened, posenc.Projections(stored="half"), "test"), "test")
     found = [group.charge for a in attentions for group in evidence.groups(a)]
     assert len(found) == 4

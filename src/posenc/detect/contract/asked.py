@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 
 __all__ = ["METHODS", "Asked", "CannotSay", "Library"]
 
@@ -48,9 +48,9 @@ class Asked:
         if not self.methods and callable(side):
             self.methods = dict.fromkeys(_meant(side), side)
         if not self.methods:
-            want = f"an object with any of the methods {', '.join(METHODS)}"
+            expected = f"an object with any of the methods {', '.join(METHODS)}"
             todo = "A function may be one of them, by the names of its parameters: (x, positions)."
-            raise ArgumentError(explain("a side", want, self.name, todo))
+            raise ArgumentError(mismatch("a side", expected, self.name, todo))
 
     def takes(self, method: str, name: str) -> bool:
         """Whether a method has a parameter."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.detect.contract.asked import Asked, CannotSay
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.side import Side
@@ -85,8 +85,10 @@ def of_model(model: Any, name: str) -> Side:
 
 def _of_numbers(name: str, rotary: list[_Numbers], rows: list[_Numbers]) -> Side:
     if not rotary and not rows:
-        want = "frequencies, cosines or rows of positions under a name that is known"
-        raise DataError(explain(f"diff: {name}", want, "none", "Write a function: MODULE:NAME."))
+        expected = "frequencies, cosines or rows of positions under a name that is known"
+        raise DataError(
+            mismatch(f"diff: {name}", expected, "none", "Write a function: MODULE:NAME.")
+        )
 
     def answers(part: Part) -> Asked:
         if part.kind == "rotary" and rotary:

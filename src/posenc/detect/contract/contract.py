@@ -15,7 +15,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, explain, suggest
+from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
 from posenc._core.positions import Positions
 from posenc._core.reading import Note
 from posenc._core.spec import Spec, Value
@@ -85,8 +85,8 @@ class Part(Value):
     def check(self) -> None:
         """Raise `SpecError` when the kind is not that of the spec."""
         if self.spec is not None and self.spec.kind != self.kind:
-            want = f"{self.spec.kind!r}, the kind of its {type(self.spec).__name__}"
-            raise SpecError(explain(f"Part {self.name!r}: kind", want, repr(self.kind)))
+            expected = f"{self.spec.kind!r}, the kind of its {type(self.spec).__name__}"
+            raise SpecError(mismatch(f"Part {self.name!r}: kind", expected, repr(self.kind)))
 
 
 @final
@@ -165,7 +165,7 @@ class Contract:
                 return part
         known = [part.name for part in self.parts]
         todo = suggest(name, known) if known else "The contract has no parts."
-        raise ArgumentError(explain("Contract", "the name of a part", repr(name), todo))
+        raise ArgumentError(mismatch("Contract", "the name of a part", repr(name), todo))
 
     def at(self, layer: int) -> tuple[Part, ...]:
         """The parts that act in a layer, counted from 0."""

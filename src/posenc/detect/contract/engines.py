@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core import inputs
-from posenc._core.errors import ArgumentError, DataError, DependencyError, explain
+from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
 from posenc.detect.contract.asked import Asked, CannotSay
 from posenc.detect.contract.buffers import FREQUENCIES, Cosines, of_model
 from posenc.detect.contract.contract import Part
@@ -27,7 +27,7 @@ def _library(name: str, why: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         todo = "Install it, or compare a function: MODULE:NAME."
-        raise DependencyError(explain("diff", f"{name}, {why}", str(error)[:100], todo)) from error
+        raise DependencyError(mismatch("diff", f"{name}, {why}", str(error)[:100], todo)) from error
 
 
 def of_folder(folder: str, name: str) -> Side:
@@ -37,11 +37,11 @@ def of_folder(folder: str, name: str) -> Side:
     import torch
 
     if not Path(folder).is_dir():
-        raise ArgumentError(explain("diff", "hf: and a folder that is there", repr(folder)))
+        raise ArgumentError(mismatch("diff", "hf: and a folder that is there", repr(folder)))
     data = _json(Path(folder))
     if "auto_map" in data and data.get("model_type") not in transformers.CONFIG_MAPPING:
         raise DataError(
-            explain(f"diff: {name}", "a class of transformers", "code of the model's own")
+            mismatch(f"diff: {name}", "a class of transformers", "code of the model's own")
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -54,7 +54,7 @@ def of_folder(folder: str, name: str) -> Side:
         except Exception as error:
             said = f"{type(error).__name__}: {str(error)[:200]}"
             raise DataError(
-                explain(f"diff: {name}", "a model that transformers builds", said)
+                mismatch(f"diff: {name}", "a model that transformers builds", said)
             ) from error
         materialise(model)
     return of_model(model, name)._replace(remarks=(f"{name}: weights were not read",))
@@ -81,7 +81,7 @@ def of_engine(text: str, name: str) -> Side:
     """The rotary classes of vLLM for the parts of a config."""
     engine, _, config = text.replace(" ", "=", 1).partition("=")
     if engine != "vllm" or not config:
-        raise ArgumentError(explain("diff", "engine:vllm=CONFIG", repr(name)))
+        raise ArgumentError(mismatch("diff", "engine:vllm=CONFIG", repr(name)))
     layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
     import torch
 
@@ -112,5 +112,5 @@ def _json(path: Path) -> dict[str, Any]:
     path = path / "config.json" if path.is_dir() else path
     found = inputs.parse(inputs.text_of(path, inputs.CONFIG), str(path), inputs.CONFIG)
     if not isinstance(found, dict):
-        raise DataError(explain(str(path), "a JSON object", type(found).__name__))
+        raise DataError(mismatch(str(path), "a JSON object", type(found).__name__))
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc._core import inputs
-from posenc._core.errors import ArgumentError, DataError, SpecError, explain
+from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch
 from posenc._core.plan import Entry, Plan
 from posenc._core.positions import Positions
 from posenc._core.reading import Layer, Note, Reading, Source
@@ -86,7 +86,7 @@ def described(
     if isinstance(source, str) and source.startswith(PREFIXES):
         return _named(source, dim)
     if dim is not None:
-        raise ArgumentError(explain("golden: dim", "it beside preset:NAME alone", dim))
+        raise ArgumentError(mismatch("golden: dim", "it beside preset:NAME alone", dim))
     if isinstance(source, (Contract, Reading, Plan, Spec)):
         return source
     if isinstance(source, str) and source.lstrip().startswith("{"):
@@ -103,17 +103,17 @@ def described(
     return _of_json(inputs.text_of(path, CONTRACT), str(path), path, given)
 
 
-def _of_json(text: str, who: str, path: Path | None, given: Mapping[str, Any]) -> Any:
-    data = inputs.parse(text, who, CONTRACT)
+def _of_json(text: str, caller: str, path: Path | None, given: Mapping[str, Any]) -> Any:
+    data = inputs.parse(text, caller, CONTRACT)
     if isinstance(data, dict) and data.get("format") == FORMAT:
-        return parsed(data, who)
+        return parsed(data, caller)
     if isinstance(data, dict) and isinstance(data.get("type"), str):
         from posenc.registry import from_json
 
         made = from_json(text)
         if isinstance(made, (Reading, Plan, Spec)):
             return made
-        raise DataError(explain(who, "a spec, a plan or a reading", type(made).__name__))
+        raise DataError(mismatch(caller, "a spec, a plan or a reading", type(made).__name__))
     return from_hf(text if path is None else path, **given)
 
 
@@ -123,19 +123,21 @@ def _named(source: str, dim: int | None) -> Plan | Reading:
     kind, _, name = source.partition(":")
     if kind == "plan":
         if dim is not None:
-            raise ArgumentError(explain(f"golden: {source}: dim", "none, as a plan has sizes", dim))
+            raise ArgumentError(
+                mismatch(f"golden: {source}: dim", "none, as a plan has sizes", dim)
+            )
         return plan(name)
     name, _, size = name.partition(":")
     made = row(name)
     if size and (dim is not None or not size.isdecimal() or len(size) > 9):
         raise ArgumentError(
-            explain(f"golden: {source[:80]}", f"preset:{name}:WIDTH", repr(size[:40]))
+            mismatch(f"golden: {source[:80]}", f"preset:{name}:WIDTH", repr(size[:40]))
         )
     dim = int(size) if size else dim
     if dim is None:
-        want = "its width" if made.size == "dim" else f"its number of {made.size}"
+        expected = "its width" if made.size == "dim" else f"its number of {made.size}"
         todo = f"Give `dim`, or write preset:{name}:WIDTH."
-        raise ArgumentError(explain(f"golden: {source}: dim", want, None, todo))
+        raise ArgumentError(mismatch(f"golden: {source}: dim", expected, None, todo))
     placed = None
     with contextlib.suppress(KeyError, SpecError, TypeError):  # none, or one that no value names
         placed = Positions(made.positions["builder"], **made.positions["arguments"])
@@ -160,8 +162,8 @@ def of_description(found: Reading | Plan | Spec) -> Contract:
     if isinstance(found, Reading):
         if found.errors:
             todo = "A contract states numbers: settle it first, such as by `pairing` or `base`."
-            want = "a config that leaves nothing open"
-            raise DataError(explain("golden", want, "; ".join(found.errors), todo))
+            expected = "a config that leaves nothing open"
+            raise DataError(mismatch("golden", expected, "; ".join(found.errors), todo))
         notes, model, settled = found.notes, found.model, describe(found)["sure"]
     parts, checks = [], []
     for part in parts_of(found):

@@ -15,7 +15,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core import files, inputs
-from posenc._core.errors import DataError, SpecError, explain, suggest
+from posenc._core.errors import DataError, SpecError, mismatch, suggest
 from posenc._core.reading import Note
 from posenc._core.spec import Value, from_dict
 from posenc.detect.contract.canonical import digest
@@ -69,77 +69,79 @@ def read(path: str | os.PathLike[str]) -> Contract:
     return parsed(inputs.parse(inputs.text_of(path, CONTRACT), str(path), CONTRACT), str(path))
 
 
-def parsed(data: object, who: str) -> Contract:
+def parsed(data: object, caller: str) -> Contract:
     """The contract of plain JSON types; errors as of `read`."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        got = (
+        received = (
             f"keys {sorted(map(str, data))[:8]}" if isinstance(data, dict) else type(data).__name__
         )
         todo = "`posenc golden` writes one."
-        raise DataError(explain(who, f"a contract, with the format {FORMAT!r}", got, todo))
+        raise DataError(mismatch(caller, f"a contract, with the format {FORMAT!r}", received, todo))
     if data.get("version") != VERSION:
         todo = "Write it anew by `posenc golden`, or use the posenc that wrote it."
-        got = repr(data.get("version"))[:40]
-        raise DataError(explain(f"{who}: version", f"{VERSION}, of this posenc", got, todo))
+        received = repr(data.get("version"))[:40]
+        raise DataError(
+            mismatch(f"{caller}: version", f"{VERSION}, of this posenc", received, todo)
+        )
     wrong = violation(data, schema())
     if wrong is not None:
-        raise DataError(f"{who}: {wrong}")
+        raise DataError(f"{caller}: {wrong}")
     try:
         parts = tuple(
-            _value(Part, part, f"{who}: parts[{i}]") for i, part in enumerate(data["parts"])
+            _value(Part, part, f"{caller}: parts[{i}]") for i, part in enumerate(data["parts"])
         )
         notes = tuple(
-            _value(Note, note, f"{who}: notes[{i}]") for i, note in enumerate(data["notes"])
+            _value(Note, note, f"{caller}: notes[{i}]") for i, note in enumerate(data["notes"])
         )
     except SpecError as error:
         raise DataError(str(error)) from error
     states = {part.name: part.states for part in parts}
     if len(states) != len(parts):
-        raise DataError(explain(f"{who}: parts", "distinct names", [p.name for p in parts]))
+        raise DataError(mismatch(f"{caller}: parts", "distinct names", [p.name for p in parts]))
     checks = tuple(
-        _check(check, states, f"{who}: checks[{i}]") for i, check in enumerate(data["checks"])
+        _check(check, states, f"{caller}: checks[{i}]") for i, check in enumerate(data["checks"])
     )
     made = Contract(data["model"], parts, checks, notes, data["settled"])
     stated = {key: value for key, value in data.items() if key != "fingerprint"}
-    with inputs.understood(who, "numbers of 64 bits"):
+    with inputs.understood(caller, "numbers of 64 bits"):
         found = digest(stated)
     if found != data["fingerprint"]:
         todo = "It was changed after it was written; write it anew."
-        got = f"{found[:16]}…, of its contents"
-        want = f"the fingerprint {data['fingerprint'][:16]}… that it states"
-        raise DataError(explain(who, want, got, todo))
+        received = f"{found[:16]}…, of its contents"
+        expected = f"the fingerprint {data['fingerprint'][:16]}… that it states"
+        raise DataError(mismatch(caller, expected, received, todo))
     return made
 
 
-def _value(cls: type[Any], data: Mapping[str, Any], who: str) -> Any:
+def _value(cls: type[Any], data: Mapping[str, Any], caller: str) -> Any:
     def resolve(name: str) -> type[Value]:
         return Part if name == "Part" else registry.lookup(name)
 
-    made = from_dict(data, resolve, who)
+    made = from_dict(data, resolve, caller)
     if not isinstance(made, cls):
-        raise DataError(explain(who, f"a {cls.__name__}", type(made).__name__))
+        raise DataError(mismatch(caller, f"a {cls.__name__}", type(made).__name__))
     return made
 
 
-def _check(data: Mapping[str, Any], states: Mapping[str, tuple[str, ...]], who: str) -> Check:
+def _check(data: Mapping[str, Any], states: Mapping[str, tuple[str, ...]], caller: str) -> Check:
     part, state = data["part"], data["state"]
     if part not in states:
         todo = suggest(part, states) if states else "There are no parts."
-        raise DataError(explain(f"{who}: part", "the name of a part", repr(part)[:80], todo))
+        raise DataError(mismatch(f"{caller}: part", "the name of a part", repr(part)[:80], todo))
     if state != "any" and state not in states[part]:
-        raise DataError(explain(f"{who}: state", f"one of {states[part]}", repr(state)[:80]))
+        raise DataError(mismatch(f"{caller}: state", f"one of {states[part]}", repr(state)[:80]))
     flat: dict[str, Any] = {}
     for name, value in data.items():
         if isinstance(value, list):
-            flat[name] = _array(value, f"{who}: {name}")
+            flat[name] = _array(value, f"{caller}: {name}")
         elif name not in ("check", "part", "state"):
             flat[name] = value
     sizes = {name: flat[name].size for name in ALIKE.get(data["check"], ()) if name in flat}
     if len(set(sizes.values())) > 1:
-        raise DataError(explain(who, "lists of one length", sizes))
+        raise DataError(mismatch(caller, "lists of one length", sizes))
     for name, size in _sizes(data["check"], flat).items():
         if name in flat and flat[name].size != size:
-            raise DataError(explain(f"{who}: {name}", f"{size} numbers", flat[name].size))
+            raise DataError(mismatch(f"{caller}: {name}", f"{size} numbers", flat[name].size))
     return Check(data["check"], part, state, flat)
 
 
@@ -159,38 +161,40 @@ def _sizes(check: str, flat: Mapping[str, Any]) -> dict[str, int]:
     return {}
 
 
-def _array(values: list[Any], who: str) -> np.ndarray:
+def _array(values: list[Any], caller: str) -> np.ndarray:
     whole = all(isinstance(value, int) for value in values) and bool(values)
     try:
         array = np.array(values, dtype=np.int64 if whole else np.float64)
     except OverflowError:
-        raise DataError(explain(who, "numbers of 64 bits", "a larger one")) from None
+        raise DataError(mismatch(caller, "numbers of 64 bits", "a larger one")) from None
     if not whole and not np.isfinite(array).all():
-        raise DataError(explain(who, "finite numbers", "NaN or infinity"))
+        raise DataError(mismatch(caller, "finite numbers", "NaN or infinity"))
     array.setflags(write=False)
     return array
 
 
 def _of_tensors(path: Path) -> Any:
     """The JSON of a safetensors file, with its tensors in their places."""
-    who = str(path)
+    caller = str(path)
     with inputs.opened(path, inputs.Kind(CONTRACT.name, CONTRACT.largest)) as file:
         layout = files.read_open_layout(path, file)
         text = layout.metadata.get(METADATA)
         if text is None:
             todo = "`posenc golden` writes one."
-            raise DataError(explain(f"{who}: metadata", f"the key {METADATA!r}", "none", todo))
-        data = inputs.parse(text, who, CONTRACT)
-        with inputs.understood(who, "tensors named by the number of a record and a key"):
+            raise DataError(mismatch(f"{caller}: metadata", f"the key {METADATA!r}", "none", todo))
+        data = inputs.parse(text, caller, CONTRACT)
+        with inputs.understood(caller, "tensors named by the number of a record and a key"):
             for name, tensor in layout.tensors.items():
                 index, _, key = name.partition(".")
                 if tensor.dtype not in ("float64", "int64") or len(tensor.shape) != 1:
-                    want = "float64 or int64 of one axis"
-                    got = f"{tensor.dtype} {tensor.shape}"
-                    raise DataError(explain(f"{who}: {name[:80]!r}", want, got))
+                    expected = "float64 or int64 of one axis"
+                    received = f"{tensor.dtype} {tensor.shape}"
+                    raise DataError(mismatch(f"{caller}: {name[:80]!r}", expected, received))
                 count = math.prod(tensor.shape)
                 values = files.read(file, tensor.begin, count, str(tensor.stored)).tolist()
                 if key in data["checks"][int(index)]:
-                    raise DataError(explain(f"{who}: {name[:80]!r}", "each key once", "it twice"))
+                    raise DataError(
+                        mismatch(f"{caller}: {name[:80]!r}", "each key once", "it twice")
+                    )
                 data["checks"][int(index)][key] = values
     return data

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from posenc._core.errors import explain, suggest
+from posenc._core.errors import mismatch, suggest
 
 __all__ = ["violation"]
 
@@ -33,17 +33,17 @@ def _violation(value: Any, rule: Mapping[str, Any], root: Mapping[str, Any], at:
     types = rule.get("type", [])
     types = [types] if isinstance(types, str) else types
     if types and not any(_is(value, name) for name in types):
-        return explain(at or "the file", " or ".join(types), _shown(value))
+        return mismatch(at or "the file", " or ".join(types), _shown(value))
     known = [rule["const"]] if "const" in rule else rule.get("enum")
     if known is not None and value not in known:
-        return explain(at, " or ".join(map(repr, known)), _shown(value))
+        return mismatch(at, " or ".join(map(repr, known)), _shown(value))
     if isinstance(value, dict):
         return _in_object(value, rule, root, at)
     if isinstance(value, list) and "items" in rule:
         item = rule["items"]
         if item == {"type": "number"}:  # most of a file
             bad = next((i for i, v in enumerate(value) if not _is(v, "number")), None)
-            return None if bad is None else explain(f"{at}[{bad}]", "number", _shown(value[bad]))
+            return None if bad is None else mismatch(f"{at}[{bad}]", "number", _shown(value[bad]))
         for i, each in enumerate(value):
             wrong = _violation(each, item, root, f"{at}[{i}]")
             if wrong is not None:
@@ -57,11 +57,11 @@ def _in_object(
     properties, others = rule.get("properties", {}), rule.get("additionalProperties", True)
     for key in rule.get("required", ()):
         if key not in value:
-            return explain(at or "the file", f"the key {key!r}", f"keys {sorted(value)[:12]}")
+            return mismatch(at or "the file", f"the key {key!r}", f"keys {sorted(value)[:12]}")
     for key, each in value.items():
         inner = properties.get(key, others)
         if inner is False:
-            return explain(
+            return mismatch(
                 at or "the file", "known keys", f"{key[:80]!r}", suggest(key, properties)
             )
         if inner is not True:
@@ -77,7 +77,7 @@ def _of_sorts(value: Any, sorts: list[Any], root: Mapping[str, Any], at: str) ->
     check = value.get("check") if isinstance(value, dict) else None
     if check not in names:
         todo = suggest(check, names)
-        return explain(f"{at}.check", "a sort of record", _shown(check), todo)
+        return mismatch(f"{at}.check", "a sort of record", _shown(check), todo)
     return _violation(value, {"$ref": f"#/$defs/{check}"}, root, at)
 
 

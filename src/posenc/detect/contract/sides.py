@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core import inputs
-from posenc._core.errors import ArgumentError, DataError, explain
+from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec
@@ -91,8 +91,8 @@ def _description(source: Any, name: str, dim: int | None) -> Side:
     preset = isinstance(source, str) and source.startswith("preset:")
     found = described(source, dim=dim if preset else None)
     if isinstance(found, Reading) and found.errors:
-        want = "a plan that leaves nothing open"
-        raise DataError(explain(f"diff: {name}", want, "; ".join(found.errors)))
+        expected = "a plan that leaves nothing open"
+        raise DataError(mismatch(f"diff: {name}", expected, "; ".join(found.errors)))
     notes = getattr(found, "notes", ())
     told = tuple(f"{name}: {note.text}" for note in notes if note.level == "warning")
     if isinstance(found, Contract):
@@ -115,8 +115,10 @@ def _hold(contract: Contract, name: str) -> None:
             wanted = functional.frequencies(fixed)
             stated = np.asarray(check["frequencies"])
             if wanted.shape != stated.shape or not np.allclose(wanted, stated, rtol=1e-12, atol=0):
-                want = f"the frequencies of the spec of {part.name!r}"
-                raise DataError(explain(f"diff: {name}", want, "others: its numbers were changed"))
+                expected = f"the frequencies of the spec of {part.name!r}"
+                raise DataError(
+                    mismatch(f"diff: {name}", expected, "others: its numbers were changed")
+                )
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -147,7 +149,7 @@ def _of_text(text: str, name: str, dim: int | None) -> Side:
         "A side is a file or folder, JSON, preset:NAME:WIDTH, plan:NAME, hf:FOLDER, "
         "engine:vllm=CONFIG or, of the command, MODULE:NAME."
     )
-    raise ArgumentError(explain("diff", "a side that is there", repr(name), todo))
+    raise ArgumentError(mismatch("diff", "a side that is there", repr(name), todo))
 
 
 def _is_contract(path: Path) -> bool:

@@ -205,12 +205,12 @@ def _shifted(spec: RotarySpec, seen: Seen) -> str:
 
 def _counted(spec: RotarySpec, seen: Seen) -> str:
     """Where positions are counted otherwise: rounded, wrapped, or held at a last one."""
-    got = [
+    received = [
         _position(spec, int(p), row, seen) for p, row in zip(seen.first, seen.values, strict=True)
     ]
-    if any(g is None for g in got):
+    if any(g is None for g in received):
         return ""
-    wrong = [(int(p), g) for p, g in zip(seen.first, got, strict=True) if g != p]
+    wrong = [(int(p), g) for p, g in zip(seen.first, received, strict=True) if g != p]
     return "; ".join(f"{p} is taken for {g}" for p, g in wrong[:4])
 
 
@@ -241,11 +241,11 @@ def _unnamed(spec: RotarySpec, seen: Seen) -> Finding:
 
 def _far(spec: RotarySpec, far: Seen, off: tuple[float, int]) -> Finding:
     position = int(far.first[0])
-    got = None
+    received = None
     if far.positions.ndim == 1 and position <= 2**18:
-        got = _position(spec, position, unit_of(far.values)[0], far)
-    if got is not None:
-        return Finding("positions", f"position {position}", f"taken for {got}", *off)
+        received = _position(spec, position, unit_of(far.values)[0], far)
+    if received is not None:
+        return Finding("positions", f"position {position}", f"taken for {received}", *off)
     turned = far._replace(values=unit_of(far.values))
     for field, said, changed in variants(spec):
         if _same_shape(changed, spec) and _matches(changed, turned):

@@ -11,7 +11,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from posenc._core import files
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.outputs import replacing
 from posenc.detect.contract.contract import Contract
 
@@ -29,13 +29,13 @@ def targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]
         format = "safetensors" if path.suffix == ".safetensors" else "json"  # noqa: A001
     if format not in FORMATS:
         todo = suggest(format, FORMATS)
-        raise ArgumentError(explain("save: format", "one of its names", repr(format), todo))
+        raise ArgumentError(mismatch("save: format", "one of its names", repr(format), todo))
     if format != "both":
         return {format: path}
     beside = path.with_suffix(".safetensors")
     if beside == path:
         todo = "The file of tensors gets its ending."
-        raise ArgumentError(explain("save: path", "another ending than .safetensors", path, todo))
+        raise ArgumentError(mismatch("save: path", "another ending than .safetensors", path, todo))
     return {"json": path, "safetensors": beside}
 
 

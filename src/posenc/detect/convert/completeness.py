@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.detect.convert.heads import Model, layer_of
 from posenc.detect.convert.projections import WORDS, Attention, unknown_names
 from posenc.detect.files import Checkpoint
@@ -33,7 +33,7 @@ def is_part(checkpoint: Checkpoint) -> bool:
 
 
 def check_whole(
-    checkpoint: Checkpoint, attentions: tuple[Attention, ...], model: Model, who: str
+    checkpoint: Checkpoint, attentions: tuple[Attention, ...], model: Model, caller: str
 ) -> None:
     """Raise `DataError` where queries have no keys, keys no queries, or a layer neither.
 
@@ -45,20 +45,20 @@ def check_whole(
         Those that were understood.
     model : Model
         What the config says of layers.
-    who : str
+    caller : str
         The caller, for messages.
     """
     own = [a for a in attentions if not a.adapter]
     for attention in own:
-        _check_sides(checkpoint, attention, own, model, who)
-        _check_vectors(checkpoint, attention, model, who)
+        _check_sides(checkpoint, attention, own, model, caller)
+        _check_vectors(checkpoint, attention, model, caller)
     families: dict[str, set[int]] = {}
     for attention in own:
         if attention.layer is not None:
             stem = _stem(attention.name)
             families.setdefault(stem, set()).add(attention.layer)
     if families:
-        _check_layers(checkpoint, families, own, model, who)
+        _check_layers(checkpoint, families, own, model, caller)
 
 
 def _check_sides(
@@ -66,7 +66,7 @@ def _check_sides(
     attention: Attention,
     own: list[Attention],
     model: Model,
-    who: str,
+    caller: str,
 ) -> None:
     for kinds, axes, words in (
         (("weight",), 2, ("queries", "keys")),
@@ -81,13 +81,15 @@ def _check_sides(
             continue  # an indexer may have a norm of its keys alone
         have = words[0] if "q" in there else words[1]
         miss = words[1] if "q" in there else words[0]
-        want = f"{miss} beside its {have}" if there else "weights of queries and keys"
+        expected = f"{miss} beside its {have}" if there else "weights of queries and keys"
         complete = {a.layer for a in own if a.layer is not None and len(_sides(a, kinds)) == 2}
         close = unknown_names(checkpoint, model, f"{attention.name}.", complete, axes)
-        raise DataError(explain(f"{who}: {attention.name}", want, _shown(checkpoint, close), SAY))
+        raise DataError(
+            mismatch(f"{caller}: {attention.name}", expected, _shown(checkpoint, close), SAY)
+        )
 
 
-def _check_vectors(checkpoint: Checkpoint, attention: Attention, model: Model, who: str) -> None:
+def _check_vectors(checkpoint: Checkpoint, attention: Attention, model: Model, caller: str) -> None:
     """Raise where a vector beside queries and keys is called theirs by a name that is not known."""
     tensors = checkpoint.tensors
     sizes = {s.width for h in attention.held for s in h.segments if s.part in ("q", "k")}
@@ -101,9 +103,9 @@ def _check_vectors(checkpoint: Checkpoint, attention: Attention, model: Model, w
         and THEIRS & set(re.split(r"[._]", name[len(attention.name) + 1 :]))
     ]
     if strange:
-        want = "known names of biases and norms of queries and keys"
+        expected = "known names of biases and norms of queries and keys"
         todo = 'Say which they are: names={"q_gain": PATTERN, "q": PATTERN, …}, or rename them.'
-        raise DataError(explain(who, want, _shown(checkpoint, strange), todo))
+        raise DataError(mismatch(caller, expected, _shown(checkpoint, strange), todo))
 
 
 def _sides(attention: Attention, kinds: tuple[str, ...]) -> set[str]:
@@ -115,15 +117,15 @@ def _check_layers(
     families: dict[str, set[int]],
     own: list[Attention],
     model: Model,
-    who: str,
+    caller: str,
 ) -> None:
     everywhere = set().union(*families.values())
     count, more = model.counted, model.more
     last = max(everywhere)
     if count is not None and last >= count + more:
         name = next(a.name for a in own if a.layer == last)
-        want = f"the {count + more} layers that the config counts"
-        raise DataError(explain(who, want, f"layer {last}: {name}", f"{CORRECT} {SAY}"))
+        expected = f"the {count + more} layers that the config counts"
+        raise DataError(mismatch(caller, expected, f"layer {last}: {name}", f"{CORRECT} {SAY}"))
     shapes = {h.stored.tensor.shape for a in own for h in a.held if h.kind == "weight"}
     for stem, layers in families.items():
         for layer in range(last + 1 if count is None else count):
@@ -145,9 +147,9 @@ def _check_layers(
                 )
             ]
             if close or (count is not None and not there):
-                want = f"queries and keys of layer {layer}, as in {len(layers)} others"
+                expected = f"queries and keys of layer {layer}, as in {len(layers)} others"
                 todo = SAY if close else f"{CORRECT} {SAY}"
-                raise DataError(explain(who, want, _shown(checkpoint, close), todo))
+                raise DataError(mismatch(caller, expected, _shown(checkpoint, close), todo))
 
 
 def _stem(name: str) -> str:

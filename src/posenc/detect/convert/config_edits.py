@@ -31,9 +31,9 @@ def changed_config(
         stated = _state_pairing(made, pairing, attention, "")
         remarks += stated
         if not stated:
-            who = made.get("model_type")
+            caller = made.get("model_type")
             remarks.append(
-                f"the config of {who!r} cannot say it: code that reads the result must pair "
+                f"the config of {caller!r} cannot say it: code that reads the result must pair "
                 f"{pairing}; the metadata of the weights record it"
             )
     for source, target in (tables or {}).values():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
@@ -162,23 +162,23 @@ def convert(
     >>> made.pairing, made.probe.heads
     (('half', 'interleaved'), 2)
     """
-    who = "convert"
+    caller = "convert"
     given = layout or Projections()
     _check_arguments(pairing, tables, dialect, existing)
-    checkpoint = open_checkpoint(source, config=config, who=who)
+    checkpoint = open_checkpoint(source, config=config, caller=caller)
     target = None if output is None else target_of(checkpoint, Path(output), existing)
     if dialect is not None and (checkpoint.folder is None or checkpoint.config is None):
         todo = "`posenc.to_hf` translates a config by itself."
-        raise ArgumentError(explain("convert: dialect", "a folder with a config", "none", todo))
+        raise ArgumentError(mismatch("convert: dialect", "a folder with a config", "none", todo))
     changes: dict[str, Change] = {}
     attentions: tuple[Attention, ...] = ()
     before, said, left = "", "", []
     if pairing is not None:
-        model = read_model(checkpoint, given, who)
+        model = read_model(checkpoint, given, caller)
         part = is_part(checkpoint)
-        attentions = find(checkpoint, model, who, alone=(*KEYS, *(GAINS if part else ())))
+        attentions = find(checkpoint, model, caller, alone=(*KEYS, *(GAINS if part else ())))
         if not part:
-            check_whole(checkpoint, attentions, model, who)
+            check_whole(checkpoint, attentions, model, caller)
         before, said, left = _before(attentions, pairing), model.source, _left(checkpoint, model)
         for attention in attentions:
             changes |= _moved(attention, pairing)
@@ -225,16 +225,16 @@ def _check_arguments(pairing: Any, tables: Any, dialect: Any, existing: Any) -> 
     ):
         if value not in (*choices, *(() if name == "existing" else (None,))):
             todo = suggest(value, choices)
-            raise ArgumentError(explain(f"convert: {name}", "one of its names", repr(value), todo))
+            raise ArgumentError(mismatch(f"convert: {name}", "one of its names", repr(value), todo))
     if pairing is None and not tables and dialect is None:
         todo = 'Give pairing="half" or "interleaved", tables= or dialect=.'
-        raise ArgumentError(explain("convert", "something to change", "nothing", todo))
+        raise ArgumentError(mismatch("convert", "something to change", "nothing", todo))
 
 
 def _two(name: str, specs: Any) -> tuple[TableSpec, TableSpec]:
     if not isinstance(specs, (tuple, list)) or len(specs) != 2:
-        want = "two specs, what it is and what it becomes"
-        raise ArgumentError(explain(f"convert: tables[{name!r}]", want, repr(specs)[:80]))
+        expected = "two specs, what it is and what it becomes"
+        raise ArgumentError(mismatch(f"convert: tables[{name!r}]", expected, repr(specs)[:80]))
     return specs[0], specs[1]
 
 
@@ -244,7 +244,7 @@ def _tensor(checkpoint: Checkpoint, name: str) -> Stored:
         words = ("pos", "wpe", "embed")
         close = [n for n in tensors if any(word in n.lower() for word in words)]
         todo = suggest(name, close[:100] or list(tensors)[:100])
-        raise DataError(explain("convert: tables", "the name of a tensor", repr(name), todo))
+        raise DataError(mismatch("convert: tables", "the name of a tensor", repr(name), todo))
     return tensors[name]
 
 
@@ -254,13 +254,15 @@ def _tensor(checkpoint: Checkpoint, name: str) -> Stored:
 def _before(attentions: tuple[Attention, ...], pairing: str) -> str:
     orders = {attention.heads.channels.order for attention in attentions}
     if len(orders) > 1:
-        got = ", ".join(sorted(orders))
-        raise DataError(explain("convert", "one pairing in all layers", got))
+        received = ", ".join(sorted(orders))
+        raise DataError(mismatch("convert", "one pairing in all layers", received))
     order = next(iter(orders))
     if order == pairing:
         todo = "If that is wrong, say `layout=Projections(stored=)`."
-        got = f"{order}, which it is already"
-        raise DataError(explain("convert: pairing", "another than that of the source", got, todo))
+        received = f"{order}, which it is already"
+        raise DataError(
+            mismatch("convert: pairing", "another than that of the source", received, todo)
+        )
     return order
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc._core import files, inputs
-from posenc._core.errors import ArgumentError, DataError, explain
+from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.outputs import replacing_folder
 from posenc.detect.convert.tensor_edits import Change, write_file
 from posenc.detect.files import CONFIG, Checkpoint, Stored, open_checkpoint
@@ -37,7 +37,7 @@ OTHER_WEIGHTS = (
 
 def target_of(checkpoint: Checkpoint, output: Path, existing: str) -> Path:
     """The output, if it is another place than the source and may be written."""
-    who = "convert: output"
+    caller = "convert: output"
     folder = checkpoint.folder
     inputs = [layout.path for layout in checkpoint.layouts.values()]
     if folder is not None:
@@ -46,22 +46,22 @@ def target_of(checkpoint: Checkpoint, output: Path, existing: str) -> Path:
     if output.is_dir():
         same += [p for p in inputs for q in output.iterdir() if _same(p, q)]
     if same or (folder is not None and _same(folder, output)):
-        raise ArgumentError(explain(who, "another file than the source", str(output)))
+        raise ArgumentError(mismatch(caller, "another file than the source", str(output)))
     if folder is None and output.suffix != ".safetensors":
-        raise ArgumentError(explain(who, "a name that ends in .safetensors", str(output)))
+        raise ArgumentError(mismatch(caller, "a name that ends in .safetensors", str(output)))
     if folder is not None and output.suffix == ".safetensors":
-        raise ArgumentError(explain(who, "a folder, as the source is one", str(output)))
+        raise ArgumentError(mismatch(caller, "a folder, as the source is one", str(output)))
     if folder is not None and folder.resolve() in output.resolve().parents:
-        raise ArgumentError(explain(who, "a folder outside the source", str(output)))
+        raise ArgumentError(mismatch(caller, "a folder outside the source", str(output)))
     if output.is_dir() and folder is None:
-        raise ArgumentError(explain(who, "a file, as the source is one", str(output)))
+        raise ArgumentError(mismatch(caller, "a file, as the source is one", str(output)))
     if output.exists() and existing == "refuse":
         raise FileExistsError(errno.EEXIST, "File exists", str(output))
     if output.is_dir() and not _ours(output):
         todo = "Remove it yourself, or choose another."
-        raise ArgumentError(explain(who, "a folder that a conversion wrote", str(output), todo))
+        raise ArgumentError(mismatch(caller, "a folder that a conversion wrote", str(output), todo))
     if output.exists() and folder is not None and not output.is_dir():
-        raise ArgumentError(explain(who, "a folder, as the source is one", str(output)))
+        raise ArgumentError(mismatch(caller, "a folder, as the source is one", str(output)))
     return output
 
 
@@ -75,7 +75,7 @@ def _same(a: Path, b: Path) -> bool:
 
 def _ours(folder: Path) -> bool:
     try:
-        found = open_checkpoint(folder, config={}, who="convert")
+        found = open_checkpoint(folder, config={}, caller="convert")
     except (DataError, OSError):
         return not any(folder.iterdir())
     return bool(found.record)

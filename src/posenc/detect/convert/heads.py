@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.reading import Reading
 from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, from_hf
 from posenc.detect.files import Checkpoint
@@ -167,7 +167,7 @@ class Model(NamedTuple):
     def _spec(self, layer: int | None) -> RotarySpec | None:
         if self.reading is None:
             todo = "Give `config`, or what it would say: `layout=Projections(heads=, rope=)`."
-            raise DataError(explain("the checkpoint", "a config beside it", "none", todo))
+            raise DataError(mismatch("the checkpoint", "a config beside it", "none", todo))
         entries = self.reading.layers if layer is None else self.reading.at(layer)
         own = [e for e in entries if e.attention == self.given.attention]
         found = [e.spec for e in own if isinstance(e.spec, RotarySpec)]
@@ -175,7 +175,7 @@ class Model(NamedTuple):
         if len(kinds) > 1:
             told = "; ".join(f"width {dim}, {c.order}" for dim, c in sorted(kinds, key=str))
             todo = "Name a part of the model: `layout=Projections(part=, only=)`."
-            raise DataError(explain("the config", "one rotation for each layer", told, todo))
+            raise DataError(mismatch("the config", "one rotation for each layer", told, todo))
         return found[0] if found else None
 
     def _number(self, keys: tuple[str, ...], what: str, field: str) -> int:
@@ -183,14 +183,14 @@ class Model(NamedTuple):
         found = next(((k, v) for k, v in stated.items() if v is not None), None)
         if found is None:
             todo = f"Give `layout=Projections({field}=)`."
-            want = f"{what} ({', '.join(keys[:2])}, …)"
-            raise DataError(explain("the config", want, "none of them", todo))
+            expected = f"{what} ({', '.join(keys[:2])}, …)"
+            raise DataError(mismatch("the config", expected, "none of them", todo))
         return _count(*found)
 
 
 def _count(key: str, value: float) -> int:
     if value != int(value) or value < 1:
-        raise DataError(explain(f"the config: {key}", "a positive integer", value))
+        raise DataError(mismatch(f"the config: {key}", "a positive integer", value))
     return int(value)
 
 
@@ -216,12 +216,12 @@ def layer_of(name: str) -> int | None:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_model(checkpoint: Checkpoint, given: Projections, who: str) -> Model:
+def read_model(checkpoint: Checkpoint, given: Projections, caller: str) -> Model:
     """What the caller, the record of an earlier conversion and the config say, in this order."""
-    _check(given, who)
+    _check(given, caller)
     source = "the caller"
     if given.stored is None:
-        recorded = recorded_pairing(checkpoint, given, who)
+        recorded = recorded_pairing(checkpoint, given, caller)
         if recorded is not None:
             given = given._replace(stored=recorded)
             source = "the record of a conversion in the file"
@@ -230,14 +230,14 @@ def read_model(checkpoint: Checkpoint, given: Projections, who: str) -> Model:
     config = checkpoint.config
     if config is None:
         return Model(given, "", Keys({}), None, source)
-    keys, reading = _part(config, given, who)
+    keys, reading = _part(config, given, caller)
     if source == "the config":
         source = f"the config: {_pairing_source(reading, keys)}"
     return Model(given, str(keys.data.get("model_type") or ""), keys, reading, source)
 
 
 def recorded_pairing(
-    checkpoint: Checkpoint, given: Projections, who: str
+    checkpoint: Checkpoint, given: Projections, caller: str
 ) -> Literal["half", "interleaved"] | None:
     """The pairing that an earlier conversion recorded for the same tensors; None if it did not."""
     record = checkpoint.record
@@ -250,7 +250,9 @@ def recorded_pairing(
     if only not in parts and any(pattern != only for pattern in parts):
         listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in parts.items())
         todo = "Name one of these: `layout=Projections(only=)`, or say `stored=`."
-        raise DataError(explain(who, "one conversion of all tensors", f"of parts: {listed}", todo))
+        raise DataError(
+            mismatch(caller, "one conversion of all tensors", f"of parts: {listed}", todo)
+        )
     recorded = parts.get(only, record.get("pairing"))
     return recorded if recorded in PAIRINGS else None
 
@@ -260,27 +262,29 @@ def is_inside(name: str) -> bool:
     return any(word in names().inside for word in re.split(r"[./]", name))
 
 
-def _check(given: Projections, who: str) -> None:
+def _check(given: Projections, caller: str) -> None:
     if given.attention not in ("", *names().inside):
         todo = suggest(given.attention, names().inside)
-        want = "the name of an attention inside a layer"
-        raise ArgumentError(explain(f"{who}: attention", want, repr(given.attention), todo))
+        expected = "the name of an attention inside a layer"
+        raise ArgumentError(mismatch(f"{caller}: attention", expected, repr(given.attention), todo))
     for field, choices in (("stored", PAIRINGS), ("fused", FUSED)):
         value = getattr(given, field)
         if value is not None and value not in choices:
             todo = suggest(value, choices)
-            raise ArgumentError(explain(f"{who}: {field}", "one of its names", repr(value), todo))
+            raise ArgumentError(
+                mismatch(f"{caller}: {field}", "one of its names", repr(value), todo)
+            )
     for field in ("heads", "kv_heads"):
         value = getattr(given, field)
         if value is not None and (
             isinstance(value, bool) or not isinstance(value, int) or value < 1
         ):
-            raise ArgumentError(explain(f"{who}: {field}", "a positive integer", repr(value)))
+            raise ArgumentError(mismatch(f"{caller}: {field}", "a positive integer", repr(value)))
     known = ("q", "k", "qkv", "q_gain", "k_gain")
     for role in given.names or {}:
         if role not in known:
             todo = suggest(role, known)
-            raise ArgumentError(explain(f"{who}: names", "roles as keys", repr(role), todo))
+            raise ArgumentError(mismatch(f"{caller}: names", "roles as keys", repr(role), todo))
 
 
 def _parts(config: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -292,7 +296,9 @@ def _parts(config: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Map
             yield from _parts(value, key.removesuffix("_config"))
 
 
-def _part(config: Mapping[str, Any], given: Projections, who: str) -> tuple[Keys, Reading | None]:
+def _part(
+    config: Mapping[str, Any], given: Projections, caller: str
+) -> tuple[Keys, Reading | None]:
     """The part of a config whose layers turn, and its reading."""
     if given.rope is not None and given.heads is not None:
         return Keys(config), None
@@ -300,7 +306,9 @@ def _part(config: Mapping[str, Any], given: Projections, who: str) -> tuple[Keys
     if given.part is not None:
         if given.part not in parts:
             todo = suggest(given.part, [name for name in parts if name] or ["(none)"])
-            raise ArgumentError(explain(f"{who}: part", "a part of the config", given.part, todo))
+            raise ArgumentError(
+                mismatch(f"{caller}: part", "a part of the config", given.part, todo)
+            )
         parts = {given.part: parts[given.part]}
     read = {}
     for name, data in parts.items():
@@ -315,7 +323,7 @@ def _part(config: Mapping[str, Any], given: Projections, who: str) -> tuple[Keys
     turning = {n: r for n, r in read.items() if not r[1].errors}
     if len(turning) > 1:
         todo = "Name one, and its tensors: `layout=Projections(part=, only=)`."
-        raise DataError(explain(who, "one part that turns", ", ".join(turning), todo))
+        raise DataError(mismatch(caller, "one part that turns", ", ".join(turning), todo))
     if turning:
         return next(iter(turning.values()))
     if given.rope is not None:
@@ -323,9 +331,11 @@ def _part(config: Mapping[str, Any], given: Projections, who: str) -> tuple[Keys
     errors = [error for _, reading in read.values() for error in reading.errors]
     if errors:
         todo = "Say what it does not: `layout=Projections(stored=, rope=)`."
-        raise DataError(f"{who}: the config leaves open: {'; '.join(errors)}. {todo}")
+        raise DataError(f"{caller}: the config leaves open: {'; '.join(errors)}. {todo}")
     todo = "Say what turns: `layout=Projections(heads=, rope=)`."
-    raise DataError(explain(who, "a config of a model that turns queries and keys", "none", todo))
+    raise DataError(
+        mismatch(caller, "a config of a model that turns queries and keys", "none", todo)
+    )
 
 
 def _pairing_source(reading: Reading | None, keys: Keys) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, explain
+from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.detect.convert.heads import Projections, read_model, recorded_pairing
 from posenc.detect.convert.pairing_evidence import Evidence, Group, evidence, groups
 from posenc.detect.convert.projections import Attention, find
@@ -130,20 +130,20 @@ def detect_pairing(
     >>> posenc.detect_pairing(path, layout=layout).pairing
     'unknown'
     """
-    who = "detect_pairing"
+    caller = "detect_pairing"
     given = layout or Projections()
-    opened = open_checkpoint(checkpoint, config=config, who=who)
+    opened = open_checkpoint(checkpoint, config=config, caller=caller)
     stated, source, origin = "", "", "nothing"
-    recorded = recorded_pairing(opened, given, who)
+    recorded = recorded_pairing(opened, given, caller)
     if recorded is not None:
         stated, source, origin = recorded, "the record of a conversion in the file", "record"
     elif opened.config is not None:
         # An error here may be the pairing alone that is open; if it is more, it comes again below.
         with contextlib.suppress(DataError):
-            model = read_model(opened, given._replace(stored=None, rope=None), who)
-            stated, source, origin = _order(find(opened, model, who)), model.source, "config"
+            model = read_model(opened, given._replace(stored=None, rope=None), caller)
+            stated, source, origin = _order(find(opened, model, caller)), model.source, "config"
     known = given._replace(stored=None if given.rope is not None else "half")
-    attentions = find(opened, read_model(opened, known, who), who)
+    attentions = find(opened, read_model(opened, known, caller), caller)
     found = evidence(_read(attentions))
     losses = {} if probe is None else {name: _loss(probe(name), name) for name in PAIRINGS}
     return _weighed(stated, source, origin, found, losses)
@@ -169,9 +169,9 @@ def _loss(value: Any, name: str) -> float:
         logits = np.asarray(value[0], dtype=np.float64)
         classes = np.asarray(value[1])
         if logits.shape[:-1] != classes.shape or classes.dtype.kind not in "iu":
-            want = "logits (…, classes) and integer classes (…)"
-            got = f"{logits.shape} and {classes.shape}, {classes.dtype}"
-            raise ArgumentError(explain("detect_pairing: probe", want, got))
+            expected = "logits (…, classes) and integer classes (…)"
+            received = f"{logits.shape} and {classes.shape}, {classes.dtype}"
+            raise ArgumentError(mismatch("detect_pairing: probe", expected, received))
         logits = logits - logits.max(-1, keepdims=True)
         log_sum = np.log(np.exp(logits).sum(-1))
         right = np.take_along_axis(logits, classes[..., None], axis=-1)[..., 0]
@@ -179,11 +179,13 @@ def _loss(value: Any, name: str) -> float:
     try:
         loss = float(value)
     except (TypeError, ValueError):
-        got = type(value).__name__
-        want = "a loss, or logits and classes"
-        raise ArgumentError(explain(f"detect_pairing: probe({name!r})", want, got)) from None
+        received = type(value).__name__
+        expected = "a loss, or logits and classes"
+        raise ArgumentError(
+            mismatch(f"detect_pairing: probe({name!r})", expected, received)
+        ) from None
     if not math.isfinite(loss):
-        raise ArgumentError(explain(f"detect_pairing: probe({name!r})", "a finite loss", loss))
+        raise ArgumentError(mismatch(f"detect_pairing: probe({name!r})", "a finite loss", loss))
     return loss
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.detect.convert.heads import Heads, Model, layer_of
 from posenc.detect.files import Checkpoint, Stored
 from posenc.encodings.rotary.pairing import Pairing
@@ -114,7 +114,7 @@ def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.n
 
 
 def find(
-    checkpoint: Checkpoint, model: Model, who: str, *, alone: tuple[str, ...] = ()
+    checkpoint: Checkpoint, model: Model, caller: str, *, alone: tuple[str, ...] = ()
 ) -> tuple[Attention, ...]:
     """The attention layers that turn, in the order of their names' numbers.
 
@@ -124,7 +124,7 @@ def find(
         The tensors.
     model : Model
         What is known of their heads.
-    who : str
+    caller : str
         The caller, for messages.
     alone : tuple of str
         Roles that count without queries: else keys or norms alone are of another module.
@@ -151,7 +151,7 @@ def find(
         if heads is not None:
             found.append(_attention(prefix, layer, heads, group, model))
     if not found:
-        raise DataError(_unknown(checkpoint, model, who, bool(groups)))
+        raise DataError(_unknown(checkpoint, model, caller, bool(groups)))
     return tuple(sorted(found, key=lambda a: (-1 if a.layer is None else a.layer, a.name)))
 
 
@@ -235,9 +235,9 @@ def _named(name: str, stored: Stored, model: Model) -> _Named | None:
     return _Named(stored, prefix, module, role, kind, axis)
 
 
-def _unknown(checkpoint: Checkpoint, model: Model, who: str, skipped: bool) -> str:
+def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -> str:
     if skipped:
-        return explain(who, "layers that turn", "none: the config says that they do not")
+        return mismatch(caller, "layers that turn", "none: the config says that they do not")
     named = [
         name
         for name, stored in checkpoint.tensors.items()
@@ -247,8 +247,8 @@ def _unknown(checkpoint: Checkpoint, model: Model, who: str, skipped: bool) -> s
     shown = ", ".join(f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in close[:8])
     more = f", … ({len(close)} in all)" if len(close) > 8 else ""
     todo = 'Say which they are: names={"q": PATTERN, "k": PATTERN} or {"qkv": PATTERN}.'
-    want = "names such as q_proj and k_proj, or qkv_proj"
-    return explain(who, want, f"{shown}{more}" if shown else "no matrices", todo)
+    expected = "names such as q_proj and k_proj, or qkv_proj"
+    return mismatch(caller, expected, f"{shown}{more}" if shown else "no matrices", todo)
 
 
 # --- heads ----------------------------------------------------------------------------------------
@@ -259,18 +259,18 @@ def _attention(
 ) -> Attention:
     strange = next((n for n in group if n.kind == "unknown"), None)
     if strange is not None:
-        want = "a weight, bias, gain or adapter"
+        expected = "a weight, bias, gain or adapter"
         todo = "Weights that are packed or scaled in blocks cannot be reordered: convert before."
-        raise DataError(explain(strange.stored.tensor.name, want, strange.module, todo))
+        raise DataError(mismatch(strange.stored.tensor.name, expected, strange.module, todo))
     for part in "qk":
         both = [n for n in group if n.kind == "weight" and n.role in (part, f"one_{part}", "qkv")]
         if len(both) > 1:
-            want = f"one tensor of {'queries' if part == 'q' else 'keys'}"
-            got = " and ".join(named.stored.tensor.name for named in both)
+            expected = f"one tensor of {'queries' if part == 'q' else 'keys'}"
+            received = " and ".join(named.stored.tensor.name for named in both)
             todo = "Leave one out: `layout=Projections(only=)`, or names= for what they are."
-            raise DataError(explain(name, want, got, todo))
+            raise DataError(mismatch(name, expected, received, todo))
     if heads.rotated % 2:
-        raise DataError(explain(name, "an even rotated width", heads.rotated))
+        raise DataError(mismatch(name, "an even rotated width", heads.rotated))
     if any(named.role == "one_k" for named in group):
         # A latent projection: heads of queries have a width that no key of a config says.
         heads = heads._replace(kv=None, width=None)
@@ -283,8 +283,10 @@ def _attention(
                 count = _channels(named)
                 segments = _segments(named, count, heads, width, model)
                 if laid.setdefault(named.module, segments) != segments:
-                    want = f"{sum(s.width for s in laid[named.module])} channels, as its weight has"
-                    raise DataError(explain(named.stored.tensor.name, want, count))
+                    expected = (
+                        f"{sum(s.width for s in laid[named.module])} channels, as its weight has"
+                    )
+                    raise DataError(mismatch(named.stored.tensor.name, expected, count))
                 width = next((s.width for s in segments if s.part == "q"), width)
     held = [
         Held(n.stored.tensor.name, n.kind, n.axis, laid[n.module], n.stored)
@@ -300,16 +302,16 @@ def _channels(named: _Named) -> int:
     shape = named.stored.tensor.shape
     if len(shape) < (2 if named.kind == "weight" else 1):
         what = "a matrix" if named.kind == "weight" else "a vector"
-        raise DataError(explain(named.stored.tensor.name, what, f"shape {list(shape)}"))
+        raise DataError(mismatch(named.stored.tensor.name, what, f"shape {list(shape)}"))
     return _view(named.kind, named.axis, shape)[1]
 
 
 def _segments(
     named: _Named, count: int, heads: Heads, width: int | None, model: Model
 ) -> tuple[Segment, ...]:
-    who = named.stored.tensor.name
+    caller = named.stored.tensor.name
     if named.role == "one_k":
-        _fits(who, count, heads, 1)
+        _fits(caller, count, heads, 1)
         return (Segment("k", 0, count),)
     if named.role == "qkv":
         return _packed(named, count, heads, model)
@@ -318,32 +320,32 @@ def _segments(
         each = width if width is not None else None if kv is None else count // kv
         if each is None:
             todo = "Give `layout=Projections(kv_heads=)`."
-            raise DataError(explain(who, "the number of heads of keys", "none stated", todo))
+            raise DataError(mismatch(caller, "the number of heads of keys", "none stated", todo))
         if count % each or heads.q % (count // each) or (kv is not None and count != kv * each):
             stated = f"{kv} heads" if kv is not None else f"heads that divide {heads.q}"
-            want = f"{stated} of {each} channels, as the queries have"
-            raise DataError(explain(who, want, f"{count} rows"))
-        _fits(who, each, heads, count // each)
+            expected = f"{stated} of {each} channels, as the queries have"
+            raise DataError(mismatch(caller, expected, f"{count} rows"))
+        _fits(caller, each, heads, count // each)
         return tuple(Segment("k", i * each, each) for i in range(count // each))
     rule = packing(model.model_type, named.module)
     if rule is not None:  # each head of queries with something of its width
-        return _repeated(who, count, rule, heads, heads.kv or heads.q)
+        return _repeated(caller, count, rule, heads, heads.kv or heads.q)
     each, rest = divmod(count, heads.q)
     if rest or each != (heads.width or each):
         told = f" of {heads.width} channels" if heads.width else ""
-        raise DataError(explain(who, f"rows for {heads.q} heads{told}", f"{count} rows"))
-    _fits(who, each, heads, heads.q)
+        raise DataError(mismatch(caller, f"rows for {heads.q} heads{told}", f"{count} rows"))
+    _fits(caller, each, heads, heads.q)
     return tuple(Segment("q", i * each, each) for i in range(heads.q))
 
 
-def _fits(who: str, width: int, heads: Heads, count: int) -> None:
+def _fits(caller: str, width: int, heads: Heads, count: int) -> None:
     if width < heads.rotated:
-        want = f"heads of at least {heads.rotated} channels, which turn"
-        raise DataError(explain(who, want, f"{count} of {width}"))
+        expected = f"heads of at least {heads.rotated} channels, which turn"
+        raise DataError(mismatch(caller, expected, f"{count} of {width}"))
 
 
 def _packed(named: _Named, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:
-    who, fused = named.stored.tensor.name, model.given.fused
+    caller, fused = named.stored.tensor.name, model.given.fused
     kv = heads.kv
     if kv is None and heads.width and count % heads.width == 0:
         kv = (count // heads.width - heads.q) // 2  # values have as many heads as keys
@@ -357,12 +359,12 @@ def _packed(named: _Named, count: int, heads: Heads, model: Model) -> tuple[Segm
             'Say `layout=Projections(fused="blocks")` for all queries, all keys, all values, or '
             '"groups" for one head of keys with its queries and values after the other.'
         )
-        want = "a family whose packing of queries, keys and values is known"
-        raise DataError(explain(who, want, repr(model.model_type or "none"), todo))
-    return _repeated(who, count, rule, heads, kv)
+        expected = "a family whose packing of queries, keys and values is known"
+        raise DataError(mismatch(caller, expected, repr(model.model_type or "none"), todo))
+    return _repeated(caller, count, rule, heads, kv)
 
 
-def _repeated(who: str, count: int, rule: Packing, heads: Heads, kv: int) -> tuple[Segment, ...]:
+def _repeated(caller: str, count: int, rule: Packing, heads: Heads, kv: int) -> tuple[Segment, ...]:
     """The heads of a module that packs several parts."""
     repeats = {"heads": heads.q, "kv_heads": kv}.get(str(rule.repeats), rule.repeats)
     numbers = {"q": heads.q, "gate": heads.q, "k": kv, "v": kv}
@@ -373,8 +375,8 @@ def _repeated(who: str, count: int, rule: Packing, heads: Heads, kv: int) -> tup
     if rest or uneven or heads.q % kv or wrong:
         stated = f"{heads.q} heads of queries and {kv} of keys"
         told = f" of {heads.width} channels" if wrong else ""
-        raise DataError(explain(who, f"rows for {stated}{told}", f"{count} rows"))
-    _fits(who, each, heads, total)
+        raise DataError(mismatch(caller, f"rows for {stated}{told}", f"{count} rows"))
+    _fits(caller, each, heads, total)
     segments, at = [], 0
     for _ in range(int(repeats)):
         for part in rule.order:
@@ -393,9 +395,9 @@ def _scales(group: list[_Named], laid: Mapping[str, tuple[Segment, ...]]) -> Ite
             if size == 1:
                 continue
             if size != shape[0] or size != segments[-1].begin + segments[-1].width:
-                want = "one scale, or one for each row"
+                expected = "one scale, or one for each row"
                 todo = "Scales of blocks hold no order of rows: convert before quantising."
-                raise DataError(explain(named.stored.tensor.name, want, list(shape), todo))
+                raise DataError(mismatch(named.stored.tensor.name, expected, list(shape), todo))
             yield Held(named.stored.tensor.name, "scale", 0, segments, named.stored)
 
 
@@ -408,8 +410,8 @@ def _gains(group: list[_Named], width: int | None) -> Iterator[Held]:
         size = math.prod(shape)
         if width is None or size % width:
             todo = "" if width is not None else "No weight of the layer says how wide they are."
-            want = f"a multiple of the {width} channels of a head"
-            raise DataError(explain(name, want, f"{size} numbers", todo))
+            expected = f"a multiple of the {width} channels of a head"
+            raise DataError(mismatch(name, expected, f"{size} numbers", todo))
         part = named.role[0]
         segments = tuple(Segment(part, i * width, width) for i in range(size // width))
         yield Held(name, named.kind, 0, segments, named.stored)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core import files
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.resample import METHODS, Method
 from posenc.detect.convert.tensor_edits import Change, Move, New
 from posenc.detect.files import Stored
@@ -51,20 +51,20 @@ def table_change(
     """
     for spec in (source, target):
         if not isinstance(spec, TableSpec):
-            got = type(spec).__name__
-            raise ArgumentError(explain(f"convert: tables[{name!r}]", "two tables", got))
+            received = type(spec).__name__
+            raise ArgumentError(mismatch(f"convert: tables[{name!r}]", "two tables", received))
     if how not in (*METHODS, *EXTENSIONS):
         known = (*METHODS, *EXTENSIONS)
         todo = suggest(how, known)
-        raise ArgumentError(explain("convert: method", "one of its names", repr(how), todo))
+        raise ArgumentError(mismatch("convert: method", "one of its names", repr(how), todo))
     if isinstance(source, Learned) != isinstance(target, Learned):
-        got = f"{type(source).__name__} to {type(target).__name__}"
+        received = f"{type(source).__name__} to {type(target).__name__}"
         todo = "A computed table that was stored is learned as well: give its rows."
-        want = "two learned tables, or two computed ones"
-        raise ArgumentError(explain(f"convert: tables[{name!r}]", want, got, todo))
+        expected = "two learned tables, or two computed ones"
+        raise ArgumentError(mismatch(f"convert: tables[{name!r}]", expected, received, todo))
     shape = stored.tensor.shape
     if len(shape) < 2 or any(n != 1 for n in shape[:-2]):
-        raise DataError(explain(f"{name}: shape", "(rows, dim)", list(shape)))
+        raise DataError(mismatch(f"{name}: shape", "(rows, dim)", list(shape)))
     if isinstance(source, Learned) and isinstance(target, Learned):
         return _learned(name, stored, source, target, how)
     return _columns(name, stored, source, target)
@@ -76,7 +76,7 @@ def table_change(
 def _columns(name: str, stored: Stored, source: Any, target: Any) -> Move:
     rows, width = stored.tensor.shape[-2:]
     if width != source.dim:
-        raise DataError(explain(f"{name}: shape", f"rows of {source.dim}", width))
+        raise DataError(mismatch(f"{name}: shape", f"rows of {source.dim}", width))
     order = reorder(source, target)
     if len(source.axes) == 1:
         _compare(name, stored, source, rows)
@@ -97,10 +97,10 @@ def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
         for first in starts
     )
     if not worst <= NEAR * size:
-        want = "the table that the source spec computes"
-        got = f"a table that differs by up to {worst:.3g}"
+        expected = "the table that the source spec computes"
+        received = f"a table that differs by up to {worst:.3g}"
         todo = "Channels of tables that do not hold what is claimed are not moved."
-        raise DataError(explain(name, want, got, todo))
+        raise DataError(mismatch(name, expected, received, todo))
 
 
 # --- learned tables -------------------------------------------------------------------------------
@@ -109,15 +109,17 @@ def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
 def _learned(name: str, stored: Stored, source: Learned, target: Learned, how: How) -> Change:
     shapes = {key: p.shape for key, p in source.parameters().items() if p.shape}
     if len(shapes) != 1:
-        want = "one table; give those of each axis by itself"
-        raise ArgumentError(explain(f"convert: tables[{name!r}]", want, ", ".join(shapes)))
+        expected = "one table; give those of each axis by itself"
+        raise ArgumentError(mismatch(f"convert: tables[{name!r}]", expected, ", ".join(shapes)))
     ((key, shape),) = shapes.items()
     if stored.tensor.shape[-2:] != shape:
-        want = f"{list(shape)}, as the source spec has"
-        raise DataError(explain(f"{name}: shape", want, list(stored.tensor.shape)))
+        expected = f"{list(shape)}, as the source spec has"
+        raise DataError(mismatch(f"{name}: shape", expected, list(stored.tensor.shape)))
     if target.dim != source.dim or target.lookup != source.lookup:
-        want = "the same width and lookup in both specs"
-        raise ArgumentError(explain(f"convert: tables[{name!r}]", want, f"{source} and {target}"))
+        expected = "the same width and lookup in both specs"
+        raise ArgumentError(
+            mismatch(f"convert: tables[{name!r}]", expected, f"{source} and {target}")
+        )
     rows = shape[0] - source.start
     same = target.lengths == source.lengths
     if not same:
@@ -131,7 +133,7 @@ def _learned(name: str, stored: Stored, source: Learned, target: Learned, how: H
         kept, body = patterns[: source.start], patterns[source.start :]
         if not same:
             if tensor.stored is None or tensor.dtype not in files.FLOATS:
-                raise DataError(explain(f"{name}: dtype", "floating numbers", tensor.dtype))
+                raise DataError(mismatch(f"{name}: dtype", "floating numbers", tensor.dtype))
             values = files.decode(patterns.reshape(-1).view(tensor.stored), tensor.dtype)
             # Half precision is interpolated in float32 and rounded once.
             values = values.astype(np.result_type(values.dtype, np.float32)).reshape(shape)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core import files
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.detect.convert.projections import Attention, Held
 from posenc.detect.files import Stored
 from posenc.encodings.rotary.pairing import Pairing
@@ -128,8 +128,8 @@ def probe(
         same = (np.isfinite(sides[0]) == np.isfinite(sides[1])).all()
         if not same or largest > AGREE:
             todo = "Nothing was written."
-            got = largest if same else "NaN or infinity in other places"
-            raise DataError(explain(f"probe of {attention.name}", "equal scores", got, todo))
+            received = largest if same else "NaN or infinity in other places"
+            raise DataError(mismatch(f"probe of {attention.name}", "equal scores", received, todo))
         if reason:
             continue
         compared = finite[0] & (size[..., 0, 0] > 0)

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.reading import Layer, Reading
 from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.layer_groups import GLOBAL, LOCAL, LOCAL_BASE_KEYS
@@ -76,7 +76,7 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     """
     if dialect not in DIALECTS:
         todo = suggest(dialect, DIALECTS)
-        raise ArgumentError(explain("to_hf: dialect", "one of its names", repr(dialect), todo))
+        raise ArgumentError(mismatch("to_hf: dialect", "one of its names", repr(dialect), todo))
     data = load(config, "to_hf")
     made = copy.deepcopy(data)
     lost: list[str] = []

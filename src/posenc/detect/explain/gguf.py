@@ -44,7 +44,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc import registry
-from posenc._core.errors import DataError, PosencError, explain, suggest
+from posenc._core.errors import DataError, PosencError, mismatch, suggest
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec
 from posenc.detect.explain.config_view import Keys, is_number
@@ -714,7 +714,7 @@ def _tensors(
     if long is None and short is None:
         return []
     if long is None or short is None:
-        notes.error(explain("factors of frequencies", f"{LONG} and {SHORT}", "one of them"))
+        notes.error(mismatch("factors of frequencies", f"{LONG} and {SHORT}", "one of them"))
         return []
     original = _original(keys, notes)
     if original is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.non_rotary import applies, read_other, words
@@ -150,17 +150,19 @@ def from_hf(
     return plan
 
 
-def check_arguments(who: str, pairing: object, base: object, on_error: object) -> None:
+def check_arguments(caller: str, pairing: object, base: object, on_error: object) -> None:
     """Raise `ArgumentError` for arguments of a reader that are none of its choices."""
     if pairing is not None and pairing not in PAIRINGS:
         todo = suggest(pairing, PAIRINGS)
-        raise ArgumentError(explain(f"{who}: pairing", "one of its names", repr(pairing), todo))
+        raise ArgumentError(mismatch(f"{caller}: pairing", "one of its names", repr(pairing), todo))
     number = isinstance(base, (int, float)) and not isinstance(base, bool)
     if base is not None and not (number and base > 0):  # type: ignore[operator]
-        raise ArgumentError(explain(f"{who}: base", "a positive number", repr(base)))
+        raise ArgumentError(mismatch(f"{caller}: base", "a positive number", repr(base)))
     if on_error not in ON_ERROR:
         todo = suggest(on_error, ON_ERROR)
-        raise ArgumentError(explain(f"{who}: on_error", "one of its names", repr(on_error), todo))
+        raise ArgumentError(
+            mismatch(f"{caller}: on_error", "one of its names", repr(on_error), todo)
+        )
 
 
 class _Reader:

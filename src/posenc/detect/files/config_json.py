@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc._core import inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 
 __all__ = ["load"]
 
@@ -18,7 +18,7 @@ FILE = "config.json"
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 
 
-def load(config: Any, who: str) -> dict[str, Any]:
+def load(config: Any, caller: str) -> dict[str, Any]:
     """The config as a dictionary of plain JSON types.
 
     Parameters
@@ -26,7 +26,7 @@ def load(config: Any, who: str) -> dict[str, Any]:
     config : mapping, str, path, or object with `to_dict`
         A dictionary, JSON text, the path of a JSON file or of a folder that holds a `config.json`,
         or a config object.
-    who : str
+    caller : str
         The name of the caller, for messages.
 
     Returns
@@ -35,58 +35,60 @@ def load(config: Any, who: str) -> dict[str, Any]:
         A copy; the caller's object is left as it was.
     """
     if isinstance(config, Mapping):
-        return _checked(dict(config), who)
+        return _checked(dict(config), caller)
     if isinstance(config, str) and config.lstrip(BLANK)[:1] in ("{", "["):
-        return _parsed(config.lstrip(BLANK), who, "the text")
+        return _parsed(config.lstrip(BLANK), caller, "the text")
     if isinstance(config, (str, Path)):
-        return _read(Path(config), who)
+        return _read(Path(config), caller)
     to_dict = getattr(config, "to_dict", None)
     if callable(to_dict):
-        return load(to_dict(), who)
+        return load(to_dict(), caller)
     todo = "Pass a dictionary, the text or path of a config.json, or a config object."
-    raise DataError(explain(who, "a config", type(config).__name__, todo))
+    raise DataError(mismatch(caller, "a config", type(config).__name__, todo))
 
 
-def _read(path: Path, who: str) -> dict[str, Any]:
+def _read(path: Path, caller: str) -> dict[str, Any]:
     if path.is_dir():
         inside = path / FILE
         if not inside.is_file():
-            raise DataError(explain(who, f"a folder that holds {FILE}", repr(str(path))))
+            raise DataError(mismatch(caller, f"a folder that holds {FILE}", repr(str(path))))
         path = inside
     if not path.exists():
         todo = "A text is taken for JSON if it begins with a brace."
-        raise DataError(explain(who, "a file that exists", repr(str(path)[:200]), todo))
-    return _parsed(inputs.text_of(path, inputs.CONFIG), who, path.name)
+        raise DataError(mismatch(caller, "a file that exists", repr(str(path)[:200]), todo))
+    return _parsed(inputs.text_of(path, inputs.CONFIG), caller, path.name)
 
 
-def _parsed(text: str, who: str, where: str) -> dict[str, Any]:
-    data = inputs.parse(text, f"{who}: {where}", inputs.CONFIG)
+def _parsed(text: str, caller: str, where: str) -> dict[str, Any]:
+    data = inputs.parse(text, f"{caller}: {where}", inputs.CONFIG)
     if not isinstance(data, dict):
-        raise DataError(explain(who, "a JSON object", type(data).__name__))
-    return _checked(data, who)
+        raise DataError(mismatch(caller, "a JSON object", type(data).__name__))
+    return _checked(data, caller)
 
 
-def _checked(data: dict[str, Any], who: str) -> dict[str, Any]:
+def _checked(data: dict[str, Any], caller: str) -> dict[str, Any]:
     try:
-        return {str(key): _plain(value, str(key), who, 1) for key, value in data.items()}
+        return {str(key): _plain(value, str(key), caller, 1) for key, value in data.items()}
     except RecursionError:
-        raise DataError(f"{who}: nested deeper than {DEEPEST} levels") from None
+        raise DataError(f"{caller}: nested deeper than {DEEPEST} levels") from None
 
 
-def _plain(value: Any, where: str, who: str, depth: int) -> Any:
+def _plain(value: Any, where: str, caller: str, depth: int) -> Any:
     if depth > DEEPEST:
-        raise DataError(f"{who}: nested deeper than {DEEPEST} levels")
+        raise DataError(f"{caller}: nested deeper than {DEEPEST} levels")
     if isinstance(value, Mapping):
-        return {str(k): _plain(v, f"{where}.{k}", who, depth + 1) for k, v in value.items()}
+        return {str(k): _plain(v, f"{where}.{k}", caller, depth + 1) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v, where, who, depth + 1) for v in value]
+        return [_plain(v, where, caller, depth + 1) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         # Python's JSON writes NaN and Infinity; a mask value may be one, an angle may not.
-        return None if "rope" not in where and "theta" not in where else _refuse(where, value, who)
+        return (
+            None if "rope" not in where and "theta" not in where else _refuse(where, value, caller)
+        )
     if type(value) is int and abs(value) > sys.float_info.max:
         return "an integer beyond every float"  # a text, so that whoever reads it finds no number
     return value
 
 
-def _refuse(where: str, value: float, who: str) -> None:
-    raise DataError(explain(f"{who}: {where}", "a finite number", value))
+def _refuse(where: str, value: float, caller: str) -> None:
+    raise DataError(mismatch(f"{caller}: {where}", "a finite number", value))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc._core import inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 
 __all__ = ["ENDING", "check_total", "read_index", "shards_of"]
 
@@ -21,7 +21,7 @@ MOST_SHARDS = 4096
 MOST_TENSORS = 2**18  # of all files together; the largest published model has 150,000
 
 
-def read_index(path: Path, who: str) -> dict[str, Any]:
+def read_index(path: Path, caller: str) -> dict[str, Any]:
     """The index, its `weight_map` checked.
 
     Raises
@@ -29,24 +29,24 @@ def read_index(path: Path, who: str) -> dict[str, Any]:
     DataError
         If it is no index, or names what is no file beside it.
     """
-    data = inputs.parse(inputs.content(path, inputs.INDEX), who, inputs.INDEX)
+    data = inputs.parse(inputs.content(path, inputs.INDEX), caller, inputs.INDEX)
     names = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
-        raise DataError(explain(who, "a weight_map of names to files", repr(names)[:80]))
+        raise DataError(mismatch(caller, "a weight_map of names to files", repr(names)[:80]))
     shards = shards_of(data)
     if len(shards) > MOST_SHARDS:
-        raise DataError(explain(who, f"at most {MOST_SHARDS} files", len(shards)))
+        raise DataError(mismatch(caller, f"at most {MOST_SHARDS} files", len(shards)))
     for shard in shards:
         outside = "/" in shard or "\\" in shard or shard in ("", ".", "..") or "\0" in shard
         if outside or shard.endswith(ENDING):  # an index of indexes may name itself
-            raise DataError(explain(who, "files beside the index", repr(shard[:80])))
+            raise DataError(mismatch(caller, "files beside the index", repr(shard[:80])))
     return dict(data)
 
 
-def check_total(count: int, who: str) -> None:
+def check_total(count: int, caller: str) -> None:
     """Raise if the files of a model hold too many tensors together."""
     if count > MOST_TENSORS:
-        raise DataError(explain(who, f"at most {MOST_TENSORS} tensors in all files", count))
+        raise DataError(mismatch(caller, f"at most {MOST_TENSORS} tensors in all files", count))
 
 
 def shards_of(index: dict[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from posenc._core import files, inputs
-from posenc._core.errors import DataError, explain, suggest
+from posenc._core.errors import DataError, mismatch, suggest
 from posenc.detect.files.config_json import FILE as CONFIG
 from posenc.detect.files.config_json import load
 from posenc.detect.files.index import check_total, read_index, shards_of
@@ -52,8 +52,8 @@ class Stored:
         """Bytes of one number; raises where numbers share bytes."""
         bits = next(b for b, name, _ in files.CODES.values() if name == self.tensor.dtype)
         if bits % 8:
-            who = f"{self.tensor.name}: dtype"
-            raise DataError(explain(who, "numbers of whole bytes", self.tensor.dtype))
+            caller = f"{self.tensor.name}: dtype"
+            raise DataError(mismatch(caller, "numbers of whole bytes", self.tensor.dtype))
         return bits // 8
 
     def raw(self, begin: int, count: int) -> np.ndarray:
@@ -115,8 +115,8 @@ class Checkpoint:
         """What an earlier conversion recorded; empty where there was none."""
         found = [record_of(layout.metadata) for layout in self.layouts.values() if layout.tensors]
         if any(one != found[0] for one in found[1:]):
-            want = "one conversion recorded in all files"
-            raise DataError(explain(str(self.path), want, "files of different conversions"))
+            expected = "one conversion recorded in all files"
+            raise DataError(mismatch(str(self.path), expected, "files of different conversions"))
         return found[0] if found else {}
 
 
@@ -124,11 +124,11 @@ def record_of(metadata: Mapping[str, str]) -> dict[str, Any]:
     """The conversion that the metadata of a file record; empty where they record none."""
     record = inputs.parse(metadata.get(RECORD, "{}"), f"metadata {RECORD!r}", inputs.RECORD)
     if not isinstance(record, dict):
-        raise DataError(explain(f"metadata {RECORD!r}", "a JSON object", metadata[RECORD][:80]))
+        raise DataError(mismatch(f"metadata {RECORD!r}", "a JSON object", metadata[RECORD][:80]))
     return record
 
 
-def open_checkpoint(source: str | os.PathLike[str], *, config: Any, who: str) -> Checkpoint:
+def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str) -> Checkpoint:
     """The layout of a checkpoint; no tensor is read.
 
     Parameters
@@ -137,35 +137,35 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, who: str) ->
         A `.safetensors` file, an index, or a folder.
     config : mapping, path or None
         The config; the one in the folder of the weights by default.
-    who : str
+    caller : str
         The name of the caller, for messages.
     """
     path = Path(source)
     if not path.exists():
-        raise DataError(explain(who, "a file or folder that exists", repr(str(path)[:200])))
+        raise DataError(mismatch(caller, "a file or folder that exists", repr(str(path)[:200])))
     folder = path if path.is_dir() else None
-    chosen = _inside(path, who) if path.is_dir() else path
+    chosen = _inside(path, caller) if path.is_dir() else path
     index = None
     if chosen.name.endswith(INDEX):
         folder = chosen.parent
-        index = _index(chosen, who)
+        index = _index(chosen, caller)
         layouts, count = {}, 0
         for shard in sorted(shards_of(index)):
-            layouts[shard] = _layout(chosen.parent / shard, who)
+            layouts[shard] = _layout(chosen.parent / shard, caller)
             count += len(layouts[shard].tensors)
-            check_total(count, f"{who}: {chosen.name}")
+            check_total(count, f"{caller}: {chosen.name}")
         _check_index(chosen, index["weight_map"], layouts)
     else:
-        layouts = {chosen.name: _layout(chosen, who)}
+        layouts = {chosen.name: _layout(chosen, caller)}
     beside = chosen.parent / CONFIG
     if config is None and beside.is_file():
         config = beside
-    read = None if config is None else load(config, who)
+    read = None if config is None else load(config, caller)
     name = "" if index is None else chosen.name
     return Checkpoint(path, folder, layouts, index, read, name)
 
 
-def _inside(folder: Path, who: str) -> Path:
+def _inside(folder: Path, caller: str) -> Path:
     indexes = sorted(folder.glob(f"*{INDEX}"))
     singles = sorted(folder.glob("*.safetensors"))
     for found in (indexes, singles):
@@ -173,31 +173,31 @@ def _inside(folder: Path, who: str) -> Path:
         if preferred or len(found) == 1:
             return (preferred or found)[0]
         if found:
-            got = ", ".join(p.name for p in found[:10])
-            want = f"a folder with {SINGLE}, an index or one .safetensors file"
-            raise DataError(explain(who, want, got, "Name one of these files."))
+            received = ", ".join(p.name for p in found[:10])
+            expected = f"a folder with {SINGLE}, an index or one .safetensors file"
+            raise DataError(mismatch(caller, expected, received, "Name one of these files."))
     todo = "Save the model as safetensors first." if any(folder.glob("*.bin")) else ""
-    raise DataError(explain(who, "a folder with .safetensors files", repr(str(folder)), todo))
+    raise DataError(mismatch(caller, "a folder with .safetensors files", repr(str(folder)), todo))
 
 
-def _layout(path: Path, who: str) -> files.Layout:
+def _layout(path: Path, caller: str) -> files.Layout:
     if not path.exists():
-        raise DataError(explain(who, "a file of the index that exists", repr(str(path))))
+        raise DataError(mismatch(caller, "a file of the index that exists", repr(str(path))))
     layout = files.read_layout(path)
     if layout.format != "safetensors":
-        raise DataError(explain(who, "a .safetensors file", f"{path.name}, a .npy"))
+        raise DataError(mismatch(caller, "a .safetensors file", f"{path.name}, a .npy"))
     return layout
 
 
-def _index(path: Path, who: str) -> dict[str, Any]:
-    who = f"{who}: {path.name}"
-    index = read_index(path, who)
+def _index(path: Path, caller: str) -> dict[str, Any]:
+    caller = f"{caller}: {path.name}"
+    index = read_index(path, caller)
     names = shards_of(index)
     if not names:
-        raise DataError(explain(who, "a weight_map of names to files", "an empty one"))
+        raise DataError(mismatch(caller, "a weight_map of names to files", "an empty one"))
     for name in names:
         if not name.endswith(".safetensors"):
-            raise DataError(explain(who, "names of .safetensors files", repr(name)[:120]))
+            raise DataError(mismatch(caller, "names of .safetensors files", repr(name)[:120]))
     return index
 
 
@@ -208,9 +208,11 @@ def _check_index(
     count = sum(len(layout.tensors) for layout in layouts.values())
     for name, file in places.items():
         if held.get(name) != file:
-            got = held.get(name, "nowhere")
-            raise DataError(explain(f"{path.name}: {name[:80]!r}", f"the tensor in {file}", got))
+            received = held.get(name, "nowhere")
+            raise DataError(
+                mismatch(f"{path.name}: {name[:80]!r}", f"the tensor in {file}", received)
+            )
     if count != len(places):
         extra = next((n for n in held if n not in places), "a name that stands twice")
         todo = suggest(extra, list(places)[:1000]) if extra in held else ""
-        raise DataError(explain(path.name, "every tensor of its files once", repr(extra), todo))
+        raise DataError(mismatch(path.name, "every tensor of its files once", repr(extra), todo))

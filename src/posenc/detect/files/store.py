@@ -27,7 +27,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from posenc._core import files, inputs
-from posenc._core.errors import ArgumentError, DataError, explain, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.detect.files import gguf_header, torch_file
 from posenc.detect.files.index import ENDING, check_total, read_index, shards_of
 
@@ -84,8 +84,8 @@ class Array(NamedTuple):
         if self.fetch is None:
             raise DataError(f"{self.name[:80]}: {self.why_not}")
         if end - begin > MOST_ENTRIES:
-            who = f"{self.name[:80]}: entries at a time"
-            raise DataError(explain(who, f"at most {MOST_ENTRIES}", end - begin))
+            caller = f"{self.name[:80]}: entries at a time"
+            raise DataError(mismatch(caller, f"at most {MOST_ENTRIES}", end - begin))
         return self.fetch(begin, end)
 
     def whole(self) -> np.ndarray:
@@ -114,7 +114,7 @@ class Store(NamedTuple):
         """
         if name not in self.arrays:
             todo = suggest(name, sorted(self.arrays)[:1000])
-            raise ArgumentError(explain(str(self.path), "the name of a tensor", repr(name), todo))
+            raise ArgumentError(mismatch(str(self.path), "the name of a tensor", repr(name), todo))
         return self.arrays[name]
 
 
@@ -151,7 +151,7 @@ def _resolve(path: Path) -> Path:
             if (path / name).is_file():
                 return path / name
         todo = "Name the file itself."
-        raise DataError(explain(str(path), "a folder with model.safetensors", "none inside", todo))
+        raise DataError(mismatch(str(path), "a folder with model.safetensors", "none inside", todo))
     return path
 
 
@@ -171,7 +171,7 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> Store:
     bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
     if bare and length > size - 8:
         todo = "It may be a bare pickle, which runs code: save it again with torch.save."
-        raise DataError(explain(str(path), "a zip, as torch.save writes", repr(start), todo))
+        raise DataError(mismatch(str(path), "a zip, as torch.save writes", repr(start), todo))
     return _plain_store(path, file)
 
 
@@ -209,24 +209,24 @@ def _plain_array(name: str, tensor: files.Tensor, file: IO[bytes]) -> Array:
 
 def _index_store(path: Path, stack: contextlib.ExitStack) -> Store:
     """Several files, told by a JSON that maps names of tensors to names of files."""
-    who = str(path)
-    index = read_index(path, who)
+    caller = str(path)
+    index = read_index(path, caller)
     names = index["weight_map"]
     arrays: dict[str, Array] = {}
     count = 0
     for shard in shards_of(index):
         if not (path.parent / shard).exists():
-            raise DataError(explain(who, "the files it names beside it", f"no {shard[:80]!r}"))
+            raise DataError(mismatch(caller, "the files it names beside it", f"no {shard[:80]!r}"))
         part = _opened(_resolve(path.parent / shard), stack)
         if part.format != "safetensors":
-            raise DataError(explain(f"{who}: {shard[:80]}", "a .safetensors file", part.format))
+            raise DataError(mismatch(f"{caller}: {shard[:80]}", "a .safetensors file", part.format))
         count += len(part.arrays)
-        check_total(count, who)
+        check_total(count, caller)
         arrays.update({k: v for k, v in part.arrays.items() if names.get(k) == shard})
     missing = [name for name in names if name not in arrays]
     if missing:
-        got = f"{len(missing)} without, such as {missing[0][:80]!r}"
-        raise DataError(explain(who, "every tensor in the file it names", got))
+        received = f"{len(missing)} without, such as {missing[0][:80]!r}"
+        raise DataError(mismatch(caller, "every tensor in the file it names", received))
     return Store(path, "safetensors", arrays, {})
 
 
@@ -249,13 +249,13 @@ UNSOUND = (
 
 
 @contextlib.contextmanager
-def _sound(who: str) -> Iterator[None]:
+def _sound(caller: str) -> Iterator[None]:
     try:
         yield
     except DataError:
         raise
     except UNSOUND as error:
-        raise DataError(explain(who, "a zip that holds together", str(error)[:200])) from None
+        raise DataError(mismatch(caller, "a zip that holds together", str(error)[:200])) from None
 
 
 class _Measured:
@@ -265,16 +265,16 @@ class _Measured:
     library's choice: so it is stopped when it asks.
     """
 
-    def __init__(self, file: IO[bytes], who: str) -> None:
-        self.file, self.who = file, who
+    def __init__(self, file: IO[bytes], caller: str) -> None:
+        self.file, self.caller = file, caller
         self.most: float = LARGEST_DIRECTORY
 
     def read(self, count: int = -1) -> bytes:
         if count < 0:
             count = inputs.state_of(self.file).size - self.file.tell()
         if count > self.most:
-            want = f"a directory of at most {LARGEST_DIRECTORY} bytes"
-            raise DataError(explain(self.who, want, f"one of {count}"))
+            expected = f"a directory of at most {LARGEST_DIRECTORY} bytes"
+            raise DataError(mismatch(self.caller, expected, f"one of {count}"))
         return self.file.read(count) or b""
 
     def seek(self, at: int, whence: int = 0) -> int:
@@ -288,19 +288,21 @@ class _Measured:
 
 
 def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> Store:
-    who = str(path)
-    with _sound(who):
-        measured = _Measured(file, who)
+    caller = str(path)
+    with _sound(caller):
+        measured = _Measured(file, caller)
         archive = stack.enter_context(zipfile.ZipFile(measured))
         measured.most = math.inf
         members = {member.filename: member for member in archive.infolist()}
         if len(members) != len(archive.infolist()):
             names = [member.filename for member in archive.infolist()]
             twice = next(name for name, count in Counter(names).items() if count > 1)
-            raise DataError(explain(who, "each member once", f"{twice[:80]!r} more than once"))
+            raise DataError(mismatch(caller, "each member once", f"{twice[:80]!r} more than once"))
         if any(m.compress_type not in PACKED for m in members.values()):
             # Others cannot be unpacked in part, so a few bytes may become any number.
-            raise DataError(explain(who, "members that are stored or deflated", "other packing"))
+            raise DataError(
+                mismatch(caller, "members that are stored or deflated", "other packing")
+            )
         if any(n == "data.pkl" or n.endswith("/data.pkl") for n in members):
             return _torch_store(path, file, archive)
         return _npz_store(path, archive)
@@ -310,42 +312,42 @@ def _npz_store(path: Path, archive: zipfile.ZipFile) -> Store:
     arrays: dict[str, Array] = {}
     members = [m for m in archive.infolist() if m.filename.endswith(".npy")]
     if len(members) > MOST_MEMBERS:
-        raise DataError(explain(str(path), f"at most {MOST_MEMBERS} arrays", len(members)))
+        raise DataError(mismatch(str(path), f"at most {MOST_MEMBERS} arrays", len(members)))
     left = LARGEST_HEADERS
     for member in members:
         name = member.filename.removesuffix(".npy")
-        who = f"{path}: {name[:80]}"
-        head = _npz_header(who, archive, member)
+        caller = f"{path}: {name[:80]}"
+        head = _npz_header(caller, archive, member)
         left -= len(head)
         if left < 0:
-            want = f"headers of at most {LARGEST_HEADERS} bytes together"
-            raise DataError(explain(str(path), want, "more"))
-        arrays[name] = _npz_array(who, name, head, (archive, member))
+            expected = f"headers of at most {LARGEST_HEADERS} bytes together"
+            raise DataError(mismatch(str(path), expected, "more"))
+        arrays[name] = _npz_array(caller, name, head, (archive, member))
     if not arrays:
-        raise DataError(explain(str(path), "a zip with .npy or data.pkl inside", "neither"))
+        raise DataError(mismatch(str(path), "a zip with .npy or data.pkl inside", "neither"))
     return Store(path, "npz", arrays, {})
 
 
-def _npz_header(who: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+def _npz_header(caller: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     """The first bytes of a member, to the end of its header."""
     with archive.open(member) as stream:
         head = stream.read(12)
         if head[:6] != b"\x93NUMPY" or len(head) < 12:
-            raise DataError(explain(who, "a .npy file", repr(head[:8])))
+            raise DataError(mismatch(caller, "a .npy file", repr(head[:8])))
         (length,) = (
             struct.unpack("<H", head[8:10]) if head[6] == 1 else (struct.unpack("<I", head[8:12]))
         )
         if length > files.LARGEST_NPY_HEADER:
-            want = f"a header of at most {files.LARGEST_NPY_HEADER} bytes"
-            raise DataError(explain(who, want, length))
+            expected = f"a header of at most {files.LARGEST_NPY_HEADER} bytes"
+            raise DataError(mismatch(caller, expected, length))
         return head + stream.read(length)
 
 
 def _npz_array(
-    who: str, name: str, head: bytes, place: tuple[zipfile.ZipFile, zipfile.ZipInfo]
+    caller: str, name: str, head: bytes, place: tuple[zipfile.ZipFile, zipfile.ZipInfo]
 ) -> Array:
     archive, member = place
-    tensor = files.parse_npy(who, io.BytesIO(head), member.file_size)
+    tensor = files.parse_npy(caller, io.BytesIO(head), member.file_size)
     stored = tensor.stored
     assert stored is not None, "NumPy wrote it"  # noqa: S101 - for the type checker
     if tensor.end - tensor.begin > LARGEST_MEMBER:
@@ -356,11 +358,11 @@ def _npz_array(
     def fetch(begin: int, end: int) -> np.ndarray:
         together = tensor.order == "C"
         first, last = (begin, end) if together else (0, math.prod(tensor.shape))
-        with _sound(who), archive.open(member) as stream:
+        with _sound(caller), archive.open(member) as stream:
             stream.seek(tensor.begin + first * width)
             raw = stream.read((last - first) * width)
         if len(raw) != (last - first) * width:
-            raise DataError(explain(f"{who} is truncated", f"{tensor.end} bytes", len(raw)))
+            raise DataError(mismatch(f"{caller} is truncated", f"{tensor.end} bytes", len(raw)))
         found = np.frombuffer(raw, dtype=stored)
         if not together:
             found = found.reshape(tensor.shape, order="F").reshape(-1)[begin:end]
@@ -370,42 +372,42 @@ def _npz_array(
 
 
 def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Store:
-    who = str(path)
-    folder, parts, foreign = torch_file.parts(archive, who)
+    caller = str(path)
+    folder, parts, foreign = torch_file.parts(archive, caller)
     if f"{folder}byteorder" in archive.namelist():
         with archive.open(f"{folder}byteorder") as stream:
             if stream.read(16) != b"little":
-                raise DataError(explain(who, "little-endian numbers", "others"))
+                raise DataError(mismatch(caller, "little-endian numbers", "others"))
     members = {m.filename: m for m in archive.infolist()}
     arrays = {}
     for name, part in parts.items():
         member = members.get(f"{folder}data/{part.storage}")
-        arrays[name] = _torch_array(f"{who}: {name[:80]}", name, part, member, file)
+        arrays[name] = _torch_array(f"{caller}: {name[:80]}", name, part, member, file)
     remarks: tuple[str, ...] = ()
     if foreign:
         shown = ", ".join(foreign[:5])
         remarks = (f"its pickle also names {shown}: nothing of it was run",)
         if not arrays:
             todo = "Do not load it with pickle."
-            got = f"a pickle that calls {shown}, which was not run"
-            raise DataError(explain(who, "tensors", got, todo))
+            received = f"a pickle that calls {shown}, which was not run"
+            raise DataError(mismatch(caller, "tensors", received, todo))
     return Store(path, "torch", arrays, {}, remarks)
 
 
 def _torch_array(
-    who: str,
+    caller: str,
     name: str,
     part: torch_file.Part,
     member: zipfile.ZipInfo | None,
     file: IO[bytes],
 ) -> Array:
     if member is None:
-        raise DataError(explain(who, "its storage in the zip", f"no data/{part.storage[:80]}"))
+        raise DataError(mismatch(caller, "its storage in the zip", f"no data/{part.storage[:80]}"))
     width = torch_file.SIZES[part.dtype]
     count = math.prod(part.shape)
     if (part.begin + count) * width > member.file_size:
-        want = f"{(part.begin + count) * width} bytes of storage"
-        raise DataError(explain(f"{who} is truncated", want, member.file_size))
+        expected = f"{(part.begin + count) * width} bytes of storage"
+        raise DataError(mismatch(f"{caller} is truncated", expected, member.file_size))
     if not part.contiguous:
         return Array(name, part.dtype, part.shape, None, "its entries are not side by side")
     if member.compress_type != zipfile.ZIP_STORED:
@@ -416,7 +418,7 @@ def _torch_array(
         file.seek(member.header_offset)
         head = file.read(30)
         if len(head) != 30 or head[:4] != b"PK\x03\x04":
-            raise DataError(explain(who, "its storage where the zip says", "something else"))
+            raise DataError(mismatch(caller, "its storage where the zip says", "something else"))
         data = member.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))
         at = data + (part.begin + begin) * width
         return files.decode(files.read(file, at, end - begin, stored), part.dtype)
@@ -440,8 +442,8 @@ def _gguf_store(path: Path, file: IO[bytes]) -> Store:
         width = np.dtype(stored).itemsize
         begin = header.data + tensor.offset
         if begin + math.prod(shape) * width > size:
-            who = f"{path}: {name[:80]} lies beyond the end of the file"
-            raise DataError(explain(who, f"{math.prod(shape) * width} bytes at {begin}", size))
+            caller = f"{path}: {name[:80]} lies beyond the end of the file"
+            raise DataError(mismatch(caller, f"{math.prod(shape) * width} bytes at {begin}", size))
         arrays[name] = Array(name, dtype, shape, _gguf_fetch(file, begin, width, dtype, stored))
     return Store(path, "gguf", arrays, header.keys)
 

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc._core.files import MOST_TENSORS
 
 __all__ = ["Foreign", "Part", "parts"]
@@ -78,15 +78,15 @@ class _Storage(NamedTuple):
 class _Machine:
     """The stack machine of pickles, less everything that could act."""
 
-    def __init__(self, data: bytes, who: str) -> None:
-        self.data, self.who, self.at = data, who, 0
+    def __init__(self, data: bytes, caller: str) -> None:
+        self.data, self.caller, self.at = data, caller, 0
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
         self.foreign: set[str] = set()
 
     def fail(self, why: str) -> DataError:
-        return DataError(f"{self.who}: its pickle {why}, at byte {self.at}")
+        return DataError(f"{self.caller}: its pickle {why}, at byte {self.at}")
 
     def take(self, count: int) -> bytes:
         found = self.data[self.at : self.at + count]
@@ -337,14 +337,14 @@ _ACTIONS: dict[int, Callable[[_Machine], object]] = {
 }
 
 
-def parts(archive: zipfile.ZipFile, who: str) -> tuple[str, dict[str, Part], tuple[str, ...]]:
+def parts(archive: zipfile.ZipFile, caller: str) -> tuple[str, dict[str, Part], tuple[str, ...]]:
     """The tensors that a PyTorch file describes.
 
     Parameters
     ----------
     archive : zipfile.ZipFile
         The open file.
-    who : str
+    caller : str
         Its name, for errors.
 
     Returns
@@ -355,24 +355,24 @@ def parts(archive: zipfile.ZipFile, who: str) -> tuple[str, dict[str, Part], tup
     """
     pickles = [n for n in archive.namelist() if n == "data.pkl" or n.endswith("/data.pkl")]
     if len(pickles) != 1:
-        raise DataError(explain(who, "one data.pkl inside", len(pickles)))
+        raise DataError(mismatch(caller, "one data.pkl inside", len(pickles)))
     folder = pickles[0].removesuffix("data.pkl")
     with archive.open(pickles[0]) as file:
         data = file.read(LARGEST_PICKLE + 1)
     if len(data) > LARGEST_PICKLE:
-        raise DataError(explain(f"{who}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more"))
-    machine = _Machine(data, who)
+        raise DataError(mismatch(f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more"))
+    machine = _Machine(data, caller)
     made = machine.run()
     found: dict[str, Part] = {}
-    for name, part in _walk(made, who, "", 0, set()):
+    for name, part in _walk(made, caller, "", 0, set()):
         found.setdefault(name or "tensor", part)
         if len(found) > MOST_PARTS:
-            raise DataError(explain(who, f"at most {MOST_PARTS} tensors", "more"))
+            raise DataError(mismatch(caller, f"at most {MOST_PARTS} tensors", "more"))
     return folder, found, tuple(sorted(machine.foreign))
 
 
 def _walk(
-    value: Any, who: str, name: str, depth: int, seen: set[int]
+    value: Any, caller: str, name: str, depth: int, seen: set[int]
 ) -> Iterator[tuple[str, Part]]:
     """Every tensor of nested mappings and lists; each container once, as it may hold itself."""
     if isinstance(value, Part):
@@ -387,5 +387,5 @@ def _walk(
             continue
         longer = f"{name}.{key}" if name else str(key)
         if len(longer) > LONGEST_NAME:
-            raise DataError(explain(who, f"names of at most {LONGEST_NAME} characters", "more"))
-        yield from _walk(item, who, longer, depth + 1, seen)
+            raise DataError(mismatch(caller, f"names of at most {LONGEST_NAME} characters", "more"))
+        yield from _walk(item, caller, longer, depth + 1, seen)

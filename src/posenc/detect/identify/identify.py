@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.array import concrete, dtype_name, is_array
-from posenc._core.errors import ArgumentError, DTypeError, explain
+from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc.detect.files import Array, Store, open_store
 from posenc.detect.identify.judge_bias import judge_bias
 from posenc.detect.identify.judge_table import EPS, judge_table, looks_sinusoidal
@@ -110,10 +110,10 @@ def in_memory(name: str, value: Any) -> Array:
         try:
             value = np.asarray(value, dtype=np.float64)
         except (ValueError, TypeError):
-            raise ArgumentError(explain(f"identify: {name}", "numbers", "others")) from None
+            raise ArgumentError(mismatch(f"identify: {name}", "numbers", "others")) from None
     if not is_array(value):
-        want = "a path, an array, or a mapping of names to arrays"
-        raise ArgumentError(explain("identify", want, type(value).__name__))
+        expected = "a path, an array, or a mapping of names to arrays"
+        raise ArgumentError(mismatch("identify", expected, type(value).__name__))
     dtype = dtype_name(value.dtype)
     if hasattr(value, "detach"):
         value = value.detach()
@@ -121,10 +121,10 @@ def in_memory(name: str, value: Any) -> Array:
         value = value.float() if hasattr(value, "float") else np.asarray(value).astype(np.float32)
     known = concrete(value)
     if known is None:
-        raise ArgumentError(explain(f"identify: {name}", "an array with values", "a traced one"))
+        raise ArgumentError(mismatch(f"identify: {name}", "an array with values", "a traced one"))
     known = np.asarray(known)
     if known.dtype.hasobject or known.dtype.kind not in "fiub":
-        raise DTypeError(explain(f"identify: {name}", "real numbers", str(known.dtype)))
+        raise DTypeError(mismatch(f"identify: {name}", "real numbers", str(known.dtype)))
     flat = np.ascontiguousarray(known).reshape(-1)
     return Array(name, dtype, tuple(known.shape), lambda begin, end: flat[begin:end])
 

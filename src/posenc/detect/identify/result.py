@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Spec
 from posenc.detect.identify.placement import Placement
 from posenc.functional import bias, frequencies, table
@@ -96,7 +96,7 @@ class Finding:
         spec: Any = self.spec
         if spec is None or self.verdict == "by_name":
             todo = "Its numbers are in the array alone."
-            raise ArgumentError(explain(f"{self.name}: rebuild", "a rule", self.verdict, todo))
+            raise ArgumentError(mismatch(f"{self.name}: rebuild", "a rule", self.verdict, todo))
         if self.kind == "frequencies":
             return np.asarray(frequencies(spec))
         if self.kind == "slopes":
@@ -104,7 +104,7 @@ class Finding:
         if self.kind == "bias":
             if spec.parameters():
                 todo = "Its rule says which distances share a value; the values are in the array."
-                raise ArgumentError(explain(f"{self.name}: rebuild", "a rule alone", spec, todo))
+                raise ArgumentError(mismatch(f"{self.name}: rebuild", "a rule alone", spec, todo))
             count = self.shape[-1] if rows is None else rows
             return np.asarray(bias(spec, count, count, dtype="float64"))
         place = self.placement

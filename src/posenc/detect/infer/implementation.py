@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.array import dtype_name, is_torch
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 
 __all__ = ["Asked", "Probe", "RefusedError", "Style", "as_numpy", "needed_arguments"]
 
@@ -177,7 +177,7 @@ def as_numpy(out: Any) -> np.ndarray:
         out = out.detach().cpu().double().numpy()
     found = np.asarray(out)
     if found.dtype.kind not in "fiu" and dtype_name(found.dtype) != "bfloat16":
-        raise ArgumentError(explain("infer_spec", "an array of real numbers", str(found.dtype)))
+        raise ArgumentError(mismatch("infer_spec", "an array of real numbers", str(found.dtype)))
     return found.astype(np.float64)
 
 

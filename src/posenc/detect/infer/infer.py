@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.detect.infer.agreement import (
     REACHES,
     Agreement,
@@ -117,9 +117,9 @@ def infer_spec(
     (True, True)
     """
     if kind is not None and kind not in KINDS:
-        raise ArgumentError(explain("infer_spec: kind", " or ".join(KINDS), repr(kind)))
+        raise ArgumentError(mismatch("infer_spec: kind", " or ".join(KINDS), repr(kind)))
     if isinstance(axes, str) or not axes:
-        raise ArgumentError(explain("infer_spec: axes", "a tuple of names", repr(axes)))
+        raise ArgumentError(mismatch("infer_spec: axes", "a tuple of names", repr(axes)))
     if not callable(source):
         return _recorded(source, tuple(axes), base, unit)
     if kind is None:
@@ -132,15 +132,15 @@ def infer_spec(
             return of_bias(source, framework)
         if dim is None:
             todo = "dim= is the width of a head that it is given."
-            raise ArgumentError(explain("infer_spec: dim", "a width", None, todo))
+            raise ArgumentError(mismatch("infer_spec: dim", "a width", None, todo))
         if not 2 <= dim <= WIDEST:
-            raise ArgumentError(explain("infer_spec: dim", f"2 to {WIDEST}", dim))
+            raise ArgumentError(mismatch("infer_spec: dim", f"2 to {WIDEST}", dim))
         return _of_rotation(source, dim, tuple(axes), base=base, unit=unit, framework=framework)
     except RefusedError as refused:
         todo = "Wrap it in a function of x and positions that returns x turned."
-        want = "a function that takes arrays in a usual layout"
-        got = f"one that fails: {refused}"
-        raise ArgumentError(explain("infer_spec", want, got, todo)) from None
+        expected = "a function that takes arrays in a usual layout"
+        received = f"one that fails: {refused}"
+        raise ArgumentError(mismatch("infer_spec", expected, received, todo)) from None
 
 
 # --- rotations ------------------------------------------------------------------------------------
@@ -220,29 +220,29 @@ def _style(probe: Probe, notes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: float) -> Inferred:
-    who = "infer_spec: source"
+    caller = "infer_spec: source"
     if isinstance(source, Mapping):
         names = ("input", "output", "positions")
         if not set(names) <= set(source):
-            got = f"the names {sorted(map(str, source))}"
-            raise ArgumentError(explain(who, f"the names {', '.join(names)}", got))
+            received = f"the names {sorted(map(str, source))}"
+            raise ArgumentError(mismatch(caller, f"the names {', '.join(names)}", received))
         source = tuple(source[name] for name in names)
     if not isinstance(source, (tuple, list)) or len(source) != 3:
-        want = "a function, or (x, y, positions)"
-        raise ArgumentError(explain(who, want, type(source).__name__))
+        expected = "a function, or (x, y, positions)"
+        raise ArgumentError(mismatch(caller, expected, type(source).__name__))
     x, y, positions = (as_numpy(part) for part in source)
     if x.shape != y.shape or x.ndim < 2:
-        got = f"shapes {x.shape} and {y.shape}"
-        raise ArgumentError(explain(who, "x and y of one shape (..., seq, channels)", got))
+        received = f"shapes {x.shape} and {y.shape}"
+        raise ArgumentError(mismatch(caller, "x and y of one shape (..., seq, channels)", received))
     where = positions if len(axes) > 1 else positions[..., None]
     if where.shape[-1] != len(axes):
-        want = f"positions with a trailing axis of {len(axes)}"
-        raise ArgumentError(explain(who, want, f"shape {positions.shape}"))
+        expected = f"positions with a trailing axis of {len(axes)}"
+        raise ArgumentError(mismatch(caller, expected, f"shape {positions.shape}"))
     try:
         where = np.broadcast_to(where, (*x.shape[:-1], len(axes))).reshape(-1, len(axes))
     except ValueError:
-        got = f"shape {positions.shape} for x of shape {x.shape}"
-        raise ArgumentError(explain(who, "positions for each token", got)) from None
+        received = f"shape {positions.shape} for x of shape {x.shape}"
+        raise ArgumentError(mismatch(caller, "positions for each token", received)) from None
     flat_x, flat_y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
     try:
         turns: Turns = from_recording(flat_x, flat_y, where / unit)

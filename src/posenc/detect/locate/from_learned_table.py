@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.detect.locate.from_vector import CLAIM
 from posenc.detect.locate.result import Fit
 from posenc.detect.locate.vector_problem import Sample
@@ -26,8 +26,8 @@ def search(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[Fit, .
     limits = spec.limits
     count = math.prod(limits)
     if count > MOST_ROWS:
-        who = f"locate({type(spec).__name__})"
-        raise ArgumentError(explain(who, f"at most {MOST_ROWS} rows", count))
+        caller = f"locate({type(spec).__name__})"
+        raise ArgumentError(mismatch(caller, f"at most {MOST_ROWS} rows", count))
     block = max(1, BLOCK // max(1, spec.dim))
     squares, off = np.empty(count), np.empty(count)
     for begin in range(0, count, block):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, PosencError, SpecError, explain
+from posenc._core.errors import ArgumentError, PosencError, SpecError, mismatch
 from posenc.detect.locate.alternatives import EXPONENTS
 from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, near
 from posenc.detect.locate.result import Fit
@@ -189,9 +189,9 @@ def _fit(
 
 def check_pair(spec: Any, before: np.ndarray, after: np.ndarray) -> None:
     """Raise unless both are vectors that a rotation of this width can turn into each other."""
-    who = f"locate({type(spec).__name__})"
+    caller = f"locate({type(spec).__name__})"
     if before.shape != after.shape or len(before) < spec.dim:
-        want = f"`x` and `before` of one width, at least {spec.dim}"
-        raise ArgumentError(explain(who, want, f"widths {len(after)} and {len(before)}"))
+        expected = f"`x` and `before` of one width, at least {spec.dim}"
+        raise ArgumentError(mismatch(caller, expected, f"widths {len(after)} and {len(before)}"))
     if not np.any(before):
-        raise ArgumentError(explain(f"{who}: before", "a vector that is not zero", "zeros"))
+        raise ArgumentError(mismatch(f"{caller}: before", "a vector that is not zero", "zeros"))

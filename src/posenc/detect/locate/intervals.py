@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.array import dtype_name
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 
 __all__ = ["Interval", "read_value"]
 
@@ -44,7 +44,7 @@ class Interval(NamedTuple):
         return self._replace(low=self.cut[0], high=self.cut[1])
 
 
-def read_value(value: Any, who: str) -> Interval:
+def read_value(value: Any, caller: str) -> Interval:
     """The interval that a number with its digits stands for.
 
     A text and a Python number are read by their digits; a number of an array by its dtype.
@@ -52,13 +52,13 @@ def read_value(value: Any, who: str) -> Interval:
     if isinstance(value, Decimal):
         value = str(value)
     if isinstance(value, np.generic) or (hasattr(value, "dtype") and not isinstance(value, str)):
-        return _machine(value, who)
+        return _machine(value, caller)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = repr(value)
     found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        want = "a number with its digits, such as '0.488814'"
-        raise ArgumentError(explain(who, want, repr(value)))
+        expected = "a number with its digits, such as '0.488814'"
+        raise ArgumentError(mismatch(caller, expected, repr(value)))
     digits = Decimal(found[1]).scaleb(int(found[2] or 0))
     exponent = digits.as_tuple().exponent
     assert isinstance(exponent, int), "finite"  # noqa: S101 - for the type checker
@@ -72,15 +72,15 @@ def read_value(value: Any, who: str) -> Interval:
     return Interval(value.strip(), digits - half, digits + half, ends, max(0, -exponent))
 
 
-def _machine(value: Any, who: str) -> Interval:
+def _machine(value: Any, caller: str) -> Interval:
     """A number that was rounded to a dtype: half a step to either side."""
     name = dtype_name(value.dtype)
     if name not in BITS or getattr(value, "shape", ()) not in ((), (1,)):
-        got = f"{name} of shape {tuple(getattr(value, 'shape', ()))}"
-        raise ArgumentError(explain(who, f"one number of {' or '.join(BITS)}", got))
+        received = f"{name} of shape {tuple(getattr(value, 'shape', ()))}"
+        raise ArgumentError(mismatch(caller, f"one number of {' or '.join(BITS)}", received))
     number = float(value)
     if not np.isfinite(number):
-        raise ArgumentError(explain(who, "a finite number", number))
+        raise ArgumentError(mismatch(caller, "a finite number", number))
     _, exponent = np.frexp(number)
     step = Decimal(2) ** max(int(exponent) - BITS[name], -149)
     exact = Decimal(number)

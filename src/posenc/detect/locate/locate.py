@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.array import dtype_name, is_array, is_torch
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.spec import Spec
 from posenc.detect.locate import (
     from_learned_table,
@@ -104,9 +104,9 @@ def locate(
     if isinstance(x, Mapping) or at is not None:
         if before is not None or params is not None:
             todo = "Give a whole vector beside `before` or `params`."
-            got = "before" if before is not None else "params"
+            received = "before" if before is not None else "params"
             raise ArgumentError(
-                explain(f"locate({type(spec).__name__})", "values alone", got, todo)
+                mismatch(f"locate({type(spec).__name__})", "values alone", received, todo)
             )
         return _of_values(spec, x, at, within, conventions)
     sample = _sample(x, "x")
@@ -120,14 +120,18 @@ def locate(
 
 def _check(spec: Any, conventions: str) -> None:
     if not isinstance(spec, Spec):
-        got = spec.__name__ if isinstance(spec, type) else type(spec).__name__
-        raise ArgumentError(explain("locate", "a spec such as posenc.Sinusoidal(512)", got))
-    who = f"locate({type(spec).__name__})"
+        received = spec.__name__ if isinstance(spec, type) else type(spec).__name__
+        raise ArgumentError(mismatch("locate", "a spec such as posenc.Sinusoidal(512)", received))
+    caller = f"locate({type(spec).__name__})"
     if conventions not in CONVENTIONS:
-        raise ArgumentError(explain(f"{who}: conventions", " or ".join(CONVENTIONS), conventions))
+        raise ArgumentError(
+            mismatch(f"{caller}: conventions", " or ".join(CONVENTIONS), conventions)
+        )
     if isinstance(spec, RotarySpec) and spec.needs_length:
         todo = "Fix it: `spec.at(length)`."
-        raise ArgumentError(explain(who, "frequencies that are settled", "an open length", todo))
+        raise ArgumentError(
+            mismatch(caller, "frequencies that are settled", "an open length", todo)
+        )
     table = inner(spec)
     if isinstance(spec, RotarySpec) and hasattr(spec, "matrix"):
         return
@@ -139,7 +143,7 @@ def _check(spec: Any, conventions: str) -> None:
         "rotary": "Its pairs mix the axes, so no coordinate can be found by itself.",
     }
     todo = reasons.get(spec.kind, "Nothing is known of how its rows follow from positions.")
-    raise ArgumentError(explain(who, "an encoding whose rows can be inverted", spec.kind, todo))
+    raise ArgumentError(mismatch(caller, "an encoding whose rows can be inverted", spec.kind, todo))
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -152,43 +156,45 @@ def _of_values(
     within: tuple[float, float] | None,
     conventions: str,
 ) -> Location:
-    who = f"locate({type(spec).__name__})"
+    caller = f"locate({type(spec).__name__})"
     if isinstance(x, Mapping) and at is not None:
-        raise ArgumentError(explain(f"{who}: at", "it beside a single value only", at))
+        raise ArgumentError(mismatch(f"{caller}: at", "it beside a single value only", at))
     raw: Mapping[Any, Any] = x if isinstance(x, Mapping) else {at: x}
     if not raw:
-        raise ArgumentError(explain(who, "at least one value", "none"))
+        raise ArgumentError(mismatch(caller, "at least one value", "none"))
     values = {}
     table = inner(spec)
     if isinstance(spec, RotarySpec):
         todo = "Give a whole query or key, and what it was before: before=."
-        raise ArgumentError(explain(who, "two vectors", "single values", todo))
+        raise ArgumentError(mismatch(caller, "two vectors", "single values", todo))
     for dimension, value in raw.items():
         whole = isinstance(dimension, (int, np.integer)) and not isinstance(dimension, bool)
         if not whole or not 0 <= dimension < table.dim:
-            want = f"dimensions from 0 to {table.dim - 1}"
-            raise ArgumentError(explain(who, want, repr(dimension)))
-        values[int(dimension)] = read_value(value, f"{who}: value at {dimension}")
+            expected = f"dimensions from 0 to {table.dim - 1}"
+            raise ArgumentError(mismatch(caller, expected, repr(dimension)))
+        values[int(dimension)] = read_value(value, f"{caller}: value at {dimension}")
     if isinstance(table, Learned):
         todo = "A learned table is known by its rows: give a whole one, and params=."
-        raise ArgumentError(explain(who, "a whole vector", "single values", todo))
+        raise ArgumentError(mismatch(caller, "a whole vector", "single values", todo))
     if table.coordinates == "real":
         todo = "Give a whole vector."
-        got = "single values, which fit infinitely many real coordinates"
-        raise ArgumentError(explain(who, "integer positions", got, todo))
+        received = "single values, which fit infinitely many real coordinates"
+        raise ArgumentError(mismatch(caller, "integer positions", received, todo))
     phases_of(table)
     for dimension in values:
         if columns_of(table).pair[dimension] < 0:
-            want = "a dimension that holds a sine or cosine"
-            raise ArgumentError(explain(who, want, f"{dimension}, which is zero in every row"))
-    low, high = _range(within, (0, FARTHEST), who)
+            expected = "a dimension that holds a sine or cosine"
+            raise ArgumentError(
+                mismatch(caller, expected, f"{dimension}, which is zero in every row")
+            )
+    low, high = _range(within, (0, FARTHEST), caller)
     low, high = math.ceil(low), math.floor(high)
     fits, tried = from_values.search(table, values, low, high, conventions)
     found = Location(fits, table, (low, high), tried)
     return replace(found, story=of_values(found, values))
 
 
-def _range(within: Any, default: tuple[float, float], who: str) -> tuple[float, float]:
+def _range(within: Any, default: tuple[float, float], caller: str) -> tuple[float, float]:
     if within is None:
         return default
     try:
@@ -197,10 +203,10 @@ def _range(within: Any, default: tuple[float, float], who: str) -> tuple[float, 
     except (TypeError, ValueError):
         fine = False
     if not fine:
-        want = "two numbers, the least and the largest position"
-        raise ArgumentError(explain(f"{who}: within", want, repr(within)))
+        expected = "two numbers, the least and the largest position"
+        raise ArgumentError(mismatch(f"{caller}: within", expected, repr(within)))
     if max(abs(low), abs(high)) > 2**40:
-        raise ArgumentError(explain(f"{who}: within", "positions up to 2**40", repr(within)))
+        raise ArgumentError(mismatch(f"{caller}: within", "positions up to 2**40", repr(within)))
     return low, high
 
 
@@ -209,10 +215,10 @@ def _range(within: Any, default: tuple[float, float], who: str) -> tuple[float, 
 
 def _sample(x: Any, name: str) -> vector_problem.Sample:
     """A vector as float64, with the dtype that rounded it."""
-    who = f"locate: {name}"
+    caller = f"locate: {name}"
     if isinstance(x, str):
         todo = "A single value needs its dimension: at=."
-        raise ArgumentError(explain(who, "an array", "a text", todo))
+        raise ArgumentError(mismatch(caller, "an array", "a text", todo))
     dtype = dtype_name(x.dtype) if is_array(x) else "float64"
     if is_torch(x):
         x = x.detach().cpu().double().numpy()
@@ -220,14 +226,14 @@ def _sample(x: Any, name: str) -> vector_problem.Sample:
         values = np.asarray(x)
         values = values if values.dtype == np.float64 else values.astype(np.float64)
     except (TypeError, ValueError):
-        raise ArgumentError(explain(who, "an array of numbers", type(x).__name__)) from None
+        raise ArgumentError(mismatch(caller, "an array of numbers", type(x).__name__)) from None
     if dtype not in vector_problem.FLOOR:
-        raise ArgumentError(explain(who, f"{' or '.join(vector_problem.FLOOR)}", dtype))
+        raise ArgumentError(mismatch(caller, f"{' or '.join(vector_problem.FLOOR)}", dtype))
     if values.ndim != 1 or not values.size:
         todo = "Locate one vector at a time."
-        raise ArgumentError(explain(who, "one vector (dim,)", f"shape {values.shape}", todo))
+        raise ArgumentError(mismatch(caller, "one vector (dim,)", f"shape {values.shape}", todo))
     if not np.isfinite(values).all():
-        raise ArgumentError(explain(who, "finite numbers", "NaN or infinity"))
+        raise ArgumentError(mismatch(caller, "finite numbers", "NaN or infinity"))
     size = float(np.abs(values).max())
     return vector_problem.Sample(values, dtype, size, _narrowest(values, dtype))
 
@@ -241,7 +247,7 @@ def _of_vector(
     within: tuple[float, float] | None,
     conventions: str,
 ) -> Location:
-    who = f"locate({type(spec).__name__})"
+    caller = f"locate({type(spec).__name__})"
     table = inner(spec)
     width = sample.values.size
     if width == spec.width and spec.width != spec.dim:  # what is appended stands last
@@ -250,24 +256,24 @@ def _of_vector(
     elif before is not None:
         other = _sample(before, "before")
         if other.values.size != width:
-            want = f"as wide as x, {width}"
-            raise ArgumentError(explain(f"{who}: before", want, other.values.size))
+            expected = f"as wide as x, {width}"
+            raise ArgumentError(mismatch(f"{caller}: before", expected, other.values.size))
         values = sample.values - spec.embedding_scale * other.values
         sample = sample._replace(values=values)
     if width != table.dim:
-        raise ArgumentError(explain(f"{who}: x", f"a vector of width {table.dim}", width))
+        raise ArgumentError(mismatch(f"{caller}: x", f"a vector of width {table.dim}", width))
     scale = _scale(table, params)
     if isinstance(table, Learned):
         if params is None:
             todo = "`params=` holds the rows that are compared."
-            raise ArgumentError(explain(who, "the parameters of the table", None, todo))
+            raise ArgumentError(mismatch(caller, "the parameters of the table", None, todo))
         fits = from_learned_table.search(table, sample, params)
         limits = (0, max(table.limits) - 1)
         found = Location(fits, spec, limits, 1)
         return replace(found, story=of_vector(found))
     # The size of what was rounded counts in units of the table.
     sample = sample._replace(size=sample.size / (abs(scale) or 1.0))
-    ranges = _ranges(table, within, who)
+    ranges = _ranges(table, within, caller)
     if not np.any(sample.values):
         return _of_zeros(table, ranges)
     if sample.narrow is not None and not from_vector.explains(table, sample, ranges):
@@ -332,11 +338,11 @@ def _of_zeros(table: Any, ranges: Mapping[int, tuple[float, float]]) -> Location
 
 
 def _ranges(
-    table: Any, within: tuple[float, float] | None, who: str
+    table: Any, within: tuple[float, float] | None, caller: str
 ) -> dict[int, tuple[float, float]]:
     """The range of each axis."""
     if table.coordinates != "real":
-        low, high = _range(within, (-FARTHEST, FARTHEST), who)
+        low, high = _range(within, (-FARTHEST, FARTHEST), caller)
         return {axis: (math.ceil(low), math.floor(high)) for axis in range(len(table.axes))}
     phases = phases_of(table)
     waves = wavelengths(table)
@@ -344,7 +350,7 @@ def _ranges(
     for axis in range(len(table.axes)):
         own = waves[(phases.axis == axis) & np.isfinite(waves)]
         reach = float(own.max()) / 2 if own.size else 1.0
-        ranges[axis] = _range(within, (-reach, reach), who)
+        ranges[axis] = _range(within, (-reach, reach), caller)
     return ranges
 
 
@@ -355,10 +361,10 @@ def _of_turned(
     within: tuple[float, float] | None,
     conventions: str,
 ) -> Location:
-    who = f"locate({type(spec).__name__})"
+    caller = f"locate({type(spec).__name__})"
     if before is None:
         todo = "An angle shows beside what was turned alone: give the query or key as before=."
-        raise ArgumentError(explain(who, "`before` and `x`", "x alone", todo))
+        raise ArgumentError(mismatch(caller, "`before` and `x`", "x alone", todo))
     other = _sample(before, "before")
     from_rotated_pair.check_pair(spec, other.values, sample.values)
     size = max(sample.size, float(np.sqrt(np.mean(other.values**2))))
@@ -368,7 +374,7 @@ def _of_turned(
     # Rounding is a part of the size of the numbers, and an angle is one of them over its modulus.
     sample = sample._replace(dtype=coarse, size=size / typical)
     unit = vector_problem.Sample(sample.values / typical, coarse, sample.size)
-    low, high = _range(within, (-FARTHEST, FARTHEST), who)
+    low, high = _range(within, (-FARTHEST, FARTHEST), caller)
     if spec.coordinates != "real":
         low, high = math.ceil(low), math.floor(high)
     ranges = dict.fromkeys(range(len(spec.axes)), (low, high))

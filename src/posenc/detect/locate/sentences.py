@@ -72,7 +72,7 @@ def _worked(
 ) -> Iterator[str]:
     """The formula with its numbers, for each value; then how likely that is by chance."""
     position = fit.positions[0]
-    for (dimension, value), c, got in zip(
+    for (dimension, value), c, received in zip(
         values.items(),
         reading.constraints,
         predictions(found.stated, reading, position),
@@ -81,7 +81,7 @@ def _worked(
         p = position[c.axis] if isinstance(position, tuple) else position
         digits = (value.places or 7) + 2
         formula = _formula(found.stated, reading, dimension, c.function, p)
-        yield f"  {formula} = {got:.{digits}f}   ({value.text} given)"
+        yield f"  {formula} = {received:.{digits}f}   ({value.text} given)"
     upto = up_to(position, *map(int, found.within))
     tried = max(1, round(fit.chance / (upto * reading.density)))
     yield (
@@ -123,8 +123,10 @@ def _at_the_same_place(
     """What the stated formula gives at the position of the best convention."""
     plain = next(iter(readings(found.stated, values, 0, "stated")))
     place = best.positions[0]
-    got = predictions(found.stated, plain, place)
-    shown = ", ".join(f"{g:.{v.places or 7}f}" for g, v in zip(got, values.values(), strict=True))
+    received = predictions(found.stated, plain, place)
+    shown = ", ".join(
+        f"{g:.{v.places or 7}f}" for g, v in zip(received, values.values(), strict=True)
+    )
     given = " and ".join(v.text for v in values.values())
     first = _place(stated.positions[0])
     text = f"  The formula as stated gives {shown} at position {_place(place)}"

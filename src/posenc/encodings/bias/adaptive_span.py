@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 
 from posenc._core.array import astype, lookup, marked
 from posenc._core.checks import at_least
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
@@ -80,7 +80,7 @@ class AdaptiveSpan(BiasSpec):
         super().check()
         at_least("AdaptiveSpan", length=self.length, ramp=self.ramp)
         if not 0 <= self.start <= 1:
-            raise SpecError(explain("AdaptiveSpan: start", "a number from 0 to 1", self.start))
+            raise SpecError(mismatch("AdaptiveSpan: start", "a number from 0 to 1", self.start))
 
     def parameters(self) -> dict[str, Parameter]:
         """The span of each head, as a fraction of the longest."""

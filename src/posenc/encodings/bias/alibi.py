@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.array import astype, lookup
 from posenc._core.checks import positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.parameters import Init, Parameter
 from posenc._core.slopes import Recipe, slopes_of
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
@@ -88,18 +88,18 @@ class ALiBi(BiasSpec):
         super().check()
         positive("ALiBi", max_bias=self.max_bias)
         if self.biased is not None and not 0 <= self.biased <= self.heads:
-            raise SpecError(explain("ALiBi: biased", f"0 to {self.heads} heads", self.biased))
+            raise SpecError(mismatch("ALiBi: biased", f"0 to {self.heads} heads", self.biased))
         if self.slopes == "learned" and self.biased not in (None, self.heads):
-            want = "every head biased where slopes are learned"
-            raise SpecError(explain("ALiBi: biased", want, self.biased))
+            expected = "every head biased where slopes are learned"
+            raise SpecError(mismatch("ALiBi: biased", expected, self.biased))
         if not isinstance(self.slopes, tuple):
             return
         if len(self.slopes) != self.heads or min(self.slopes) < 0:
-            want = f"{self.heads} numbers of at least 0, one for each head"
-            raise SpecError(explain("ALiBi: slopes", want, self.slopes))
+            expected = f"{self.heads} numbers of at least 0, one for each head"
+            raise SpecError(mismatch("ALiBi: slopes", expected, self.slopes))
         if (self.recipe, self.max_bias, self.biased) != ("paper", 8.0, None):
-            want = "no recipe, max_bias or biased beside slopes that are given"
-            raise SpecError(explain("ALiBi: slopes", want, repr(self)))
+            expected = "no recipe, max_bias or biased beside slopes that are given"
+            raise SpecError(mismatch("ALiBi: slopes", expected, repr(self)))
 
     @property
     def place(self) -> Literal["after", "before"]:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.array import astype, lookup
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
@@ -76,8 +76,8 @@ class ClippedTable(BiasSpec):
         super().check()
         first, last = self.ends
         if not first <= 0 <= last:
-            want = "a distance of at least 0, or the first and last one around 0"
-            raise SpecError(explain("ClippedTable: clip", want, self.clip))
+            expected = "a distance of at least 0, or the first and last one around 0"
+            raise SpecError(mismatch("ClippedTable: clip", expected, self.clip))
 
     @property
     def ends(self) -> tuple[int, int]:

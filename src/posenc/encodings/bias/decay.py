@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.array import astype, lookup, marked
 from posenc._core.checks import not_too_many
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.slopes import MOST_HEADS
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -71,7 +71,7 @@ class Decay(BiasSpec):
         super().check()
         not_too_many("Decay", "heads", self.heads, MOST_HEADS)
         if self.recipe == "powers" and self.heads > 1000:
-            raise SpecError(explain("Decay: heads", "at most 1000 powers of two", self.heads))
+            raise SpecError(mismatch("Decay: heads", "at most 1000 powers of two", self.heads))
 
     def constants(self) -> dict[str, np.ndarray]:
         """-ln gamma of each head, without cancellation."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, lookup
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -68,7 +68,7 @@ class KERPLE(BiasSpec):
         """Raise `SpecError` when a bound is out of range."""
         super().check()
         if not 0 < self.least < 2:
-            raise SpecError(explain("KERPLE: least", "a number between 0 and 2", self.least))
+            raise SpecError(mismatch("KERPLE: least", "a number between 0 and 2", self.least))
 
     def parameters(self) -> dict[str, Parameter]:
         """The two numbers of each head."""

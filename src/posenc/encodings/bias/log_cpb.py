@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.array import astype, product
 from posenc._core.checks import at_least
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array
@@ -83,8 +83,8 @@ class LogCPB(WindowSpec):
         if self.trained_window is not None:
             check_window("LogCPB", self.trained_window, of="trained_window")
             if len(self.trained_window) != len(self.window):
-                want = f"{len(self.window)} lengths, as the window has"
-                raise SpecError(explain("LogCPB: trained_window", want, self.trained_window))
+                expected = f"{len(self.window)} lengths, as the window has"
+                raise SpecError(mismatch("LogCPB: trained_window", expected, self.trained_window))
         at_least("LogCPB", hidden=self.hidden)
 
     def constants(self) -> dict[str, np.ndarray]:

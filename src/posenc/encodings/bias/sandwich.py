@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.array import astype
 from posenc._core.checks import even_width, not_too_many, positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import cos_sin
@@ -81,8 +81,8 @@ class Sandwich(BiasSpec):
         even_width("Sandwich", dim=self.dim)
         positive("Sandwich", base=self.base, compression=self.compression)
         if self.ladder.cos_shift:
-            want = "0, as the sum has cosines alone"
-            raise SpecError(explain("Sandwich: ladder.cos_shift", want, self.ladder.cos_shift))
+            expected = "0, as the sum has cosines alone"
+            raise SpecError(mismatch("Sandwich: ladder.cos_shift", expected, self.ladder.cos_shift))
 
     @property
     def pointwise(self) -> bool:

@@ -107,7 +107,7 @@ class T5(BiasSpec):
     def bucket(self, rel: Any) -> np.ndarray:
         """The buckets of distances rel = key - query, integers of any shape."""
         xp = library(np)
-        rel = integers(rel, xp=xp, who="T5.bucket: rel")
+        rel = integers(rel, xp=xp, caller="T5.bucket: rel")
         return np.asarray(self._bucket(rel, self.arrays["thresholds"], xp=xp))
 
     def _bucket(self, rel: Array, thresholds: Array, *, xp: Any) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.array import astype, lookup
 from posenc._core.checks import at_least
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -77,7 +77,7 @@ class TISA(BiasSpec):
         """Raise `SpecError` when a number is out of range."""
         super().check()
         if not 1 <= self.kernels <= 64:
-            raise SpecError(explain("TISA: kernels", "1 to 64", self.kernels))
+            raise SpecError(mismatch("TISA: kernels", "1 to 64", self.kernels))
         at_least("TISA", 0, offset=self.offset)
 
     def parameters(self) -> dict[str, Parameter]:

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.array import astype, lookup, marked, product, widest
-from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
@@ -88,10 +88,10 @@ class TUPE(BiasSpec):
         """Raise `SpecError` when widths and heads do not fit."""
         super().check()
         if self.dim < 1 or self.dim % self.heads:
-            want = f"a width divisible by {self.heads} heads"
-            raise SpecError(explain("TUPE: dim", want, self.dim))
+            expected = f"a width divisible by {self.heads} heads"
+            raise SpecError(mismatch("TUPE: dim", expected, self.dim))
         if self.length < 1:
-            raise SpecError(explain("TUPE: length", "at least 1 position", self.length))
+            raise SpecError(mismatch("TUPE: length", "at least 1 position", self.length))
 
     def parameters(self) -> dict[str, Parameter]:
         """Position vectors, their normalisation, and the two projections."""
@@ -114,8 +114,8 @@ class TUPE(BiasSpec):
         for p in (q[0], k[0]):
             if p.size and (p.min() < 0 or p.max() >= self.length):
                 worst = int(p.max() if p.max() >= self.length else p.min())
-                want = f"0 to {self.length - 1}, as the length is {self.length}"
-                raise PositionError(explain("TUPE: positions", want, worst))
+                expected = f"0 to {self.length - 1}, as the length is {self.length}"
+                raise PositionError(mismatch("TUPE: positions", expected, worst))
 
     def prepare(
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any

@@ -13,7 +13,7 @@ import numpy as np
 from posenc._core.array import astype, lookup, marked
 from posenc._core.axes import AXES
 from posenc._core.checks import not_too_many
-from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
@@ -21,11 +21,11 @@ from posenc.encodings.bias.base import Array, Axes, BiasSpec
 __all__ = ["WindowSpec", "WindowTable", "cells", "check_window", "outside_window"]
 
 
-def check_window(who: str, window: tuple[int, ...], *, of: str = "window") -> None:
+def check_window(caller: str, window: tuple[int, ...], *, of: str = "window") -> None:
     """Raise `SpecError` unless a window has one to three lengths of at least 1."""
     if len(window) not in AXES or min(window) < 1:
-        raise SpecError(explain(f"{who}: {of}", "1 to 3 lengths of at least 1", window))
-    not_too_many(f"{who}: {of}", "offsets", math.prod(2 * size - 1 for size in window))
+        raise SpecError(mismatch(f"{caller}: {of}", "1 to 3 lengths of at least 1", window))
+    not_too_many(f"{caller}: {of}", "offsets", math.prod(2 * size - 1 for size in window))
 
 
 def cells(q: Axes, k: Axes, window: tuple[int, ...], *, xp: Any) -> tuple[Array, Array]:
@@ -41,13 +41,15 @@ def cells(q: Axes, k: Axes, window: tuple[int, ...], *, xp: Any) -> tuple[Array,
     return number, outside
 
 
-def outside_window(who: str, q: Axes, k: Axes, window: tuple[int, ...], free: Any) -> None:
+def outside_window(caller: str, q: Axes, k: Axes, window: tuple[int, ...], free: Any) -> None:
     """Raise `PositionError` where known offsets, but for the `free` entries, leave the window."""
     for name, m, n, size in zip(AXES[len(window)], q, k, window, strict=True):
         rel = np.where(free, 0, m - n)
         if rel.size and np.abs(rel).max() >= size:
-            want = f"offsets of {name!r} from {1 - size} to {size - 1}, as the window is {window}"
-            raise PositionError(explain(who, want, int(rel.flat[np.abs(rel).argmax()])))
+            expected = (
+                f"offsets of {name!r} from {1 - size} to {size - 1}, as the window is {window}"
+            )
+            raise PositionError(mismatch(caller, expected, int(rel.flat[np.abs(rel).argmax()])))
 
 
 class WindowSpec(BiasSpec, ABC):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import PositionError, explain
+from posenc._core.errors import PositionError, mismatch
 from posenc._core.spec import Spec
 
 __all__ = ["Places", "RelativeSpec", "in_order"]
@@ -95,9 +95,9 @@ class RelativeSpec(Spec, ABC):
         raise NotImplementedError
 
 
-def in_order(who: str, k: tuple[Array, ...]) -> None:
+def in_order(caller: str, k: tuple[Array, ...]) -> None:
     """Raise `PositionError` where known keys (NumPy) are out of order, for sums over keys."""
     if (np.diff(k[0], axis=-1) < 0).any():
         todo = "Sort the keys, as the gates between key and query are counted in their order."
-        want = "keys in the order of their positions"
-        raise PositionError(explain(f"{who}: k_positions", want, "others", todo))
+        expected = "keys in the order of their positions"
+        raise PositionError(mismatch(f"{caller}: k_positions", expected, "others", todo))

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least, positive
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc._core.slopes import Recipe, slopes_of
@@ -113,8 +113,8 @@ class DAPE(RelativeSpec):
     ) -> Array:
         """The bias and its correction."""
         if q.shape[-3] != self.count:
-            want = f"all {self.count} heads, as the perceptron mixes them"
-            raise ArgumentError(explain("relative(DAPE): q", want, f"{q.shape[-3]} heads"))
+            expected = f"all {self.count} heads, as the perceptron mixes them"
+            raise ArgumentError(mismatch("relative(DAPE): q", expected, f"{q.shape[-3]} heads"))
         w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
         x = product(q, xp.matrix_transpose(k), xp=xp) * self.scale
         rel = astype(at.rel, dtype, xp)

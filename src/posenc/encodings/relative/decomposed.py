@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.array import Array, along, astype, marked, product
 from posenc._core.axes import AXES
 from posenc._core.checks import at_least
-from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
@@ -75,7 +75,7 @@ class Decomposed(RelativeSpec):
         """Raise `SpecError` when the grid is none."""
         at_least("Decomposed", dim=self.dim)
         if len(self.size) not in AXES or min(self.size) < 1:
-            raise SpecError(explain("Decomposed: size", "1 to 3 lengths of at least 1", self.size))
+            raise SpecError(mismatch("Decomposed: size", "1 to 3 lengths of at least 1", self.size))
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -97,8 +97,8 @@ class Decomposed(RelativeSpec):
         for name, size, m, n in zip(self.axes, self.size, q, k, strict=True):
             far = np.abs(m - n)
             if far.size and far.max() >= size:
-                want = f"offsets of {name!r} below {size}, as the size is {self.size}"
-                raise PositionError(explain("Decomposed: positions", want, int(far.max())))
+                expected = f"offsets of {name!r} below {size}, as the size is {self.size}"
+                raise PositionError(mismatch("Decomposed: positions", expected, int(far.max())))
 
     def score(
         self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any

@@ -11,7 +11,7 @@ import numpy as np
 from posenc._core.array import Array, along, astype, product, rank
 from posenc._core.buckets import LARGEST, log_thresholds, padded
 from posenc._core.checks import at_least
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
@@ -90,15 +90,17 @@ class Disentangled(RelativeSpec):
         """Raise `SpecError` when buckets and distances contradict each other."""
         at_least("Disentangled", dim=self.dim, count=self.count, max_distance=self.max_distance)
         if self.max_distance >= LARGEST:
-            want = "less than 2**31 - 1"
-            raise SpecError(explain("Disentangled: max_distance", want, self.max_distance))
+            expected = "less than 2**31 - 1"
+            raise SpecError(mismatch("Disentangled: max_distance", expected, self.max_distance))
         if self.buckets is None:
             return
         if self.buckets < 4 or self.buckets % 2 or self.buckets > 2048:
-            raise SpecError(explain("Disentangled: buckets", "even, 4 to 2048", self.buckets))
+            raise SpecError(mismatch("Disentangled: buckets", "even, 4 to 2048", self.buckets))
         if self.max_distance - 1 <= self.buckets // 2:
-            want = f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each"
-            raise SpecError(explain("Disentangled: max_distance", want, self.max_distance))
+            expected = (
+                f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each"
+            )
+            raise SpecError(mismatch("Disentangled: max_distance", expected, self.max_distance))
 
     @property
     def heads(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 
 from posenc._core.array import Array, along, astype, marked, product
 from posenc._core.checks import at_least
-from posenc._core.errors import PositionError, explain
+from posenc._core.errors import PositionError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
@@ -85,9 +85,9 @@ class MusicTransformer(RelativeSpec):
         """Raise `PositionError` where a key lies too far in the past."""
         far = q[0] - k[0]
         if far.size and far.max() >= self.length:
-            want = f"keys at most {self.length - 1} before their query, as the length is"
+            expected = f"keys at most {self.length - 1} before their query, as the length is"
             raise PositionError(
-                explain("MusicTransformer: positions", f"{want} {self.length}", int(far.max()))
+                mismatch("MusicTransformer: positions", f"{expected} {self.length}", int(far.max()))
             )
 
     def score(

@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.array import Array, along, astype, gather, marked, product
 from posenc._core.checks import at_least
-from posenc._core.errors import PositionError, explain
+from posenc._core.errors import PositionError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
@@ -101,8 +101,8 @@ class PositionSensitive(RelativeSpec):
         """Raise `PositionError` where an offset has no vector."""
         far = np.abs(k[0] - q[0])
         if far.size and far.max() >= self.length:
-            want = f"offsets below the length, {self.length}"
-            raise PositionError(explain("PositionSensitive: positions", want, int(far.max())))
+            expected = f"offsets below the length, {self.length}"
+            raise PositionError(mismatch("PositionSensitive: positions", expected, int(far.max())))
 
     def _rows(self, at: Places, xp: Any) -> tuple[Array, Array]:
         """The row of each offset, and where there is none."""

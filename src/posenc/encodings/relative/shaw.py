@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 from posenc._core.array import Array, along, astype, gather, product
 from posenc._core.checks import at_least
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
@@ -79,8 +79,8 @@ class Shaw(RelativeSpec):
         at_least("Shaw", dim=self.dim)
         first, last = self.ends
         if not first <= 0 <= last:
-            want = "a distance of at least 0, or the first and last one around 0"
-            raise SpecError(explain("Shaw: clip", want, self.clip))
+            expected = "a distance of at least 0, or the first and last one around 0"
+            raise SpecError(mismatch("Shaw: clip", expected, self.clip))
 
     @property
     def ends(self) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least, even_width, positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -87,8 +87,8 @@ class TENER(RelativeSpec):
         even_width("TENER", least, dim=self.dim)
         positive("TENER", base=self.base)
         if self.ladder.cos_shift:
-            want = "0, as sines and cosines of one angle are summed"
-            raise SpecError(explain("TENER: ladder.cos_shift", want, self.ladder.cos_shift))
+            expected = "0, as sines and cosines of one angle are summed"
+            raise SpecError(mismatch("TENER: ladder.cos_shift", expected, self.ladder.cos_shift))
 
     @property
     def heads(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.array import Array, along, arange, astype, device_of, product
 from posenc._core.checks import at_least, positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -94,14 +94,16 @@ class TransformerXL(RelativeSpec):
         """Raise `SpecError` when a number is out of range."""
         at_least("TransformerXL", dim=self.dim, count=self.count)
         if self.width < 2 or self.width % 2:
-            raise SpecError(explain("TransformerXL: width", "an even number", self.width))
+            raise SpecError(mismatch("TransformerXL: width", "an even number", self.width))
         positive("TransformerXL", base=self.base)
         if self.ladder.cos_shift:
-            want = "0, as sines and cosines of one angle are summed"
-            raise SpecError(explain("TransformerXL: ladder.cos_shift", want, self.ladder.cos_shift))
+            expected = "0, as sines and cosines of one angle are summed"
+            raise SpecError(
+                mismatch("TransformerXL: ladder.cos_shift", expected, self.ladder.cos_shift)
+            )
         if self.clamp is not None and not 0 < self.clamp < 2**20:
-            want = "a distance of at least 1, below 2**20"
-            raise SpecError(explain("TransformerXL: clamp", want, self.clamp))
+            expected = "a distance of at least 1, below 2**20"
+            raise SpecError(mismatch("TransformerXL: clamp", expected, self.clamp))
 
     @property
     def heads(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc._core.array import astype, device_of, product
 from posenc._core.checks import at_least, positive
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder, context, pi
 from posenc._core.parameters import Init, Parameter
@@ -100,12 +100,12 @@ class FoPE(RotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 4 or self.dim % 4:
-            raise SpecError(explain("FoPE: dim", "a multiple of 4", self.dim))
+            raise SpecError(mismatch("FoPE: dim", "a multiple of 4", self.dim))
         at_least("FoPE", heads=self.heads)
         positive("FoPE", base=self.base)
         if self.length < 7:
-            want = "at least 7 positions, which the fastest wave needs for a turn"
-            raise SpecError(explain("FoPE: length", want, self.length))
+            expected = "at least 7 positions, which the fastest wave needs for a turn"
+            raise SpecError(mismatch("FoPE: length", expected, self.length))
         at_least("FoPE", 0, gain=self.gain)
         self.channels.sizes(self.pairs)
 
@@ -174,7 +174,7 @@ class FoPE(RotarySpec):
         """The rotated part of an input: (..., dim) -> (..., dim)."""
         if inverse:
             todo = "Series of waves do not turn a pair by an angle."
-            raise ArgumentError(explain("FoPE: inverse", "False", inverse, todo))
+            raise ArgumentError(mismatch("FoPE: inverse", "False", inverse, todo))
         return super().turned(x, cos, sin, role, constants, inverse=False, xp=xp)
 
 
@@ -185,8 +185,8 @@ def _weighted(waves: Array, weight: Array, xp: Any) -> Array:
     if len(weight.shape) == 4:  # heads before the sequence: (heads, 1, waves, pairs)
         return product(waves, weight[:, 0, ...], xp=xp)
     if len(waves.shape) > 1 and waves.shape[-2] != 1:
-        want = "positions that all heads share, where heads stand after the sequence"
-        raise ArgumentError(explain("FoPE: positions", want, f"{waves.shape[-2]} of a token"))
+        expected = "positions that all heads share, where heads stand after the sequence"
+        raise ArgumentError(mismatch("FoPE: positions", expected, f"{waves.shape[-2]} of a token"))
     heads, count, pairs = weight.shape
     side_by_side = xp.reshape(xp.permute_dims(weight, (1, 0, 2)), (count, heads * pairs))
     found = product(waves[..., 0, :], side_by_side, xp=xp)

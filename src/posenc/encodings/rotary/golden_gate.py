@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from posenc._core.checks import at_least, distinct, even_width, positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder, context
 from posenc._core.mixing import DenseMatrix
@@ -96,7 +96,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
         at_least("GoldenGateRoPE", heads=self.heads)
         positive("GoldenGateRoPE", "a positive frequency", lowest=self.lowest, highest=self.highest)
         if not 0 <= self.still <= 1:
-            raise SpecError(explain("GoldenGateRoPE: still", "a share from 0 to 1", self.still))
+            raise SpecError(mismatch("GoldenGateRoPE: still", "a share from 0 to 1", self.still))
         distinct("GoldenGateRoPE", space=self.space)
         self.channels.sizes(self.pairs)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core.checks import at_least, positive
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.mixing import DenseMatrix
@@ -94,15 +94,15 @@ class LRPE(RotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 1 or (self.form == "turned" and self.dim % 2):
-            want = "an even width if turned, at least 1 if doubled"
-            raise SpecError(explain("LRPE: dim", want, self.dim))
+            expected = "an even width if turned, at least 1 if doubled"
+            raise SpecError(mismatch("LRPE: dim", expected, self.dim))
         at_least("LRPE", heads=self.heads)
         positive("LRPE", base=self.base)
         if self.form == "turned":
             self.channels.sizes(self.pairs)
         elif self.channels.blocks:
-            want = "a pairing in one block if doubled"
-            raise SpecError(explain("LRPE: pairing", want, self.channels.blocks))
+            expected = "a pairing in one block if doubled"
+            raise SpecError(mismatch("LRPE: pairing", expected, self.channels.blocks))
 
     @property
     def pairs(self) -> int:
@@ -178,7 +178,7 @@ class LRPE(RotarySpec):
             return super().turned(x, cos, sin, role, constants, inverse=inverse, xp=xp)
         if inverse:
             todo = "Only half of what a doubled form gives came in."
-            raise ArgumentError(explain("LRPE: inverse", "False", inverse, todo))
+            raise ArgumentError(mismatch("LRPE: inverse", "False", inverse, todo))
         return lift(x, cos, sin, self.channels, xp=xp)
 
 

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.checks import positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
 __all__ = ["RotaryMagnitude", "Temperature"]
@@ -51,7 +51,7 @@ class Temperature(Value):
     def check(self) -> None:
         """Raise `SpecError` for a length without a logarithm."""
         if self.length < 2:
-            raise SpecError(explain("Temperature: length", "at least 2 positions", self.length))
+            raise SpecError(mismatch("Temperature: length", "at least 2 positions", self.length))
 
     def factors(self, positions: Array, *, dtype: Any, xp: Any) -> Array:
         """The factor at each position: integers (...) -> (...) in `dtype`."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.checks import at_least, distinct, even_width, positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, SpatialRotarySpec
@@ -88,12 +88,12 @@ class MixedRoPE(SpatialRotarySpec):
         names = self.space
         distinct("MixedRoPE", "distinct names", space=names)
         if self.init == "rotated" and (len(names) != 2 or self.pairs % 2):
-            want = "two axes and an even number of pairs"
-            got = f"{names} and {self.pairs}"
-            raise SpecError(explain("MixedRoPE: init='rotated'", want, got))
+            expected = "two axes and an even number of pairs"
+            received = f"{names} and {self.pairs}"
+            raise SpecError(mismatch("MixedRoPE: init='rotated'", expected, received))
         if self.init == "axial" and self.pairs % len(names):
-            want = f"a number of pairs divisible by {len(names)}"
-            raise SpecError(explain("MixedRoPE: init='axial'", want, self.pairs))
+            expected = f"a number of pairs divisible by {len(names)}"
+            raise SpecError(mismatch("MixedRoPE: init='axial'", expected, self.pairs))
         self.channels.sizes(self.pairs)
 
     @property

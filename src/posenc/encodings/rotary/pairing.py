@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final, get_args
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
 __all__ = ["PAIRINGS", "Pairing", "lift", "turn"]
@@ -66,17 +66,17 @@ class Pairing(Value):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if len(set(self.targets)) != len(self.targets):
-            raise SpecError(explain("Pairing: targets", "each target once", self.targets))
+            raise SpecError(mismatch("Pairing: targets", "each target once", self.targets))
         if any(block < 1 for block in self.blocks):
-            raise SpecError(explain("Pairing: blocks", "at least one pair in each", self.blocks))
+            raise SpecError(mismatch("Pairing: blocks", "at least one pair in each", self.blocks))
 
     def sizes(self, pairs: int) -> tuple[int, ...]:
         """Pairs in each block; they must add up to `pairs`."""
         if not self.blocks:
             return (pairs,)
         if sum(self.blocks) != pairs:
-            got = f"{self.blocks}, which add up to {sum(self.blocks)}"
-            raise SpecError(explain("Pairing: blocks", f"{pairs} pairs in all", got))
+            received = f"{self.blocks}, which add up to {sum(self.blocks)}"
+            raise SpecError(mismatch("Pairing: blocks", f"{pairs} pairs in all", received))
         return self.blocks
 
     def channels(self, dim: int) -> tuple[tuple[int, int], ...]:

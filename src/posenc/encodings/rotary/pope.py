@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.array import astype
 from posenc._core.checks import at_least, positive, width_of
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -97,8 +97,8 @@ class PoPE(RotarySpec):
         at_least("PoPE", heads=self.heads)
         positive("PoPE", base=self.base)
         if self.channels.blocks:
-            want = "a pairing in one block"
-            raise SpecError(explain("PoPE: pairing", want, self.channels.blocks))
+            expected = "a pairing in one block"
+            raise SpecError(mismatch("PoPE: pairing", expected, self.channels.blocks))
 
     @property
     def pairs(self) -> int:
@@ -167,7 +167,7 @@ class PoPE(RotarySpec):
         """The rotated part of an input, (..., dim) -> (..., 2 dim)."""
         if inverse:
             todo = "Sizes lose the sign of what came in."
-            raise ArgumentError(explain("PoPE: inverse", "False", inverse, todo))
+            raise ArgumentError(mismatch("PoPE: inverse", "False", inverse, todo))
         if role == "key" and self.offset != "none":
             delta = astype(constants["delta"], x.dtype, xp)
             delta = xp.where(delta > 0, xp.zeros_like(delta), delta)

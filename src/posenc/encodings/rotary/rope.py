@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.checks import even_width, positive
-from posenc._core.errors import ArgumentError, SpecError, explain
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -108,26 +108,30 @@ class RoPE(RotarySpec):
         self.channels.sizes(self.pairs)
         layout = self.arrangement.layout(self.pairs)
         if isinstance(self.base, tuple) and len(self.base) != len(self.axes):
-            want = f"one base for each of the axes {self.axes}"
-            raise SpecError(explain("RoPE: base", want, f"{len(self.base)} of them"))
+            expected = f"one base for each of the axes {self.axes}"
+            raise SpecError(mismatch("RoPE: base", expected, f"{len(self.base)} of them"))
         if self.arrangement.pad is not None:
-            raise SpecError(explain("RoPE: arrangement", "no `pad`: rotations have no rows", "pad"))
+            raise SpecError(
+                mismatch("RoPE: arrangement", "no `pad`: rotations have no rows", "pad")
+            )
         if self.ladder.cos_shift:
-            want = "one frequency for the cosine and sine of a pair"
-            raise SpecError(explain("RoPE: ladder", want, f"cos_shift={self.ladder.cos_shift}"))
+            expected = "one frequency for the cosine and sine of a pair"
+            raise SpecError(
+                mismatch("RoPE: ladder", expected, f"cos_shift={self.ladder.cos_shift}")
+            )
         why = contradiction(self.scalings)
         if why:
             todo = "Each of them extends the context by itself."
-            raise SpecError(explain("RoPE: scaling", "rules that go together", why, todo))
+            raise SpecError(mismatch("RoPE: scaling", "rules that go together", why, todo))
         for scaling in self.scalings:
             if scaling.geometric and (self.ladder.spacing != "geometric" or 1 in self.bases):
-                want = f"a geometric ladder, as {type(scaling).__name__} needs its base"
-                got = f"spacing={self.ladder.spacing!r} with base {self.base}"
-                raise SpecError(explain("RoPE: ladder", want, got))
+                expected = f"a geometric ladder, as {type(scaling).__name__} needs its base"
+                received = f"spacing={self.ladder.spacing!r} with base {self.base}"
+                raise SpecError(mismatch("RoPE: ladder", expected, received))
             factor = getattr(scaling, "factor", None)
             if isinstance(factor, tuple) and len(factor) != len(layout.counts):
-                want = f"{len(layout.counts)} factors, one for each axis"
-                raise SpecError(explain(f"{type(scaling).__name__}: factor", want, factor))
+                expected = f"{len(layout.counts)} factors, one for each axis"
+                raise SpecError(mismatch(f"{type(scaling).__name__}: factor", expected, factor))
 
     @property
     def scalings(self) -> tuple[Scaling, ...]:
@@ -181,7 +185,9 @@ class RoPE(RotarySpec):
             return self
         if not isinstance(length, (int, np.integer)):
             todo = "Pass it to the verb: posenc.rotate(spec, x, length=...)."
-            raise ArgumentError(explain("RoPE.at: length", "a number", type(length).__name__, todo))
+            raise ArgumentError(
+                mismatch("RoPE.at: length", "a number", type(length).__name__, todo)
+            )
         first, last = lengths
         # Lengths of one set of frequencies are one spec, and one compiled graph.
         length = max(length, first) if last is None else min(max(length, first), last)
@@ -218,10 +224,10 @@ class RoPE(RotarySpec):
 
     def _require_length(self) -> None:
         if self.needs_length:
-            who = " and ".join(type(s).__name__ for s in self.scalings if s.needs_length)
+            caller = " and ".join(type(s).__name__ for s in self.scalings if s.needs_length)
             todo = "Pass `length=` to the verb, or fix it: `spec.at(length)`."
             raise ArgumentError(
-                explain(f"RoPE with {who}", "the length of the sequence", None, todo)
+                mismatch(f"RoPE with {caller}", "the length of the sequence", None, todo)
             )
 
     @property

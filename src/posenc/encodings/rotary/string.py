@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.array import arange, astype, device_of, product
 from posenc._core.checks import at_least, distinct, even_width, positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, Role, SpatialRotarySpec
@@ -106,8 +106,8 @@ class STRING(SpatialRotarySpec):
         at_least("STRING", 0, spread=self.spread)
         distinct("STRING", space=self.space)
         if self.start == "axial" and self.pairs % len(self.space):
-            want = f"a number of pairs divisible by {len(self.space)}"
-            raise SpecError(explain("STRING: start='axial'", want, self.pairs))
+            expected = f"a number of pairs divisible by {len(self.space)}"
+            raise SpecError(mismatch("STRING: start='axial'", expected, self.pairs))
         self.channels.sizes(self.pairs)
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core import powers
 from posenc._core.array import concrete
 from posenc._core.checks import even_width, positive
-from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
@@ -105,10 +105,12 @@ class XPos(RotarySpec):
         even_width("XPos", dim=self.dim)
         positive("XPos", base=self.base, scale=self.scale, gamma=self.gamma)
         if abs(self.centre) > 2**31:
-            raise SpecError(explain("XPos: centre", "at most 2**31 in size", self.centre))
+            raise SpecError(mismatch("XPos: centre", "at most 2**31 in size", self.centre))
         if self.ladder.cos_shift:
-            want = "one frequency for the cosine and sine of a pair"
-            raise SpecError(explain("XPos: ladder", want, f"cos_shift={self.ladder.cos_shift}"))
+            expected = "one frequency for the cosine and sine of a pair"
+            raise SpecError(
+                mismatch("XPos: ladder", expected, f"cos_shift={self.ladder.cos_shift}")
+            )
         self.channels.sizes(self.pairs)
 
     @property
@@ -163,7 +165,9 @@ class XPos(RotarySpec):
         reach = self.reach(dtype)
         least, most = int(known.min()) - self.centre, int(known.max()) - self.centre
         if max(-least, most) > reach:
-            want = f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there"
+            expected = (
+                f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there"
+            )
             todo = "Move the centre, or choose a larger scale."
-            got = f"{least + self.centre} to {most + self.centre}"
-            raise PositionError(explain("XPos", want, got, todo))
+            received = f"{least + self.centre} to {most + self.centre}"
+            raise PositionError(mismatch("XPos", expected, received, todo))

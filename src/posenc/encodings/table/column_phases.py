@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.ladder import pi
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import steps, whole_turns
@@ -76,9 +76,9 @@ def phases_of(spec: Any) -> Phases:
     """
     matrix = spec.matrix
     if not isinstance(matrix, PhaseMatrix):
-        want = "pairs that read one axis each"
+        expected = "pairs that read one axis each"
         todo = "Where every pair mixes the axes, no coordinate can be found by itself."
-        raise ArgumentError(explain(f"locate({type(spec).__name__})", want, "a matrix", todo))
+        raise ArgumentError(mismatch(f"locate({type(spec).__name__})", expected, "a matrix", todo))
     layout = matrix.arrangement.layout(matrix.pairs)
     both = [matrix.frequencies(), matrix.frequencies(cosine=True)]
     return Phases(

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.checks import width_of
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.magnitude import Magnitude
 from posenc._core.parameters import Parameter
@@ -74,15 +74,15 @@ class Concatenated(TableSpec):
         """Raise `SpecError` when the parts do not fit."""
         width_of("Concatenated", dim=self.dim)
         if isinstance(self.table, Concatenated):
-            want = "a table that is not itself appended"
-            raise SpecError(explain("Concatenated: table", want, repr(self.table)))
+            expected = "a table that is not itself appended"
+            raise SpecError(mismatch("Concatenated: table", expected, repr(self.table)))
         if self.table.embedding_scale != 1:
-            want = "a table with embedding_scale=1"
+            expected = "a table with embedding_scale=1"
             todo = "Put the factor into the magnitude of Concatenated."
-            raise SpecError(explain("Concatenated", want, self.table.embedding_scale, todo))
+            raise SpecError(mismatch("Concatenated", expected, self.table.embedding_scale, todo))
         if set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim)):
-            want = "one learned factor on the table"
-            raise SpecError(explain("Concatenated", want, "one here and one in `table`"))
+            expected = "one learned factor on the table"
+            raise SpecError(mismatch("Concatenated", expected, "one here and one in `table`"))
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import astype
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.mixing import DenseMatrix, FrequencyMatrix, Gaussian
@@ -108,35 +108,35 @@ class Fourier(TableSpec):
         arrangement, axes = self.arrangement, self.axes
         room = self.dim - self.raw_width
         if room < 2 or room % 2:
-            want = "a width of two channels for each pair" + (
+            expected = "a width of two channels for each pair" + (
                 f", and {self.raw_width} for the coordinates" if self.raw_width else ""
             )
-            raise SpecError(explain("Fourier: dim", want, self.dim))
+            raise SpecError(mismatch("Fourier: dim", expected, self.dim))
         if arrangement.start or arrangement.pad is not None:
             todo = "Shift the positions themselves."
-            got = f"start={arrangement.start}, pad={arrangement.pad}"
-            raise SpecError(explain("Fourier: arrangement", "start 0 and no pad", got, todo))
+            received = f"start={arrangement.start}, pad={arrangement.pad}"
+            raise SpecError(mismatch("Fourier: arrangement", "start 0 and no pad", received, todo))
         mixed = isinstance(self.ladder, FrequencyMatrix | Gaussian)
         if mixed != (arrangement.rule == "mixed"):
-            want = "a matrix of frequencies with rule='mixed', and with no other"
-            got = f"{type(self.ladder).__name__} with rule={arrangement.rule!r}"
-            raise SpecError(explain("Fourier", want, got))
+            expected = "a matrix of frequencies with rule='mixed', and with no other"
+            received = f"{type(self.ladder).__name__} with rule={arrangement.rule!r}"
+            raise SpecError(mismatch("Fourier", expected, received))
         needed = {"axis": ("axial", "single"), "band": ("axial_cyclic", "single")}
         if self.blocks != "all" and arrangement.rule not in needed[self.blocks]:
-            want = f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}"
-            raise SpecError(explain("Fourier: arrangement", want, repr(arrangement.rule)))
+            expected = f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}"
+            raise SpecError(mismatch("Fourier: arrangement", expected, repr(arrangement.rule)))
         for name in ("base", "ladder"):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != len(axes):
-                want = f"one entry for each of the axes {axes}"
-                raise SpecError(explain(f"Fourier: {name}", want, f"{len(value)} entries"))
+                expected = f"one entry for each of the axes {axes}"
+                raise SpecError(mismatch(f"Fourier: {name}", expected, f"{len(value)} entries"))
         bases = self.base if isinstance(self.base, tuple) else (self.base,)
         if any(base <= 0 for base in bases):
-            raise SpecError(explain("Fourier: base", "positive numbers", self.base))
+            raise SpecError(mismatch("Fourier: base", "positive numbers", self.base))
         if arrangement.rule in ("axial", "axial_cyclic"):
             shares = arrangement.shares(self.pairs)
             if self.blocks == "band" and len(set(shares)) > 1:
-                raise SpecError(explain("Fourier: arrangement", "as many bands per axis", shares))
+                raise SpecError(mismatch("Fourier: arrangement", "as many bands per axis", shares))
 
     @property
     def coordinates(self) -> Literal["real"]:

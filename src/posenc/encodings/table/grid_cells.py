@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core.checks import positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder, context
 from posenc._core.mixing import DenseMatrix
@@ -92,11 +92,11 @@ class GridCells(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
         if self.dim < 6 or self.dim % 6:
-            want = "a multiple of 6, three waves of two channels for each scale"
-            raise SpecError(explain("GridCells: dim", want, self.dim))
+            expected = "a multiple of 6, three waves of two channels for each scale"
+            raise SpecError(mismatch("GridCells: dim", expected, self.dim))
         positive("GridCells", "a positive length", shortest=self.shortest, longest=self.longest)
         if self.space[0] == self.space[1]:
-            raise SpecError(explain("GridCells: space", "two distinct names", self.space))
+            raise SpecError(mismatch("GridCells: space", "two distinct names", self.space))
 
     @property
     def coordinates(self) -> Literal["real"]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.array import astype, concrete, gather, has_int64, marked
-from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
@@ -103,23 +103,23 @@ class HashGrid(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         if self.levels < 1 or self.dim < 1 or self.dim % self.levels:
-            want = f"a multiple of the {self.levels} levels, at least 1"
-            raise SpecError(explain("HashGrid: dim", want, self.dim))
+            expected = f"a multiple of the {self.levels} levels, at least 1"
+            raise SpecError(mismatch("HashGrid: dim", expected, self.dim))
         if not 1 <= self.log2_size <= LARGEST_TABLE:
-            want = f"from 1 to {LARGEST_TABLE}"
-            raise SpecError(explain("HashGrid: log2_size", want, self.log2_size))
+            expected = f"from 1 to {LARGEST_TABLE}"
+            raise SpecError(mismatch("HashGrid: log2_size", expected, self.log2_size))
         if not 1 <= self.coarsest <= self.finest < 2**30:
-            want = "1 <= coarsest <= finest < 2**30"
-            got = f"coarsest={self.coarsest}, finest={self.finest}"
-            raise SpecError(explain("HashGrid", want, got))
+            expected = "1 <= coarsest <= finest < 2**30"
+            received = f"coarsest={self.coarsest}, finest={self.finest}"
+            raise SpecError(mismatch("HashGrid", expected, received))
         if self.levels == 1 and self.coarsest != self.finest:
-            want = "coarsest equal to finest where there is one level"
-            got = f"coarsest={self.coarsest}, finest={self.finest}"
-            raise SpecError(explain("HashGrid", want, got))
+            expected = "coarsest equal to finest where there is one level"
+            received = f"coarsest={self.coarsest}, finest={self.finest}"
+            raise SpecError(mismatch("HashGrid", expected, received))
         names = self.space
         if not 1 <= len(names) <= len(PRIMES) or len(set(names)) != len(names):
-            want = f"one to {len(PRIMES)} distinct names"
-            raise SpecError(explain("HashGrid: space", want, names))
+            expected = f"one to {len(PRIMES)} distinct names"
+            raise SpecError(mismatch("HashGrid: space", expected, names))
 
     @property
     def coordinates(self) -> Literal["real"]:
@@ -221,7 +221,7 @@ class HashGrid(TableSpec):
         if known.size and (known.min() < 0 or known.max() > 1):
             worst = known.max() if known.max() > 1 else known.min()
             todo = "Normalise them, or clip what is rounded."
-            raise PositionError(explain("HashGrid: positions", "from 0 to 1", worst, todo))
+            raise PositionError(mismatch("HashGrid: positions", "from 0 to 1", worst, todo))
         return None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.array import astype, concrete, marked
 from posenc._core.checks import positive
-from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.mixing import DenseMatrix
@@ -90,16 +90,16 @@ class IntegratedFourier(TableSpec):
         """Raise `SpecError` when the width and the coordinates do not fit."""
         names = self.space
         if not names or len(set(self.axes)) != len(self.axes):
-            want = "distinct names, none of them that of a variance"
-            raise SpecError(explain("IntegratedFourier: space", want, names))
+            expected = "distinct names, none of them that of a variance"
+            raise SpecError(mismatch("IntegratedFourier: space", expected, names))
         if self.dim < 2 or self.dim % (2 * len(names)):
-            want = f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
-            raise SpecError(explain("IntegratedFourier: dim", want, self.dim))
+            expected = f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
+            raise SpecError(mismatch("IntegratedFourier: dim", expected, self.dim))
         positive("IntegratedFourier", base=self.base)
         if self.ladder.cos_shift:
-            want = "one frequency for the sine and cosine of a band"
-            got = f"cos_shift={self.ladder.cos_shift}"
-            raise SpecError(explain("IntegratedFourier: ladder", want, got))
+            expected = "one frequency for the sine and cosine of a band"
+            received = f"cos_shift={self.ladder.cos_shift}"
+            raise SpecError(mismatch("IntegratedFourier: ladder", expected, received))
 
     @property
     def coordinates(self) -> Literal["real"]:
@@ -149,8 +149,8 @@ class IntegratedFourier(TableSpec):
             return
         least = known[..., len(self.space) :].min()
         if least < 0:
-            want = "variances of at least 0, after the means"
-            raise PositionError(explain("IntegratedFourier: positions", want, least))
+            expected = "variances of at least 0, after the means"
+            raise PositionError(mismatch("IntegratedFourier: positions", expected, least))
 
 
 class _Bands(NamedTuple):

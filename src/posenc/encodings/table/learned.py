@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc._core.array import astype, concrete, fixed, gather, library, marked
 from posenc._core.checks import width_of
-from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.magnitude import Magnitude
 from posenc._core.parameters import Init, Parameter
@@ -101,26 +101,26 @@ class Learned(TableSpec):
         lookup, lengths = self.lookup, self.lengths
         width_of("Learned", dim=self.dim)
         if min(lengths, default=0) < 1:
-            raise SpecError(explain("Learned: length", "at least 1 position", self.length))
+            raise SpecError(mismatch("Learned: length", "at least 1 position", self.length))
         if len(lengths) == 1 and not isinstance(self.length, int):
             todo = "Two spellings of one spec would not be equal."
-            raise SpecError(explain("Learned: length", str(lengths[0]), self.length, todo))
+            raise SpecError(mismatch("Learned: length", str(lengths[0]), self.length, todo))
         if lookup.rule != "flat" and len(lengths) != len(lookup.axes):
-            want = f"one number for each of the axes {lookup.axes}"
-            raise SpecError(explain("Learned: length", want, self.length))
+            expected = f"one number for each of the axes {lookup.axes}"
+            raise SpecError(mismatch("Learned: length", expected, self.length))
         if self.start < 0:
-            raise SpecError(explain("Learned: start", "at least 0 rows", self.start))
+            raise SpecError(mismatch("Learned: start", "at least 0 rows", self.start))
         if lookup.rule == "grid" and (self.start or self.pad is not None):
-            want = "start=0 and pad=None where coordinates share one table"
-            raise SpecError(explain("Learned", want, f"start={self.start}, pad={self.pad}"))
+            expected = "start=0 and pad=None where coordinates share one table"
+            raise SpecError(mismatch("Learned", expected, f"start={self.start}, pad={self.pad}"))
         if self.pad is not None and not 0 <= self.pad < self.start + min(self.limits):
-            want = f"a row from 0 to {self.start + min(self.limits) - 1}"
-            raise SpecError(explain("Learned: pad", want, self.pad))
+            expected = f"a row from 0 to {self.start + min(self.limits) - 1}"
+            raise SpecError(mismatch("Learned: pad", expected, self.pad))
         shapes: dict[str, tuple[int, int]] = {}
         for name, shape in self._shapes():
             if shapes.setdefault(name, shape) != shape:
-                want = f"one shape for the shared table {name!r}"
-                raise SpecError(explain("Learned", want, f"{shapes[name]} and {shape}"))
+                expected = f"one shape for the shared table {name!r}"
+                raise SpecError(mismatch("Learned", expected, f"{shapes[name]} and {shape}"))
         if isinstance(self.init, TableSpec):
             self._check_init(self.init)
 
@@ -128,10 +128,12 @@ class Learned(TableSpec):
         coordinates = len(self.lengths) if self.lookup.shared else 1
         widths = {width for _, (_, width) in self._shapes()}
         if len(init.axes) not in (1, coordinates) or init.parameters() or widths != {init.width}:
-            want = f"a table without parameters, of width {' and '.join(map(str, sorted(widths)))}"
-            want += f" and {' or '.join(map(str, sorted({1, coordinates})))} axes"
-            got = f"{type(init).__name__} of width {init.width} and axes {init.axes}"
-            raise SpecError(explain("Learned: init", want, got))
+            expected = (
+                f"a table without parameters, of width {' and '.join(map(str, sorted(widths)))}"
+            )
+            expected += f" and {' or '.join(map(str, sorted({1, coordinates})))} axes"
+            received = f"{type(init).__name__} of width {init.width} and axes {init.axes}"
+            raise SpecError(mismatch("Learned: init", expected, received))
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -253,10 +255,10 @@ class Learned(TableSpec):
             return
         worst = worst.max() if worst.max() >= limit else worst.min()
         pad = "" if self.pad is None else f", or {self.pad - self.start} for padding"
-        who = "Learned: positions" + (f" of {self.axes[axis]!r}" if len(self.axes) > 1 else "")
-        want = f"0 to {limit - 1}{pad}, as the usable length is {limit}"
+        caller = "Learned: positions" + (f" of {self.axes[axis]!r}" if len(self.axes) > 1 else "")
+        expected = f"0 to {limit - 1}{pad}, as the usable length is {limit}"
         todo = "`posenc.extend` and `posenc.resize` make a table longer."
-        raise PositionError(explain(who, want, f"position {worst}", todo))
+        raise PositionError(mismatch(caller, expected, f"position {worst}", todo))
 
 
 def _raveled(left: tuple[Array, int], right: tuple[Array, int]) -> tuple[Array, int]:

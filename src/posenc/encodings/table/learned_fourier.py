@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.array import astype, product
 from posenc._core.checks import at_least, not_too_many, positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc._core.special import gelu
@@ -95,16 +95,16 @@ class LearnedFourier(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when a width cannot be."""
         if self.groups < 1 or not self.space or len(self.space) % self.groups:
-            want = "a number that divides that of the coordinates"
-            raise SpecError(explain("LearnedFourier: groups", want, self.groups))
+            expected = "a number that divides that of the coordinates"
+            raise SpecError(mismatch("LearnedFourier: groups", expected, self.groups))
         if len(set(self.space)) != len(self.space):
-            raise SpecError(explain("LearnedFourier: space", "distinct names", self.space))
+            raise SpecError(mismatch("LearnedFourier: space", "distinct names", self.space))
         if self.dim < 1 or self.dim % self.groups:
-            want = f"a multiple of the {self.groups} groups"
-            raise SpecError(explain("LearnedFourier: dim", want, self.dim))
+            expected = f"a multiple of the {self.groups} groups"
+            raise SpecError(mismatch("LearnedFourier: dim", expected, self.dim))
         if self.features < 2 or self.features % 2:
-            want = "an even number, a cosine and a sine for each frequency"
-            raise SpecError(explain("LearnedFourier: features", want, self.features))
+            expected = "an even number, a cosine and a sine for each frequency"
+            raise SpecError(mismatch("LearnedFourier: features", expected, self.features))
         at_least("LearnedFourier", hidden=self.hidden)
         not_too_many("LearnedFourier", "features and hidden units", self.features + self.hidden)
         positive("LearnedFourier", gamma=self.gamma)

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
 from posenc._core.checks import distinct
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
 __all__ = ["Lookup"]
@@ -71,10 +71,10 @@ class Lookup(Value):
         distinct("Lookup", axes=self.axes)
         if self.rule == "flat" and len(self.axes) != 1:
             todo = "Choose 'grid', 'factorised' or 'concatenated' to read by several coordinates."
-            raise SpecError(explain("Lookup", "one axis with rule='flat'", self.axes, todo))
+            raise SpecError(mismatch("Lookup", "one axis with rule='flat'", self.axes, todo))
         for name in (*self.axes, *(self.tables or ())):
             if not name.isidentifier() or keyword.iskeyword(name):
-                raise SpecError(explain("Lookup", "identifiers as names", repr(name)))
+                raise SpecError(mismatch("Lookup", "identifiers as names", repr(name)))
         owners = {
             "tables": ("factorised", "concatenated"),
             "order": ("concatenated",),
@@ -83,19 +83,19 @@ class Lookup(Value):
         }
         for field, rules in owners.items():
             if getattr(self, field) and self.rule not in rules:
-                want = f"it with rule {' or '.join(map(repr, rules))} alone"
-                raise SpecError(explain(f"Lookup: {field}", want, repr(self.rule)))
+                expected = f"it with rule {' or '.join(map(repr, rules))} alone"
+                raise SpecError(mismatch(f"Lookup: {field}", expected, repr(self.rule)))
         if self.prefix < 0:
-            raise SpecError(explain("Lookup: prefix", "at least 0 rows", self.prefix))
+            raise SpecError(mismatch("Lookup: prefix", "at least 0 rows", self.prefix))
         for field in ("tables", "sizes"):
             given = getattr(self, field)
             if given is not None and len(given) != len(self.axes):
-                want = f"{len(self.axes)} entries, one for each axis"
-                raise SpecError(explain(f"Lookup: {field}", want, given))
+                expected = f"{len(self.axes)} entries, one for each axis"
+                raise SpecError(mismatch(f"Lookup: {field}", expected, given))
         if self.sizes is not None and min(self.sizes) < 1:
-            raise SpecError(explain("Lookup: sizes", "at least 1 channel each", self.sizes))
+            raise SpecError(mismatch("Lookup: sizes", "at least 1 channel each", self.sizes))
         if self.order is not None and sorted(self.order) != sorted(self.axes):
-            raise SpecError(explain("Lookup: order", f"the names {self.axes}", self.order))
+            raise SpecError(mismatch("Lookup: order", f"the names {self.axes}", self.order))
 
     @property
     def shared(self) -> bool:
@@ -116,11 +116,11 @@ class Lookup(Value):
         sizes = self.sizes
         if sizes is None:
             if dim % count:
-                want = f"a width divisible by the {count} axes"
-                raise SpecError(explain("Lookup", want, dim, "Give `sizes`."))
+                expected = f"a width divisible by the {count} axes"
+                raise SpecError(mismatch("Lookup", expected, dim, "Give `sizes`."))
             sizes = (dim // count,) * count
         if sum(sizes) != dim:
-            got = f"{sizes}, which add up to {sum(sizes)}"
-            raise SpecError(explain("Lookup: sizes", f"{dim} channels in all", got))
+            received = f"{sizes}, which add up to {sum(sizes)}"
+            raise SpecError(mismatch("Lookup: sizes", f"{dim} channels in all", received))
         by_name = dict(zip(self.order or self.axes, sizes, strict=True))
         return tuple(by_name[name] for name in self.axes)

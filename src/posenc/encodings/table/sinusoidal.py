@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.checks import positive, width_of
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.magnitude import Magnitude
 from posenc._core.matrix import PhaseMatrix
@@ -103,9 +103,9 @@ class Sinusoidal(TableSpec):
             "sin_extra": missing == 0 or (missing == -1 and len(self.axes) == 1),
         }
         if not allowed[self.odd]:
-            want = f"another rule than odd={self.odd!r} for {self.pairs} pairs"
+            expected = f"another rule than odd={self.odd!r} for {self.pairs} pairs"
             todo = "'zero_pad' fills with zeros, 'cut' cuts to the width."
-            raise SpecError(explain("Sinusoidal", want, f"dim={self.dim}", todo))
+            raise SpecError(mismatch("Sinusoidal", expected, f"dim={self.dim}", todo))
         self._check_axes()
 
     def _check_axes(self) -> None:
@@ -116,9 +116,9 @@ class Sinusoidal(TableSpec):
         blocks = arrangement.blocks(self.pairs) if self.pairs else ()
         if not blocks or 2 * sum(blocks[:-1]) >= self.dim:
             lost = (arrangement.order or arrangement.axes)[-1]
-            want = f"a width with room for each of the axes {self.axes}"
+            expected = f"a width with room for each of the axes {self.axes}"
             todo = f"Nothing would be left for {lost!r}: use a wider table."
-            raise SpecError(explain("Sinusoidal: dim", want, self.dim, todo))
+            raise SpecError(mismatch("Sinusoidal: dim", expected, self.dim, todo))
 
     @property
     def axes(self) -> tuple[str, ...]:

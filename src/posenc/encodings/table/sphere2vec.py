@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core.checks import positive
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import AROUND, Example, around
 from posenc._core.ladder import Ladder, context, pi
 from posenc._core.mixing import DenseMatrix
@@ -93,8 +93,8 @@ class Sphere2Vec(TableSpec):
         """Raise `SpecError` when the width or a scale cannot be."""
         share = WIDTHS[self.mixing]
         if self.dim < share or self.dim % share:
-            want = f"a multiple of {share}, the products of a scale of {self.mixing}"
-            raise SpecError(explain("Sphere2Vec: dim", want, self.dim))
+            expected = f"a multiple of {share}, the products of a scale of {self.mixing}"
+            raise SpecError(mismatch("Sphere2Vec: dim", expected, self.dim))
         positive("Sphere2Vec", "a positive scale", shortest=self.shortest, longest=self.longest)
 
     @property

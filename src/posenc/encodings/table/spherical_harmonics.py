@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import AROUND, Example, around
 from posenc._core.ladder import context, pi
 from posenc._core.mixing import DenseMatrix
@@ -93,8 +93,8 @@ class SphericalHarmonics(TableSpec):
         """Raise `SpecError` when the width is no square."""
         if self.dim < 1 or self.degrees**2 != self.dim:
             todo = f"{self.degrees**2} and {(self.degrees + 1) ** 2} are next." * (self.dim > 0)
-            want = "a square, as the degrees below L have L**2 harmonics"
-            raise SpecError(explain("SphericalHarmonics: dim", want, self.dim, todo))
+            expected = "a square, as the degrees below L have L**2 harmonics"
+            raise SpecError(mismatch("SphericalHarmonics: dim", expected, self.dim, todo))
 
     @property
     def coordinates(self) -> Literal["real"]:

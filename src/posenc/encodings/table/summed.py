@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.magnitude import Magnitude
 from posenc._core.parameters import Parameter
@@ -86,25 +86,25 @@ class Summed(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the parts do not fit."""
         if len(self.tables) < 2:
-            raise SpecError(explain("Summed: tables", "two tables or more", len(self.tables)))
+            raise SpecError(mismatch("Summed: tables", "two tables or more", len(self.tables)))
         for table in self.tables:
             if isinstance(table, Concatenated):
-                raise SpecError(explain("Summed: tables", "tables that are added", repr(table)))
+                raise SpecError(mismatch("Summed: tables", "tables that are added", repr(table)))
             if table.dim != self.dim:
-                want = f"tables of width {self.dim}"
-                raise SpecError(explain("Summed: tables", want, f"one of width {table.dim}"))
+                expected = f"tables of width {self.dim}"
+                raise SpecError(mismatch("Summed: tables", expected, f"one of width {table.dim}"))
             if table.embedding_scale != 1:
                 todo = "Put the factor into the magnitude of Summed."
-                want = "tables with embedding_scale=1"
-                raise SpecError(explain("Summed", want, table.embedding_scale, todo))
+                expected = "tables with embedding_scale=1"
+                raise SpecError(mismatch("Summed", expected, table.embedding_scale, todo))
         needed = sum(len(table.axes) for table in self.tables)
         if len(self.axes_of) != needed:
-            want = f"{needed} names, one for each axis of the tables"
-            raise SpecError(explain("Summed: axes_of", want, self.axes_of))
+            expected = f"{needed} names, one for each axis of the tables"
+            raise SpecError(mismatch("Summed: axes_of", expected, self.axes_of))
         for _, table, places in self._parts():
             if len(set(places)) != len(places):
-                want = f"distinct names for the axes {table.axes} of one table"
-                raise SpecError(explain("Summed: axes_of", want, self.axes_of))
+                expected = f"distinct names for the axes {table.axes} of one table"
+                raise SpecError(mismatch("Summed: axes_of", expected, self.axes_of))
 
     @property
     def axes(self) -> tuple[str, ...]:

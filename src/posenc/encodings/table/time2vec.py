@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.array import astype
 from posenc._core.checks import positive, width_of
-from posenc._core.errors import SpecError, explain
+from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.parameters import Init, Parameter
@@ -88,8 +88,8 @@ class Time2Vec(TableSpec):
         width_of("Time2Vec", 1 if self.trend == "none" else 2, dim=self.dim)
         positive("Time2Vec", base=self.base)
         if isinstance(self.init, Ladder) and self.init.cos_shift:
-            want = "a ladder with cos_shift=0: each frequency has one wave"
-            raise SpecError(explain("Time2Vec: init", want, self.init.cos_shift))
+            expected = "a ladder with cos_shift=0: each frequency has one wave"
+            raise SpecError(mismatch("Time2Vec: init", expected, self.init.cos_shift))
 
     @property
     def coordinates(self) -> Literal["real"]:

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from posenc._core.array import astype, concrete, device_of, marked
 from posenc._core.checks import at_least
-from posenc._core.errors import PositionError, SpecError, explain
+from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
@@ -89,8 +89,8 @@ class TreePositions(TableSpec):
         """Raise `SpecError` when a number cannot be."""
         at_least("TreePositions", degree=self.degree, depth=self.depth)
         if self.decays < 1:
-            want = f"at least depth * degree = {self.depth * self.degree}"
-            raise SpecError(explain("TreePositions: dim", want, self.dim))
+            expected = f"at least depth * degree = {self.depth * self.degree}"
+            raise SpecError(mismatch("TreePositions: dim", expected, self.dim))
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ class TreePositions(TableSpec):
                 found = found | (step < -1) | (step >= self.degree)
             return found
         if known.size and (known.min() < -1 or known.max() >= self.degree):
-            want = f"steps from 0 to {self.degree - 1}, and -1 beyond the root"
+            expected = f"steps from 0 to {self.degree - 1}, and -1 beyond the root"
             worst = known.max() if known.max() >= self.degree else known.min()
-            raise PositionError(explain("TreePositions: positions", want, worst))
+            raise PositionError(mismatch("TreePositions: positions", expected, worst))
         return None

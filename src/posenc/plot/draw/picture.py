@@ -12,7 +12,7 @@ from typing import Any, Literal
 from xml.sax.saxutils import escape
 
 from posenc._core import files
-from posenc._core.errors import ArgumentError, DependencyError, explain
+from posenc._core.errors import ArgumentError, DependencyError, mismatch
 
 __all__ = ["DPI", "RC", "Picture", "library"]
 
@@ -90,7 +90,7 @@ class Picture:
             The whole file.
         """
         if format not in FORMATS:
-            raise ArgumentError(explain("plot: format", "png or svg", repr(format)))
+            raise ArgumentError(mismatch("plot: format", "png or svg", repr(format)))
         words = json.dumps(self.parameters, sort_keys=True)
         buffer = io.BytesIO()
         with library().rc_context(RC):
@@ -129,7 +129,7 @@ class Picture:
         """
         target = Path(path)
         if target.suffix not in (".png", ".svg"):
-            raise ArgumentError(explain("plot: path", "a name in .png or .svg", repr(str(path))))
+            raise ArgumentError(mismatch("plot: path", "a name in .png or .svg", repr(str(path))))
         data = self.to_bytes("png" if target.suffix == ".png" else "svg")
         with files.replacing(target, existing=existing) as file:
             file.write(data)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Value
 from posenc.plot import palette
 from posenc.plot.draw.picture import DPI, RC, Picture, library
@@ -65,7 +65,7 @@ class Sheet:
             self.figure, self.lines = drawable(ax).figure, []
             return
         if not 0.25 <= scale <= 8:
-            raise ArgumentError(explain("plot: scale", "0.25 to 8", scale))
+            raise ArgumentError(mismatch("plot: scale", "0.25 to 8", scale))
         across = max(width, 320)
         self.lines = _wrapped(self.caption, across, lines)
         self.total = (
@@ -73,8 +73,8 @@ class Sheet:
             height + HEAD + 2 * MARGIN + LINE * len(self.lines),
         )
         if max(self.total) * scale > LARGEST or np.prod(self.total) * scale**2 > MOST_PIXELS:
-            got = "x".join(str(round(side * scale)) for side in self.total)
-            raise ArgumentError(explain("plot: size", f"sides up to {LARGEST} pixels", got))
+            received = "x".join(str(round(side * scale)) for side in self.total)
+            raise ArgumentError(mismatch("plot: size", f"sides up to {LARGEST} pixels", received))
         with self.library.rc_context(RC):
             self.figure = self.library.figure.Figure(
                 figsize=(self.total[0] / DPI, self.total[1] / DPI),
@@ -190,9 +190,9 @@ def drawable(axes: Any) -> Any:
         If they are something else, such as positions without their name.
     """
     if not hasattr(axes, "get_window_extent") or not hasattr(axes, "figure"):
-        got = f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__
+        received = f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__
         todo = "All else goes by its name, such as positions=."
-        raise ArgumentError(explain("plot: ax", "axes of matplotlib", got[:80], todo))
+        raise ArgumentError(mismatch("plot: ax", "axes of matplotlib", received[:80], todo))
     return axes
 
 

@@ -231,7 +231,7 @@ def similarity(
     0.0
     """
     given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
-    held = source(spec, params=params, length=length, grid=grid, who="similarity")
+    held = source(spec, params=params, length=length, grid=grid, caller="similarity")
     start, stop = placed(held, positions)
     side = cells(stop - start, width or 512) if ax is None else 100
     pixels = round(side * scale) if ax is None else min(device(ax))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional import bias
 from posenc.plot.able import refuse
@@ -129,10 +129,10 @@ def data(
     for name, value, known in (("mask", mask, MASKS), ("softmax", softmax, SOFTMAX)):
         if value not in known:
             todo = suggest(value, known)
-            raise ArgumentError(explain(f"plot bias: {name}", "one of them", repr(value), todo))
+            raise ArgumentError(mismatch(f"plot bias: {name}", "one of them", repr(value), todo))
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
-        raise ArgumentError(explain("plot bias: params", "what the spec learns", None, todo))
+        raise ArgumentError(mismatch("plot bias: params", "what the spec learns", None, todo))
     chosen = _heads(spec, heads)
     view = _View(spec, positions, params, grid, mask=mask, softmax=softmax)
     values = np.stack([view.matrix(head, pixels) for head in chosen])
@@ -163,8 +163,8 @@ def data(
 def _heads(spec: Any, heads: Sequence[int] | None) -> tuple[int, ...]:
     chosen = tuple(range(min(spec.heads, SHOWN))) if heads is None else tuple(map(int, heads))
     if not 1 <= len(chosen) <= MOST_HEADS or not all(0 <= h < spec.heads for h in chosen):
-        want = f"1 to {MOST_HEADS} heads from 0 to {spec.heads - 1}"
-        raise ArgumentError(explain("plot bias: heads", want, chosen))
+        expected = f"1 to {MOST_HEADS} heads from 0 to {spec.heads - 1}"
+        raise ArgumentError(mismatch("plot bias: heads", expected, chosen))
     return chosen
 
 
@@ -182,9 +182,9 @@ class _View:
         self.count = self.stop - self.start
         if self.count**2 > MOST_NUMBERS:
             todo = "Draw fewer positions; curves against the offset show long distances."
-            got = f"{whole(self.count)} positions"
-            want = f"at most {whole(MOST_NUMBERS**0.5)} positions"
-            raise ArgumentError(explain("plot bias: positions", want, got, todo))
+            received = f"{whole(self.count)} positions"
+            expected = f"at most {whole(MOST_NUMBERS**0.5)} positions"
+            raise ArgumentError(mismatch("plot bias: positions", expected, received, todo))
 
     def _places(self, index: np.ndarray) -> np.ndarray:
         if not self.sides:

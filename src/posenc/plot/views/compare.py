@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot.words import brief, number
 
 __all__ = ["VIEWS", "Compare", "data"]
@@ -98,7 +98,7 @@ def data(
     ((16, 8), 1.997)
     """
     if view not in VIEWS:
-        raise ArgumentError(explain("plot compare", "a picture", repr(view), suggest(view, VIEWS)))
+        raise ArgumentError(mismatch("plot compare", "a picture", repr(view), suggest(view, VIEWS)))
     made = importlib.import_module(f"posenc.plot.views.{view}").data
     first = made(a, *arguments, **{**options, **(a_options or {})})
     second = made(b, *arguments, **{**options, **(b_options or {})})

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Spec
 from posenc.plot.able import pictures_of, refuse
 from posenc.plot.columns import Params, source
@@ -124,16 +124,16 @@ def data(
     """
     if isinstance(spec, Spec) and "counter" not in pictures_of(spec):
         refuse("counter", spec, "a table of sines and cosines, or a rotation")
-    held = source(spec, params=params, length=length, who="counter")
+    held = source(spec, params=params, length=length, caller="counter")
     if held.waves is None:
         refuse("counter", held.spec, "a table of sines and cosines, or a rotation")
     if at is not None and not 0 <= at < 2**62:
-        raise ArgumentError(explain("plot counter: at", "a position of at least 0", at))
+        raise ArgumentError(mismatch("plot counter: at", "a position of at least 0", at))
     start, stop = _range(positions, at)
     most = max(stop - 1, at or 0)
     count = max(1, most.bit_length()) if bits is None else bits
     if not 1 <= count <= 62:
-        raise ArgumentError(explain("plot counter: bits", "1 to 62", bits))
+        raise ArgumentError(mismatch("plot counter: bits", "1 to 62", bits))
     index = np.arange(start, stop, dtype=np.int64)
     order = np.arange(count - 1, -1, -1)
     partners = tuple(_partner(held.waves.wavelength, held.waves.pair, int(b)) for b in order)
@@ -167,8 +167,8 @@ def _range(positions: int | tuple[int, int] | None, at: int | None) -> tuple[int
         positions = (0, 32) if middle < 32 else (middle - 16, middle + 16)
     start, stop = span(positions, "positions")
     if start < 0 or stop - start > MOST_POSITIONS:
-        want = f"at most {MOST_POSITIONS} positions, from 0 on"
-        raise ArgumentError(explain("plot counter: positions", want, f"{start} to {stop}"))
+        expected = f"at most {MOST_POSITIONS} positions, from 0 on"
+        raise ArgumentError(mismatch("plot counter: positions", expected, f"{start} to {stop}"))
     return start, stop
 
 

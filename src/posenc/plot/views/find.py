@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.detect.locate import Fit, Interval, Location, locate, read_value
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.plot.able import pictures_of, refuse
@@ -145,8 +145,8 @@ def _candidates(fit: Fit, read: Mapping[int, Interval]) -> Candidates:
     positions = fit.positions[:MOST_SHOWN]
     if any(not isinstance(p, (int, float, np.integer)) for p in positions):
         todo = "Give all but one of the coordinates a value of their own."
-        got = f"positions of several axes, such as {positions[0]}"
-        raise ArgumentError(explain("plot find", "positions on one line", got, todo))
+        received = f"positions of several axes, such as {positions[0]}"
+        raise ArgumentError(mismatch("plot find", "positions on one line", received, todo))
     errors = np.array([_errors(fit, int(p), read) for p in positions]).reshape(-1, 2)
     label = ", ".join(fit.convention) or "as stated"
     return Candidates(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot.columns import QUARTER, TURN, Params, Source, Waves, source
 from posenc.plot.curves import GOLDEN
 from posenc.plot.raster import span
@@ -113,17 +113,17 @@ def data(
     for name, value, known in (("kind", kind, KINDS), ("scale", scale, SCALES)):
         if value not in known:
             todo = suggest(value, known)
-            raise ArgumentError(explain(f"plot offset: {name}", "one of them", repr(value), todo))
-    held = source(spec, params=params, length=length, grid=grid, who="offset")
+            raise ArgumentError(mismatch(f"plot offset: {name}", "one of them", repr(value), todo))
+    held = source(spec, params=params, length=length, grid=grid, caller="offset")
     start, stop = span(offsets, "offsets")
     if start < 0:
-        raise ArgumentError(explain("plot offset: offsets", "distances of at least 0", start))
+        raise ArgumentError(mismatch("plot offset: offsets", "distances of at least 0", start))
     end = held.end
     if end is not None:
         stop = min(stop, end)
         if stop <= start:
-            got = f"{start} in a table of {counted(end, 'position')}"
-            raise ArgumentError(explain("plot offset: offsets", f"less than {end}", got))
+            received = f"{start} in a table of {counted(end, 'position')}"
+            raise ArgumentError(mismatch("plot offset: offsets", f"less than {end}", received))
     pairs = whole_pairs(held.waves)
     shown = _shown(start, stop, scale, pixels)
     if pairs is not None and held.waves is not None:
@@ -197,7 +197,7 @@ def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
     if scale == "log":
         low = max(start, 1)
         if stop - 1 <= low:
-            raise ArgumentError(explain("plot offset: offsets", "more than 2 for log", stop))
+            raise ArgumentError(mismatch("plot offset: offsets", "more than 2 for log", stop))
         ends = np.log(low), np.log(stop - 1)
         spread = np.exp(np.linspace(*ends, pixels))
         found: np.ndarray = np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))

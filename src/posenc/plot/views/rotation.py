@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.random_vectors import random_vectors
 from posenc.encodings.rotary.base import Role, RotarySpec
@@ -160,7 +160,9 @@ def data(
     _check(spec, params)
     first, last = (0, offsets) if isinstance(offsets, int) else offsets
     if not 1 <= last - first <= MOST_OFFSETS:
-        raise ArgumentError(explain("plot rotation: offsets", f"1 to {MOST_OFFSETS}", last - first))
+        raise ArgumentError(
+            mismatch("plot rotation: offsets", f"1 to {MOST_OFFSETS}", last - first)
+        )
     q, k = _vectors(spec, seed, query, key)
     m, n = int(positions[0]), int(positions[1])
     terms = _terms(spec, _turn(spec, q, m, "query", params), _turn(spec, k, n, "key", params))
@@ -169,8 +171,8 @@ def data(
     )
     chosen = _usual(len(terms)) if pairs is None else [int(p) for p in pairs]
     if not 1 <= len(chosen) <= MOST_DIALS or not all(0 <= p < len(terms) for p in chosen):
-        want = f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}"
-        raise ArgumentError(explain("plot rotation: pairs", want, chosen))
+        expected = f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}"
+        raise ArgumentError(mismatch("plot rotation: pairs", expected, chosen))
     distance = np.arange(first, last)
     made = Rotation(
         (m, n),
@@ -193,7 +195,7 @@ def _check(spec: Any, params: Params) -> None:
         refuse("rotation", spec, "a rotation of one axis")
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
-        raise ArgumentError(explain("plot rotation: params", "what the spec learns", None, todo))
+        raise ArgumentError(mismatch("plot rotation: params", "what the spec learns", None, todo))
 
 
 def _vectors(
@@ -204,8 +206,10 @@ def _vectors(
     for name, given, random in (("query", query, drawn[0]), ("key", key, drawn[1])):
         x = random if given is None else np.asarray(given, dtype=np.float64)
         if x.shape != (spec.dim,):
-            got = f"shape {x.shape}"
-            raise ArgumentError(explain(f"plot rotation: {name}", f"shape ({spec.dim},)", got))
+            received = f"shape {x.shape}"
+            raise ArgumentError(
+                mismatch(f"plot rotation: {name}", f"shape ({spec.dim},)", received)
+            )
         found.append(x)
     return found[0], found[1]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot.columns import Params, Source, source
 from posenc.plot.raster import MOST_NUMBERS, placed, tile_of
 from posenc.plot.response import reduced
@@ -93,8 +93,8 @@ def data(
     ((100, 100), 21.052, 0.0)
     """
     if kind not in KINDS:
-        raise ArgumentError(explain("plot similarity: kind", "one", kind, suggest(kind, KINDS)))
-    held = source(spec, params=params, length=length, grid=grid, who="similarity")
+        raise ArgumentError(mismatch("plot similarity: kind", "one", kind, suggest(kind, KINDS)))
+    held = source(spec, params=params, length=length, grid=grid, caller="similarity")
     start, stop = placed(held, positions)
     rows = min(pixels, stop - start)
     if rows * held.width > MOST_COLUMNS:
@@ -131,8 +131,8 @@ def _rows(held: Source, start: int, stop: int, rows: int, kind: str) -> np.ndarr
     count = stop - start
     if kind == "cosine" and held.waves is None and rows < count:
         if count * held.width > MOST_NUMBERS:
-            want = f"at most {MOST_NUMBERS} numbers of a table without known waves"
-            raise ArgumentError(explain("plot similarity", want, count * held.width))
+            expected = f"at most {MOST_NUMBERS} numbers of a table without known waves"
+            raise ArgumentError(mismatch("plot similarity", expected, count * held.width))
 
         def fetch(begin: int, end: int) -> np.ndarray:
             return sized(held.rows(np.arange(start + begin, start + end)), kind)

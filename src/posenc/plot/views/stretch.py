@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc import scaling
-from posenc._core.errors import ArgumentError, PosencError, explain, suggest
+from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
 from posenc.plot.able import refuse
@@ -172,13 +172,15 @@ def data(
     trained = usual.original_length if original_length is None else original_length
     grown = usual.factor if factor is None else factor
     if trained < 1 or not 1 <= grown <= LARGEST_FACTOR:
-        got = f"{trained} and {grown}"
-        raise ArgumentError(explain("plot stretch", "a length and a factor of at least 1", got))
+        received = f"{trained} and {grown}"
+        raise ArgumentError(
+            mismatch("plot stretch", "a length and a factor of at least 1", received)
+        )
     names = tuple(RULES) if rules is None else rules
     for name in names:
         if name not in RULES:
             todo = suggest(name, RULES)
-            raise ArgumentError(explain("plot stretch: rules", "rules", repr(name), todo))
+            raise ArgumentError(mismatch("plot stretch: rules", "rules", repr(name), todo))
     plain = spec.replace(scaling=())
     before = wavelengths(plain)
     slow, fast = before > trained, before < trained / FAST

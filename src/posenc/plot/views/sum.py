@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.random_vectors import random_vectors
 from posenc.encodings.table.base import TableSpec
 from posenc.functional import add, table
@@ -103,19 +103,19 @@ def data(
         refuse("sum", spec, "a table of one axis, which is added")
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
-        raise ArgumentError(explain("plot sum: params", "what the spec learns", None, todo))
+        raise ArgumentError(mismatch("plot sum: params", "what the spec learns", None, todo))
     words = tokens.split() if isinstance(tokens, str) else [str(t) for t in tokens]
     if not 1 <= len(words) <= MOST_TOKENS or len(words) * spec.width > MOST_NUMBERS:
-        want = f"1 to {MOST_TOKENS} tokens, at most {MOST_NUMBERS} numbers"
-        raise ArgumentError(explain("plot sum: tokens", want, f"{len(words)} of {spec.width}"))
+        expected = f"1 to {MOST_TOKENS} tokens, at most {MOST_NUMBERS} numbers"
+        raise ArgumentError(mismatch("plot sum: tokens", expected, f"{len(words)} of {spec.width}"))
     origin = f"random vectors from a hash of each token, seed {seed}; not from a model"
     if embeddings is None:
         x = random_vectors(words, spec.dim, seed).astype(np.float64)
     else:
         x, origin = np.asarray(embeddings, dtype=np.float64), "given"
         if x.shape != (len(words), spec.dim):
-            want = f"shape {(len(words), spec.dim)}"
-            raise ArgumentError(explain("plot sum: embeddings", want, f"shape {x.shape}"))
+            expected = f"shape {(len(words), spec.dim)}"
+            raise ArgumentError(mismatch("plot sum: embeddings", expected, f"shape {x.shape}"))
     index = np.arange(offset, offset + len(words))
     encoding = np.asarray(table(spec, index, params=params, dtype="float64"))
     total = np.asarray(add(spec, x, positions=index, params=params))

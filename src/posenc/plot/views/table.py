@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.ladder import Arrangement, Ladder
 from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
@@ -146,7 +146,7 @@ def cell(
     (5, 2, 128, (93,))
     """
     if not 0 <= dim < held.width:
-        raise ArgumentError(explain("plot: dim", f"0 to {held.width - 1}", dim))
+        raise ArgumentError(mismatch("plot: dim", f"0 to {held.width - 1}", dim))
     start, stop = placed(held, positions)
     value = float(held.values(np.array([position]), np.array([dim]))[0, 0])
     waves = held.waves

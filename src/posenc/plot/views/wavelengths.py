@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Spec
 from posenc.encodings.table.column_phases import inner
 from posenc.functional import wavelengths
@@ -104,13 +104,13 @@ def data(
     """
     given = [specs] if isinstance(specs, Spec) else list(specs)
     if not 1 <= len(given) <= MOST_SPECS:
-        raise ArgumentError(explain("plot wavelengths", f"1 to {MOST_SPECS} specs", len(given)))
+        raise ArgumentError(mismatch("plot wavelengths", f"1 to {MOST_SPECS} specs", len(given)))
     if length is not None and length < 1:
-        raise ArgumentError(explain("plot wavelengths: length", "at least 1 position", length))
+        raise ArgumentError(mismatch("plot wavelengths: length", "at least 1 position", length))
     names = [brief(spec) for spec in given] if labels is None else list(labels)
     if len(names) != len(given):
-        got = f"{len(names)} for {len(given)} specs"
-        raise ArgumentError(explain("plot wavelengths: labels", "one for each spec", got))
+        received = f"{len(names)} for {len(given)} specs"
+        raise ArgumentError(mismatch("plot wavelengths: labels", "one for each spec", received))
     ladders = tuple(
         _ladder(settled(spec, length), name, length)
         for spec, name in zip(given, names, strict=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot.columns import Params, Source, source
 from posenc.plot.curves import Curve, curve_of
 from posenc.plot.raster import placed
@@ -82,10 +82,10 @@ def data(
     >>> [(c.label, c.shape) for c in found.curves]
     [('sin of pair 0', 'band'), ('sin of pair 10', 'line')]
     """
-    held = source(spec, params=params, length=length, grid=grid, who="waves")
+    held = source(spec, params=params, length=length, grid=grid, caller="waves")
     chosen = _usual(held) if dims is None else [int(d) for d in dims]
     if not 1 <= len(chosen) <= MOST_CURVES:
-        raise ArgumentError(explain("plot waves: dims", f"1 to {MOST_CURVES}", len(chosen)))
+        raise ArgumentError(mismatch("plot waves: dims", f"1 to {MOST_CURVES}", len(chosen)))
     start, stop = placed(held, positions)
     curves = tuple(curve_of(held, dim, (start, stop), pixels=pixels) for dim in chosen)
     limit = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.study.tasks.addition import Addition
 from posenc.study.tasks.base import Batch, Task, Test
 from posenc.study.tasks.files import digest
@@ -38,5 +38,5 @@ def task(name: str) -> type[Task]:
     """
     if name not in TASKS:
         known = f"one of the tasks {', '.join(TASKS)}"
-        raise ArgumentError(explain("study", known, repr(name), suggest(name, TASKS)))
+        raise ArgumentError(mismatch("study", known, repr(name), suggest(name, TASKS)))
     return TASKS[name]

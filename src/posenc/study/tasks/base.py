@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from posenc._core.errors import ArgumentError, explain, suggest
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.study.model import Shape, Tokens
 
 __all__ = ["COMMON", "IGNORED", "Batch", "Scalar", "Task", "Test", "padded"]
@@ -116,7 +116,7 @@ class Task(ABC):
         self.length = self._whole("length")
         if data is not None and not self.reads:
             todo = "Leave it out."
-            raise ArgumentError(explain(f"Task {self.name}: data", "no file", str(data), todo))
+            raise ArgumentError(mismatch(f"Task {self.name}: data", "no file", str(data), todo))
         self.prepare(data)
 
     # --- what a task says
@@ -152,12 +152,12 @@ class Task(ABC):
         for name, value in settings.items():
             if name not in known:
                 todo = suggest(name, known)
-                want = f"settings of the task {cls.name}"
-                raise ArgumentError(explain("Task", want, repr(name), todo))
+                expected = f"settings of the task {cls.name}"
+                raise ArgumentError(mismatch("Task", expected, repr(name), todo))
             kind = type(known[name])
             if not (type(value) is kind or (kind is float and type(value) is int)):
-                want = f"of type {kind.__name__}, such as {known[name]!r}"
-                raise ArgumentError(explain(f"Task {cls.name}: {name}", want, repr(value)))
+                expected = f"of type {kind.__name__}, such as {known[name]!r}"
+                raise ArgumentError(mismatch(f"Task {cls.name}: {name}", expected, repr(value)))
         merged = {**known, **settings}
         return {name: float(v) if type(known[name]) is float else v for name, v in merged.items()}
 
@@ -177,8 +177,8 @@ class Task(ABC):
         except ValueError:
             found = ()
         if not found or min(found) < 1 or max(found) > 64:
-            want = "multiples of the trained length from 1 to 64, such as '1 1.5 2 4'"
-            raise ArgumentError(explain(f"Task {self.name}: factors", want, repr(text)))
+            expected = "multiples of the trained length from 1 to 64, such as '1 1.5 2 4'"
+            raise ArgumentError(mismatch(f"Task {self.name}: factors", expected, repr(text)))
         return found
 
     def lengths(self, factor: float) -> tuple[int, ...]:
@@ -231,8 +231,8 @@ class Task(ABC):
     def _whole(self, name: str) -> int:
         value = self.settings[name]
         if not isinstance(value, int) or value < 1:
-            want = "a whole number of at least 1"
-            raise ArgumentError(explain(f"Task {self.name}: {name}", want, repr(value)))
+            expected = "a whole number of at least 1"
+            raise ArgumentError(mismatch(f"Task {self.name}: {name}", expected, repr(value)))
         return value
 
 

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from posenc._core import inputs
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 
 __all__ = ["FOLDER", "checked", "digest", "text_of"]
 
@@ -48,14 +48,14 @@ def text_of(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         todo = "Convert it, for example with iconv."
-        got = f"the byte 0x{raw[error.start]:02x} in line {line}"
-        raise DataError(explain(str(path), "a text in UTF-8", got, todo)) from None
+        received = f"the byte 0x{raw[error.start]:02x} in line {line}"
+        raise DataError(mismatch(str(path), "a text in UTF-8", received, todo)) from None
     if not text.strip():
-        raise DataError(explain(str(path), "a text", "an empty file"))
+        raise DataError(mismatch(str(path), "a text", "an empty file"))
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def checked(path: Path, wanted: str, who: str, default: str) -> None:
+def checked(path: Path, wanted: str, caller: str, default: str) -> None:
     """Raise unless a file is the one that the settings mean.
 
     Parameters
@@ -64,7 +64,7 @@ def checked(path: Path, wanted: str, who: str, default: str) -> None:
         The file that will be read.
     wanted : str
         The digest in the settings.
-    who : str
+    caller : str
         The task, for messages.
     default : str
         The digest in the settings where nobody chose a file.
@@ -81,13 +81,15 @@ def checked(path: Path, wanted: str, who: str, default: str) -> None:
         todo = f"Set `data` to {found}."
     else:
         todo = "Give the file that the settings name by its digest."
-    got = f"{found[:12]}… of {path}"
-    raise DataError(explain(f"{who}: data", f"a file with the SHA-256 {wanted[:12]}…", got, todo))
+    received = f"{found[:12]}… of {path}"
+    raise DataError(
+        mismatch(f"{caller}: data", f"a file with the SHA-256 {wanted[:12]}…", received, todo)
+    )
 
 
 def _bytes(path: Path) -> bytes:
     try:
         return inputs.content(path, inputs.TEXT)
     except OSError as error:
-        got = error.strerror or type(error).__name__
-        raise DataError(explain(str(path), "a file that can be read", got)) from None
+        received = error.strerror or type(error).__name__
+        raise DataError(mismatch(str(path), "a file that can be read", received)) from None

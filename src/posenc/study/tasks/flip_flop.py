@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.study.model import Tokens
 from posenc.study.tasks.base import IGNORED, Batch, Scalar, Task
 
@@ -41,9 +41,9 @@ class FlipFlop(Task):
         """Check the share of instructions to ignore."""
         del data
         if not 0 <= float(self.settings["ignored"]) < 1:
-            want = "a share from 0 to below 1"
-            got = self.settings["ignored"]
-            raise ArgumentError(explain(f"Task {self.name}: ignored", want, got))
+            expected = "a share from 0 to below 1"
+            received = self.settings["ignored"]
+            raise ArgumentError(mismatch(f"Task {self.name}: ignored", expected, received))
 
     @property
     def tokens(self) -> Sequence[str]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, explain
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.study.model import Tokens
 from posenc.study.tasks.base import IGNORED, PAD, Batch, Scalar, Task, padded
 
@@ -36,9 +36,9 @@ class Lists(Task):
         del data
         longest = max(n for factor in self.factors for n in self.lengths(factor))
         if not self.repeats and self._whole("symbols") < longest:
-            want = f"at least {longest}, as no symbol repeats"
+            expected = f"at least {longest}, as no symbol repeats"
             raise ArgumentError(
-                explain(f"Task {self.name}: symbols", want, self.settings["symbols"])
+                mismatch(f"Task {self.name}: symbols", expected, self.settings["symbols"])
             )
 
     @property

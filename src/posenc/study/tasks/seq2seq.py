@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.study.model import Tokens
 from posenc.study.tasks.base import IGNORED, PAD, Batch, Scalar, Task, padded
 from posenc.study.tasks.files import checked, text_of
@@ -64,8 +64,10 @@ class Seq2Seq(Task):
             return
         if self.settings["data"] != GRAMMAR:
             todo = f"Give the file, or {GRAMMAR!r} for the invented languages."
-            got = repr(self.settings["data"])
-            raise DataError(explain(f"Task {self.name}: data", "a file of this digest", got, todo))
+            received = repr(self.settings["data"])
+            raise DataError(
+                mismatch(f"Task {self.name}: data", "a file of this digest", received, todo)
+            )
         self.pairs: dict[int, list[Pair]] | None = None
         self._tokens = (*SPECIAL, *sorted({*(w for part in _SOURCE for w in part), AND, *_TARGET}))
         self._number = {word: i for i, word in enumerate(self._tokens)}
@@ -79,8 +81,8 @@ class Seq2Seq(Task):
                 continue
             sides = [side.split() for side in line.split("\t")]
             if len(sides) != 2 or not all(sides):
-                want = f"two texts with a tab between them in line {i + 1}"
-                raise DataError(explain(str(path), want, repr(line[:60])))
+                expected = f"two texts with a tab between them in line {i + 1}"
+                raise DataError(mismatch(str(path), expected, repr(line[:60])))
             pair = (sides[0], sides[1])
             if i % 10 == 9:
                 held.setdefault(max(map(len, pair)), []).append(pair)
@@ -88,10 +90,10 @@ class Seq2Seq(Task):
                 trained.append(pair)
         near = {n for n in held for f in self.factors if n in self.lengths(f)}
         if not trained or not near:
-            want = f"sentences of up to {self.length} words, and every tenth to test"
+            expected = f"sentences of up to {self.length} words, and every tenth to test"
             todo = "Set another `length`, or other `factors`."
-            got = f"{len(trained)} and {len(near)} lengths to test"
-            raise DataError(explain(str(path), want, got, todo))
+            received = f"{len(trained)} and {len(near)} lengths to test"
+            raise DataError(mismatch(str(path), expected, received, todo))
         self.trained, self.pairs = trained, held
         count = Counter(word for pair in trained for side in pair for word in side)
         self._tokens = (*SPECIAL, *sorted(word for word, _ in count.most_common(WORDS)))
@@ -213,13 +215,13 @@ def sentence(rng: np.random.Generator, length: int) -> Pair:
 
 
 def _clause(rng: np.random.Generator, extra: Sequence[int]) -> Pair:
-    who, whom, verb = rng.integers(NOUNS), rng.integers(NOUNS), rng.integers(VERBS)
+    caller, whom, verb = rng.integers(NOUNS), rng.integers(NOUNS), rng.integers(VERBS)
     of_who, of_whom = (rng.integers(0, ADJECTIVES, n).tolist() for n in extra[:2])
     how = rng.integers(0, ADVERBS, extra[2]).tolist()
     nouns, verbs, adjectives, adverbs = _SOURCE
     source = [
         *(adjectives[i] for i in of_who),
-        nouns[who],
+        nouns[caller],
         verbs[verb],
         *(adjectives[i] for i in of_whom),
         nouns[whom],
@@ -229,7 +231,7 @@ def _clause(rng: np.random.Generator, extra: Sequence[int]) -> Pair:
     target = [
         nouns[whom] + OBJECT,
         *(adjectives[i] for i in reversed(of_whom)),
-        nouns[who] + SUBJECT,
+        nouns[caller] + SUBJECT,
         *(adjectives[i] for i in reversed(of_who)),
         *(adverbs[i] for i in how),
         verbs[verb],

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posenc._core.errors import DataError, explain
+from posenc._core.errors import DataError, mismatch
 from posenc.study.model import Tokens
 from posenc.study.tasks.base import Batch, Scalar, Task
 from posenc.study.tasks.files import FOLDER, checked, text_of
@@ -54,7 +54,7 @@ class TextLM(Task):
         text = text_of(path)
         common = [character for character, _ in Counter(text).most_common(CHARACTERS)]
         if len(common) < 2:
-            raise DataError(explain(str(path), "a text of several characters", repr(common[0])))
+            raise DataError(mismatch(str(path), "a text of several characters", repr(common[0])))
         self._tokens = ("·", OTHER, *sorted(common))
         number = {character: i for i, character in enumerate(self._tokens)}
         codes = np.array([number.get(character, 1) for character in text], np.int64)
@@ -62,9 +62,9 @@ class TextLM(Task):
         self.train, self.held = codes[:cut], codes[cut:]
         need = max(n for factor in self.factors for n in self.lengths(factor)) + 1
         if len(self.held) < need or len(self.train) < self.length + 1:
-            want = f"at least {10 * need} characters, as the last tenth is for tests"
+            expected = f"at least {10 * need} characters, as the last tenth is for tests"
             todo = "Test shorter lengths, or take a longer text."
-            raise DataError(explain(str(path), want, len(codes), todo))
+            raise DataError(mismatch(str(path), expected, len(codes), todo))
 
     @property
     def tokens(self) -> Sequence[str]:
