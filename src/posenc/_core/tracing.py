@@ -47,8 +47,7 @@ def unseen(function: Callable[..., T], *args: Any) -> T:
     disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
     if disable is None:
         return function(*args)
-    found: T = disable(function)(*args)
-    return found
+    return disable(function)(*args)
 
 
 # --- what is made while Dynamo traces ------------------------------------------------------------

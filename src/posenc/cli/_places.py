@@ -89,8 +89,7 @@ class Places(ABC):
 
     def tolist(self) -> list[Any]:
         """All positions as plain numbers; lists of coordinates for several axes."""
-        found: list[Any] = self.array(slice(0, len(self))).tolist()
-        return found
+        return self.array(slice(0, len(self))).tolist()
 
     @property
     def words(self) -> str:

@@ -140,8 +140,7 @@ class Waves:
     @property
     def frequency(self) -> np.ndarray:
         """Radians per position, from -pi to pi: what integer positions can show of them."""
-        found: np.ndarray = self.step * TURN
-        return found
+        return self.step * TURN
 
     @property
     def wavelength(self) -> np.ndarray:
@@ -366,8 +365,7 @@ def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
         both = both[:, 0] if both.ndim > 3 else both  # of heads that differ, the first
         layout = pairs_of(spec)
         assert layout is not None  # noqa: S101 - a rotation has pairs
-        found: np.ndarray = both[layout.function, :, layout.pair].T
-        return found
+        return both[layout.function, :, layout.pair].T
     return np.asarray(table(spec, positions, params=params, dtype="float64"))
 
 

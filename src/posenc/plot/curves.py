@@ -200,8 +200,7 @@ def around_each(values: np.ndarray, choose: np.ufunc) -> np.ndarray:
     Pixels that cover now one position, now two, would else differ for no other reason.
     """
     padded = np.pad(values, 2, mode="edge")
-    found: np.ndarray = choose.reduce([padded[k : k + len(values)] for k in range(5)])
-    return found
+    return choose.reduce([padded[k : k + len(values)] for k in range(5)])
 
 
 def _extremes(

@@ -305,8 +305,7 @@ def to_oklab(rgb: np.ndarray) -> np.ndarray:
     encoded = np.asarray(rgb, dtype=np.float64) / 255
     linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
     lms = np.cbrt(linear @ np.linalg.inv(_LMS_TO_RGB).T)
-    found: np.ndarray = lms @ np.linalg.inv(_LAB_TO_LMS).T
-    return found
+    return lms @ np.linalg.inv(_LAB_TO_LMS).T
 
 
 def _lab(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
@@ -316,8 +315,7 @@ def _lab(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
 
 def _linear(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
     """OKLCH as linear sRGB, which leaves 0 to 1 where no screen has the colour."""
-    found: np.ndarray = (_lab(light, chroma, hue) @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T
-    return found
+    return (_lab(light, chroma, hue) @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T
 
 
 def _bytes(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:

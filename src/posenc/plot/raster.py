@@ -311,8 +311,7 @@ class _View:
         waves = self.held.waves
         if waves is None:
             return np.full(len(dims), np.inf)
-        found: np.ndarray = waves.wavelength[dims] / self.per_pixel
-        return found
+        return waves.wavelength[dims] / self.per_pixel
 
     def values(self, dims: np.ndarray) -> np.ndarray:
         """(rows, len(dims))."""

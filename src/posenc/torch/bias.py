@@ -103,7 +103,7 @@ class AttentionBias(LearnedModule):
             (..., heads, q, k), for the `attn_mask` of `scaled_dot_product_attention`. Entries that
             do not vary share memory.
         """
-        found: Tensor = functional.bias(
+        return functional.bias(
             self.spec,
             q_positions,
             k_positions,
@@ -114,7 +114,6 @@ class AttentionBias(LearnedModule):
             kernel=self.kernel,
             device=self.home(q_positions, k_positions) if device is None else device,
         )
-        return found
 
     if TYPE_CHECKING:
 

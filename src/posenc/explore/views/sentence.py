@@ -55,8 +55,7 @@ class _Input:
     @property
     def total(self) -> np.ndarray:
         """What reaches the model."""
-        found: np.ndarray = self.scaled + self.encoding
-        return found
+        return self.scaled + self.encoding
 
     def cell(self, digits: int = 4) -> tuple[str, str, str]:
         """The numbers under the cursor: embedding, position, sum."""

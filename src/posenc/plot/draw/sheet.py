@@ -242,8 +242,7 @@ def spread(indices: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Cells as pixels, each cell as often as it takes; more cells than pixels are thinned."""
     down = np.arange(rows) * indices.shape[0] // rows
     across = np.arange(columns) * indices.shape[1] // columns
-    found: np.ndarray = indices[down[:, None], across]
-    return found
+    return indices[down[:, None], across]
 
 
 def hatched(rgb: np.ndarray, absent: np.ndarray, theme: palette.Theme) -> np.ndarray:

@@ -176,8 +176,7 @@ def _sine(held: Any, pair: int, whole: np.ndarray, part: np.ndarray) -> np.ndarr
     """The sine of a pair, or its cosine where it has no sine."""
     columns = np.flatnonzero(held.waves.pair == pair)
     best = columns[np.argsort(held.waves.function[columns], kind="stable")][:1]
-    found: np.ndarray = held.waves.at(whole, part, best)[:, 0] / (held.waves.amplitude or 1.0)
-    return found
+    return held.waves.at(whole, part, best)[:, 0] / (held.waves.amplitude or 1.0)
 
 
 def _partner(wavelength: np.ndarray, pair: np.ndarray, bit: int) -> Partner:

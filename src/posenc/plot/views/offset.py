@@ -200,8 +200,7 @@ def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
             raise ArgumentError(mismatch("plot offset: offsets", "more than 2 for log", stop))
         ends = np.log(low), np.log(stop - 1)
         spread = np.exp(np.linspace(*ends, pixels))
-        found: np.ndarray = np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))
-        return found
+        return np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))
     if stop - start <= 4 * pixels:
         return np.arange(start, stop, dtype=np.int64)
     return start + np.floor((np.arange(pixels) + 0.5) * ((stop - start) / pixels)).astype(np.int64)
@@ -211,8 +210,7 @@ def _covered(shown: np.ndarray, scale: str) -> np.ndarray:
     """How many offsets each of those that are shown stands for, without rounding."""
     first, last, steps = float(shown[0]), float(shown[-1]), max(len(shown) - 1, 1)
     if scale == "log":
-        found: np.ndarray = shown * (last / first) ** (1 / steps) - shown
-        return found
+        return shown * (last / first) ** (1 / steps) - shown
     return np.full(len(shown), (last - first) / steps)
 
 

@@ -231,8 +231,7 @@ def _terms(spec: Any, q: np.ndarray, k: np.ndarray) -> np.ndarray:
         pairing = pairing.replace(order="half")
     # Where each channel became a pair, the pairs stand in the output in the same order.
     channels = np.array(pairing.channels(spec.output_dim))
-    found: np.ndarray = products[channels].sum(axis=1)
-    return found
+    return products[channels].sum(axis=1)
 
 
 def _usual(count: int) -> list[int]:
@@ -287,8 +286,7 @@ def _scores(
 
     def score(for_q: Any, for_k: Any, at: int) -> np.ndarray:
         turned = _turn(for_q, q, at + distance, "query", params)
-        found: np.ndarray = turned @ _turn(for_k, k, at, "key", params)
-        return found
+        return turned @ _turn(for_k, k, at, "key", params)
 
     pairing = spec.channels
     made = [Scores(f"pairs {pairing.order}", base, score(spec, spec, base))]
