@@ -250,12 +250,12 @@ def dtype_named(dtype: Any, xp: Any, caller: str) -> Any:
         raise DTypeError(
             mismatch(f"{caller}: dtype", "float32, as JAX runs without x64", name, todo)
         )
-    found = getattr(xp, name, None)
-    if found is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
-        found = _numpy_dtype(name, caller)
-    if found is None:
+    native = getattr(xp, name, None)
+    if native is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
+        native = _numpy_dtype(name, caller)
+    if native is None:
         raise DTypeError(mismatch(f"{caller}: dtype", f"a dtype of {xp.__name__}", name))
-    return found
+    return native
 
 
 def _numpy_dtype(name: str, caller: str) -> Any:
@@ -360,12 +360,12 @@ def rank(sorted_values: Array, n: Array, size: int, *, xp: Any) -> Array:
     return count
 
 
-def marked(x: Array, where: Array, mark: float, *, xp: Any) -> Array:
+def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:
     """The same values with NaN or an infinity where a condition holds."""
     if is_jax(x):
         # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
-        return xp.where(where, mark, x)
-    return xp.where(where, xp.full_like(x, mark), x)
+        return xp.where(mask, mark, x)
+    return xp.where(mask, xp.full_like(x, mark), x)
 
 
 def fixed(x: Array) -> Array:
@@ -457,10 +457,10 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     if name not in ("float32", "float64"):
         todo = "Form positions in float32 or as integers: half precision merges neighbours."
         raise DTypeError(mismatch(caller, "integers, float32 or float64", name, todo))
-    known = concrete(array)
+    values = concrete(array)
     limit = float(limits(xp)[1] + 1)
-    if known is not None and not (np.abs(known) < limit).all():
-        worst = known[~(np.abs(known) < limit)][0]
+    if values is not None and not (np.abs(values) < limit).all():
+        worst = values[~(np.abs(values) < limit)][0]
         expected = f"finite positions below {limit:.0f} in size"
         raise PositionError(mismatch(caller, expected, worst))
     if own:

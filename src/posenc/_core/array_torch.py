@@ -27,13 +27,13 @@ def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
     device = beside.device
     if torch.compiler.is_compiling():
         if _exporting() or _every_length_symbolic():
-            made = _made(spec, device)
+            constants = _made(spec, device)
         else:
             # The compiler names a constant after the function it came from, and refuses two of one
             # name. Taking all of it gives each a name of its own, and costs nothing in the graph.
-            made = {key: _resident(spec, key, device)[...] for key in spec.texts}
+            constants = {key: _resident(spec, key, device)[...] for key in spec.texts}
         # The compiler writes C++, where the overflow of a signed product is undefined.
-        return {k: words(v) if v.dtype == torch.int64 else v for k, v in made.items()}
+        return {k: words(v) if v.dtype == torch.int64 else v for k, v in constants.items()}
     return _kept(spec, device) if type(beside) is Tensor else _made(spec, device)
 
 
@@ -66,19 +66,21 @@ def _kept(spec: Any, device: torch.device) -> dict[str, Tensor]:
         try:
             # An inference tensor in the cache would be refused by autograd ever after.
             with torch.inference_mode(mode=False):
-                made = _made(spec, device)
+                tensors = _made(spec, device)
         finally:
             jit._set_tracing_state(tracing)
-        if any(type(value) is not Tensor for value in made.values()):
-            return made
-        cache[device] = made
+        if any(type(value) is not Tensor for value in tensors.values()):
+            return tensors
+        cache[device] = tensors
     return cache[device]
 
 
 def _made(spec: Any, device: torch.device) -> dict[str, Tensor]:
-    made = {}
+    tensors = {}
     for key, (dtype, shape, text) in spec.texts.items():
         number = float if dtype.startswith("float") else int
         values = [number(word) for word in text.split(" ")] if text else []
-        made[key] = torch.tensor(values, dtype=getattr(torch, dtype), device=device).reshape(shape)
-    return made
+        tensors[key] = torch.tensor(values, dtype=getattr(torch, dtype), device=device).reshape(
+            shape
+        )
+    return tensors

@@ -61,7 +61,7 @@ def log_thresholds(exact: int, limit: int, steps: int, count: int, *, strict: bo
     list of int
         Rising.
     """
-    found = []
+    thresholds = []
     for j in range(count):
         # For j > steps that is a fraction: both sides are multiplied by exact ** (j - steps).
         value = limit**j * exact ** max(steps - j, 0)
@@ -69,8 +69,8 @@ def log_thresholds(exact: int, limit: int, steps: int, count: int, *, strict: bo
         whole = value // divisor
         n = root(whole, steps)
         reached = n**steps * divisor > value if strict else n**steps * divisor >= value
-        found.append(n if reached else n + 1)
-    return found
+        thresholds.append(n if reached else n + 1)
+    return thresholds
 
 
 def padded(thresholds: list[int]) -> np.ndarray:

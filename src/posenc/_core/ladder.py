@@ -135,9 +135,9 @@ class Ladder(Value):
         if self.denominator == 0:
             raise SpecError(mismatch("Ladder: denominator", "a number other than 0", 0))
         for name, needed in (("last", "linear"), ("frequencies", "explicit")):
-            given = getattr(self, name) is not None
-            if given != (self.spacing == needed):
-                expected = f"`{name}` " + ("only with" if given else "with")
+            stated = getattr(self, name) is not None
+            if stated != (self.spacing == needed):
+                expected = f"`{name}` " + ("only with" if stated else "with")
                 raise SpecError(
                     mismatch("Ladder", f"{expected} spacing={needed!r}", repr(self.spacing))
                 )
@@ -420,8 +420,8 @@ class Arrangement(Value):
         place = [self.axes.index(name) for name in self.order or self.axes]
         counts = [pairs] * len(self.axes)
         if not self.shared:
-            for where, share in zip(place, shares, strict=True):
-                counts[where] = share
+            for number, share in zip(place, shares, strict=True):
+                counts[number] = share
         axis = tuple(place[a] for a, _ in dealt)
         return Layout(axis, tuple(rung for _, rung in dealt), tuple(counts))
 

@@ -209,12 +209,12 @@ class Plan(Value):
 
     def by_type(self, name: str) -> tuple[Entry, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
-        found = tuple(e for e in self.entries if e.name == name or e.name.endswith(f".{name}"))
-        if not found:
+        entries = tuple(e for e in self.entries if e.name == name or e.name.endswith(f".{name}"))
+        if not entries:
             names = sorted({entry.name.rpartition(".")[2] for entry in self.entries})
             todo = suggest(name, names) if names else "The plan has no entries."
             raise SpecError(mismatch("Plan.by_type", "a type of layer", repr(name), todo))
-        return found
+        return entries
 
     def part(self, name: str) -> Plan:
         """The plan of one part of a model, whose entries are named `part.name` in the whole.

@@ -231,12 +231,12 @@ class Reading(Value):
         """
         if not isinstance(layer, str):
             number = operator.index(layer)
-            found = self.at(number)
-            if number < 0 or not found:
+            layers = self.at(number)
+            if number < 0 or not layers:
                 last = max((i for e in self.layers for i in e.indices or ()), default=-1)
                 expected = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
                 raise PositionError(mismatch("Reading", expected, number))
-            return found
+            return layers
         for entry in self.layers:
             if entry.layer == layer:
                 return entry
@@ -246,12 +246,12 @@ class Reading(Value):
 
     def by_type(self, name: str) -> tuple[Layer, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
-        found = tuple(e for e in self.layers if e.layer == name or e.layer.endswith(f".{name}"))
-        if not found:
+        layers = tuple(e for e in self.layers if e.layer == name or e.layer.endswith(f".{name}"))
+        if not layers:
             names = sorted({entry.layer.rpartition(".")[2] for entry in self.layers})
             todo = suggest(name, names) if names else "The plan has no layers."
             raise SpecError(mismatch("Reading.by_type", "a type of layer", repr(name), todo))
-        return found
+        return layers
 
     def part(self, name: str) -> Reading:
         """The plan of one part of a model; notes that name no layer concern it too.

@@ -88,6 +88,4 @@ class RelativeAttention(LearnedModule):
     ) -> Tensor:
         """What is added to the weighted values: see `posenc.relative_values`."""
         more: Any = {"params": self.learned(), "heads": self.heads}
-        return functional.relative_values(
-            self.spec, weights, q_positions, k_positions, **more
-        )
+        return functional.relative_values(self.spec, weights, q_positions, k_positions, **more)

@@ -70,7 +70,7 @@ class Attention(NamedTuple):
     name: str
     layer: int | None
     heads: Heads
-    held: tuple[Held, ...]
+    tensors: tuple[Held, ...]
     adapter: bool = False
 
 
@@ -83,7 +83,7 @@ class _Named(NamedTuple):
     role: str
     kind: str
     axis: int
-    told: bool = False  # by the caller
+    stated: bool = False  # by the caller
 
 
 def _view(kind: str, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -140,7 +140,7 @@ def find(
         named = _named(name, stored, model)
         if named is not None:
             groups.setdefault(named.prefix, []).append(named)
-    found = []
+    attentions = []
     _join(groups)
     for prefix, group in groups.items():
         roles = ("q", "qkv", *alone, *(("k",) if prefix.endswith(ADAPTER) else ()))
@@ -149,10 +149,10 @@ def find(
         layer = layer_of(f"{prefix}.")
         heads = model.heads(layer)
         if heads is not None:
-            found.append(_attention(prefix, layer, heads, group, model))
-    if not found:
+            attentions.append(_attention(prefix, layer, heads, group, model))
+    if not attentions:
         raise DataError(_unknown(checkpoint, model, caller, bool(groups)))
-    return tuple(sorted(found, key=lambda a: (-1 if a.layer is None else a.layer, a.name)))
+    return tuple(sorted(attentions, key=lambda a: (-1 if a.layer is None else a.layer, a.name)))
 
 
 def unknown_names(
@@ -192,7 +192,7 @@ def _anywhere(name: str) -> str:
 
 def _join(groups: dict[str, list[_Named]]) -> None:
     """Tensors that the caller names join those of their layer whose names are known."""
-    for prefix in [p for p in groups if any(named.told for named in groups[p])]:
+    for prefix in [p for p in groups if any(named.stated for named in groups[p])]:
         layer = layer_of(f"{prefix}.")
         homes = [p for p in groups if p != prefix and layer_of(f"{p}.") == layer]
         homes = [p for p in homes if not p.endswith(ADAPTER)]
@@ -201,21 +201,21 @@ def _join(groups: dict[str, list[_Named]]) -> None:
 
 
 def _named(name: str, stored: Stored, model: Model) -> _Named | None:
-    if not fnmatch.fnmatchcase(name, model.given.pattern):
+    if not fnmatch.fnmatchcase(name, model.layout.pattern):
         return None
-    given = model.given.names or {}
-    for role, pattern in given.items():
+    patterns = model.layout.names or {}
+    for role, pattern in patterns.items():
         if fnmatch.fnmatchcase(name, pattern):
             kind = "gain" if role.endswith("gain") else "weight"
             kind = "bias" if kind == "weight" and len(stored.tensor.shape) == 1 else kind
             layer = layer_of(name)
             prefix = "layers" if layer is None else f"layers.{layer}"
-            return _Named(stored, prefix, role, role, kind, 0, told=True)
+            return _Named(stored, prefix, role, role, kind, 0, stated=True)
     parts = name.replace("/", ".").split(".")
     data = names()
     if any(word in parts for word in (*data.cross, *data.apart)):
         return None
-    if {*data.inside} & {*parts} != {model.given.attention} - {""}:
+    if {*data.inside} & {*parts} != {model.layout.attention} - {""}:
         return None
     at = next((i for i in reversed(range(len(parts))) if parts[i] in data.modules), None)
     if at is None or at == len(parts) - 1:
@@ -224,10 +224,10 @@ def _named(name: str, stored: Stored, model: Model) -> _Named | None:
     role = data.modules[module]
     tail = [p for p in parts[at + 1 :] if p not in ("base_layer", "default", "norms", "linear")]
     tail = [p for p in tail if not p.isdigit()]
-    known = PARAMETERS.get(tuple(tail))
-    if known is None:
+    parameter = PARAMETERS.get(tuple(tail))
+    if parameter is None:
         return _Named(stored, prefix, module, role, "unknown", 0)
-    kind, axis = known
+    kind, axis = parameter
     if role.endswith("gain") and kind in ("weight", "bias"):
         kind = "gain" if kind == "weight" else "shift"
     if any(p.startswith(ADAPTERS) for p in tail):
@@ -241,7 +241,7 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
     named = [
         name
         for name, stored in checkpoint.tensors.items()
-        if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.given.pattern)
+        if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.layout.pattern)
     ]
     close = [n for n in named if any(w in n.lower() for w in WORDS[2:])] or named
     shown = ", ".join(f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in close[:8])
@@ -288,14 +288,14 @@ def _attention(
                     )
                     raise DataError(mismatch(named.stored.tensor.name, expected, count))
                 width = next((s.width for s in segments if s.part == "q"), width)
-    held = [
+    tensors = [
         Held(n.stored.tensor.name, n.kind, n.axis, laid[n.module], n.stored)
         for n in group
         if n.module in laid and n.kind in ("weight", "bias")
     ]
-    held += _scales(group, laid)
-    held += _gains(group, width)
-    return Attention(name, layer, heads, tuple(held), name.endswith(ADAPTER))
+    tensors += _scales(group, laid)
+    tensors += _gains(group, width)
+    return Attention(name, layer, heads, tuple(tensors), name.endswith(ADAPTER))
 
 
 def _channels(named: _Named) -> int:
@@ -332,8 +332,8 @@ def _segments(
         return _repeated(caller, count, rule, heads, heads.kv or heads.q)
     each, rest = divmod(count, heads.q)
     if rest or each != (heads.width or each):
-        told = f" of {heads.width} channels" if heads.width else ""
-        raise DataError(mismatch(caller, f"rows for {heads.q} heads{told}", f"{count} rows"))
+        size = f" of {heads.width} channels" if heads.width else ""
+        raise DataError(mismatch(caller, f"rows for {heads.q} heads{size}", f"{count} rows"))
     _fits(caller, each, heads, heads.q)
     return tuple(Segment("q", i * each, each) for i in range(heads.q))
 
@@ -345,7 +345,7 @@ def _fits(caller: str, width: int, heads: Heads, count: int) -> None:
 
 
 def _packed(named: _Named, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:
-    caller, fused = named.stored.tensor.name, model.given.fused
+    caller, fused = named.stored.tensor.name, model.layout.fused
     kv = heads.kv
     if kv is None and heads.width and count % heads.width == 0:
         kv = (count // heads.width - heads.q) // 2  # values have as many heads as keys
@@ -374,8 +374,8 @@ def _repeated(caller: str, count: int, rule: Packing, heads: Heads, kv: int) -> 
     wrong = heads.width is not None and heads.width != each
     if rest or uneven or heads.q % kv or wrong:
         stated = f"{heads.q} heads of queries and {kv} of keys"
-        told = f" of {heads.width} channels" if wrong else ""
-        raise DataError(mismatch(caller, f"rows for {stated}{told}", f"{count} rows"))
+        width = f" of {heads.width} channels" if wrong else ""
+        raise DataError(mismatch(caller, f"rows for {stated}{width}", f"{count} rows"))
     _fits(caller, each, heads, total)
     segments, at = [], 0
     for _ in range(int(repeats)):

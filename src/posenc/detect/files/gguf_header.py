@@ -149,8 +149,8 @@ class _Cursor:
         self.spend(KEPT * count)
         if kind in FORMATS:
             return list(self.numbers(FORMATS[kind], count))
-        found = [self.value(kind, depth + 1) for _ in range(count)]
-        return found if count <= LONGEST_LIST else count
+        items = [self.value(kind, depth + 1) for _ in range(count)]
+        return items if count <= LONGEST_LIST else count
 
     def skip_texts(self, count: int) -> None:
         """Step over texts, of which vocabularies have hundreds of thousands."""
@@ -214,9 +214,9 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
     return Header(keys, tensors, -(-cursor.place // alignment) * alignment)
 
 
-def _new(cursor: _Cursor, known: Mapping[str, Any]) -> str:
+def _new(cursor: _Cursor, names: Mapping[str, Any]) -> str:
     name = cursor.text()
-    if name in known:
+    if name in names:
         raise DataError(mismatch(cursor.name, "each name once", f"{name[:80]!r} more than once"))
     return name
 

@@ -201,8 +201,8 @@ def _plain_array(name: str, tensor: files.Tensor, file: IO[bytes]) -> Array:
         if tensor.order == "F":
             whole = files.read(file, tensor.begin, count, stored).reshape(tensor.shape, order="F")
             return files.decode(whole.reshape(-1)[begin:end], tensor.dtype)
-        found = files.read(file, tensor.begin + begin * width, end - begin, stored)
-        return files.decode(found, tensor.dtype)
+        numbers = files.read(file, tensor.begin + begin * width, end - begin, stored)
+        return files.decode(numbers, tensor.dtype)
 
     return Array(name, tensor.dtype, tensor.shape, fetch)
 
@@ -363,10 +363,10 @@ def _npz_array(
             raw = stream.read((last - first) * width)
         if len(raw) != (last - first) * width:
             raise DataError(mismatch(f"{caller} is truncated", f"{tensor.end} bytes", len(raw)))
-        found = np.frombuffer(raw, dtype=stored)
+        numbers = np.frombuffer(raw, dtype=stored)
         if not together:
-            found = found.reshape(tensor.shape, order="F").reshape(-1)[begin:end]
-        return files.decode(found, tensor.dtype)
+            numbers = numbers.reshape(tensor.shape, order="F").reshape(-1)[begin:end]
+        return files.decode(numbers, tensor.dtype)
 
     return Array(name, tensor.dtype, tensor.shape, fetch)
 

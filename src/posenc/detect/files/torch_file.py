@@ -89,11 +89,11 @@ class _Machine:
         return DataError(f"{self.caller}: its pickle {why}, at byte {self.at}")
 
     def take(self, count: int) -> bytes:
-        found = self.data[self.at : self.at + count]
-        if count < 0 or len(found) != count:
+        data = self.data[self.at : self.at + count]
+        if count < 0 or len(data) != count:
             raise self.fail("ends before it is complete")
         self.at += count
-        return found
+        return data
 
     def number(self, code: str) -> int:
         value: int = struct.unpack("<" + code, self.take(struct.calcsize(code)))[0]
@@ -148,14 +148,14 @@ class _Machine:
         return Foreign(full)
 
     def call(self, function: Any, arguments: Any) -> Any:
-        known = function.name if isinstance(function, Foreign) else ""
-        if known == "collections.OrderedDict":
+        name = function.name if isinstance(function, Foreign) else ""
+        if name == "collections.OrderedDict":
             return {}
-        if known.startswith("torch._utils._rebuild_tensor") and isinstance(arguments, tuple):
+        if name.startswith("torch._utils._rebuild_tensor") and isinstance(arguments, tuple):
             return self.tensor(arguments)
-        if known == "torch._utils._rebuild_parameter" and isinstance(arguments, tuple):
-            return arguments[0] if arguments else Foreign(known)
-        return Foreign(known)
+        if name == "torch._utils._rebuild_parameter" and isinstance(arguments, tuple):
+            return arguments[0] if arguments else Foreign(name)
+        return Foreign(name)
 
     def tensor(self, arguments: tuple[Any, ...]) -> Any:
         storage, begin, shape, strides = arguments[:4]
@@ -362,13 +362,13 @@ def parts(archive: zipfile.ZipFile, caller: str) -> tuple[str, dict[str, Part], 
     if len(data) > LARGEST_PICKLE:
         raise DataError(mismatch(f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more"))
     machine = _Machine(data, caller)
-    made = machine.run()
-    found: dict[str, Part] = {}
-    for name, part in _walk(made, caller, "", 0, set()):
-        found.setdefault(name or "tensor", part)
-        if len(found) > MOST_PARTS:
+    root = machine.run()
+    tensors: dict[str, Part] = {}
+    for name, part in _walk(root, caller, "", 0, set()):
+        tensors.setdefault(name or "tensor", part)
+        if len(tensors) > MOST_PARTS:
             raise DataError(mismatch(caller, f"at most {MOST_PARTS} tensors", "more"))
-    return folder, found, tuple(sorted(machine.foreign))
+    return folder, tensors, tuple(sorted(machine.foreign))
 
 
 def _walk(

@@ -112,7 +112,7 @@ def _axes(
     table: np.ndarray, laid: _Columns, z: np.ndarray, strides: list[int], eps: float
 ) -> Iterator[tuple[_Axis, ...]]:
     """The coordinates of the rows: as they stand there, or as grids are numbered."""
-    found: list[list[_Axis]] = []
+    axes: list[list[_Axis]] = []
     stride = 1
     for k in range(z.shape[1]):
         raw = table[:, laid.coordinates[k], None] if laid.coordinates else None
@@ -139,14 +139,14 @@ def _axes(
             near = abs(start - half) < 1e-3
             unit = _even(x[0] / half if near and half else unit, count)
             options = [(half if near else start, unit)]
-        found.append([_Axis(grid, start, unit) for start, unit in options])
-    for grid in sorted((axes[0].grid for axes in found), key=lambda g: g.stride):
+        axes.append([_Axis(grid, start, unit) for start, unit in options])
+    for grid in sorted((axes[0].grid for axes in axes), key=lambda g: g.stride):
         if grid.stride != stride:
             return
         stride *= grid.places
     # All axes are numbered in one way.
     if stride == len(table):
-        yield from zip(*found, strict=True)
+        yield from zip(*axes, strict=True)
 
 
 def _even(unit: float, count: int) -> float:
@@ -170,12 +170,12 @@ def _ladder(z: np.ndarray, axis: _Axis, eps: float) -> list[tuple[Ladder, float]
         step = (even[-1] - even[0]) / j
     turned = np.array(even)
     error = 8 * (eps + FLOAT32) / max(count - 1, 1)
-    found = []
+    ladders = []
     slow = _tidy(per_place[0] / axis.unit, 2 * error / abs(per_place[0]))
     if slow is not None and bands <= MOST_OCTAVES:
         off = np.angle(np.exp(1j * (per_place[0] * 2.0 ** np.arange(bands) - per_place)))
         if np.abs(off).max() < 2**bands * error + 1e-4:
-            found.append((Ladder(spacing="octave", first=slow[0]), 4 + slow[1]))
+            ladders.append((Ladder(spacing="octave", first=slow[0]), 4 + slow[1]))
     line = np.polynomial.polynomial.polyfit(np.arange(bands), turned, 1)
     # Coordinates may have been rounded to float32 themselves.
     blur = 2 * FLOAT32 * max(abs(axis.start), count) / max(count - 1, 1)
@@ -184,8 +184,8 @@ def _ladder(z: np.ndarray, axis: _Axis, eps: float) -> list[tuple[Ladder, float]
     straight = np.abs(turned - line[0] - line[1] * np.arange(bands)).max() < 8 * error + 1e-5
     if straight and len(ends) == 2 and None not in ends:
         (first, one), (last, two) = ends  # type: ignore[misc]
-        found.append((Ladder(spacing="linear", first=first, last=last), 4 + one + two))
-    return found
+        ladders.append((Ladder(spacing="linear", first=first, last=last), 4 + one + two))
+    return ladders
 
 
 def _near(angle: float, guess: float) -> float:

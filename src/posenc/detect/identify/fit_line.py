@@ -103,15 +103,15 @@ def fit_line(z: np.ndarray, eps: float, blur: float = 0.0) -> tuple[Line, ...]:
     ladder = _ladder(per_row, error, sure)
     if ladder is None:
         return ()
-    found: list[Line] = []
+    lines: list[Line] = []
     for start in _starts(ladder, phase, noise, count):
         solved = _polished(z, ladder, start, eps, blur)
         if solved is None:
             continue
         first = solved[0] + (count - 1 if step == -1 else 0)
-        if first not in [line.start for line in found]:
-            found.append(Line(step, first, *solved[1:]))
-    return tuple(found)
+        if first not in [line.start for line in lines]:
+            lines.append(Line(step, first, *solved[1:]))
+    return tuple(lines)
 
 
 class _Ladder(NamedTuple):
@@ -187,11 +187,11 @@ def _starts(ladder: _Ladder, phase: np.ndarray, noise: float, count: int) -> lis
         h = np.stack([f_j, angle, j * angle], axis=1)
         gain = np.einsum("kab,kb->ka", cov, h)
         spread = np.einsum("ka,ka->k", gain, h) + noise**2 + (FLOAT32 * angle) ** 2
-        found = _wrap(phase[j] - angle)
-        cost = cost + found**2 / spread
+        miss = _wrap(phase[j] - angle)
+        cost = cost + miss**2 / spread
         keep = cost < cost.min() + PRUNE
-        gain, spread, found = gain[keep] / spread[keep, None], spread[keep], found[keep]
-        state = state[keep] + gain * found[:, None]
+        gain, spread, miss = gain[keep] / spread[keep, None], spread[keep], miss[keep]
+        state = state[keep] + gain * miss[:, None]
         cov = cov[keep] - gain[:, :, None] * gain[:, None, :] * spread[:, None, None]
         cost = cost[keep]
     # Of starts that fit alike, as whole turns of all pairs, the nearest to 0.

@@ -96,13 +96,13 @@ def fit_table(rows: np.ndarray, *, eps: float, noise: float = 0.0) -> tuple[Tabl
         return ()
     eps = max(eps, FLOAT32)
     present = np.asarray(table.any(axis=1))
-    found: dict[str, TableFit] = {}
+    fits: dict[str, TableFit] = {}
     for layout in layouts(table[present, :width], eps + noise):
         for fit in _fits(table, layout, present, eps, noise):
-            found.setdefault(repr(fit[:2]), fit)
-        if found and max(fit.margin for fit in found.values()) > ENOUGH:
+            fits.setdefault(repr(fit[:2]), fit)
+        if fits and max(fit.margin for fit in fits.values()) > ENOUGH:
             break
-    return tuple(sorted(found.values(), key=lambda fit: fit.description)[:MOST_FITS])
+    return tuple(sorted(fits.values(), key=lambda fit: fit.description)[:MOST_FITS])
 
 
 def _fits(
@@ -124,13 +124,13 @@ def _fits(
         if axes is None:
             continue
         seen = Sighting(table.shape[1], layout, axes, scale, prefix, pad, eps + noise)
-        found = False
+        solved = False
         for lines in _choices(axes):
             for guess in specs(seen, lines):
                 fit = _verified(table, guess, eps, noise)
                 if fit is None:
                     continue
-                found = True
+                solved = True
                 spec, residual = fit
                 evidence = _evidence(body / scale, seen, residual.loosest / scale)
                 yield TableFit(
@@ -142,7 +142,7 @@ def _fits(
                     guess.bits,
                     guess.remarks,
                 )
-        if found:
+        if solved:
             return
 
 
@@ -217,9 +217,9 @@ def _verified(
     best = residual_of(table, spec, place, eps, noise=noise)
     if not noise and (best is None or best.worst > 2 * (eps + FLOAT32) * _scale_of(spec)):
         for other in _classic(guess.spec):
-            found = residual_of(table, other, place, eps)
-            if found is not None and (best is None or found.worst < best.worst / 3):
-                spec, best = other, found
+            residual = residual_of(table, other, place, eps)
+            if residual is not None and (best is None or residual.worst < best.worst / 3):
+                spec, best = other, residual
     return None if best is None else (spec, best)
 
 
@@ -274,17 +274,17 @@ def residual_of(
     frequency = _frequency_of_columns(spec)
     for at in range(0, len(table), rows):
         piece = np.asarray(table[at : at + rows], dtype=np.float64)
-        where = placement.positions(begin + at, begin + at + len(piece))
+        positions = placement.positions(begin + at, begin + at + len(piece))
         try:
-            made = np.asarray(build(spec, where, dtype=dtype), dtype=np.float64)
+            rebuilt = np.asarray(build(spec, positions, dtype=dtype), dtype=np.float64)
         except PosencError:
             return None
-        farthest = np.abs(where) if where.ndim == 1 else np.abs(where).max(axis=1)
+        farthest = np.abs(positions) if positions.ndim == 1 else np.abs(positions).max(axis=1)
         farthest = farthest + abs(spec.arrangement.start)
-        slack = SLACK * eps * np.maximum(np.abs(made), np.abs(piece))
+        slack = SLACK * eps * np.maximum(np.abs(rebuilt), np.abs(piece))
         slack += (2 * FLOAT32 + noise) * scale + (TINY if eps > 2 * FLOAT32 else 0.0)
         slack += np.minimum(np.outer(CLASSIC * FLOAT32 * farthest, frequency), FARTHEST_OFF) * scale
-        off = np.abs(made - piece)
+        off = np.abs(rebuilt - piece)
         if (off > slack).any():
             return None
         at_worst = np.unravel_index(int(np.argmax(off)), off.shape)

@@ -119,14 +119,14 @@ def in_memory(name: str, value: Any) -> Array:
         value = value.detach()
     if dtype == "bfloat16":
         value = value.float() if hasattr(value, "float") else np.asarray(value).astype(np.float32)
-    known = concrete(value)
-    if known is None:
+    array = concrete(value)
+    if array is None:
         raise ArgumentError(mismatch(f"identify: {name}", "an array with values", "a traced one"))
-    known = np.asarray(known)
-    if known.dtype.hasobject or known.dtype.kind not in "fiub":
-        raise DTypeError(mismatch(f"identify: {name}", "real numbers", str(known.dtype)))
-    flat = np.ascontiguousarray(known).reshape(-1)
-    return Array(name, dtype, tuple(known.shape), lambda begin, end: flat[begin:end])
+    array = np.asarray(array)
+    if array.dtype.hasobject or array.dtype.kind not in "fiub":
+        raise DTypeError(mismatch(f"identify: {name}", "real numbers", str(array.dtype)))
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return Array(name, dtype, tuple(array.shape), lambda begin, end: flat[begin:end])
 
 
 def _identified(
@@ -135,9 +135,9 @@ def _identified(
     chosen = store.arrays if name is None else {name: store.pick(name)}
     findings = []
     for number, array in enumerate(chosen.values()):
-        found = _judged(array, store, asked=name is not None or store.format in ALONE)
-        if found is not None:
-            findings.append(found)
+        finding = _judged(array, store, asked=name is not None or store.format in ALONE)
+        if finding is not None:
+            findings.append(finding)
         if progress is not None:
             progress(number + 1, len(chosen))
     return Identification(
@@ -159,8 +159,8 @@ def _judged(array: Array, store: Store, *, asked: bool) -> Finding | None:
             called = kind if kind in ("frequencies", "divisors", "slopes") else None
             if called is None and kind == "bias":
                 called = "slopes"
-            found = judge_vector(array, called=called, facts=store.facts)
-            return found if found is not None else _nothing(array, asked=asked)
+            finding = judge_vector(array, called=called, facts=store.facts)
+            return finding if finding is not None else _nothing(array, asked=asked)
         return _nothing(array, asked=asked)
     if kind == "bias":
         return judge_bias(array)
@@ -170,10 +170,10 @@ def _judged(array: Array, store: Store, *, asked: bool) -> Finding | None:
 
 
 def _unread(array: Array, kind: str | None, why: str) -> Finding:
-    known: Any = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
+    reported: Any = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
     return Finding(
         array.name,
-        kind=known,
+        kind=reported,
         verdict="unread",
         shape=array.shape,
         dtype=array.dtype,

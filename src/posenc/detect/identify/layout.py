@@ -218,7 +218,7 @@ def grid_of(z: np.ndarray, eps: float) -> Grid | None:
     again = np.flatnonzero(alike[stride::stride])
     for places in [*(int(a) + 1 for a in again[:4]), count // stride]:
         rows = np.arange(places) * stride
-        where = rows[(np.arange(count) // stride) % places]
-        if np.abs(z - z[where]).max() <= 4 * eps + 16 * FLOAT32:
+        first_rows = rows[(np.arange(count) // stride) % places]
+        if np.abs(z - z[first_rows]).max() <= 4 * eps + 16 * FLOAT32:
             return Grid(stride, places, rows)
     return None

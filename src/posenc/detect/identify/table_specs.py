@@ -98,10 +98,10 @@ def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[Guess]:
             others = tuple(same_ladder(other) for other in options if other is not base)
             choices = itertools.product(_firsts(lines, base, rungs), _magnitudes(seen))
             for firsts, (magnitude, scale_bits) in choices:
-                made = _spec(seen, _Words(odd, base, firsts, magnitude, placement))
-                if made is not None:
+                solution = _spec(seen, _Words(odd, base, firsts, magnitude, placement))
+                if solution is not None:
                     total = bits + base.bits + firsts.bits + scale_bits
-                    yield Guess(*made, total, others if number == 0 else ())
+                    yield Guess(*solution, total, others if number == 0 else ())
 
 
 def _rungs(seen: Sighting, lines: tuple[Line, ...], odd: str) -> Rungs:
@@ -177,16 +177,16 @@ def _firsts(lines: tuple[Line, ...], base: Base, rungs: Rungs) -> Iterator[_Firs
 def _tidy(low: float, high: float) -> tuple[float, float]:
     """A first frequency that is round, or whose inverse or period is; and its bits."""
     least, most = math.exp(low), math.exp(high)
-    found = []
+    numbers = []
     direct = roundest_within(least, most)
     if direct is not None:
-        found.append((direct, bits_of(direct)))
+        numbers.append((direct, bits_of(direct)))
     for over in (1.0, math.pi, 2 * math.pi):
         inverse = roundest_within(over / most, over / least)
         if inverse is not None:
-            found.append((over / inverse, 2 + bits_of(inverse)))
-    if found:
-        return min(found, key=lambda item: item[1])
+            numbers.append((over / inverse, 2 + bits_of(inverse)))
+    if numbers:
+        return min(numbers, key=lambda item: item[1])
     return math.exp((low + high) / 2), real_bits((high - low) / 2)
 
 
@@ -202,7 +202,7 @@ def _spec(seen: Sighting, words: _Words) -> tuple[TableSpec, Placement] | None:
         start, place = 0, placement
         if not seen.several and placement.step == 1:
             start, place = int(placement.starts[0]), placement._replace(starts=(0,))
-        made = Sinusoidal(
+        spec = Sinusoidal(
             dim,
             base=base.value,
             ladder=ladders[0],
@@ -211,7 +211,7 @@ def _spec(seen: Sighting, words: _Words) -> tuple[TableSpec, Placement] | None:
             arrangement=_arrangement(seen, words, start, seen.pad),
             magnitude=words.magnitude,
         )
-        return made, place
+        return spec, place
     plain = words.magnitude == Magnitude() and words.odd == "sin_extra"
     if not plain or seen.pad is not None or placement.prefix or dim % 2:
         return None

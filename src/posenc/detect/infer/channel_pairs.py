@@ -27,9 +27,9 @@ def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> Places:
     written = turns.outputs != turns.pairs
     if not flipped.any():
         regular = [_regular(pairs, turns, part, written) for part in ("leading", "trailing")]
-        options = [found for found in regular if found is not None]
+        options = [pairs for pairs in regular if pairs is not None]
         if options:  # the one that needs the fewest pairs that do not turn
-            return min(options, key=lambda found: int((found.seen < 0).sum()))
+            return min(options, key=lambda pairs: int((pairs.seen < 0).sum()))
     if written:
         raise NotARotationError("it writes pairs to other channels, in an order that is not known")
     # From fast to slow, axis by axis: the order in which a ladder has them.

@@ -61,11 +61,11 @@ def _looked(
     tally = Tally()
 
     def compare(positions: np.ndarray, out: np.ndarray) -> None:
-        made = expected(positions)
+        values = expected(positions)
         tally.length = max(tally.length, len(positions))
         with np.errstate(invalid="ignore"):
-            off = np.where(made == out, 0.0, np.abs(made - out))
-        tally.add(off, allowed(made, positions), positions)
+            off = np.where(values == out, 0.0, np.abs(values - out))
+        tally.add(off, allowed(values, positions), positions)
 
     count = first.shape[-2]
     compare(np.arange(count), first)
@@ -93,14 +93,14 @@ def of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
     [finding] = identify(rows).findings or (None,)
     if finding is None or finding.verdict != "claimed" or finding.spec is None:
         notes = () if finding is None else finding.remarks[:2]
-        told = "its rows follow no sinusoidal convention that is known here."
-        return Inferred(None, probes=ask.calls, notes=(told, *notes))
+        note = "its rows follow no sinusoidal convention that is known here."
+        return Inferred(None, probes=ask.calls, notes=(note, *notes))
     spec: Any = finding.spec
     placement = finding.placement
     first = 0 if placement is None else int(placement.starts[0])
     if placement is not None and (placement.step != 1 or len(placement.axes) > 1):
-        told = f"its rows are those of {placement.words()}"
-        return Inferred(None, probes=ask.calls, notes=(told,))
+        note = f"its rows are those of {placement.words()}"
+        return Inferred(None, probes=ask.calls, notes=(note,))
     if first and hasattr(spec, "arrangement"):
         spec = spec.replace(
             arrangement=spec.arrangement.replace(start=spec.arrangement.start + first)
@@ -111,8 +111,8 @@ def of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
     start = 0 if arrangement is None else abs(arrangement.start)
     fastest = _fastest(spec)
 
-    def allowed(made: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        return scale * (8 * eps + 8 * eps * fastest * (positions + start))[:, None] + 0 * made
+    def allowed(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        return scale * (8 * eps + 8 * eps * fastest * (positions + start))[:, None] + 0 * values
 
     result = _looked(
         ask,
@@ -169,11 +169,11 @@ def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
                 more = f"a largest distance from {fits[0].least} to {fits[0].most} gives the same"
                 notes = (*notes, more)
     if spec is None or spec.heads != heads:
-        told = "it is no bias with linear slopes or logarithmic buckets of distance."
+        note = "it is no bias with linear slopes or logarithmic buckets of distance."
         if parted is None:
-            told = "it depends on more than the distance of query and key."
+            note = "it depends on more than the distance of query and key."
         hint = "If it is a rotation of its first argument, say how wide that is: dim."
-        return Inferred(None, probes=ask.calls, notes=(told, hint))
+        return Inferred(None, probes=ask.calls, notes=(note, hint))
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")
     masked = isinstance(spec, ALiBi) and bool((values[:, 0, 1:] == -math.inf).all())
@@ -182,11 +182,11 @@ def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
     double = not (values == values.astype(np.float32)).all()
 
     def expected(p: np.ndarray) -> np.ndarray:
-        made = np.asarray(bias_of(spec, p, p, params=params or None, dtype="float64"))
-        return np.where(p[None, :] > p[:, None], -math.inf, made) if masked else made
+        values = np.asarray(bias_of(spec, p, p, params=params or None, dtype="float64"))
+        return np.where(p[None, :] > p[:, None], -math.inf, values) if masked else values
 
-    def allowed(made: np.ndarray, _: np.ndarray) -> np.ndarray:
-        size = np.where(np.isfinite(made), np.abs(made), 0.0)
+    def allowed(values: np.ndarray, _: np.ndarray) -> np.ndarray:
+        size = np.where(np.isfinite(values), np.abs(values), 0.0)
         return (2.0**-40 if double else 2.0**-21) * size + (FLOAT64 if double else FLOAT32)
 
     ends: tuple[int, ...] = (2**17, 2**12, 2**11, 2**10, 2**9)

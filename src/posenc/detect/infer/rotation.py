@@ -169,8 +169,8 @@ def rotations_of(
         eps=turns.eps,
     )
     return [
-        Found(made, {}, channels, "query", (*notes, *more))
-        for made, more in itertools.islice(options, MOST_OPTIONS)
+        Found(spec, {}, channels, "query", (*notes, *more))
+        for spec, more in itertools.islice(options, MOST_OPTIONS)
     ]
 
 
@@ -233,9 +233,11 @@ def _ropes(
                 )
             except PosencError:
                 continue
-            made = frequencies_of(spec)
+            frequencies = frequencies_of(spec)
             least = 1e-6 if fit.residual > 16 * eps or eps == FLOAT32 else 1e-12
-            if (np.abs(made - total) <= np.maximum(doubt, least) * 8 * np.abs(total) + 1e-12).all():
+            if (
+                np.abs(frequencies - total) <= np.maximum(doubt, least) * 8 * np.abs(total) + 1e-12
+            ).all():
                 yield spec, fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
     common["magnitude"] = _magnitude((), factor)
     if len(axes) == 1:
@@ -285,8 +287,8 @@ def _tidy(value: float, error: float) -> float:
     """The round number that is meant, if there is one within a relative error."""
     if value <= 0:
         return value
-    found = roundest(value, max(error, FLOAT32))
-    return value if found is None else found
+    tidy = roundest(value, max(error, FLOAT32))
+    return value if tidy is None else tidy
 
 
 def _arrangements(
@@ -299,34 +301,34 @@ def _arrangements(
     seen = [int(a) for a in dict.fromkeys(axis.tolist()) if a >= 0]
     if len(seen) != len(axes) or not turning.all():
         return []
-    found = []
+    options = []
     orders = [tuple(axes[a] for a in seen), axes]
     orders += list(itertools.permutations(axes))[:24]
     for rule in RULES:
         for order in dict.fromkeys(orders):
             sizes = tuple(int((axis == axes.index(name)).sum()) for name in order)
             try:
-                made = Arrangement(
+                arrangement = Arrangement(
                     rule=rule,  # type: ignore[arg-type]
                     axes=axes,
                     order=None if order == axes else order,
                     sizes=None if len(set(sizes)) == 1 else sizes,
                     start=start,
                 )
-                layout = made.layout(count)
+                layout = arrangement.layout(count)
             except PosencError:
                 continue
             if list(layout.axis) != axis.tolist():
                 continue
             rungs = np.array(layout.index)
-            if made.shared:
-                found.append((made, rungs, np.arange(count)))
+            if arrangement.shared:
+                options.append((arrangement, rungs, np.arange(count)))
             else:  # the ladders of the axes are alike; the longest one tells most
                 longest = int(np.argmax(layout.counts))
                 chosen = np.flatnonzero(axis == longest)
-                found.append((made, rungs[chosen], chosen))
+                options.append((arrangement, rungs[chosen], chosen))
             break
-    return found
+    return options
 
 
 def _multiples(
@@ -336,9 +338,9 @@ def _multiples(
     count = len(total)
     base = 10_000.0 if base is None else base
     plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
-    told = f"no rule that is known here gives its frequencies: they are multiples of base {base:g}"
+    note = f"no rule that is known here gives its frequencies: they are multiples of base {base:g}"
     values = [_tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
-    return RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common), (told,)
+    return RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common), (note,)
 
 
 def _listed(
@@ -356,8 +358,8 @@ def _listed(
     )
     last = max(j for j in range(count) if turning[j])
     ladder = Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1]))
-    told = "no rule that is known here gives its frequencies: they are listed"
-    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common), (told,)
+    note = "no rule that is known here gives its frequencies: they are listed"
+    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common), (note,)
 
 
 # --- the others -----------------------------------------------------------------------------------
