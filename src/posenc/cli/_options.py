@@ -140,18 +140,20 @@ def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> 
         Width where neither says.
     """
     fields = {key: getattr(choice, key) for key in ("base", "order", "odd")}
-    given = [f"--{key}" for key, value in fields.items() if value is not None]
-    _refuse_contradictions(choice, given)
+    options = [f"--{key}" for key, value in fields.items() if value is not None]
+    _refuse_contradictions(choice, options)
     if width is not None and choice.dim not in (None, width):
         raise click.UsageError(f"--dim is {choice.dim}, but the data are {width} wide.")
     if width is not None and width > LARGEST_DIM:
         raise ArgumentError(mismatch("encode", f"a width up to {LARGEST_DIM}", width))
     dim = choice.dim or width or default
     if choice.spec is not None:
-        made = spec_of(choice.spec, "--spec")
+        encoding = spec_of(choice.spec, "--spec")
     else:
-        made = _spec_from_fields(choice, dim, {k: v for k, v in fields.items() if v is not None})
-    return _table(made, width)
+        encoding = _spec_from_fields(
+            choice, dim, {k: v for k, v in fields.items() if v is not None}
+        )
+    return _table(encoding, width)
 
 
 def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
@@ -174,18 +176,18 @@ def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
     return _spec_from_fields(choice, dim, {k: v for k, v in fields.items() if v is not None})
 
 
-def _refuse_contradictions(choice: SpecChoice, given: list[str]) -> None:
+def _refuse_contradictions(choice: SpecChoice, options: list[str]) -> None:
     if choice.spec is not None:
         others = [
-            *given,
+            *options,
             *(["--preset"] if choice.preset else []),
             *(["--dim"] if choice.dim else []),
         ]
         if others:
             raise click.UsageError(f"--spec says everything: leave out {', '.join(others)}.")
-    if choice.preset is not None and given:
+    if choice.preset is not None and options:
         raise click.UsageError(
-            f"--preset settles {', '.join(given)}: leave them out, or use --spec."
+            f"--preset settles {', '.join(options)}: leave them out, or use --spec."
         )
 
 

@@ -156,8 +156,8 @@ class Grid(Places):
         """The positions of some tokens, (tokens, axes)."""
         begin, end, _ = part.indices(len(self))
         order: Literal["C", "F"] = "C" if self.order == "row_major" else "F"
-        found = np.unravel_index(np.arange(begin, end), tuple(self.sides.values()), order=order)
-        cells = dict(zip(self.sides, found, strict=True))
+        indices = np.unravel_index(np.arange(begin, end), tuple(self.sides.values()), order=order)
+        cells = dict(zip(self.sides, indices, strict=True))
         columns = [line[cells[name]] for name, line in zip(self.names, self.lines, strict=True)]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
 
@@ -188,23 +188,23 @@ def places_from(
     preset : str, optional
         The family that the spec is of: its own rule turns a grid into coordinates.
     """
-    given = [f"--{key}" for key, value in choice._asdict().items() if value is not None]
-    if len(given) > 1:
-        todo = ": add it to the positions" if "--offset" in given else ""
-        raise click.UsageError(f"{' or '.join(given)}, not both{todo}.")
+    options = [f"--{key}" for key, value in choice._asdict().items() if value is not None]
+    if len(options) > 1:
+        todo = ": add it to the positions" if "--offset" in options else ""
+        raise click.UsageError(f"{' or '.join(options)}, not both{todo}.")
     try:
         if choice.grid is not None:
-            found: Places = _grid(choice.grid, spec, preset)
+            places: Places = _grid(choice.grid, spec, preset)
         elif choice.positions is not None:
-            found = Listed(_parsed(choice.positions, spec))
+            places = Listed(_parsed(choice.positions, spec))
         else:
             return _counted(spec, choice.offset or 0, length or 0)
     except click.BadParameter as error:
-        raise click.UsageError(f"{given[0]}: {error.message}") from error
-    if length is not None and len(found) != length:
-        what = f"{len(found)} position{'' if len(found) == 1 else 's'}"
-        raise click.UsageError(f"{given[0]}: {what} for {length} tokens.")
-    return found
+        raise click.UsageError(f"{options[0]}: {error.message}") from error
+    if length is not None and len(places) != length:
+        what = f"{len(places)} position{'' if len(places) == 1 else 's'}"
+        raise click.UsageError(f"{options[0]}: {what} for {length} tokens.")
+    return places
 
 
 def _counted(spec: TableSpec, first: int, length: int) -> Places:
@@ -231,8 +231,8 @@ def _parsed(text: str, spec: TableSpec) -> Sequence[int] | np.ndarray:
     """Positions for a spec: integers or reals, of one axis or of several."""
     axes = len(spec.axes)
     if axes == 1:
-        found = _list(text, spec)
-        return _as_array(found) if any(isinstance(v, float) for v in found) else found
+        positions = _list(text, spec)
+        return _as_array(positions) if any(isinstance(v, float) for v in positions) else positions
     tokens = text.split()
     if len(tokens) * axes > MOST_POSITIONS:
         raise click.BadParameter(f"more than {MOST_POSITIONS} numbers; use --grid.")
@@ -249,13 +249,13 @@ def _parsed(text: str, spec: TableSpec) -> Sequence[int] | np.ndarray:
 
 
 def _list(text: str, spec: TableSpec) -> list[Any]:
-    found: list[Any] = []
+    positions: list[Any] = []
     for piece in text.split(","):
         values = _piece(piece.strip(), spec)
-        if len(found) + len(values) > MOST_POSITIONS:
+        if len(positions) + len(values) > MOST_POSITIONS:
             raise click.BadParameter(f"more than {MOST_POSITIONS} positions; use --offset.")
-        found.extend(values)
-    return found
+        positions.extend(values)
+    return positions
 
 
 def _piece(piece: str, spec: TableSpec) -> Sequence[Any]:

@@ -108,8 +108,8 @@ def spec_words(command: F) -> F:
 def other_spec_words(command: F) -> F:
     """Add the same for another encoding, B, which is as the first but for what they say."""
     for name, settings in reversed(OPTIONS.items()):
-        told = {**settings, "help": f"The --{name.replace('_', '-')} of B."}
-        command = click.option(f"--b-{name.replace('_', '-')}", **told)(command)
+        flag = {**settings, "help": f"The --{name.replace('_', '-')} of B."}
+        command = click.option(f"--b-{name.replace('_', '-')}", **flag)(command)
     return command
 
 
@@ -137,8 +137,8 @@ def chosen(words: SpecWords, picture: str) -> Chosen:
         spec = spec_of(words.spec, "--spec")
     else:
         spec = usage(lambda: _spec(words, picture))
-    known = picture in pictures_of(spec) or picture == "compare"
-    if not known and words.init_seed is None and words.params is None:
+    learnable = picture in pictures_of(spec) or picture == "compare"
+    if not learnable and words.init_seed is None and words.params is None:
         return Chosen(spec, None, "")  # the picture itself says what it shows
     if words.init_seed is None and words.params is None and getattr(spec, "shapes", None):
         names = ", ".join(spec.shapes)
@@ -188,7 +188,7 @@ def _named(name: str) -> str:
     """The class of a name, in any case of letters."""
     from posenc.registry import SPECS
 
-    folded = {known.lower(): known for known in SPECS}
+    folded = {one.lower(): one for one in SPECS}
     if name.lower() not in folded:
         raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, SPECS)}")
     return folded[name.lower()]
@@ -212,18 +212,18 @@ def _sized(words: SpecWords, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _fields(words: SpecWords) -> dict[str, Any]:
     names = ("dim", "base", "heads", "order", "odd", "pairing")
-    found = {name: getattr(words, name) for name in names if getattr(words, name) is not None}
-    if "pairing" in found:
-        found["pairing"] = {"type": "Pairing", "order": found["pairing"]}
+    fields = {name: getattr(words, name) for name in names if getattr(words, name) is not None}
+    if "pairing" in fields:
+        fields["pairing"] = {"type": "Pairing", "order": fields["pairing"]}
     for text in words.field:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
             raise click.UsageError(f"--field {text[:60]!r}: write NAME=JSON, such as buckets=64.")
         try:
-            found[name] = inputs.parse(value, f"--field {name}", inputs.PAGE)
+            fields[name] = inputs.parse(value, f"--field {name}", inputs.PAGE)
         except DataError:
-            found[name] = value
-    return found
+            fields[name] = value
+    return fields
 
 
 def _none_beside(option: str, fields: Mapping[str, Any]) -> None:
@@ -236,31 +236,31 @@ def ranged(text: str | None, option: str) -> int | tuple[int, int] | None:
     """`1000`, or `FROM:TO` with the end left out."""
     if text is None:
         return None
-    found = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
-    if not found:
+    match = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
+    if not match:
         raise click.UsageError(f"{option} {text[:50]!r}: write a number, or FROM:TO.")
-    first, last = (None if g is None else int(re.sub("[_,]", "", g)) for g in found.groups())
+    first, last = (None if g is None else int(re.sub("[_,]", "", g)) for g in match.groups())
     assert last is not None, "the pattern has it"  # noqa: S101 - for the type checker
     return last if first is None else (first, last)
 
 
 def stretch_of(text: str | None, option: str) -> tuple[int, int] | None:
     """`FROM:TO`. One number would be one position elsewhere, and is no stretch to draw."""
-    found = ranged(text, option)
-    if isinstance(found, int):
-        many = f"{option} 0:{found}"
+    span = ranged(text, option)
+    if isinstance(span, int):
+        many = f"{option} 0:{span}"
         raise click.UsageError(
             f"{option} {text}: one number names one of them, and a picture shows a stretch: write "
-            f"FROM:TO, or for the first {found} {many}."
+            f"FROM:TO, or for the first {span} {many}."
         )
-    return found
+    return span
 
 
 def whole_numbers(text: str | None, option: str) -> list[int] | None:
     """`0,1,5-7` as a list; `FROM:TO` in it has its end left out."""
     if text is None:
         return None
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*([-:])\s*(\d{1,9}))?\s*", part)
         if not ends:
@@ -268,8 +268,8 @@ def whole_numbers(text: str | None, option: str) -> list[int] | None:
         first, last = int(ends[1]), int(ends[3] or ends[1]) - (ends[2] == ":")
         if not 0 <= last - first < LARGEST_DIM:
             raise click.UsageError(f"{option} {part!r}: at most {LARGEST_DIM} numbers, rising.")
-        found += range(first, last + 1)
-    return found
+        numbers += range(first, last + 1)
+    return numbers
 
 
 def sides(text: str | None, spec: Any) -> tuple[int, ...] | None:

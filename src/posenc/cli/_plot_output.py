@@ -110,7 +110,7 @@ def _write_data(path: Path, picture: Any, existing: Any) -> None:
         file.write(content)
 
 
-def _finite(found: dict[str, Any]) -> dict[str, Any]:
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
     """JSON has no infinity and no NaN."""
     infinite = (float("inf"), float("-inf"))
-    return {k: None if v != v or v in infinite else v for k, v in found.items()}  # noqa: PLR0124
+    return {k: None if v != v or v in infinite else v for k, v in values.items()}  # noqa: PLR0124

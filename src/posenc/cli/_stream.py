@@ -192,15 +192,15 @@ def _moved(
     shapes = {t.name: (t.dtype, shape if t is tensor else t.shape) for t in in_order}
     header = files.safetensors_header(shapes, layout.metadata)
     files.write(sink, 0, header)
-    at = found = len(header)
+    at = first = len(header)
     for other in in_order:
         if other is tensor:
-            found = at
+            first = at
             at += math.prod(shape) * np.dtype(tensor.stored).itemsize
             continue
         files.copy(source, other.begin, other.end, sink, at)
         at += other.end - other.begin
-    return found
+    return first
 
 
 def _header(
@@ -216,12 +216,12 @@ def _range(part: slice) -> range:
 
 
 def _result(
-    spec: TableSpec, x: np.ndarray, where: np.ndarray, params: Mapping[str, np.ndarray] | None
+    spec: TableSpec, x: np.ndarray, positions: np.ndarray, params: Mapping[str, np.ndarray] | None
 ) -> np.ndarray:
     from posenc.functional import add
 
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below, with a place
-        return add(spec, x, positions=where, params=params)
+        return add(spec, x, positions=positions, params=params)
 
 
 def _check_finite(
@@ -231,11 +231,11 @@ def _check_finite(
     if np.isfinite(files.decode(y, tensor.dtype)).all():
         return
     before, after = files.decode(x, tensor.dtype), files.decode(y, tensor.dtype)
-    found = ~np.isfinite(before)
+    bad = ~np.isfinite(before)
     what = "finite numbers (or --allow-nonfinite)"
-    if not found.any():
-        found, what = ~np.isfinite(after), f"sums that fit {tensor.dtype}"
-    row, step, channel = (int(n) for n in np.argwhere(found)[0])
+    if not bad.any():
+        bad, what = ~np.isfinite(after), f"sums that fit {tensor.dtype}"
+    row, step, channel = (int(n) for n in np.argwhere(bad)[0])
     *lead, _, _ = tensor.shape
     place = [int(n) for n in np.unravel_index(tile.rows.start + row, lead)] if lead else []
     index = [*place, tile.seq.start + step, channel]
@@ -278,11 +278,11 @@ def write_rows(
         files.write(sink, 0, header)
         at = len(header)
         for _, part in tiles(1, len(places), width, size):
-            where = places.array(part)
-            rows = rows_as(spec, where, dtype, params)
+            positions = places.array(part)
+            rows = rows_as(spec, positions, dtype, params)
             data: Any = files.encode(rows, dtype, stored)
             if lines:
-                data = _csv(where, rows)
+                data = _csv(positions, rows)
             files.write(sink, at, data)
             at += len(data) if lines else data.nbytes
             progress(rows.size)
@@ -290,7 +290,7 @@ def write_rows(
 
 def rows_as(
     spec: TableSpec,
-    where: np.ndarray,
+    positions: np.ndarray,
     dtype: str,
     params: Mapping[str, np.ndarray] | None = None,
 ) -> np.ndarray:
@@ -298,13 +298,13 @@ def rows_as(
     from posenc.functional import table
 
     if dtype != "bfloat16":
-        return table(spec, where, params=params, dtype=dtype)
-    return files.from_bfloat16(files.to_bfloat16(table(spec, where, params=params)))
+        return table(spec, positions, params=params, dtype=dtype)
+    return files.from_bfloat16(files.to_bfloat16(table(spec, positions, params=params)))
 
 
-def _csv(where: np.ndarray, rows: np.ndarray) -> bytes:
+def _csv(positions: np.ndarray, rows: np.ndarray) -> bytes:
     """Lines in the fewest digits that read back as the same numbers."""
     lines = []
-    for position, row in zip(where.reshape(len(rows), -1), rows, strict=True):
+    for position, row in zip(positions.reshape(len(rows), -1), rows, strict=True):
         lines.append(",".join(str(value) for value in (*position, *row)))
     return ("\n".join(lines) + "\n").encode()

@@ -24,7 +24,7 @@ def command(name: str, json_: bool) -> None:
     from posenc.registry import SPECS, lookup
 
     sources: list[dict[str, str]] = []
-    encodings = {known.lower(): known for known in SPECS}
+    encodings = {name.lower(): name for name in SPECS}
     if name.lower() in encodings:
         encoding = encodings[name.lower()]
     elif name in presets.names():

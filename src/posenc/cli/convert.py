@@ -115,14 +115,14 @@ def command(
     if not dry_run and output is not None and not force and Path(output).exists():
         raise click.UsageError(f"{output} exists: --force replaces it.")
     if dry_run:
-        made = convert(source, **options)
+        conversion = convert(source, **options)
     else:
         with progress("writing ", _size(source)) as done:
-            made = convert(source, output, progress=done, **options)
+            conversion = convert(source, output, progress=done, **options)
     if json_:
-        print_json(made.to_dict())
+        print_json(conversion.to_dict())
         return
-    for line in _lines(made, output):
+    for line in _lines(conversion, output):
         click.echo(clean(line))
 
 
@@ -174,22 +174,24 @@ def _spec(text: str, width: int, option: str) -> Any:
     return spec_of(text, option)
 
 
-def _lines(made: Conversion, output: str | None) -> list[str]:
+def _lines(conversion: Conversion, output: str | None) -> list[str]:
     """The conversion in words."""
-    lines = [f"{made.source} -> {output or '(nothing is written)'}"]
-    if made.pairing is not None:
-        before, after = made.pairing
-        lines.append(f"pairing {before} -> {after}; {before} according to {made.source_of_pairing}")
-    shown = list(made.tensors.items())
+    lines = [f"{conversion.source} -> {output or '(nothing is written)'}"]
+    if conversion.pairing is not None:
+        before, after = conversion.pairing
+        lines.append(
+            f"pairing {before} -> {after}; {before} according to {conversion.source_of_pairing}"
+        )
+    shown = list(conversion.tensors.items())
     for name, what in shown[:MOST_LINES]:
         lines.append(f"  {name}  {what}")
     if len(shown) > MOST_LINES:
         lines.append(f"  … and {len(shown) - MOST_LINES} more (all of them with --json)")
-    lines.append(f"{len(shown)} tensors change, {made.copied} are copied byte for byte")
-    lines += [f"config: {sentence}" for sentence in made.config]
-    left_out = [name for name, what in made.files.items() if what != "copied"]
+    lines.append(f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte")
+    lines += [f"config: {sentence}" for sentence in conversion.config]
+    left_out = [name for name, what in conversion.files.items() if what != "copied"]
     if left_out:
         lines.append(f"left out, as they may hold the weights as they were: {', '.join(left_out)}")
-    if made.probe is not None:
-        lines += made.probe.words()
+    if conversion.probe is not None:
+        lines += conversion.probe.words()
     return lines

@@ -209,14 +209,14 @@ def _report(
     spec, origin = encoding.spec, encoding.learnt.origin
     shape = (*picked.shape[:-1], spec.width)
     if json_:
-        found = {
+        report = {
             "output": str(target.path),
             "tensor": picked.name or None,
             "shape": list(shape),
             "dtype": picked.dtype,
             "spec": spec.to_dict(),
         }
-        _show.print_json({**found, "parameters": origin} if origin else found)
+        _show.print_json({**report, "parameters": origin} if origin else report)
         return
     sides = "x".join(map(str, shape))
     what = f"{layout.path.name} and {encoding.words()}"
@@ -285,14 +285,14 @@ def _print_text(
     from posenc.functional import add, table
 
     spec, places, (params, learnt) = encoding
-    where = places.array(slice(0, len(places)))
-    total = add(spec, vectors, positions=where, params=params)
+    positions = places.array(slice(0, len(places)))
+    total = add(spec, vectors, positions=positions, params=params)
     dtype = "float64" if total.dtype == np.float64 else None
-    rows = table(spec, where, params=params, dtype=dtype)
+    rows = table(spec, positions, params=params, dtype=dtype)
     if target is not None:
         _stream.write_array(target, "sum", total)
     if json_:
-        found = {
+        report = {
             "tokens": tokens.texts,
             "positions": places.tolist(),
             "embedding": vectors.tolist(),
@@ -302,8 +302,8 @@ def _print_text(
             "spec": spec.to_dict(),
         }
         if learnt:
-            found["parameters"] = learnt
-        _show.print_json(found if tokens.ids is None else {**found, "ids": tokens.ids})
+            report["parameters"] = learnt
+        _show.print_json(report if tokens.ids is None else {**report, "ids": tokens.ids})
         return
     strips = _show.Strips(tokens.texts, places, _show.width_of_screen())
     click.echo(encoding.words())
@@ -339,12 +339,12 @@ def _tokens(source: str, tokenizer: str | None) -> Tokens:
             )
         raise click.UsageError(no_text(source))
     if tokenizer is not None:
-        found = _tokenize(text, Path(tokenizer))
+        tokens = _tokenize(text, Path(tokenizer))
     else:
-        found = Tokens(text.split(), None)
-    if not found.texts:
+        tokens = Tokens(text.split(), None)
+    if not tokens.texts:
         raise DataError(mismatch("encode", "a text of at least one token", repr(text[:40])))
-    return found
+    return tokens
 
 
 def _tokenize(text: str, path: Path) -> Tokens:
@@ -359,14 +359,14 @@ def _tokenize(text: str, path: Path) -> Tokens:
         ) from error
     try:
         # The library raises plain `Exception` for what is no tokenizer.
-        made = Tokenizer.from_str(content)
-        _check_padding(str(path), made.padding or {})
-        found = made.encode(text)
+        reader = Tokenizer.from_str(content)
+        _check_padding(str(path), reader.padding or {})
+        encoded = reader.encode(text)
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001
         raise DataError(mismatch(str(path), "a tokenizer.json", str(error)[:200])) from None
-    return Tokens(list(found.tokens), list(found.ids))
+    return Tokens(list(encoded.tokens), list(encoded.ids))
 
 
 def _check_padding(caller: str, padding: Mapping[str, Any]) -> None:
@@ -397,8 +397,8 @@ def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool)
         )
     size = np.dtype(tensor.stored).itemsize * dim
     with inputs.opened(path) as file:
-        found = [files.read(file, tensor.begin + i * size, dim, tensor.stored) for i in ids]
-    vectors = files.decode(np.stack(found), tensor.dtype)
+        ours = [files.read(file, tensor.begin + i * size, dim, tensor.stored) for i in ids]
+    vectors = files.decode(np.stack(ours), tensor.dtype)
     if finite and not np.isfinite(vectors).all():
         i, channel = (int(n) for n in np.argwhere(~np.isfinite(vectors))[0])
         received = f"{vectors[i, channel]} at index {[ids[i], channel]}"

@@ -86,8 +86,8 @@ def _explain_plan(name: str, json_: bool) -> None:
     row = plan_row(name)
     plan = row.build()
     if json_:
-        told = {"name": row.name, "sizes": dict(row.sizes), "sources": list(row.sources)}
-        print_json({**told, "note": row.note, "plan": json.loads(to_json(plan))})
+        description = {"name": row.name, "sizes": dict(row.sizes), "sources": list(row.sources)}
+        print_json({**description, "note": row.note, "plan": json.loads(to_json(plan))})
         return
     first, *rest = plan_lines(plan)
     sources = [
@@ -124,10 +124,10 @@ def _plan(source: str | Path, pairing: str | None, base: float | None) -> Any:
 def _translate(source: str | Path, dialect: str, json_: bool) -> None:
     from posenc.detect.explain import to_hf
 
-    made = to_hf(source, dialect)  # type: ignore[arg-type]
+    translation = to_hf(source, dialect)  # type: ignore[arg-type]
     if json_:
-        print_json({"config": made.config, "lost": list(made.lost)})
+        print_json({"config": translation.config, "lost": list(translation.lost)})
         return
-    click.echo(json.dumps(made.config, indent=2))
-    for sentence in made.lost:
+    click.echo(json.dumps(translation.config, indent=2))
+    for sentence in translation.lost:
         click.echo(f"lost: {clean(sentence)}", err=True)

@@ -73,12 +73,12 @@ def command(
     if not unit > 0:
         raise click.UsageError(f"--unit: {unit:g} is not positive.")
     recorded = source.endswith(".npz")
-    given = _recording(source) if recorded else _function(source)
+    subject = _recording(source) if recorded else _function(source)
     names = tuple(name.strip() for name in axes.split(",") if name.strip())
-    found = infer_spec(
-        given, dim=dim, axes=names, kind=kind, base=base, unit=unit, framework=framework
+    inferred = infer_spec(
+        subject, dim=dim, axes=names, kind=kind, base=base, unit=unit, framework=framework
     )
-    _show(found, json_)
+    _show(inferred, json_)
 
 
 def _recording(source: str) -> dict[str, np.ndarray]:
@@ -102,18 +102,18 @@ def _function(source: str) -> Any:
         raise click.UsageError(f"{source[:100]!r} is no MODULE:NAME, and no name of a .npz.")
     if "" not in sys.path:
         sys.path.insert(0, "")
-    found = load(source)
-    if not callable(found):
+    function = load(source)
+    if not callable(function):
         expected = "a function"
-        raise ArgumentError(mismatch(source, expected, type(found).__name__))
-    return found
+        raise ArgumentError(mismatch(source, expected, type(function).__name__))
+    return function
 
 
-def _show(found: Inferred, json_: bool) -> None:
+def _show(inferred: Inferred, json_: bool) -> None:
     if json_:
-        print_json(found.describe())
+        print_json(inferred.describe())
     else:
-        for line in str(found).splitlines():
+        for line in str(inferred).splitlines():
             click.echo(clean(line))
-    if found.spec is None:
+    if inferred.spec is None:
         raise click.exceptions.Exit(1)

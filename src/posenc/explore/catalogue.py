@@ -85,18 +85,18 @@ def why_not(view: str, entry: Entry, spec: Any = None) -> str:
     """Why a view cannot show an encoding; empty where it can."""
     homes = VIEWS_OF.get(entry.kind, ())
     if view not in homes:
-        where = " or ".join(home.capitalize() for home in homes)
+        views = " or ".join(home.capitalize() for home in homes)
         return (
             f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows {SHOWS[view]}. "
-            + (f"{where} can show it." if where else "No view can show it.")
+            + (f"{views} can show it." if views else "No view can show it.")
         )
     if spec is None:
         return ""
     if len(spec.axes) != 1 and (view not in GRIDS or spec_is_real(spec)):
         axes = ", ".join(spec.axes)
         home = GRID_OF.get(entry.kind, "")
-        where = f" {home} draws the cells of a grid." if home and not spec_is_real(spec) else ""
-        return f"Positions of {entry.label} have several axes: {axes}.{where}"
+        views = f" {home} draws the cells of a grid." if home and not spec_is_real(spec) else ""
+        return f"Positions of {entry.label} have several axes: {axes}.{views}"
     if view == "sentence" and spec.width != spec.dim:
         return f"{entry.label} is appended to embeddings, not added. Its rows are in Table."
     per_head = getattr(spec, "per_head", None)
@@ -152,13 +152,13 @@ def offered(view: str, more: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
 
 def absent(name: str) -> str:
     """Why an encoding of the registry has no entry; empty for other names."""
-    found = next((n for n in registry.SPECS if n.lower() == name.strip().lower()), None)
-    if found is None or found.lower() in by_id():
+    known_name = next((n for n in registry.SPECS if n.lower() == name.strip().lower()), None)
+    if known_name is None or known_name.lower() in by_id():
         return ""
-    if getattr(registry.lookup(found), "kind", "") == "relative":
-        return f"{found} needs more than positions: what queries, keys or tokens hold."
+    if getattr(registry.lookup(known_name), "kind", "") == "relative":
+        return f"{known_name} needs more than positions: what queries, keys or tokens hold."
     return (
-        f"{found} is not offered here. A spec of it is drawn as far as a view can: "
+        f"{known_name} is not offered here. A spec of it is drawn as far as a view can: "
         "posenc explore spec.json."
     )
 

@@ -106,9 +106,9 @@ def initial(spec: Spec) -> Mapping[str, np.ndarray]:
 
 def call(name: str, arguments: Mapping[str, Any], *, first: str) -> str:
     """The Python that calls a class of posenc, one argument by its place."""
-    given = [repr(arguments[first])]
-    given += [f"{key}={written(value)}" for key, value in arguments.items() if key != first]
-    return f"posenc.{name}({', '.join(given)})"
+    inputs = [repr(arguments[first])]
+    inputs += [f"{key}={written(value)}" for key, value in arguments.items() if key != first]
+    return f"posenc.{name}({', '.join(inputs)})"
 
 
 def written(value: Any) -> str:
@@ -132,9 +132,9 @@ def written(value: Any) -> str:
     home = "posenc.scaling" if isinstance(value, Scaling) else "posenc"
     shown = []
     for each in dataclasses.fields(value):  # type: ignore[arg-type]
-        found = getattr(value, each.name)
-        if found != each.default:
-            text = written(found)
+        field_value = getattr(value, each.name)
+        if field_value != each.default:
+            text = written(field_value)
             shown.append(f"{each.name}={text}" if each.kw_only else text)
     return f"{home}.{type(value).__name__}({', '.join(shown)})"
 

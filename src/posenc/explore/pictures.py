@@ -178,15 +178,15 @@ def _encoding(chosen: Chosen) -> list[str]:
 
 def _short(value: Value) -> dict[str, Any]:
     """The JSON of a value without what has its default."""
-    made: dict[str, Any] = {"type": type(value).__name__}
+    short: dict[str, Any] = {"type": type(value).__name__}
     for field in dataclasses.fields(value):  # type: ignore[arg-type]
-        found = getattr(value, field.name)
-        if found != field.default:
-            made[field.name] = _short_of(found)
-    return made
+        setting = getattr(value, field.name)
+        if setting != field.default:
+            short[field.name] = _short_of(setting)
+    return short
 
 
-def _short_of(found: Any) -> Any:
-    if isinstance(found, Value):
-        return _short(found)
-    return [_short_of(item) for item in found] if isinstance(found, tuple) else found
+def _short_of(setting: Any) -> Any:
+    if isinstance(setting, Value):
+        return _short(setting)
+    return [_short_of(item) for item in setting] if isinstance(setting, tuple) else setting

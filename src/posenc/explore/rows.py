@@ -278,7 +278,7 @@ def _preset(name: str) -> Entry:
 @functools.cache
 def _presets() -> tuple[Entry, ...]:
     """The presets whose positions are integers or one number, at a width that they have."""
-    found = []
+    rows = []
     for name in presets.names():
         entry = _preset(name)
         for width in (128, 64, 512, 768):
@@ -290,9 +290,9 @@ def _presets() -> tuple[Entry, ...]:
                 start = entry.fields[0].within(
                     entry.fields[0].low, entry.fields[0].high, str(width)
                 )
-                found.append(replace(entry, fields=(start,)))
+                rows.append(replace(entry, fields=(start,)))
             break
-    return tuple(found)
+    return tuple(rows)
 
 
 def entries() -> tuple[Entry, ...]:

@@ -142,13 +142,13 @@ class _Reader:
 
     def take(self, wanted: Field) -> Any:
         """The value of a field, kept with its text."""
-        found = wanted.parse(self.raw.get(wanted.key))
+        answer = wanted.parse(self.raw.get(wanted.key))
         self.used.add(wanted.key)
-        if found.problem:
-            self.problems.append((wanted.key, found.problem))
-        self.values[wanted.key] = found.value
-        self.fields.append((wanted, found.text))
-        return found.value
+        if answer.problem:
+            self.problems.append((wanted.key, answer.problem))
+        self.values[wanted.key] = answer.value
+        self.fields.append((wanted, answer.text))
+        return answer.value
 
     def retake(self, key: str, value: Any) -> None:
         """Put another value in the place of one that was taken."""
@@ -189,8 +189,8 @@ def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session
         reader.notes.append(f"Only the first {MOST_KEYS} keys of the address are read.")
     version = reader.raw.get("k", VERSION)
     if version != VERSION:
-        told = f"The address is of version {shown(version)}; this page knows version {VERSION}."
-        reader.notes.append(told)
+        note = f"The address is of version {shown(version)}; this page knows version {VERSION}."
+        reader.notes.append(note)
     views = tuple(Option(shape.id, shape.label) for shape in shapes.values())
     shape = shapes[reader.take(choice("v", "View", views, "table", section="view"))]
     width, height, theme = _asked(reader)
@@ -287,8 +287,8 @@ def _end(reader: _Reader, chosen: list[Chosen]) -> None:
             first = 0
         if first + reader.values["L"] > end:
             if "L" in reader.raw:
-                told = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
-                reader.problems.append(("L", told))
+                note = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
+                reader.problems.append(("L", note))
             reader.retake("L", end - first)
 
 
@@ -303,24 +303,24 @@ def _entry(
     shape: Shape,
     session: Session,
 ) -> Entry:
-    given = reader.raw.get(wanted.key)
+    text = reader.raw.get(wanted.key)
     reader.used.add(wanted.key)
     by_id = {entry.id: entry for entry in offered}
-    found = wanted.parse(given)
-    reader.values[wanted.key] = found.value
-    if given is not None and found.problem:
+    answer = wanted.parse(text)
+    reader.values[wanted.key] = answer.value
+    if text is not None and answer.problem:
         everything = {**catalogue.by_id(), **{e.id: e for e in session.entries}}
-        known = everything.get(given.strip().lower())
-        drawn = by_id[found.value].label
-        why = catalogue.absent(given)
+        entry = everything.get(text.strip().lower())
+        drawn = by_id[answer.value].label
+        why = catalogue.absent(text)
         if why:
             reader.notes.append(f"{why} Drawn with {drawn}.")
-        elif known is None:
-            reader.problems.append((wanted.key, f"{found.problem} Drawn with {drawn}."))
+        elif entry is None:
+            reader.problems.append((wanted.key, f"{answer.problem} Drawn with {drawn}."))
         else:
-            why = catalogue.why_not(shape.id, known) or _why_not_at_all(shape.id, known)
+            why = catalogue.why_not(shape.id, entry) or _why_not_at_all(shape.id, entry)
             reader.notes.append(f"{why} Drawn with {drawn}.")
-    return by_id[found.value]
+    return by_id[answer.value]
 
 
 def _why_not_at_all(view: str, entry: Entry) -> str:
@@ -333,15 +333,15 @@ def _why_not_at_all(view: str, entry: Entry) -> str:
 
 def _fields_of(entry: Entry, shape: Shape, pin: str) -> tuple[Field, ...]:
     """The controls of an encoding, without those that belong to the whole view."""
-    found = []
+    fields = []
     for f in entry.fields:
         if f.key in ("L", "s"):
             continue
         default = shape.defaults.get(f.key, f.default) if ":" not in entry.id else f.default
         section: Section = "b" if pin else "encoding"
         high = min(f.high, shape.most.get(f.key, f.high))
-        found.append(replace(f, key=pin + f.key, default=default, high=high, section=section))
-    return tuple(found)
+        fields.append(replace(f, key=pin + f.key, default=default, high=high, section=section))
+    return tuple(fields)
 
 
 def _blamed(error: PosencError, own: Iterable[Field], pin: str) -> str:
@@ -389,15 +389,15 @@ def _narrowed(reader: _Reader, key: str, low: int, high: int) -> None:
 @functools.cache
 def _known(own: frozenset[str]) -> frozenset[str]:
     """Every key that some view understands, its own keys and those of all."""
-    known = {*own, *(f.key for entry in catalogue.entries() for f in entry.fields)}
-    known |= {"p", "j", "p0", "p1", "j0", "j1", "emb", *COMMON}
-    return frozenset(known | {PIN + key for key in known})
+    keys = {*own, *(f.key for entry in catalogue.entries() for f in entry.fields)}
+    keys |= {"p", "j", "p0", "p1", "j0", "j1", "emb", *COMMON}
+    return frozenset(keys | {PIN + key for key in keys})
 
 
 def _complain_of_unknown(reader: _Reader, shapes: Mapping[str, Shape]) -> None:
     """A key of another view is kept for it, silently; one that nobody knows is named."""
-    known = _known(frozenset(f.key for shape in shapes.values() for f in shape.fields))
-    unknown = [key for key in reader.raw if key not in reader.used and key not in known]
+    keys = _known(frozenset(f.key for shape in shapes.values() for f in shape.fields))
+    unknown = [key for key in reader.raw if key not in reader.used and key not in keys]
     if unknown:
         listed = ", ".join(shown(key) for key in unknown[:3])
         more = f" and {plural(len(unknown) - 3, 'other')}" if len(unknown) > 3 else ""

@@ -99,12 +99,12 @@ def pairs_of(spec: Any) -> Pairs | None:
 
 def channels_of(spec: Any) -> np.ndarray:
     """The first dimension of each pair, int32."""
-    found = pairs_of(spec)
-    if found is None:
+    layout = pairs_of(spec)
+    if layout is None:
         return np.zeros(0, dtype=np.int32)
-    first = np.zeros(int(found.pair.max(initial=-1)) + 1, dtype=np.int32)
-    known = np.flatnonzero(found.pair >= 0)[::-1]
-    first[found.pair[known]] = known  # of several, the last that is written: the first of all
+    first = np.zeros(int(layout.pair.max(initial=-1)) + 1, dtype=np.int32)
+    paired = np.flatnonzero(layout.pair >= 0)[::-1]
+    first[layout.pair[paired]] = paired  # of several, the last that is written: the first of all
     return first
 
 
@@ -146,8 +146,7 @@ class Waves:
     def wavelength(self) -> np.ndarray:
         """Positions per wave; infinite where nothing turns."""
         with np.errstate(divide="ignore"):
-            found: np.ndarray = 2 * math.pi / np.abs(self.frequency)
-        return found
+            return 2 * math.pi / np.abs(self.frequency)
 
     def at(self, whole: np.ndarray, part: np.ndarray | None, dims: np.ndarray) -> np.ndarray:
         """Values between positions too.
@@ -242,16 +241,16 @@ class Source:
         index = np.asarray(index, dtype=np.int64)
         if self.waves is None:
             return self.rows(index)[:, dims]
-        found = self.waves.at(index, None, dims)
+        values = self.waves.at(index, None, dims)
         arrangement = getattr(inner(self.spec), "arrangement", None)
         if arrangement is not None and arrangement.pad is not None:
-            found[index == arrangement.pad - arrangement.start] = 0.0
-        return found
+            values[index == arrangement.pad - arrangement.start] = 0.0
+        return values
 
     def pair_of(self, dim: int) -> int | None:
         """The pair that a dimension belongs to; None where it belongs to none."""
-        found = pairs_of(self.spec)
-        pair = -1 if found is None else int(found.pair[dim])
+        layout = pairs_of(self.spec)
+        pair = -1 if layout is None else int(layout.pair[dim])
         return None if pair < 0 else pair
 
     def name(self, dim: int) -> str:
@@ -335,8 +334,8 @@ def source(
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(mismatch(f"plot {caller}: params", "what the spec learns", None, todo))
     sides = sides_of(spec, grid, caller)
-    found = Source(spec, 0, None, params, sides)
-    first = found.rows(np.zeros(1, dtype=np.int64))
+    bare = Source(spec, 0, None, params, sides)
+    first = bare.rows(np.zeros(1, dtype=np.int64))
     waves = None if sides else _waves(spec, params)
     return Source(spec, first.shape[1], waves, params, sides)
 
@@ -371,11 +370,11 @@ def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
 
 def _waves(spec: Any, params: Params) -> Waves | None:
     """The columns as waves, if that is what the rows are."""
-    made = _described(inner(spec))
-    if made is None:
+    waves = _described(inner(spec))
+    if waves is None:
         return None
     if params is not None and "scale" in params:
-        made = replace(made, amplitude=float(np.asarray(params["scale"])))
+        waves = replace(waves, amplitude=float(np.asarray(params["scale"])))
     index = np.array(PROBES, dtype=np.int64)
     try:
         rows = _rows(spec, index, params)
@@ -385,10 +384,10 @@ def _waves(spec: Any, params: Params) -> Waves | None:
     if arrangement is not None and arrangement.pad is not None:
         kept = index != arrangement.pad - arrangement.start
         index, rows = index[kept], rows[kept]
-    if rows.shape[1] != len(made.step):
+    if rows.shape[1] != len(waves.step):
         return None
-    off = np.abs(made.at(index, None, np.arange(len(made.step))) - rows).max()
-    return made if off <= ALIKE * max(made.amplitude, 1e-300) else None
+    off = np.abs(waves.at(index, None, np.arange(len(waves.step))) - rows).max()
+    return waves if off <= ALIKE * max(waves.amplitude, 1e-300) else None
 
 
 @functools.lru_cache(maxsize=64)

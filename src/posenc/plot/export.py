@@ -171,8 +171,8 @@ def _find(data: Any) -> Table:
 
 def _compare(data: Any) -> Table:
     both = []
-    for name, held in (("A", data.a), ("B", data.b)):
-        header, rows = _TABLES[data.view](held)
+    for name, side in (("A", data.a), ("B", data.b)):
+        header, rows = _TABLES[data.view](side)
         both.append((header, [[name, *row] for row in rows]))
     longest = max(both, key=lambda part: len(part[0]))[0]
     return ["encoding", *longest], [row for _, rows in both for row in rows]

@@ -102,7 +102,7 @@ def _sides(shape: tuple[int, ...]) -> int:
 
 
 def _read(array: Array) -> np.ndarray:
-    found = np.empty(array.size, dtype=np.float32)
+    numbers = np.empty(array.size, dtype=np.float32)
     for begin in range(0, array.size, MOST_ENTRIES):
-        found[begin : begin + MOST_ENTRIES] = array.read(begin, begin + MOST_ENTRIES)
-    return found
+        numbers[begin : begin + MOST_ENTRIES] = array.read(begin, begin + MOST_ENTRIES)
+    return numbers

@@ -251,17 +251,17 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
 
 def _claims(text: str, caller: str) -> tuple[Claim, ...]:
     try:
-        found = tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DataError(mismatch(caller, "TOML", error)) from None
-    rows = found.get("claim")
+    rows = document.get("claim")
     if not isinstance(rows, list) or not rows:
-        raise DataError(mismatch(caller, "tables [[claim]]", list(found) or "nothing"))
-    made = tuple(_claim(row, f"{caller}, claim {number}") for number, row in enumerate(rows, 1))
-    names = [claim.id for claim in made]
+        raise DataError(mismatch(caller, "tables [[claim]]", list(document) or "nothing"))
+    claims = tuple(_claim(row, f"{caller}, claim {number}") for number, row in enumerate(rows, 1))
+    names = [claim.id for claim in claims]
     if len(set(names)) < len(names):
         raise DataError(mismatch(caller, "a different id for each claim", names))
-    return made
+    return claims
 
 
 def _claim(row: Any, caller: str) -> Claim:
@@ -318,9 +318,9 @@ def _side(value: Any, each: str, caller: str) -> Side:
     return Side(plus=scores[0], minus=scores[1] if len(scores) > 1 else None)
 
 
-def _check_fields(table: Any, known: tuple[str, ...], caller: str) -> None:
+def _check_fields(table: Any, names: tuple[str, ...], caller: str) -> None:
     if not isinstance(table, dict):
         raise DataError(mismatch(caller, "a table", repr(table)))
     for name in table:
-        if name not in known:
-            raise DataError(mismatch(caller, f"the fields {known}", name, suggest(name, known)))
+        if name not in names:
+            raise DataError(mismatch(caller, f"the fields {names}", name, suggest(name, names)))

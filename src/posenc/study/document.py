@@ -142,15 +142,15 @@ def _html(block: Block) -> str:
 
 
 def _line(cells: Sequence[str], left: int, tag: str) -> str:
-    made = []
+    marked = []
     for i, cell in enumerate(cells):
         scope = ' scope="col"' if tag == "th" else ""
         side = ' class="left"' if i < left else ""
-        made.append(f"<{tag}{scope}{side}>{_marked(cell)}</{tag}>")
-    return f"<tr>{''.join(made)}</tr>"
+        marked.append(f"<{tag}{scope}{side}>{_marked(cell)}</{tag}>")
+    return f"<tr>{''.join(marked)}</tr>"
 
 
 def _marked(text: str) -> str:
-    found = html.escape(text)
-    found = re.sub(r"`([^`]*)`", r"<code>\1</code>", found)
-    return re.sub(r"\*\*([^*]*)\*\*", r"<strong>\1</strong>", found)
+    markup = html.escape(text)
+    markup = re.sub(r"`([^`]*)`", r"<code>\1</code>", markup)
+    return re.sub(r"\*\*([^*]*)\*\*", r"<strong>\1</strong>", markup)

@@ -57,8 +57,8 @@ class LayerPositions(nn.ModuleDict):
 
     def learned(self) -> dict[str, dict[str, Tensor]]:
         """The parameters as `attend` takes them."""
-        found = {kind: module.learned() for kind, module in self._learning()}
-        return {kind: values for kind, values in found.items() if values}
+        learned = {kind: module.learned() for kind, module in self._learning()}
+        return {kind: values for kind, values in learned.items() if values}
 
     def _learning(self) -> Iterator[tuple[str, LearnedModule]]:
         for kind, module in self.items():
@@ -175,10 +175,10 @@ class Stack(nn.Module):
         self.homes = [
             plan[i].name if plan[i].share == "model" else f"layer_{i}" for i in range(len(plan))
         ]
-        found: dict[str, LayerPositions] = {}
+        modules: dict[str, LayerPositions] = {}
         for i, home in enumerate(self.homes):
-            found.setdefault(home, LayerPositions(plan[i], seed + i))
-        self.positions = nn.ModuleDict(found)
+            modules.setdefault(home, LayerPositions(plan[i], seed + i))
+        self.positions = nn.ModuleDict(modules)
         self.pos_embed: PositionTable | None = None
         self.pos_join: nn.Linear | None = None
         table = plan.embeddings.spec("table") if plan.embeddings is not None else None

@@ -272,7 +272,7 @@ _TASKS = tuple(dict.fromkeys(block.task for block in TIERS["full"]))
 _ENCODINGS = tuple(dict.fromkeys(e for block in TIERS["full"] for e in block.encodings))
 
 
-def ordered(names: Sequence[str], known: Sequence[str]) -> list[str]:
+def ordered(names: Sequence[str], order: Sequence[str]) -> list[str]:
     """The names in the order of the tiers, then those that no tier has.
 
     Parameters
@@ -280,7 +280,7 @@ def ordered(names: Sequence[str], known: Sequence[str]) -> list[str]:
     names, known : sequence of str
         Some, and the order.
     """
-    return [n for n in known if n in names] + sorted(set(names) - set(known))
+    return [n for n in order if n in names] + sorted(set(names) - set(order))
 
 
 def main_metric(task: str) -> str:
@@ -315,11 +315,10 @@ def _settings(results: Results, task: str) -> str:
     cells = [record.cell for record in results.finished(task)]
     common = set(cells[0].settings).intersection(*(cell.settings for cell in cells))
     names = ("length", "layers", "width", "heads", "steps", "batch", "rate")
-    told = [f"{name} {value}" for name, value in sorted(common) if name in names]
+    settings = [f"{name} {value}" for name, value in sorted(common) if name in names]
     models = f"{len(cells)} model{'' if len(cells) == 1 else 's'}"
-    return (
-        f"{models} of {_seeds(results, task)}; {', '.join(told)}. L is the longest trained length."
-    )
+    listed = ", ".join(settings)
+    return f"{models} of {_seeds(results, task)}; {listed}. L is the longest trained length."
 
 
 def _seeds(results: Results, task: str) -> str:
@@ -328,12 +327,12 @@ def _seeds(results: Results, task: str) -> str:
 
 
 def _scores(results: Results, task: str, metric: str) -> Table:
-    found = curves(results, task, metric)
-    lengths = {n for curve in found for n in curve.lengths}
+    lines = curves(results, task, metric)
+    lengths = {n for curve in lines for n in curve.lengths}
     buckets = {row.length: row.bucket for record in results.finished(task) for row in record.rows}
     columns = sorted(lengths)
     rows = []
-    for curve in found:
+    for curve in lines:
         scores = dict(zip(curve.lengths, curve.scores, strict=True))
         cells = [shown(scores[n]) if n in scores else "" for n in columns]
         counts = {score.count for score in curve.scores}
@@ -377,7 +376,7 @@ def curves(
     """
     records = results.finished(task)
     having = list(dict.fromkeys(record.cell.encoding for record in records))
-    found = []
+    lines = []
     for encoding in ordered(having, _ENCODINGS):
         if encodings is not None and encoding not in encodings:
             continue
@@ -395,8 +394,8 @@ def curves(
             for _, bucket in buckets
         ]
         if scores:
-            found.append(Curve(encoding, tuple(n for n, _ in buckets), tuple(scores)))
-    return found
+            lines.append(Curve(encoding, tuple(n for n, _ in buckets), tuple(scores)))
+    return lines
 
 
 def picture_name(task: str) -> str:
@@ -407,20 +406,20 @@ def picture_name(task: str) -> str:
 def _pictures(results: Results, folder: Path) -> list[Path]:
     written = []
     for task in ordered(results.tasks(), _TASKS):
-        found = curves(results, task, main_metric(task))
-        if found:
-            written.append(_picture(results, task, found, folder / picture_name(task)))
+        lines = curves(results, task, main_metric(task))
+        if lines:
+            written.append(_picture(results, task, lines, folder / picture_name(task)))
     six = curves(results, "text-lm", "nats", SIX)
     if six:
         written.append(_picture(results, "text-lm", six, folder / PICTURE))
     return written
 
 
-def _picture(results: Results, task: str, found: list[Curve], path: Path) -> Path:
-    trained = min(n for curve in found for n in curve.lengths)
+def _picture(results: Results, task: str, lines: list[Curve], path: Path) -> Path:
+    trained = min(n for curve in lines for n in curve.lengths)
     over = f"mean and 95 % interval of {_seeds(results, task)}"
     draw(
-        found,
+        lines,
         path,
         title=f"{task}: trained to length {trained}, {over}",
         x="length of the test",

@@ -108,14 +108,14 @@ def interval(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half, len(x))
 
 
-def detectable(found: Interval, *, alpha: float, power: float = 0.8) -> float:
+def detectable(measured: Interval, *, alpha: float, power: float = 0.8) -> float:
     r"""The smallest mean difference that a paired t test would mostly have found.
 
         (t(1 − alpha / 2, n − 1) + t(power, n − 1)) · s / √n
 
     Parameters
     ----------
-    found : Interval
+    measured : Interval
         Of the differences, with 95 %.
     alpha : float
         The level of the two-sided test.
@@ -134,12 +134,12 @@ def detectable(found: Interval, *, alpha: float, power: float = 0.8) -> float:
     >>> round(detectable(interval([0.1, 0.2, 0.3, 0.2]), alpha=0.05), 2)
     0.17
     """
-    if found.count == 1:
+    if measured.count == 1:
         return math.inf
     from scipy.special import stdtrit
 
-    freedom = found.count - 1
-    error = max(found.half / float(stdtrit(freedom, 0.975)), SPREAD / math.sqrt(found.count))
+    freedom = measured.count - 1
+    error = max(measured.half / float(stdtrit(freedom, 0.975)), SPREAD / math.sqrt(measured.count))
     return float((stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, power)) * error)
 
 

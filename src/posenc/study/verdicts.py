@@ -100,22 +100,22 @@ def judge(results: Results, claims: Sequence[Claim]) -> tuple[Verdict, ...]:
         In the order of the claims.
     """
     findings = [tuple(finding(results, part) for part in claim.parts) for claim in claims]
-    holds = holm([max(f.holds for f in found) for found in findings])
-    fails = holm([min(1.0, len(found) * min(f.fails for f in found)) for found in findings])
+    holds = holm([max(f.holds for f in parts) for parts in findings])
+    fails = holm([min(1.0, len(parts) * min(f.fails for f in parts)) for parts in findings])
     return tuple(
-        _verdict(claim, found, yes, no)
-        for claim, found, yes, no in zip(claims, findings, holds, fails, strict=True)
+        _verdict(claim, parts, yes, no)
+        for claim, parts, yes, no in zip(claims, findings, holds, fails, strict=True)
     )
 
 
-def _verdict(claim: Claim, found: tuple[Finding, ...], holds: float, fails: float) -> Verdict:
-    if all(f.difference is None for f in found):
-        return Verdict(claim, "not run", 1.0, found)
+def _verdict(claim: Claim, parts: tuple[Finding, ...], holds: float, fails: float) -> Verdict:
+    if all(f.difference is None for f in parts):
+        return Verdict(claim, "not run", 1.0, parts)
     if holds < ALPHA:
-        return Verdict(claim, "reproduced", holds, found)
+        return Verdict(claim, "reproduced", holds, parts)
     if fails < ALPHA:
-        return Verdict(claim, "contradicted", fails, found)
-    return Verdict(claim, "undecided", holds, found)
+        return Verdict(claim, "contradicted", fails, parts)
+    return Verdict(claim, "undecided", holds, parts)
 
 
 def finding(results: Results, part: Part) -> Finding:
@@ -131,25 +131,25 @@ def finding(results: Results, part: Part) -> Finding:
     x = differences(results, part)
     if not x:
         return Finding(part, None)
-    found = interval(x)
+    measured = interval(x)
     if part.kind == "equal":
-        return _equality(part, x, found)
+        return _equality(part, x, measured)
     gained = [BETTER[part.metric] * value - part.margin for value in x]
     p, flips = t_test(gained), sign_flip(gained)
     up, silent = sum(gained) > 0, flips > ALPHA
     holds = p if up and not silent else 1.0
     fails = p if not up and not silent and part.kind != "condition" else 1.0
-    return Finding(part, found, holds, fails, flips)
+    return Finding(part, measured, holds, fails, flips)
 
 
-def _equality(part: Part, x: list[float], found: Interval) -> Finding:
+def _equality(part: Part, x: list[float], measured: Interval) -> Finding:
     below, above = [v + part.margin for v in x], [v - part.margin for v in x]
     flips = max(sign_flip(below), sign_flip(above))
     if flips > ALPHA:
-        return Finding(part, found, flips=flips)
-    if abs(found.mean) <= part.margin:
-        return Finding(part, found, equivalence(x, part.margin), 1.0, flips)
-    return Finding(part, found, 1.0, beyond(x, part.margin), flips)
+        return Finding(part, measured, flips=flips)
+    if abs(measured.mean) <= part.margin:
+        return Finding(part, measured, equivalence(x, part.margin), 1.0, flips)
+    return Finding(part, measured, 1.0, beyond(x, part.margin), flips)
 
 
 def differences(results: Results, part: Part) -> list[float]:

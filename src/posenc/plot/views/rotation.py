@@ -174,7 +174,7 @@ def data(
         expected = f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}"
         raise ArgumentError(mismatch("plot rotation: pairs", expected, chosen))
     distance = np.arange(first, last)
-    made = Rotation(
+    picture = Rotation(
         (m, n),
         _dials(spec, (m, n), chosen, terms, params),
         terms,
@@ -186,8 +186,8 @@ def data(
         brief(spec),
         (),
     )
-    object.__setattr__(made, "caption", _caption(made))
-    return made
+    object.__setattr__(picture, "caption", _caption(picture))
+    return picture
 
 
 def _check(spec: Any, params: Params) -> None:
@@ -202,24 +202,24 @@ def _vectors(
     spec: Any, seed: int, query: np.ndarray | None, key: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     drawn = random_vectors(["query", "key"], spec.dim, seed).astype(np.float64)
-    found = []
-    for name, given, random in (("query", query, drawn[0]), ("key", key, drawn[1])):
-        x = random if given is None else np.asarray(given, dtype=np.float64)
+    vectors = []
+    for name, stated, random in (("query", query, drawn[0]), ("key", key, drawn[1])):
+        x = random if stated is None else np.asarray(stated, dtype=np.float64)
         if x.shape != (spec.dim,):
             received = f"shape {x.shape}"
             raise ArgumentError(
                 mismatch(f"plot rotation: {name}", f"shape ({spec.dim},)", received)
             )
-        found.append(x)
-    return found[0], found[1]
+        vectors.append(x)
+    return vectors[0], vectors[1]
 
 
 def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.ndarray:
     """A vector turned to one position, or to several: (dim,) or (n, dim)."""
-    where = np.atleast_1d(np.asarray(at))
+    positions = np.atleast_1d(np.asarray(at))
     heads = spec.per_head or 1
-    several = np.broadcast_to(x, (heads, len(where), len(x)))
-    turned = np.asarray(rotate(spec, several, positions=where, role=role, params=params))[0]
+    several = np.broadcast_to(x, (heads, len(positions), len(x)))
+    turned = np.asarray(rotate(spec, several, positions=positions, role=role, params=params))[0]
     return turned if np.ndim(at) else turned[0]
 
 
@@ -245,9 +245,9 @@ def _dials(
     far = m if abs(m) >= abs(n) else n
     way = np.unique(np.rint(np.linspace(0, far, min(abs(far) + 1, TRAIL))).astype(np.int64))
     points = {}
-    for name, where in (("query", [m]), ("key", [n]), ("trail", way)):
+    for name, places in (("query", [m]), ("key", [n]), ("trail", way)):
         role: Role = "key" if name == "key" else "query"
-        cos, sin = cos_sin(spec, np.asarray(where), role=role, dtype="float64", params=params)
+        cos, sin = cos_sin(spec, np.asarray(places), role=role, dtype="float64", params=params)
         both = np.stack([np.asarray(cos), np.asarray(sin)], axis=-1)
         points[name] = both[0] if both.ndim > 3 else both
     wavelength = np.full(points["query"].shape[1], math.nan)
@@ -289,16 +289,16 @@ def _scores(
         return turned @ _turn(for_k, k, at, "key", params)
 
     pairing = spec.channels
-    made = [Scores(f"pairs {pairing.order}", base, score(spec, spec, base))]
+    scores = [Scores(f"pairs {pairing.order}", base, score(spec, spec, base))]
     other = _other(spec, pairing)
     if other is None:
-        return tuple(made)
+        return tuple(scores)
     name = other.channels.order
-    made.append(Scores(f"pairs {name}", base, score(other, other, base)))
+    scores.append(Scores(f"pairs {name}", base, score(other, other, base)))
     mixed, later = f"query {pairing.order}, key {name}", base + SHIFT
-    made.append(Scores(mixed, base, score(spec, other, base)))
-    made.append(Scores(f"{mixed}, both {whole(SHIFT)} later", later, score(spec, other, later)))
-    return tuple(made)
+    scores.append(Scores(mixed, base, score(spec, other, base)))
+    scores.append(Scores(f"{mixed}, both {whole(SHIFT)} later", later, score(spec, other, later)))
+    return tuple(scores)
 
 
 def _other(spec: Any, pairing: Pairing) -> Any:
@@ -309,24 +309,24 @@ def _other(spec: Any, pairing: Pairing) -> Any:
     return spec.replace(pairing=pairing.replace(order=order))
 
 
-def _caption(made: Rotation) -> tuple[str, ...]:
-    m, n = made.positions
-    said = [
+def _caption(picture: Rotation) -> tuple[str, ...]:
+    m, n = picture.positions
+    sentences = [
         (
-            f"Query at {whole(m)}, key at {whole(n)}: the score {number(made.score)} is a sum "
-            f"over {len(made.terms)} pairs."
+            f"Query at {whole(m)}, key at {whole(n)}: the score {number(picture.score)} is a sum "
+            f"over {len(picture.terms)} pairs."
         )
     ]
-    apart = abs(made.score - made.moved)
-    size = max(float(np.abs(made.terms).sum()), 1e-300)
+    apart = abs(picture.score - picture.moved)
+    size = max(float(np.abs(picture.terms).sum()), 1e-300)
     if apart <= 1e-9 * size:
-        said.append(f"Both moved by {whole(made.shift)}: the same score.")
+        sentences.append(f"Both moved by {whole(picture.shift)}: the same score.")
     else:
-        said.append(f"Both moved by {whole(made.shift)}: {number(made.moved)}.")
-    if len(made.scores) == 4:
-        far = float(np.abs(made.scores[2].values - made.scores[3].values).max())
-        said.append(
+        sentences.append(f"Both moved by {whole(picture.shift)}: {number(picture.moved)}.")
+    if len(picture.scores) == 4:
+        far = float(np.abs(picture.scores[2].values - picture.scores[3].values).max())
+        sentences.append(
             "Layouts mixed: the score depends on the position too, by up to "
             f"{number(far, 3)} at one distance."
         )
-    return tuple(said)
+    return tuple(sentences)

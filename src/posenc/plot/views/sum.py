@@ -124,13 +124,25 @@ def data(
     limit = max(float(np.abs(part).max()) for part in (x, scaled, encoding, total)) or 1.0
     size = float(np.sqrt(np.mean(scaled**2)))
     ratio = float(np.sqrt(np.mean(encoding**2))) / size if size else float("inf")
-    said = [f"Embeddings: {origin}."]
+    sentences = [f"Embeddings: {origin}."]
     if scale != 1:
-        said.append(f"Embeddings are multiplied by {number(scale)}.")
-    said.append(f"The encodings are {number(ratio, 3)} times as long as what they are added to.")
+        sentences.append(f"Embeddings are multiplied by {number(scale)}.")
+    sentences.append(
+        f"The encodings are {number(ratio, 3)} times as long as what they are added to."
+    )
     if spec.width != spec.dim:
-        said[-1] = f"The table is appended: the input is {spec.width} wide."
+        sentences[-1] = f"The table is appended: the input is {spec.width} wide."
     title = brief(spec)
     return Sum(
-        tuple(words), x, scaled, encoding, total, scale, origin, limit, ratio, title, tuple(said)
+        tuple(words),
+        x,
+        scaled,
+        encoding,
+        total,
+        scale,
+        origin,
+        limit,
+        ratio,
+        title,
+        tuple(sentences),
     )

@@ -82,22 +82,22 @@ def data(
     >>> [(c.label, c.shape) for c in found.curves]
     [('sin of pair 0', 'band'), ('sin of pair 10', 'line')]
     """
-    held = source(spec, params=params, length=length, grid=grid, caller="waves")
-    chosen = _usual(held) if dims is None else [int(d) for d in dims]
+    table = source(spec, params=params, length=length, grid=grid, caller="waves")
+    chosen = _usual(table) if dims is None else [int(d) for d in dims]
     if not 1 <= len(chosen) <= MOST_CURVES:
         raise ArgumentError(mismatch("plot waves: dims", f"1 to {MOST_CURVES}", len(chosen)))
-    start, stop = placed(held, positions)
-    curves = tuple(curve_of(held, dim, (start, stop), pixels=pixels) for dim in chosen)
+    start, stop = placed(table, positions)
+    curves = tuple(curve_of(table, dim, (start, stop), pixels=pixels) for dim in chosen)
     limit = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)
-    if held.waves is not None:
-        limit = abs(held.waves.amplitude)
-    return Waves(curves, (start, stop), limit or 1.0, brief(held.spec), _caption(curves))
+    if table.waves is not None:
+        limit = abs(table.waves.amplitude)
+    return Waves(curves, (start, stop), limit or 1.0, brief(table.spec), _caption(curves))
 
 
-def _usual(held: Source) -> list[int]:
+def _usual(table: Source) -> list[int]:
     """Sines from the fastest pair to the slowest, or columns evenly apart."""
-    waves = held.waves
-    usable = np.arange(held.width)
+    waves = table.waves
+    usable = np.arange(table.width)
     if waves is not None:
         usable = np.flatnonzero((waves.function == 0) & (waves.pair >= 0))
         usable = usable[np.argsort(waves.wavelength[usable], kind="stable")]
@@ -106,18 +106,18 @@ def _usual(held: Source) -> list[int]:
 
 
 def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
-    said = []
+    sentences = []
     if curves[0].per_pixel > 1:
-        said.append(f"A pixel covers {number(curves[0].per_pixel)} positions.")
+        sentences.append(f"A pixel covers {number(curves[0].per_pixel)} positions.")
     bands = sum(c.shape == "band" for c in curves)
     if bands:
-        said.append(
+        sentences.append(
             f"{counted(bands, 'curve')} of {len(curves)} cannot be drawn in full: the line is what "
             f"pixels can show, nothing below {FADE:g} for each wave and all from {FULL:g} on; the "
             "band goes from the least to the largest value."
         )
-    known = [c for c in curves if np.isfinite(c.wavelength)]
-    if known:
-        ends = number(known[0].wavelength), number(known[-1].wavelength)
-        said.append(f"Wavelengths from {ends[0]} to {ends[1]} positions.")
-    return tuple(said)
+    finite = [c for c in curves if np.isfinite(c.wavelength)]
+    if finite:
+        ends = number(finite[0].wavelength), number(finite[-1].wavelength)
+        sentences.append(f"Wavelengths from {ends[0]} to {ends[1]} positions.")
+    return tuple(sentences)

@@ -74,14 +74,14 @@ def checked(path: Path, wanted: str, caller: str, default: str) -> None:
     DataError
         If its digest is another.
     """
-    found = digest(path)
-    if found == wanted:
+    hashed = digest(path)
+    if hashed == wanted:
         return
     if wanted == default:
-        todo = f"Set `data` to {found}."
+        todo = f"Set `data` to {hashed}."
     else:
         todo = "Give the file that the settings name by its digest."
-    received = f"{found[:12]}… of {path}"
+    received = f"{hashed[:12]}… of {path}"
     raise DataError(
         mismatch(f"{caller}: data", f"a file with the SHA-256 {wanted[:12]}…", received, todo)
     )

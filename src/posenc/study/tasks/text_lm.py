@@ -105,10 +105,10 @@ class TextLM(Task):
 
     def score(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """Nats per character, those of the last 32 places, and accuracy."""
-        found = super().score(logits, batch)
-        nats = found["nats"].view(batch.answers.shape)
-        return {"nats": found["nats"], "nats-last": nats[:, -LAST:].flatten()} | {
-            "accuracy": found["accuracy"]
+        scores = super().score(logits, batch)
+        nats = scores["nats"].view(batch.answers.shape)
+        return {"nats": scores["nats"], "nats-last": nats[:, -LAST:].flatten()} | {
+            "accuracy": scores["accuracy"]
         }
 
 
