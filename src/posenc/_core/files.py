@@ -53,7 +53,7 @@ __all__ = [
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 LARGEST_NPY_HEADER = 10_000  # NumPy's; `ast.literal_eval` is safe on a short text only
 MOST_TENSORS = 2**15  # of one file; published ones hold a few thousand
-SAFETENSORS = inputs.Kind("a .safetensors header", 2**24, 16 * MOST_TENSORS)
+SAFETENSORS = inputs.FileKind("a .safetensors header", 2**24, 16 * MOST_TENSORS)
 # First bytes of formats that are neither of the two.
 OTHERS = {
     b"PK": "a zip archive, as torch.save writes them (.pt, .pth, .bin), and NumPy (.npz)",

@@ -139,7 +139,7 @@ def _limited(value: Decimal) -> Decimal:
     return value
 
 
-class Rows(Protocol):
+class FrequencyRows(Protocol):
     """What gives a matrix of frequencies when asked, which is never while a graph is traced."""
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
@@ -149,7 +149,7 @@ class Rows(Protocol):
 class DenseMatrix(NamedTuple):
     """The phases of pairs that mix axes: what `PhaseMatrix` is for pairs with one axis each."""
 
-    rows: Rows
+    rows: FrequencyRows
     axes: int
     pairs: int
     phase: Literal["exact", "float32"]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
 
 __all__ = [
-    "Choice",
-    "Option",
+    "RenamedOption",
     "SpecChoice",
+    "WordChoice",
     "any_spec",
     "as_json",
     "count_of",
@@ -35,7 +35,7 @@ ODDS = ("sin_extra", "zero_pad", "cut", "error")
 LARGEST_DIM = 2**19  # a spec works its frequencies out to 50 digits each
 
 
-class Choice(click.ParamType):
+class WordChoice(click.ParamType):
     """One of some words, with a suggestion for a misspelt one."""
 
     name = "choice"
@@ -55,7 +55,7 @@ class Choice(click.ParamType):
         return "[" + "|".join(self.words) + "]"
 
 
-class Option(click.Option):
+class RenamedOption(click.Option):
     """An option that has older spellings, which still work and are not shown.
 
     Parameters
@@ -110,8 +110,8 @@ def spec_options(command: F) -> F:
                 "--dim", type=click.IntRange(1, LARGEST_DIM), help="Width of the encoding."
             ),
             click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
-            click.option("--order", type=Choice(ORDERS), help="Order of the channels."),
-            click.option("--odd", type=Choice(ODDS), help="What happens at an odd width."),
+            click.option("--order", type=WordChoice(ORDERS), help="Order of the channels."),
+            click.option("--odd", type=WordChoice(ODDS), help="What happens at an odd width."),
             click.option("--preset", metavar="NAME", help="A family of models; see `posenc list`."),
             click.option(
                 "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."

@@ -20,7 +20,15 @@ from posenc.cli._options import count_of
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
 
-__all__ = ["Grid", "Listed", "PlaceChoice", "Places", "grid_sides", "place_options", "places_from"]
+__all__ = [
+    "Grid",
+    "Listed",
+    "PlaceChoice",
+    "PositionSequence",
+    "grid_sides",
+    "place_options",
+    "places_from",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,7 +76,7 @@ def place_options(command: F) -> F:
     return command
 
 
-class Places(ABC):
+class PositionSequence(ABC):
     """The positions of a sequence of tokens, a stretch at a time."""
 
     @abstractmethod
@@ -97,7 +105,7 @@ class Places(ABC):
         return ""
 
 
-class Listed(Places):
+class Listed(PositionSequence):
     """Positions that were written down, or that count.
 
     Parameters
@@ -124,7 +132,7 @@ class Listed(Places):
             spec.check_count(self.values[0], len(self.values))
 
 
-class Grid(Places):
+class Grid(PositionSequence):
     """Tokens of a grid: each coordinate depends on the place along its own axis alone.
 
     Parameters
@@ -174,7 +182,7 @@ class Grid(Places):
 
 def places_from(
     choice: PlaceChoice, spec: TableSpec, length: int | None, *, preset: str | None = None
-) -> Places:
+) -> PositionSequence:
     """The positions that the options describe.
 
     Parameters
@@ -194,7 +202,7 @@ def places_from(
         raise click.UsageError(f"{' or '.join(options)}, not both{todo}.")
     try:
         if choice.grid is not None:
-            places: Places = _grid(choice.grid, spec, preset)
+            places: PositionSequence = _grid(choice.grid, spec, preset)
         elif choice.positions is not None:
             places = Listed(_parsed(choice.positions, spec))
         else:
@@ -207,7 +215,7 @@ def places_from(
     return places
 
 
-def _counted(spec: TableSpec, first: int, length: int) -> Places:
+def _counted(spec: TableSpec, first: int, length: int) -> PositionSequence:
     if len(spec.axes) > 1:
         names = ", ".join(spec.axes)
         raise click.UsageError(
@@ -310,7 +318,7 @@ def _as_array(values: list[Any]) -> np.ndarray:
 # --- grids ----------------------------------------------------------------------------------------
 
 
-class Builder(NamedTuple):
+class GridBuilder(NamedTuple):
     """How the sides of a grid become coordinates.
 
     `names` are the sides in the order of the axes of the spec; a family may call them otherwise.
@@ -365,21 +373,23 @@ def _slowest_first(axes: tuple[str, ...]) -> list[str]:
     return list(axes)
 
 
-def _builder(preset: str | None, axes: tuple[str, ...]) -> Builder:
+def _builder(preset: str | None, axes: tuple[str, ...]) -> GridBuilder:
     """The rule of the family, or cells counted from 0."""
     from posenc import positions
     from posenc.presets import row
 
     if preset is None or not row(preset).positions:
-        return Builder(axes, lambda sides: positions.grid(sides, axes=axes))
+        return GridBuilder(axes, lambda sides: positions.grid(sides, axes=axes))
     family = row(preset)
     name, arguments = family.positions["builder"], family.positions["arguments"]
     if name == "grid":
         order = arguments.get("order", "row_major")
-        return Builder(tuple(arguments["axes"]), family.place, order)
+        return GridBuilder(tuple(arguments["axes"]), family.place, order)
     if name == "from_grid_mask":
         # A grid without padding: the mask is true everywhere.
-        return Builder(axes, lambda sides: family.place(np.ones([sides[a] for a in axes], bool)))
+        return GridBuilder(
+            axes, lambda sides: family.place(np.ones([sides[a] for a in axes], bool))
+        )
     raise click.BadParameter(
         f"positions of {preset!r} are no grid but posenc.positions.{name}: "
         "write them with --positions."

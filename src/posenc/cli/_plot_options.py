@@ -12,12 +12,12 @@ import click
 from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, Choice, spec_of
+from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, WordChoice, spec_of
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._places import grid_sides
 
 __all__ = [
-    "Chosen",
+    "PlotSubject",
     "SpecWords",
     "chosen",
     "other_spec_words",
@@ -62,7 +62,7 @@ class SpecWords(NamedTuple):
     init_seed: int | None = None
 
 
-class Chosen(NamedTuple):
+class PlotSubject(NamedTuple):
     """An encoding, what it has learned, and where that came from."""
 
     spec: Any
@@ -77,9 +77,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dim": {"type": SIZE, "help": "Width of the encoding. [default: 128]"},
     "base": {"type": float, "help": "Base of the frequencies. [default: 10000]"},
     "heads": {"type": click.IntRange(1), "help": "Heads of a bias. [default: 8]"},
-    "order": {"type": Choice(ORDERS), "help": "Order of the channels."},
-    "odd": {"type": Choice(ODDS), "help": "What happens at an odd width."},
-    "pairing": {"type": Choice(PAIRINGS), "help": "Of a rotation."},
+    "order": {"type": WordChoice(ORDERS), "help": "Order of the channels."},
+    "odd": {"type": WordChoice(ODDS), "help": "What happens at an odd width."},
+    "pairing": {"type": WordChoice(PAIRINGS), "help": "Of a rotation."},
     "field": {"multiple": True, "metavar": "NAME=JSON", "help": "Any other field of the class."},
     "preset": {"metavar": "NAME", "help": "A family of models; see `posenc list`."},
     "spec": {"metavar": "JSON|FILE", "help": "The JSON of a spec, or a file that holds it."},
@@ -121,7 +121,7 @@ def usage(call: Callable[[], Any]) -> Any:
         raise click.UsageError(str(error)) from error
 
 
-def chosen(words: SpecWords, picture: str) -> Chosen:
+def chosen(words: SpecWords, picture: str) -> PlotSubject:
     """The encoding that the options name."""
     named = [name for name in NAMES if getattr(words, name) is not None]
     if len(named) > 1:
@@ -139,7 +139,7 @@ def chosen(words: SpecWords, picture: str) -> Chosen:
         spec = usage(lambda: _spec(words, picture))
     learnable = picture in pictures_of(spec) or picture == "compare"
     if not learnable and words.init_seed is None and words.params is None:
-        return Chosen(spec, None, "")  # the picture itself says what it shows
+        return PlotSubject(spec, None, "")  # the picture itself says what it shows
     if words.init_seed is None and words.params is None and getattr(spec, "shapes", None):
         names = ", ".join(spec.shapes)
         raise click.UsageError(
@@ -147,17 +147,17 @@ def chosen(words: SpecWords, picture: str) -> Chosen:
             "or begin untrained with --init-seed N."
         )
     learnt = learnt_from(ParameterChoice(words.params, words.init_seed), spec)
-    return Chosen(spec, learnt.values, learnt.origin)
+    return PlotSubject(spec, learnt.values, learnt.origin)
 
 
-def _from_file(words: SpecWords) -> Chosen:
+def _from_file(words: SpecWords) -> PlotSubject:
     from posenc.plot.given import read_table
 
     for name in ("dim", "base", "heads", "order", "odd", "pairing", "params", "init_seed"):
         if getattr(words, name) is not None:
             raise click.UsageError(f"--{name.replace('_', '-')}: the --table says everything.")
     spec, params, origin = usage(lambda: read_table(str(words.table), words.tensor))
-    return Chosen(spec, params, origin)
+    return PlotSubject(spec, params, origin)
 
 
 def _spec(words: SpecWords, picture: str) -> Any:

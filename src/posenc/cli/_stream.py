@@ -15,7 +15,7 @@ from posenc._core.errors import DataError, mismatch
 from posenc.cli._options import table_width
 
 if TYPE_CHECKING:
-    from posenc.cli._places import Places
+    from posenc.cli._places import PositionSequence
     from posenc.encodings.table.base import TableSpec
 
 __all__ = [
@@ -73,14 +73,14 @@ def check_source(layout: files.Layout, tensor: files.Tensor) -> None:
         raise DataError(mismatch(caller, "the last axis together (C order)", "Fortran order", todo))
 
 
-class Tile(NamedTuple):
+class RowBlock(NamedTuple):
     """Some leading rows, some positions of each."""
 
     rows: slice
     seq: slice
 
 
-def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[Tile]:
+def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[RowBlock]:
     """Cut (rows, seq, dim) into tiles of about `size` elements, in the order of the file.
 
     A tile takes the same stretch of several sequences where it can: the encoding of that stretch is
@@ -90,7 +90,7 @@ def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[Tile]:
     together = max(1, min(rows, size // (stretch * dim)))
     for row in range(0, rows, together):
         for begin in range(0, seq, stretch):
-            yield Tile(
+            yield RowBlock(
                 slice(row, min(row + together, rows)), slice(begin, min(begin + stretch, seq))
             )
 
@@ -101,7 +101,7 @@ def add_to_file(
     tensor: files.Tensor,
     target: Target,
     *,
-    places: Places,
+    places: PositionSequence,
     params: Mapping[str, np.ndarray] | None = None,
     finite: bool,
     progress: Callable[[int], object],
@@ -118,7 +118,7 @@ def add_to_file(
     target : Target
         In the format of the source everything else is copied byte by byte; otherwise the tensor
         stands alone.
-    places : Places
+    places : PositionSequence
         The position of each token of the sequence.
     params : mapping of str to numpy.ndarray, optional
         The parameters of a learned table.
@@ -225,7 +225,7 @@ def _result(
 
 
 def _check_finite(
-    caller: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, tile: Tile
+    caller: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, tile: RowBlock
 ) -> None:
     # NaN and infinity survive the sum, so one look at the result covers both.
     if np.isfinite(files.decode(y, tensor.dtype)).all():
@@ -258,7 +258,7 @@ def write_array(target: Target, name: str, values: np.ndarray) -> None:
 
 def write_rows(
     spec: TableSpec,
-    places: Places,
+    places: PositionSequence,
     target: Target,
     *,
     params: Mapping[str, np.ndarray] | None = None,

@@ -9,7 +9,7 @@ import click
 
 from posenc._core import inputs
 from posenc._core.errors import DataError
-from posenc.cli._options import Choice, as_json, is_json, spec_of
+from posenc.cli._options import WordChoice, as_json, is_json, spec_of
 from posenc.cli._show import clean, print_json, progress
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("target", metavar="TARGET", required=False)
-@click.option("--kind", type=Choice(("rotary", "table", "bias")), help="Where it acts.")
+@click.option("--kind", type=WordChoice(("rotary", "table", "bias")), help="Where it acts.")
 @click.option("--dim", type=click.IntRange(1, 2**16), default=64, help="Width. [default: 64]")
 @click.option("--heads", type=click.IntRange(1, 2**12), default=8, help="Heads. [default: 8]")
 @click.option(
     "--library",
-    type=Choice(("torch", "numpy", "jax")),
+    type=WordChoice(("torch", "numpy", "jax")),
     default="torch",
     help="Of its arrays. [default: torch]",
 )
 @click.option(
     "--layout",
-    type=Choice(("bhsd", "bshd")),
+    type=WordChoice(("bhsd", "bshd")),
     default="bhsd",
     help="Axes of queries: batch, heads, seq, dim. [default: bhsd]",
 )

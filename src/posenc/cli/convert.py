@@ -9,7 +9,7 @@ import click
 
 from posenc._core.errors import PosencError
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import Choice, Option, as_json, is_json, spec_of
+from posenc.cli._options import RenamedOption, WordChoice, as_json, is_json, spec_of
 from posenc.cli._projections import given, projection_options, stored_option
 from posenc.cli._show import clean, print_json, progress
 
@@ -43,13 +43,13 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="SOURCE", type=InputFile())
 @click.argument("output", metavar="OUTPUT", required=False)
-@click.option("--pairing", type=Choice(("half", "interleaved")), help="The pairing to write.")
+@click.option("--pairing", type=WordChoice(("half", "interleaved")), help="The pairing to write.")
 @stored_option
 @projection_options
 @click.option(
     "--tensor",
     "table",
-    cls=Option,
+    cls=RenamedOption,
     old=("--table",),
     metavar="NAME",
     help="The one that holds a table of positions.",
@@ -59,13 +59,13 @@ Examples:
 @click.option(
     "--resize",
     "length",
-    cls=Option,
+    cls=RenamedOption,
     old=("--length",),
     metavar="N|HxW",
     help="The length that a learned table gets.",
 )
-@click.option("--method", type=Choice(METHODS), default="cubic_antialias", help="For its rows.")
-@click.option("--dialect", type=Choice(("hf4", "hf5")), help="Of the rotary parameters.")
+@click.option("--method", type=WordChoice(METHODS), default="cubic_antialias", help="For its rows.")
+@click.option("--dialect", type=WordChoice(("hf4", "hf5")), help="Of the rotary parameters.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @as_json

@@ -11,7 +11,7 @@ import click
 from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
 from posenc.cli._inputs import InputFile, standard_input
-from posenc.cli._options import Choice, Option, as_json, is_json
+from posenc.cli._options import RenamedOption, WordChoice, as_json, is_json
 from posenc.cli._show import clean, print_json
 
 __all__ = ["command"]
@@ -22,13 +22,13 @@ CONFIG = "the JSON of a config, which begins with {"
 @click.command()
 @click.argument("config", metavar="[CONFIG]", type=InputFile(stream=True), required=False)
 @click.option("--plan", "name", help="Explain the plan of a published model; see posenc list.")
-@click.option("--pairing", type=Choice(("half", "interleaved")), help="For families not known.")
+@click.option("--pairing", type=WordChoice(("half", "interleaved")), help="For families not known.")
 @click.option("--base", type=float, help="For configs that do not state it.")
 @click.option(
     "--dialect",
-    cls=Option,
+    cls=RenamedOption,
     old=("--to",),
-    type=Choice(("hf4", "hf5")),
+    type=WordChoice(("hf4", "hf5")),
     help="Write the config in this dialect instead.",
 )
 @as_json

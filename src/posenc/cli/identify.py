@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import Option, as_json
+from posenc.cli._options import RenamedOption, as_json
 from posenc.cli._show import clean, print_json, progress
 
 __all__ = ["command"]
@@ -21,7 +21,7 @@ IN_FULL = 6
 @click.option(
     "--specs",
     "as_spec",
-    cls=Option,
+    cls=RenamedOption,
     old=("--spec",),
     is_flag=True,
     help="Print the JSON of the claimed specs only.",

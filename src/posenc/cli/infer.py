@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.cli._inputs import file_there
-from posenc.cli._options import Choice, Option, as_json
+from posenc.cli._options import RenamedOption, WordChoice, as_json
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Examples:
 @click.argument("source", metavar="MODULE:NAME|FILE.npz")
 @click.option("--dim", type=click.IntRange(2, 4096), help="Channels of a head, for rotations.")
 @click.option("--axes", metavar="NAMES", default="position", help="Coordinates: h,w.")
-@click.option("--kind", type=Choice(("rotary", "table", "bias")), help="What the function is.")
+@click.option("--kind", type=WordChoice(("rotary", "table", "bias")), help="What the function is.")
 @click.option("--base", type=float, help="The base of frequencies that follow no known rule.")
 @click.option(
     "--unit", type=float, default=1.0, help="The step of the positions asked for. [default: 1]"
@@ -41,9 +41,9 @@ Examples:
 @click.option(
     "--library",
     "framework",
-    cls=Option,
+    cls=RenamedOption,
     old=("--framework",),
-    type=Choice(("torch", "numpy", "jax")),
+    type=WordChoice(("torch", "numpy", "jax")),
     help="Of its arrays; tried out by default.",
 )
 @as_json

@@ -9,7 +9,14 @@ import click
 
 from posenc._core.errors import ArgumentError
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import Choice, Option, SpecChoice, any_spec, as_json, spec_options
+from posenc.cli._options import (
+    RenamedOption,
+    SpecChoice,
+    WordChoice,
+    any_spec,
+    as_json,
+    spec_options,
+)
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._show import clean, print_json
 from posenc.cli._vectors import vector_from
@@ -39,7 +46,12 @@ Examples:
 @click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, counted from 0.")
 @click.option("--row", type=click.IntRange(0), help="Which row of the file.")
 @click.option(
-    "--tensor", "name", cls=Option, old=("--name",), metavar="NAME", help="Which one of the file."
+    "--tensor",
+    "name",
+    cls=RenamedOption,
+    old=("--name",),
+    metavar="NAME",
+    help="Which one of the file.",
 )
 @click.option(
     "--before",
@@ -52,7 +64,7 @@ Examples:
 )
 @click.option(
     "--conventions",
-    type=Choice(("siblings", "stated")),
+    type=WordChoice(("siblings", "stated")),
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
 )

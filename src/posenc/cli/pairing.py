@@ -12,7 +12,7 @@ from posenc.cli._projections import given, projection_options
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
-    from posenc.detect.convert import Finding
+    from posenc.detect.convert import PairingFinding
 
 __all__ = ["command"]
 
@@ -47,7 +47,7 @@ def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
         click.echo(clean(line))
 
 
-def _lines(finding: Finding) -> list[str]:
+def _lines(finding: PairingFinding) -> list[str]:
     """The finding in words."""
     from posenc.detect.convert import THRESHOLD
 

@@ -9,7 +9,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli._inputs import InputFile, InputText
-from posenc.cli._options import Choice, Option
+from posenc.cli._options import RenamedOption, WordChoice
 from posenc.cli._plot_options import (
     SpecWords,
     chosen,
@@ -114,9 +114,9 @@ def product_option(function: F) -> F:
     return click.option(
         "--product",
         "kind",
-        cls=Option,
+        cls=RenamedOption,
         old=("--kind",),
-        type=Choice(("dot", "cosine")),
+        type=WordChoice(("dot", "cosine")),
         help="Of two rows. [default: dot]",
     )(function)
 
@@ -149,7 +149,7 @@ def told(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
 @click.option("--dims", metavar="FROM:TO", help="Dimensions drawn, in the order drawn.")
 @click.option(
     "--columns",
-    type=Choice(("stored", "interleaved", "sin_cos", "cos_sin")),
+    type=WordChoice(("stored", "interleaved", "sin_cos", "cos_sin")),
     help="How columns stand in the picture.",
 )
 @click.option("--sample", is_flag=True, help="Skip rows: draw the illusion, labelled.")
@@ -190,7 +190,7 @@ def waves(**options: Any) -> None:
 @click.option("--each-dim", metavar="64,128", help="The same encoding at several widths.")
 @click.option("--each-base", metavar="100,10000", help="The same with several bases.")
 @click.option("--length", type=click.IntRange(1), help="A length to mark.")
-@click.option("--over", type=Choice(("pair", "share")), help="What stands below the curves.")
+@click.option("--over", type=WordChoice(("pair", "share")), help="What stands below the curves.")
 @width_option
 @click.option("--height", type=click.IntRange(1, 16384), help="Pixels of the panel.")
 @output_options
@@ -225,7 +225,7 @@ def _each(words: SpecWords, options: dict[str, Any]) -> list[SpecWords]:
 @spec_words
 @click.option("--offsets", metavar="N|FROM:TO", help="Distances. [default: 512]")
 @product_option
-@click.option("--axis", type=Choice(("linear", "log", "both")), default="both", help="[both]")
+@click.option("--axis", type=WordChoice(("linear", "log", "both")), default="both", help="[both]")
 @placed
 @width_option
 @output_options
@@ -271,7 +271,7 @@ def similarity(**options: Any) -> None:
 @click.option(
     "--position",
     "at",
-    cls=Option,
+    cls=RenamedOption,
     old=("--at",),
     type=click.IntRange(0),
     help="One whose digits and row are shown.",
@@ -326,7 +326,7 @@ def sum_(**options: Any) -> None:
 @click.option(
     "--query-key",
     "at",
-    cls=Option,
+    cls=RenamedOption,
     old=("--at",),
     metavar="M,N",
     help="Positions of the query and the key. [default: 7,3]",
@@ -360,8 +360,10 @@ def rotation(**options: Any) -> None:
 @spec_words
 @positions_option
 @click.option("--show-heads", metavar="0,1,5-7", help="Heads drawn. [default: the first 16]")
-@click.option("--mask", type=Choice(("none", "causal")), default="none", help="[default: none]")
-@click.option("--softmax", type=Choice(("none", "rows")), default="none", help="[default: none]")
+@click.option("--mask", type=WordChoice(("none", "causal")), default="none", help="[default: none]")
+@click.option(
+    "--softmax", type=WordChoice(("none", "rows")), default="none", help="[default: none]"
+)
 @grid_option
 @width_option
 @output_options
@@ -402,7 +404,7 @@ def stretch(**options: Any) -> None:
 @click.option("--within", metavar="LOW:HIGH", help="The range of positions.")
 @click.option(
     "--conventions",
-    type=Choice(("siblings", "stated")),
+    type=WordChoice(("siblings", "stated")),
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
 )

@@ -11,7 +11,7 @@ import click
 
 from posenc._core.errors import DataError, mismatch, suggest
 from posenc.cli._inputs import InputText
-from posenc.cli._options import Option, as_json
+from posenc.cli._options import RenamedOption, as_json
 from posenc.cli._show import clean, print_json
 from posenc.cli._study import (
     bar,
@@ -254,7 +254,7 @@ def _results(store: Path, folder: Path | None = None) -> Results:
     "-o",
     "--output",
     "out",
-    cls=Option,
+    cls=RenamedOption,
     old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
@@ -283,7 +283,7 @@ def export(*, store: Path, out: Path, json_: bool) -> None:
 @click.option(
     "--results",
     "folder",
-    cls=Option,
+    cls=RenamedOption,
     old=("--from",),
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder that `export` wrote, in place of a store.",
@@ -292,7 +292,7 @@ def export(*, store: Path, out: Path, json_: bool) -> None:
     "-o",
     "--output",
     "out",
-    cls=Option,
+    cls=RenamedOption,
     old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out/study"),
@@ -346,7 +346,7 @@ def report(
     "-o",
     "--output",
     "out",
-    cls=Option,
+    cls=RenamedOption,
     old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     required=True,

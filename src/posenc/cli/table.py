@@ -11,8 +11,8 @@ from posenc._core.brief import brief
 from posenc._core.errors import DataError, PositionError, mismatch
 from posenc.cli import _show, _stream
 from posenc.cli._options import (
-    Choice,
     SpecChoice,
+    WordChoice,
     as_json,
     make_spec,
     spec_options,
@@ -49,7 +49,7 @@ Examples:
 @click.option("--length", type=click.IntRange(0, 2**40), help="Number of rows. [default: 16]")
 @place_options
 @parameter_options
-@click.option("--dtype", type=Choice(DTYPES), default="float32", help="[default: float32]")
+@click.option("--dtype", type=WordChoice(DTYPES), default="float32", help="[default: float32]")
 @click.option("-o", "--output", metavar="OUT", help="A .npy, .csv or .safetensors file.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @as_json
@@ -120,7 +120,7 @@ def command(
         click.echo(f"{output}: {len(places)}x{width} {dtype}, {words}")
         return
     click.echo(words)
-    strips = _show.Strips(None, places, _show.width_of_screen())
+    strips = _show.AlignedRows(None, places, _show.width_of_screen())
 
     def row(index: int) -> np.ndarray:
         return _stream.rows_as(encoding, places.array(slice(index, index + 1)), dtype, values)[0]

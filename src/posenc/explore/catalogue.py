@@ -11,7 +11,7 @@ from posenc import registry
 from posenc._core.errors import PosencError
 from posenc._core.spec import Spec
 from posenc.encodings.table.column_phases import inner, sinusoids
-from posenc.explore.entry import Entry, samples
+from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.rows import entries
 
 __all__ = ["absent", "by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
@@ -81,7 +81,7 @@ def grid_of(spec: Any, length: int) -> tuple[int, ...]:
 BOUNDS = ("lengths", "window", "size", "degree")
 
 
-def why_not(view: str, entry: Entry, spec: Any = None) -> str:
+def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     """Why a view cannot show an encoding; empty where it can."""
     homes = VIEWS_OF.get(entry.kind, ())
     if view not in homes:
@@ -117,7 +117,7 @@ def _fits(view: str, entry_id: str) -> bool:
 
 
 @functools.cache
-def by_id() -> Mapping[str, Entry]:
+def by_id() -> Mapping[str, CatalogueEntry]:
     """The entries of the registry and the presets by name."""
     return {entry.id: entry for entry in entries()}
 
@@ -133,11 +133,11 @@ def _sampled(entry_id: str) -> Spec | None:
 
 
 @functools.cache
-def _offered(view: str) -> tuple[Entry, ...]:
+def _offered(view: str) -> tuple[CatalogueEntry, ...]:
     return tuple(e for e in entries() if not why_not(view, e) and _fits(view, e.id))
 
 
-def offered(view: str, more: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
+def offered(view: str, more: tuple[CatalogueEntry, ...] = ()) -> tuple[CatalogueEntry, ...]:
     """The entries that a view can show, those of files first."""
     fitting = []
     for entry in more:
@@ -163,6 +163,6 @@ def absent(name: str) -> str:
     )
 
 
-def home_of(entry: Entry) -> str:
+def home_of(entry: CatalogueEntry) -> str:
     """The view that an encoding is shown in first."""
     return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "table")

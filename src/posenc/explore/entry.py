@@ -16,7 +16,7 @@ from posenc.explore.fields import Field
 from posenc.functional import init
 from posenc.scaling.base import Scaling
 
-__all__ = ["Chosen", "Entry", "Values", "call", "initial", "made", "samples", "written"]
+__all__ = ["CatalogueEntry", "Chosen", "Values", "call", "initial", "made", "samples", "written"]
 
 LARGEST_PARAMETERS = 2**22  # 32 MiB, and as much again while they are drawn
 
@@ -24,7 +24,7 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """An encoding that can be chosen.
 
     Parameters
@@ -63,7 +63,7 @@ class Entry:
 class Chosen:
     """An encoding as the state describes it: its entry, its spec, and what it has learned."""
 
-    entry: Entry
+    entry: CatalogueEntry
     spec: Any
     params: Mapping[str, np.ndarray] | None
     values: Values = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Chosen:
         return bool(self.params) and self.entry.params is None
 
 
-def made(entry: Entry, values: Values) -> Chosen:
+def made(entry: CatalogueEntry, values: Values) -> Chosen:
     """The encoding for some values; raises `PosencError` where they make none."""
     spec = entry.build(values)
     if entry.params is not None or not spec.shapes:
@@ -139,7 +139,7 @@ def written(value: Any) -> str:
     return f"{home}.{type(value).__name__}({', '.join(shown)})"
 
 
-def samples(entry: Entry) -> dict[str, Any]:
+def samples(entry: CatalogueEntry) -> dict[str, Any]:
     """The values that an entry starts with."""
     values: dict[str, Any] = {"s": 0, "L": 128}
     return values | {f.key: f.parse(None).value for f in entry.fields}

@@ -17,7 +17,7 @@ from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.detect.files import open_store
 from posenc.encodings.table.learned import Learned
-from posenc.explore.entry import Entry, Values, written
+from posenc.explore.entry import CatalogueEntry, Values, written
 from posenc.explore.session import Embeddings, Session
 
 __all__ = ["load"]
@@ -52,7 +52,7 @@ def load(
     DataError
         If a file holds nothing that can be shown; the message names it.
     """
-    entries: list[Entry] = []
+    entries: list[CatalogueEntry] = []
     for path in configs:
         entries += _of_config(Path(path))
     for path in tables:
@@ -65,7 +65,7 @@ def load(
         count = 2
         while name in numbered:
             name, count = f"{entry.id}-{count}", count + 1
-        numbered[name] = Entry(**{**vars(entry), "id": name})
+        numbered[name] = CatalogueEntry(**{**vars(entry), "id": name})
     words = None if embeddings is None else _embeddings(Path(embeddings))
     return Session(tuple(numbered.values()), words)
 
@@ -75,7 +75,7 @@ def _id(*words: str) -> str:
     return f"file:{plain[:60]}"
 
 
-def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> Entry:
+def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> CatalogueEntry:
     def build(values: Values) -> Spec:
         del values
         return spec
@@ -85,13 +85,13 @@ def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> Entr
         return written(spec)
 
     note = f"Declared for {length} positions." if length else ""
-    return Entry(name, label, FROM_FILES, spec.kind, (), build, code, None, note, length)
+    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), build, code, None, note, length)
 
 
 # --- configs and specs ----------------------------------------------------------------------------
 
 
-def _of_config(path: Path) -> list[Entry]:
+def _of_config(path: Path) -> list[CatalogueEntry]:
     if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))
     if path.suffix in (".npy", ".npz", ".safetensors"):
@@ -129,7 +129,7 @@ def _spec(path: Path) -> Spec | None:
 # --- arrays ---------------------------------------------------------------------------------------
 
 
-def _of_tables(path: Path) -> list[Entry]:
+def _of_tables(path: Path) -> list[CatalogueEntry]:
     entries = []
     for name, rows in _arrays(path):
         label = f"{path.name}: {name}" if name else path.name
@@ -137,7 +137,7 @@ def _of_tables(path: Path) -> list[Entry]:
     return entries
 
 
-def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -> Entry:
+def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -> CatalogueEntry:
     length, dim = rows.shape
     spec = Learned(dim, length=length, init=Init())
     read = f"np.load({path.name!r})" + (f"[{name!r}]" if path.suffix == ".npz" else "")
@@ -152,7 +152,7 @@ def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -
         del values
         return f"{written(spec)}\nparams = {{'weight': {read}}}"
 
-    return Entry(identity, label, FROM_FILES, "table", (), build, code, {"weight": rows})
+    return CatalogueEntry(identity, label, FROM_FILES, "table", (), build, code, {"weight": rows})
 
 
 def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:

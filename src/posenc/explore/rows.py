@@ -13,7 +13,7 @@ from posenc._core.ladder import LADDERS
 from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore.entry import Entry, Values, call
+from posenc.explore.entry import CatalogueEntry, Values, call
 from posenc.explore.fields import Field, Option, choice, integer, real
 
 __all__ = ["LARGEST_LENGTH", "entries"]
@@ -67,7 +67,7 @@ def _plain(
     arguments: Callable[[Values], dict[str, Any]],
     *,
     note: str = "",
-) -> Entry:
+) -> CatalogueEntry:
     """An entry of the registry whose arguments follow from the values."""
     kind = KINDS[group]
     first = "heads" if kind == "bias" else "dim"
@@ -79,7 +79,7 @@ def _plain(
     def code(values: Values) -> str:
         return call(name, arguments(values), first=first)
 
-    return Entry(name.lower(), label, group, kind, fields, build, code, note=note)
+    return CatalogueEntry(name.lower(), label, group, kind, fields, build, code, note=note)
 
 
 TABLES, ROTATIONS, BIASES = "Tables", "Rotations", "Biases"
@@ -103,7 +103,7 @@ def _rotary(v: Values, **more: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def _registry() -> tuple[Entry, ...]:
+def _registry() -> tuple[CatalogueEntry, ...]:
     length = integer("L", "Positions", 128, 1, LARGEST_LENGTH)
     spread_init = Init("normal", scale=1.0)
     rotary = (EVEN, BASE, PAIRING)
@@ -258,7 +258,7 @@ def _registry() -> tuple[Entry, ...]:
 # --- presets --------------------------------------------------------------------------------------
 
 
-def _preset(name: str) -> Entry:
+def _preset(name: str) -> CatalogueEntry:
     row = presets.row(name)
 
     def build(values: Values) -> Spec:
@@ -269,14 +269,16 @@ def _preset(name: str) -> Entry:
 
     fields = (EVEN,) if row.kind == "rotary" else (WIDTH,)
     group = f"Presets: {'tables' if row.kind == 'table' else 'rotations'}"
-    entry = Entry(f"preset:{name}", name, group, row.kind, fields, build, code, note=row.note)
+    entry = CatalogueEntry(
+        f"preset:{name}", name, group, row.kind, fields, build, code, note=row.note
+    )
     if row.spec["type"] != "Learned":
         return entry
     return replace(entry, note=f"{RANDOM} {row.note}")
 
 
 @functools.cache
-def _presets() -> tuple[Entry, ...]:
+def _presets() -> tuple[CatalogueEntry, ...]:
     """The presets whose positions are integers or one number, at a width that they have."""
     rows = []
     for name in presets.names():
@@ -295,6 +297,6 @@ def _presets() -> tuple[Entry, ...]:
     return tuple(rows)
 
 
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[CatalogueEntry, ...]:
     """All entries of the registry and the presets."""
     return (*_registry(), *_presets())

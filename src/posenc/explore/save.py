@@ -19,7 +19,7 @@ from posenc.explore.pictures import LEARNED, picture_of
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
 
-__all__ = ["File", "formats", "save"]
+__all__ = ["Download", "formats", "save"]
 
 LABELS = {"png": "PNG", "svg": "SVG", "csv": "CSV", "npz": "NPZ"}
 MEDIA = {
@@ -34,7 +34,7 @@ COMPARED = ("table", "wavelengths", "offset", "bias", "stretch")
 MOST_VALUES = 2**22  # of a file
 
 
-class File(NamedTuple):
+class Download(NamedTuple):
     """A file to keep: its name, what it is, and its bytes."""
 
     name: str
@@ -57,7 +57,7 @@ def formats(scene: Scene) -> list[dict[str, Any]]:
     ]
 
 
-def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
+def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
     """What is on the screen, as a file.
 
     Parameters
@@ -71,7 +71,7 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
 
     Returns
     -------
-    File
+    Download
         A picture, or the numbers at the resolution of the screen.
 
     Raises
@@ -87,10 +87,10 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
     scene, page = page_of(state, session)
     name = f"posenc-{scene.shape.id}.{wanted}"
     if wanted in PICTURES:
-        return File(name, MEDIA[wanted], _drawn(scene, wanted))
+        return Download(name, MEDIA[wanted], _drawn(scene, wanted))
     data = numbers(page.panels)
     content = _csv(data) if wanted == "csv" else _npz(data)
-    return File(name, MEDIA[wanted], content)
+    return Download(name, MEDIA[wanted], content)
 
 
 DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process

@@ -15,7 +15,7 @@ from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore import catalogue
-from posenc.explore.entry import Chosen, Entry, made, samples
+from posenc.explore.entry import CatalogueEntry, Chosen, made, samples
 from posenc.explore.fields import (
     Field,
     Option,
@@ -32,7 +32,7 @@ from posenc.explore.session import Session
 from posenc.explore.text import plural
 from posenc.plot.columns import width_of
 
-__all__ = ["ASKED", "LONGEST_FIND", "REVEAL", "TOUR", "Page", "Scene", "Shape", "plain", "read"]
+__all__ = ["ASKED", "LONGEST_FIND", "REVEAL", "TOUR", "Page", "Scene", "ViewShape", "plain", "read"]
 
 MOST_KEYS = 80
 MOST_CELLS = 4_000_000
@@ -58,7 +58,7 @@ ASKED = ("w", "h", "theme")  # of one request, no part of the state
 
 
 @dataclass(frozen=True)
-class Shape:
+class ViewShape:
     """What a view is: its name, its question, its keys, and what it starts with.
 
     Parameters
@@ -97,7 +97,7 @@ class Shape:
 class Scene:
     """A state that has been understood."""
 
-    shape: Shape
+    shape: ViewShape
     values: Mapping[str, Any]
     a: Chosen
     b: Chosen | None
@@ -129,7 +129,7 @@ class Page:
     problems: tuple[tuple[str, str], ...] = ()
 
 
-class _Reader:
+class _StateReader:
     """One reading of a state: values, texts and complaints as they are found."""
 
     def __init__(self, raw: Mapping[str, str]) -> None:
@@ -172,19 +172,19 @@ def plain(state: Mapping[Any, Any]) -> dict[str, str]:
     }
 
 
-def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session) -> Scene:
+def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Session) -> Scene:
     """Understand a state.
 
     Parameters
     ----------
     state : mapping of str to str
         Any texts at all.
-    shapes : mapping of str to Shape
+    shapes : mapping of str to ViewShape
         The views by name.
     session : Session
         What files offer.
     """
-    reader = _Reader(plain(state))
+    reader = _StateReader(plain(state))
     if len(state) > MOST_KEYS:
         reader.notes.append(f"Only the first {MOST_KEYS} keys of the address are read.")
     version = reader.raw.get("k", VERSION)
@@ -230,21 +230,21 @@ _WIDTH = integer("w", "w", 640, 16, 8192, gently=True)
 _HEIGHT = integer("h", "h", 400, 16, 8192, gently=True)
 
 
-def _asked(reader: _Reader) -> tuple[int, int, str]:
+def _asked(reader: _StateReader) -> tuple[int, int, str]:
     width = _WIDTH.parse(reader.raw.get("w")).value
     height = min(_HEIGHT.parse(reader.raw.get("h")).value, MOST_CELLS // width)
     theme = reader.raw.get("theme", "light")
     return width, height, theme if theme in ("light", "dark") else "light"
 
 
-def _pinned(reader: _Reader) -> bool:
+def _pinned(reader: _StateReader) -> bool:
     return any(key.startswith(PIN) for key in reader.raw)
 
 
 # --- encodings ------------------------------------------------------------------------------------
 
 
-def _encoding(reader: _Reader, shape: Shape, session: Session, pin: str) -> Chosen:
+def _encoding(reader: _StateReader, shape: ViewShape, session: Session, pin: str) -> Chosen:
     offered = catalogue.offered(shape.id, session.entries)
     options = tuple(Option(e.id, e.label, e.group) for e in offered)
     name = "Encoding" if not pin else "Compared with"
@@ -270,7 +270,7 @@ def _encoding(reader: _Reader, shape: Shape, session: Session, pin: str) -> Chos
         return made(safe, {**shared, **_defaults(safe, shape, pin)})
 
 
-def _end(reader: _Reader, chosen: list[Chosen]) -> None:
+def _end(reader: _StateReader, chosen: list[Chosen]) -> None:
     """Keep to the positions that the tables have."""
     for one in chosen:
         sides = catalogue.grid_of(one.spec, reader.values["L"])
@@ -292,17 +292,17 @@ def _end(reader: _Reader, chosen: list[Chosen]) -> None:
             reader.retake("L", end - first)
 
 
-def _defaults(entry: Entry, shape: Shape, pin: str) -> dict[str, Any]:
+def _defaults(entry: CatalogueEntry, shape: ViewShape, pin: str) -> dict[str, Any]:
     return {f.key.removeprefix(pin): f.parse(None).value for f in _fields_of(entry, shape, pin)}
 
 
 def _entry(
-    reader: _Reader,
+    reader: _StateReader,
     wanted: Field,
-    offered: Iterable[Entry],
-    shape: Shape,
+    offered: Iterable[CatalogueEntry],
+    shape: ViewShape,
     session: Session,
-) -> Entry:
+) -> CatalogueEntry:
     text = reader.raw.get(wanted.key)
     reader.used.add(wanted.key)
     by_id = {entry.id: entry for entry in offered}
@@ -323,7 +323,7 @@ def _entry(
     return by_id[answer.value]
 
 
-def _why_not_at_all(view: str, entry: Entry) -> str:
+def _why_not_at_all(view: str, entry: CatalogueEntry) -> str:
     try:
         spec = entry.build(samples(entry))
     except PosencError as error:
@@ -331,7 +331,7 @@ def _why_not_at_all(view: str, entry: Entry) -> str:
     return catalogue.why_not(view, entry, spec)
 
 
-def _fields_of(entry: Entry, shape: Shape, pin: str) -> tuple[Field, ...]:
+def _fields_of(entry: CatalogueEntry, shape: ViewShape, pin: str) -> tuple[Field, ...]:
     """The controls of an encoding, without those that belong to the whole view."""
     fields = []
     for f in entry.fields:
@@ -358,7 +358,7 @@ def _blamed(error: PosencError, own: Iterable[Field], pin: str) -> str:
 # --- the cursor, and what is left over ------------------------------------------------------------
 
 
-def _cursor(reader: _Reader, shape: Shape, a: Chosen) -> None:
+def _cursor(reader: _StateReader, shape: ViewShape, a: Chosen) -> None:
     first, length = reader.values.get("s", 0), reader.values.get("L")
     if "p" in shape.cursor:
         last = first + length - 1 if length is not None else 2**40
@@ -375,7 +375,7 @@ def _cursor(reader: _Reader, shape: Shape, a: Chosen) -> None:
             _narrowed(reader, "j", 0, width)
 
 
-def _narrowed(reader: _Reader, key: str, low: int, high: int) -> None:
+def _narrowed(reader: _StateReader, key: str, low: int, high: int) -> None:
     """The part of a range that is in the picture: `p0` to `p1`, the end excluded."""
     begin, end = (
         integer(f"{key}{n}", f"Shown {what}", default, low, high, gently=True, section="zoom")
@@ -394,7 +394,7 @@ def _known(own: frozenset[str]) -> frozenset[str]:
     return frozenset(keys | {PIN + key for key in keys})
 
 
-def _complain_of_unknown(reader: _Reader, shapes: Mapping[str, Shape]) -> None:
+def _complain_of_unknown(reader: _StateReader, shapes: Mapping[str, ViewShape]) -> None:
     """A key of another view is kept for it, silently; one that nobody knows is named."""
     keys = _known(frozenset(f.key for shape in shapes.values() for f in shape.fields))
     unknown = [key for key in reader.raw if key not in reader.used and key not in keys]

@@ -28,9 +28,9 @@ from posenc.plot.able import refuse
 
 __all__ = [
     "ORDERS",
+    "ColumnWaves",
     "Pairs",
-    "Source",
-    "Waves",
+    "TableSource",
     "channels_of",
     "pairs_of",
     "settled",
@@ -116,7 +116,7 @@ def width_of(spec: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Waves:
+class ColumnWaves:
     """Columns that are sines and cosines: amplitude * sin(position * step + origin).
 
     Parameters
@@ -173,7 +173,7 @@ class Waves:
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """An encoding as a table of numbers, whatever it is.
 
     Parameters
@@ -182,7 +182,7 @@ class Source:
         The encoding.
     width : int
         Number of columns.
-    waves : Waves or None
+    waves : ColumnWaves or None
         The columns, where they are waves.
     params : mapping or None
         What a learned encoding has learned.
@@ -192,7 +192,7 @@ class Source:
 
     spec: Spec
     width: int
-    waves: Waves | None
+    waves: ColumnWaves | None
     params: Params
     sides: tuple[int, ...] = ()
 
@@ -290,7 +290,7 @@ def source(
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
     caller: str = "table",
-) -> Source:
+) -> TableSource:
     """An encoding as a table of numbers.
 
     Parameters
@@ -309,7 +309,7 @@ def source(
 
     Returns
     -------
-    Source
+    TableSource
         With `waves` where every column is one.
 
     Raises
@@ -334,10 +334,10 @@ def source(
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(mismatch(f"plot {caller}: params", "what the spec learns", None, todo))
     sides = sides_of(spec, grid, caller)
-    bare = Source(spec, 0, None, params, sides)
+    bare = TableSource(spec, 0, None, params, sides)
     first = bare.rows(np.zeros(1, dtype=np.int64))
     waves = None if sides else _waves(spec, params)
-    return Source(spec, first.shape[1], waves, params, sides)
+    return TableSource(spec, first.shape[1], waves, params, sides)
 
 
 def sides_of(spec: Any, grid: tuple[int, ...] | None, caller: str) -> tuple[int, ...]:
@@ -368,7 +368,7 @@ def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
     return np.asarray(table(spec, positions, params=params, dtype="float64"))
 
 
-def _waves(spec: Any, params: Params) -> Waves | None:
+def _waves(spec: Any, params: Params) -> ColumnWaves | None:
     """The columns as waves, if that is what the rows are."""
     waves = _described(inner(spec))
     if waves is None:
@@ -391,7 +391,7 @@ def _waves(spec: Any, params: Params) -> Waves | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _described(spec: Any) -> Waves | None:
+def _described(spec: Any) -> ColumnWaves | None:
     """What the columns are by the fields of the spec, its learned scale left out."""
     if isinstance(spec, TableSpec) and not sinusoids(spec):
         return None
@@ -415,4 +415,4 @@ def _described(spec: Any) -> Waves | None:
         amplitude = 1.0 if magnitude is None else magnitude.table(spec.dim)
     own = np.where(pair < 0, 0, step[function, pair])
     origin = own * np.int64(start) + function * np.int64(QUARTER)
-    return Waves(pair, function, own, origin, amplitude)
+    return ColumnWaves(pair, function, own, origin, amplitude)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.plot.columns import Params, Source, source
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.raster import BLOCK, MOST_PIXELS, around, placed
 from posenc.plot.response import centres, edges, gain, reduced
 
@@ -109,7 +109,11 @@ def curve(
 
 
 def curve_of(
-    table: Source, dim: int, positions: int | tuple[int, int] | None = None, *, pixels: int = 512
+    table: TableSource,
+    dim: int,
+    positions: int | tuple[int, int] | None = None,
+    *,
+    pixels: int = 512,
 ) -> Curve:
     """As `curve`, of a source that is at hand."""
     start, stop = placed(table, positions)
@@ -141,7 +145,7 @@ def curve_of(
     )
 
 
-def _values(table: Source, dim: int, start: int, stop: int) -> np.ndarray:
+def _values(table: TableSource, dim: int, start: int, stop: int) -> np.ndarray:
     """The column at every position."""
     dims = np.array([dim])
     step = max(1, BLOCK // (table.width if table.waves is None else 1))
@@ -153,7 +157,7 @@ def _values(table: Source, dim: int, start: int, stop: int) -> np.ndarray:
 
 
 def _of_wave(
-    table: Source, dim: int, rows: tuple[int, int], pixels: int
+    table: TableSource, dim: int, rows: tuple[int, int], pixels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the gain leaves of a wave, and how far it goes where the gain takes something.
 
@@ -179,7 +183,7 @@ def _of_wave(
 
 
 def _of_rows(
-    table: Source, dim: int, rows: tuple[int, int], pixels: int
+    table: TableSource, dim: int, rows: tuple[int, int], pixels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Filtered rows, as in the picture of the table, and the extremes around each pixel."""
     start, stop = rows
@@ -204,7 +208,7 @@ def around_each(values: np.ndarray, choose: np.ufunc) -> np.ndarray:
 
 
 def _extremes(
-    table: Source, dim: int, start: int, stop: int, pixels: int
+    table: TableSource, dim: int, start: int, stop: int, pixels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Least, largest and mean value under each pixel.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.spec import Value
-from posenc.plot.columns import Source
+from posenc.plot.columns import TableSource
 
 __all__ = ["arrays", "facts", "to_csv", "to_npz"]
 
@@ -29,7 +29,7 @@ def facts(data: Any) -> dict[str, Any]:
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Source | Value):
+    if isinstance(value, TableSource | Value):
         return
     front = f"{name}." if name else ""
     if is_dataclass(value) and not isinstance(value, type):

@@ -17,7 +17,7 @@ from posenc._core.errors import ArgumentError, mismatch, suggest
 
 __all__ = [
     "THEMES",
-    "Series",
+    "SeriesStyle",
     "Theme",
     "colour",
     "cyclic",
@@ -91,7 +91,7 @@ class Theme:
     rule: str
 
 
-class Series(NamedTuple):
+class SeriesStyle(NamedTuple):
     """How one of several curves is drawn: never by its colour alone."""
 
     colour: str
@@ -239,7 +239,7 @@ def cyclic(name: str = "light") -> np.ndarray:
     return _fixed(_bytes(*path(even)))
 
 
-def series(name: str = "light") -> tuple[Series, ...]:
+def series(name: str = "light") -> tuple[SeriesStyle, ...]:
     """How the curves of a chart are drawn, in order: a colour and a pattern of dashes each.
 
     Parameters
@@ -249,18 +249,18 @@ def series(name: str = "light") -> tuple[Series, ...]:
 
     Returns
     -------
-    tuple of Series
+    tuple of SeriesStyle
         Eight; the first is solid.
 
     Examples
     --------
     >>> from posenc.plot import palette
     >>> palette.series("light")[1]
-    Series(colour='#c75015', dash=(5.0, 2.0))
+    SeriesStyle(colour='#c75015', dash=(5.0, 2.0))
     """
     more = _CURVE_LIGHTNESS[check_theme(name)]
     return tuple(
-        Series(colour(_bytes(np.array([l + more]), np.array([c]), np.array([h]))[0]), dash)
+        SeriesStyle(colour(_bytes(np.array([l + more]), np.array([c]), np.array([h]))[0]), dash)
         for l, c, h, dash in _CURVES
     )
 

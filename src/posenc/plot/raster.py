@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import ORDERS, Params, Source, source
+from posenc.plot.columns import ORDERS, Params, TableSource, source
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
 from posenc.plot.words import counted, number, whole
 
@@ -148,7 +148,7 @@ def tile(
 
 
 def tile_of(
-    table: Source,
+    table: TableSource,
     positions: int | tuple[int, int] | None = None,
     *,
     rows: int = 512,
@@ -173,7 +173,7 @@ def tile_of(
     halves = _halves(table, shown) if wide else (shown,)
     if wide and columns < len(halves):
         raise ArgumentError(mismatch("plot: columns", f"at least {len(halves)} pixels", columns))
-    view = _View(table, start, stop, rows, sample)
+    view = _PixelRows(table, start, stop, rows, sample)
     pieces = [_half(view, half, size) for half, size in _shares(halves, columns)]
     method = view.method
     values = np.concatenate([piece[0] for piece in pieces], axis=1)
@@ -200,7 +200,7 @@ def tile_of(
     return replace(drawn, caption=_caption(drawn, table))
 
 
-def placed(table: Source, positions: int | tuple[int, int] | None) -> tuple[int, int]:
+def placed(table: TableSource, positions: int | tuple[int, int] | None) -> tuple[int, int]:
     """From, to: of positions, the usual ones where none are given."""
     return (0, table.usual()) if positions is None else span(positions, "positions")
 
@@ -218,7 +218,7 @@ def span(extent: int | tuple[int, int], what: str) -> tuple[int, int]:
     return int(start), int(stop)
 
 
-def limit_of(table: Source, values: np.ndarray) -> float:
+def limit_of(table: TableSource, values: np.ndarray) -> float:
     """Value at the ends of the colour scale: the amplitude of waves, else the largest number."""
     if table.waves is not None:
         return abs(table.waves.amplitude) or 1.0
@@ -226,7 +226,7 @@ def limit_of(table: Source, values: np.ndarray) -> float:
     return float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
 
 
-def _order(table: Source, order: str | None, wide: bool) -> str:
+def _order(table: TableSource, order: str | None, wide: bool) -> str:
     order = order or ("sin_cos" if wide and table.waves is not None else "stored")
     if order not in ORDERS:
         todo = suggest(order, ORDERS)
@@ -242,7 +242,7 @@ def _order(table: Source, order: str | None, wide: bool) -> str:
     return order
 
 
-def arranged(table: Source, order: str) -> np.ndarray:
+def arranged(table: TableSource, order: str) -> np.ndarray:
     """The dimensions of the table in an order of columns."""
     natural = np.arange(table.width)
     waves = table.waves
@@ -255,7 +255,7 @@ def arranged(table: Source, order: str) -> np.ndarray:
     return np.lexsort((natural, waves.pair, function, none))
 
 
-def _halves(table: Source, shown: np.ndarray) -> tuple[np.ndarray, ...]:
+def _halves(table: TableSource, shown: np.ndarray) -> tuple[np.ndarray, ...]:
     """Runs of columns over which a filter may go: of sines, of cosines, of zeros."""
     if table.waves is None:
         return (shown,)
@@ -274,7 +274,7 @@ def _shares(halves: tuple[np.ndarray, ...], columns: int) -> list[tuple[np.ndarr
     return list(zip(halves, sizes.tolist(), strict=True))
 
 
-def _half(view: _View, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.ndarray]:
+def _half(view: _PixelRows, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.ndarray]:
     """Values (rows, pixels) of a run of columns, and the dimension nearest to each pixel."""
     if pixels >= len(dims):
         return view.values(dims), dims
@@ -288,10 +288,10 @@ def _half(view: _View, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.nd
     return reduced(fetch, len(dims), pixels, view.rows).T, nearest
 
 
-class _View:
+class _PixelRows:
     """The rows of pixels over a range of positions, of any columns."""
 
-    def __init__(self, table: Source, start: int, stop: int, rows: int, sample: bool) -> None:
+    def __init__(self, table: TableSource, start: int, stop: int, rows: int, sample: bool) -> None:
         self.table, self.start, self.stop, self.rows = table, start, stop, rows
         self.sample = sample and rows < stop - start
         self.per_pixel = (stop - start) / rows
@@ -353,7 +353,7 @@ class _View:
         return reduced(fetch, self.stop - self.start, self.rows, self.table.width, beside)
 
 
-def around(table: Source, start: int, stop: int) -> tuple[int, int]:
+def around(table: TableSource, start: int, stop: int) -> tuple[int, int]:
     """Rows beside a range, which serve the pixels at its ends, as far as it is known of any."""
     end = table.end
     return max(start, 0), 0 if end is None else max(end - stop, 0)
@@ -364,7 +364,7 @@ def _boundaries(hidden: np.ndarray) -> tuple[float, ...]:
     return tuple(float(k) for k in places) if len(places) <= MOST_BOUNDARIES else ()
 
 
-def _caption(drawn: Tile, table: Source) -> tuple[str, ...]:
+def _caption(drawn: Tile, table: TableSource) -> tuple[str, ...]:
     start, stop = drawn.positions
     rows, columns = drawn.values.shape
     sentences = []

@@ -36,7 +36,7 @@ VERSION = 1
 MAGIC = b"SQLite format 3\0"
 AT_VERSION, AT_APPLICATION = 60, 68  # bytes of the header, big-endian
 
-FILE = inputs.Kind("a store of the study", 2**30)
+FILE = inputs.FileKind("a store of the study", 2**30)
 LONGEST_VALUE = 2**20  # bytes of a text in it
 
 SCHEMA = """

@@ -11,7 +11,7 @@ import re
 
 from posenc._core.errors import DataError, mismatch
 from posenc.detect.convert.heads import Model, layer_of
-from posenc.detect.convert.projections import WORDS, Attention, unknown_names
+from posenc.detect.convert.projections import WORDS, AttentionTensors, unknown_names
 from posenc.detect.files import Checkpoint
 
 __all__ = ["check_whole", "is_part"]
@@ -33,7 +33,7 @@ def is_part(checkpoint: Checkpoint) -> bool:
 
 
 def check_whole(
-    checkpoint: Checkpoint, attentions: tuple[Attention, ...], model: Model, caller: str
+    checkpoint: Checkpoint, attentions: tuple[AttentionTensors, ...], model: Model, caller: str
 ) -> None:
     """Raise `DataError` where queries have no keys, keys no queries, or a layer neither.
 
@@ -41,7 +41,7 @@ def check_whole(
     ----------
     checkpoint : Checkpoint
         The tensors.
-    attentions : tuple of Attention
+    attentions : tuple of AttentionTensors
         Those that were understood.
     model : Model
         What the config says of layers.
@@ -63,8 +63,8 @@ def check_whole(
 
 def _check_sides(
     checkpoint: Checkpoint,
-    attention: Attention,
-    own: list[Attention],
+    attention: AttentionTensors,
+    own: list[AttentionTensors],
     model: Model,
     caller: str,
 ) -> None:
@@ -89,7 +89,9 @@ def _check_sides(
         )
 
 
-def _check_vectors(checkpoint: Checkpoint, attention: Attention, model: Model, caller: str) -> None:
+def _check_vectors(
+    checkpoint: Checkpoint, attention: AttentionTensors, model: Model, caller: str
+) -> None:
     """Raise where a vector beside queries and keys is called theirs by a name that is not known."""
     tensors = checkpoint.tensors
     sizes = {s.width for h in attention.tensors for s in h.segments if s.part in ("q", "k")}
@@ -108,14 +110,14 @@ def _check_vectors(checkpoint: Checkpoint, attention: Attention, model: Model, c
         raise DataError(mismatch(caller, expected, _shown(checkpoint, strange), todo))
 
 
-def _sides(attention: Attention, kinds: tuple[str, ...]) -> set[str]:
+def _sides(attention: AttentionTensors, kinds: tuple[str, ...]) -> set[str]:
     return {s.part for h in attention.tensors if h.kind in kinds for s in h.segments} & {"q", "k"}
 
 
 def _check_layers(
     checkpoint: Checkpoint,
     families: dict[str, set[int]],
-    own: list[Attention],
+    own: list[AttentionTensors],
     model: Model,
     caller: str,
 ) -> None:

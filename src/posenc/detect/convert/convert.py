@@ -13,7 +13,7 @@ from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
 from posenc.detect.convert.heads import Model, Projections, is_inside, read_model
-from posenc.detect.convert.projections import Attention, Held, find, order_of
+from posenc.detect.convert.projections import AttentionTensors, HeadTensor, find, order_of
 from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
 from posenc.detect.convert.verification import Probe, probe
@@ -171,7 +171,7 @@ def convert(
         todo = "`posenc.to_hf` translates a config by itself."
         raise ArgumentError(mismatch("convert: dialect", "a folder with a config", "none", todo))
     changes: dict[str, Change] = {}
-    attentions: tuple[Attention, ...] = ()
+    attentions: tuple[AttentionTensors, ...] = ()
     before, source_of_pairing, left = "", "", []
     if pairing is not None:
         model = read_model(checkpoint, projections, caller)
@@ -255,7 +255,7 @@ def _tensor(checkpoint: Checkpoint, name: str) -> Stored:
 # --- plan -----------------------------------------------------------------------------------------
 
 
-def _before(attentions: tuple[Attention, ...], pairing: str) -> str:
+def _before(attentions: tuple[AttentionTensors, ...], pairing: str) -> str:
     orders = {attention.heads.channels.order for attention in attentions}
     if len(orders) > 1:
         received = ", ".join(sorted(orders))
@@ -291,7 +291,9 @@ def _left(checkpoint: Checkpoint, model: Model) -> list[str]:
     return notes
 
 
-def _moved(attention: Attention, pairing: Literal["half", "interleaved"]) -> dict[str, Change]:
+def _moved(
+    attention: AttentionTensors, pairing: Literal["half", "interleaved"]
+) -> dict[str, Change]:
     """The order of the channels of each tensor of a layer."""
     heads = attention.heads
     target = heads.channels.replace(order=pairing)
@@ -305,7 +307,7 @@ def _moved(attention: Attention, pairing: Literal["half", "interleaved"]) -> dic
     return moves
 
 
-def _order(tensor: Held, heads: Any, target: Pairing) -> Any:
+def _order(tensor: HeadTensor, heads: Any, target: Pairing) -> Any:
     import numpy as np
 
     order = np.arange(tensor.view[1], dtype=np.int64)
@@ -317,7 +319,7 @@ def _order(tensor: Held, heads: Any, target: Pairing) -> Any:
     return order
 
 
-def _told(tensor: Held) -> str:
+def _told(tensor: HeadTensor) -> str:
     counts = {part: len(tensor.of(part)) for part in ("q", "k")}
     widths = {s.width for part in ("q", "k") for s in tensor.of(part)}
     heads = " and ".join(

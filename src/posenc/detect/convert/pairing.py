@@ -14,11 +14,11 @@ import numpy as np
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.detect.convert.heads import Projections, read_model, recorded_pairing
 from posenc.detect.convert.pairing_evidence import Evidence, Group, evidence, groups
-from posenc.detect.convert.projections import Attention, find
+from posenc.detect.convert.projections import AttentionTensors, find
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.files import open_checkpoint
 
-__all__ = ["THRESHOLD", "Finding", "detect_pairing"]
+__all__ = ["THRESHOLD", "PairingFinding", "detect_pairing"]
 
 THRESHOLD = 4.5  # z value from which weights are believed
 OPPOSED = 2.5  # z value of the other statistic that withdraws the claim
@@ -30,7 +30,7 @@ Answer = Literal["half", "interleaved", "unknown"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class PairingFinding:
     """What is known about the pairing of a checkpoint, and from where.
 
     Parameters
@@ -81,7 +81,7 @@ def detect_pairing(
     probe: Callable[[str], Any] | None = None,
     layout: Projections | None = None,
     config: Any = None,
-) -> Finding:
+) -> PairingFinding:
     """Tell which channels of queries and keys are paired: what is stated, measured, and probed.
 
     The record of a conversion and the config come first: a known family says its pairing. The
@@ -105,7 +105,7 @@ def detect_pairing(
 
     Returns
     -------
-    Finding
+    PairingFinding
         The answer, which may be `unknown`, and what it rests on.
 
     Raises
@@ -149,12 +149,12 @@ def detect_pairing(
     return _weighed(stated, source, origin, weights, losses)
 
 
-def _order(attentions: tuple[Attention, ...]) -> str:
+def _order(attentions: tuple[AttentionTensors, ...]) -> str:
     orders = {attention.heads.channels.order for attention in attentions}
     return next(iter(orders)) if len(orders) == 1 else ""
 
 
-def _read(attentions: tuple[Attention, ...]) -> Iterator[Group]:
+def _read(attentions: tuple[AttentionTensors, ...]) -> Iterator[Group]:
     """The groups of at most some layers, evenly spread; an adapter is no evidence of its model."""
     attentions = tuple(a for a in attentions if not a.adapter)
     count = min(MOST_LAYERS, len(attentions))
@@ -220,7 +220,7 @@ def doubted(weights: Evidence) -> str:
 
 def _weighed(
     stated: str, source: str, origin: Any, weights: Evidence, losses: dict[str, float]
-) -> Finding:
+) -> PairingFinding:
     claim = claimed(weights)
     figures = (
         f"similarity z = {weights.similarity:.1f}, balance z = {weights.balance:.1f} over "
@@ -229,8 +229,8 @@ def _weighed(
     if doubt := doubted(weights):
         figures += f"; {doubt}"
 
-    def answer(pairing: Any, by: Any, why: str) -> Finding:
-        return Finding(pairing, by, stated, source, weights, claim, losses, why)
+    def answer(pairing: Any, by: Any, why: str) -> PairingFinding:
+        return PairingFinding(pairing, by, stated, source, weights, claim, losses, why)
 
     if losses:
         gap = losses["interleaved"] - losses["half"]

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.convert.projections import Attention, Held, Segment
+from posenc.detect.convert.projections import AttentionTensors, HeadTensor, Segment
 
 __all__ = ["Evidence", "Group", "evidence", "groups"]
 
@@ -181,7 +181,7 @@ def _z(a: np.ndarray, b: np.ndarray) -> float:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def groups(attention: Attention) -> Iterator[Group]:
+def groups(attention: AttentionTensors) -> Iterator[Group]:
     """The groups of one layer, read one at a time; weights with their biases and gains."""
     q = [
         (tensor, s)
@@ -218,7 +218,7 @@ def groups(attention: Attention) -> Iterator[Group]:
         yield Group(queries, keys, charge, tuple(wider))
 
 
-def _doubled(attention: Attention, segment: Segment) -> tuple[int, int]:
+def _doubled(attention: AttentionTensors, segment: Segment) -> tuple[int, int]:
     """Twice the channels that turn, on the same side of a head."""
     count = 2 * attention.heads.rotated
     trailing = attention.heads.channels.part == "trailing"
@@ -226,7 +226,7 @@ def _doubled(attention: Attention, segment: Segment) -> tuple[int, int]:
 
 
 def _charge(
-    attention: Attention, q: np.ndarray, k: np.ndarray, own: range, number: int
+    attention: AttentionTensors, q: np.ndarray, k: np.ndarray, own: range, number: int
 ) -> np.ndarray | None:
     gains = [tensor for tensor in attention.tensors if tensor.kind == "gain"]
     if not gains:
@@ -243,7 +243,7 @@ def _charge(
     return total
 
 
-def _part(attention: Attention, tensor: Held, head: Segment) -> np.ndarray:
+def _part(attention: AttentionTensors, tensor: HeadTensor, head: Segment) -> np.ndarray:
     """The numbers of a vector that belong to the channels of a head that turn."""
     rotated = attention.heads.rotated
     trailing = attention.heads.channels.part == "trailing"
@@ -251,7 +251,7 @@ def _part(attention: Attention, tensor: Held, head: Segment) -> np.ndarray:
 
 
 def _rows(
-    attention: Attention, tensor: Held, segment: Segment, part: str, number: int
+    attention: AttentionTensors, tensor: HeadTensor, segment: Segment, part: str, number: int
 ) -> np.ndarray:
     """The channels of one head that turn, with all that multiplies them or is added."""
     rotated = attention.heads.rotated
@@ -270,7 +270,7 @@ def _rows(
     return rows
 
 
-def _slice(tensor: Held, begin: int, count: int) -> np.ndarray:
+def _slice(tensor: HeadTensor, begin: int, count: int) -> np.ndarray:
     before, channels, behind = tensor.view
     if before == 1:
         return tensor.stored.numbers(begin * behind, count * behind).reshape(count, behind)

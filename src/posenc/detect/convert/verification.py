@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, mismatch
-from posenc.detect.convert.projections import Attention, Held
+from posenc.detect.convert.projections import AttentionTensors, HeadTensor
 from posenc.detect.files import Stored
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import apply_rotary
@@ -67,7 +67,7 @@ class Probe(NamedTuple):
 
 
 def probe(
-    attentions: tuple[Attention, ...],
+    attentions: tuple[AttentionTensors, ...],
     converted: Mapping[str, Stored],
     target: Callable[[Pairing], Pairing],
     *,
@@ -80,7 +80,7 @@ def probe(
 
     Parameters
     ----------
-    attentions : tuple of Attention
+    attentions : tuple of AttentionTensors
         The layers of the source that were converted.
     converted : mapping of str to Stored
         The tensors of the result.
@@ -146,7 +146,7 @@ def probe(
 
 
 def _heads(
-    attention: Attention, tensors: Mapping[str, Stored], part: str, rng: np.random.Generator
+    attention: AttentionTensors, tensors: Mapping[str, Stored], part: str, rng: np.random.Generator
 ) -> np.ndarray | None:
     """The queries or keys of all heads at a few random inputs: (heads, positions, width).
 
@@ -172,7 +172,7 @@ def _heads(
     return total
 
 
-def _projected(tensor: Held, stored: Stored, rng: np.random.Generator) -> np.ndarray:
+def _projected(tensor: HeadTensor, stored: Stored, rng: np.random.Generator) -> np.ndarray:
     """Random inputs through a weight, in pieces: (positions, channels)."""
     before, channels, behind = tensor.view
     if before > 1:  # inputs first

@@ -18,7 +18,7 @@ from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch
 from posenc._core.files import MOST_TENSORS
 
-__all__ = ["Header", "Tensor", "read_header", "read_open_header", "read_tensor"]
+__all__ = ["GgufTensor", "Header", "read_header", "read_open_header", "read_tensor"]
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -48,7 +48,7 @@ FLOAT32 = 0
 ALIGNMENT = "general.alignment"
 
 
-class Tensor(NamedTuple):
+class GgufTensor(NamedTuple):
     """Where a tensor lies."""
 
     shape: tuple[int, ...]
@@ -60,7 +60,7 @@ class Header(NamedTuple):
     """Keys and tensors of a file."""
 
     keys: dict[str, Any]
-    tensors: dict[str, Tensor]
+    tensors: dict[str, GgufTensor]
     data: int  # where the tensors begin
 
 
@@ -199,14 +199,14 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
     for _ in range(key_count):
         key = _new(cursor, keys)
         keys[key] = cursor.value(cursor.number("I"))
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, GgufTensor] = {}
     for _ in range(tensor_count):
         name = _new(cursor, tensors)
         rank = cursor.number("I")
         if rank > 8:
             raise DataError(mismatch(f"{path.name}: {name[:80]}", "at most 8 axes", rank))
         shape = cursor.numbers("Q", rank)
-        tensors[name] = Tensor(shape, cursor.number("I"), cursor.number("Q"))
+        tensors[name] = GgufTensor(shape, cursor.number("I"), cursor.number("Q"))
     alignment = keys.get(ALIGNMENT, 32)
     if type(alignment) is not int or alignment < 1:
         received = repr(alignment)[:80]

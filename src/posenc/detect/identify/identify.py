@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.array import concrete, dtype_name, is_array
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
-from posenc.detect.files import Array, Store, open_store
+from posenc.detect.files import Array, ArrayStore, open_store
 from posenc.detect.identify.judge_bias import judge_bias
 from posenc.detect.identify.judge_table import EPS, judge_table, looks_sinusoidal
 from posenc.detect.identify.judge_vector import LONGEST, judge_vector
@@ -98,9 +98,9 @@ def identify(
             return _identified(store, name, progress)
     if isinstance(source, Mapping):
         arrays = {str(key): in_memory(str(key), value) for key, value in source.items()}
-        store = Store(Path("arrays"), "arrays", arrays, {})
+        store = ArrayStore(Path("arrays"), "arrays", arrays, {})
     else:
-        store = Store(Path("array"), "array", {"array": in_memory("array", source)}, {})
+        store = ArrayStore(Path("array"), "array", {"array": in_memory("array", source)}, {})
     return _identified(store, name, progress)
 
 
@@ -130,7 +130,7 @@ def in_memory(name: str, value: Any) -> Array:
 
 
 def _identified(
-    store: Store, name: str | None, progress: Callable[[int, int], object] | None
+    store: ArrayStore, name: str | None, progress: Callable[[int, int], object] | None
 ) -> Identification:
     chosen = store.arrays if name is None else {name: store.pick(name)}
     findings = []
@@ -145,7 +145,7 @@ def _identified(
     )
 
 
-def _judged(array: Array, store: Store, *, asked: bool) -> Finding | None:
+def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
     """The finding on one array; `asked` if it is to be looked at whatever it is called."""
     kind = next((kind for kind, pattern in NAMES if pattern.search(array.name)), None)
     if array.dtype not in EPS:

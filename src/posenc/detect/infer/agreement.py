@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.detect.infer.implementation import Probe, RefusedError
+from posenc.detect.infer.implementation import RefusedError, RotationProbe
 from posenc.detect.infer.pairs import FLOAT32
 from posenc.detect.infer.result import Reach
-from posenc.detect.infer.rotation import Found, Measured
+from posenc.detect.infer.rotation import MeasuredTurns, RotationFit
 from posenc.functional import rotate
 
 __all__ = [
@@ -101,13 +101,20 @@ class Call(NamedTuple):
 
 
 def calls(
-    probe: Probe, width: int, axes: int, *, last: int, unit: float, counted: bool, farthest: int
+    probe: RotationProbe,
+    width: int,
+    axes: int,
+    *,
+    last: int,
+    unit: float,
+    counted: bool,
+    farthest: int,
 ) -> tuple[list[Call], list[str]]:
     """What an implementation does in calls of every kind, and what it refused.
 
     Parameters
     ----------
-    probe : Probe
+    probe : RotationProbe
         The implementation, after its first call.
     width, axes : int
         Channels of a head, and coordinates of a position.
@@ -159,7 +166,7 @@ def calls(
     return answers, notes
 
 
-def called(probe: Probe, x: np.ndarray, steps: np.ndarray, unit: float) -> Call | None:
+def called(probe: RotationProbe, x: np.ndarray, steps: np.ndarray, unit: float) -> Call | None:
     """One call; None where the implementation refuses it."""
     positions = in_units(steps, unit)
     try:
@@ -174,14 +181,14 @@ def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
     return steps if unit == 1 else (steps * unit).astype(np.float32)
 
 
-def agreement(fit: Found, turns: Measured, asked: list[Call], unit: float) -> Agreement:
+def agreement(fit: RotationFit, turns: MeasuredTurns, asked: list[Call], unit: float) -> Agreement:
     """Compare all calls with an encoding.
 
     Parameters
     ----------
-    fit : Found
+    fit : RotationFit
         The encoding.
-    turns : Measured
+    turns : MeasuredTurns
         What is allowed for the arithmetic of the implementation.
     asked : list of Call
         Calls that were answered.
@@ -218,7 +225,7 @@ def far_positions(rng: np.random.Generator, end: int, axes: int) -> np.ndarray:
     return np.stack([rng.permutation(line) for _ in range(axes)], axis=1)
 
 
-def made_by(fit: Found, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """What the encoding makes of x (..., seq, channels), float64."""
     inputs = x.astype(np.float64)
     inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]

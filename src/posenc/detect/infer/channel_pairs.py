@@ -10,10 +10,10 @@ from posenc.detect.infer.angular_speed import Lines
 from posenc.detect.infer.pairs import NotARotationError, Turns
 from posenc.encodings.rotary.pairing import Order, Pairing
 
-__all__ = ["Places", "channels_of", "placed"]
+__all__ = ["PairChannels", "channels_of", "placed"]
 
 
-class Places(NamedTuple):
+class PairChannels(NamedTuple):
     """Where pairs stand."""
 
     pairing: Pairing
@@ -21,7 +21,7 @@ class Places(NamedTuple):
     channels: tuple[int, ...] | None = None  # in the order of halves, where no pairing says it
 
 
-def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> Places:
+def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> PairChannels:
     """Where the pairs stand: in halves or as neighbours, or listed from fast to slow."""
     pairs = list(turns.pairs)
     written = turns.outputs != turns.pairs
@@ -37,10 +37,12 @@ def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> Places:
     index = np.lexsort((-size.max(axis=0), size.argmax(axis=0)))
     ordered = [pairs[k][::-1] if flipped[k] else pairs[k] for k in index]
     channels = tuple(a for a, _ in ordered) + tuple(b for _, b in ordered)
-    return Places(Pairing("half"), index, channels)
+    return PairChannels(Pairing("half"), index, channels)
 
 
-def _regular(pairs: list[tuple[int, int]], turns: Turns, part: Any, written: bool) -> Places | None:
+def _regular(
+    pairs: list[tuple[int, int]], turns: Turns, part: Any, written: bool
+) -> PairChannels | None:
     """Halves or neighbours at one end, in one block or in several."""
     width, place = turns.width, {pair: k for k, pair in enumerate(pairs)}
     distances = {b - a for a, b in pairs}
@@ -72,7 +74,7 @@ def _regular(pairs: list[tuple[int, int]], turns: Turns, part: Any, written: boo
                 continue
         if part == "trailing" and dim == width:
             continue
-        return Places(pairing, index)
+        return PairChannels(pairing, index)
     return None
 
 

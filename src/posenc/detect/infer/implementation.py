@@ -12,7 +12,14 @@ import numpy as np
 from posenc._core.array import dtype_name, is_torch
 from posenc._core.errors import ArgumentError, mismatch
 
-__all__ = ["Asked", "Probe", "RefusedError", "Style", "as_numpy", "needed_arguments"]
+__all__ = [
+    "PositionProbe",
+    "RefusedError",
+    "RotationProbe",
+    "Style",
+    "as_numpy",
+    "needed_arguments",
+]
 
 Array = Any
 FRAMEWORKS = ("torch", "numpy", "jax")
@@ -41,7 +48,7 @@ class RefusedError(Exception):
     """The implementation took none of the ways to call it."""
 
 
-class Probe:
+class RotationProbe:
     """An implementation of a rotation, called with arrays of NumPy.
 
     Parameters
@@ -181,7 +188,7 @@ def as_numpy(out: Any) -> np.ndarray:
     return array.astype(np.float64)
 
 
-class Asked:
+class PositionProbe:
     """A table or a bias as a function of positions, called in the form that it takes.
 
     Parameters

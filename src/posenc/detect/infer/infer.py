@@ -20,8 +20,8 @@ from posenc.detect.infer.agreement import (
     made_by,
 )
 from posenc.detect.infer.implementation import (
-    Probe,
     RefusedError,
+    RotationProbe,
     as_numpy,
     needed_arguments,
 )
@@ -34,7 +34,7 @@ from posenc.detect.infer.pairs import (
 )
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
-from posenc.detect.infer.rotation import Found, measured, rotations_of
+from posenc.detect.infer.rotation import RotationFit, measured, rotations_of
 from posenc.encodings.rotary.xpos import XPos
 
 __all__ = ["infer_spec"]
@@ -155,7 +155,7 @@ def _of_rotation(
     unit: float,
     framework: str | None,
 ) -> Inferred:
-    probe = Probe(function, framework, len(axes))
+    probe = RotationProbe(function, framework, len(axes))
     counted = needed_arguments(function) == 1
     basis = np.eye(dim, dtype=np.float32)
     for last in (LADDER[-1], SHORT):
@@ -195,7 +195,7 @@ def _of_rotation(
     )
 
 
-def _best(options: list[tuple[Found, Agreement]]) -> tuple[Found, Agreement]:
+def _best(options: list[tuple[RotationFit, Agreement]]) -> tuple[RotationFit, Agreement]:
     """The first encoding that agrees with all calls, or the one that does farthest."""
     for fit, result in options:
         if result.difference <= result.tolerance:
@@ -212,7 +212,7 @@ def _ladder(axes: int, last: int, *, counted: bool) -> np.ndarray:
     return np.array([[0] * axes, *along], dtype=np.int64)
 
 
-def _style(probe: Probe, notes: tuple[str, ...]) -> tuple[str, ...]:
+def _style(probe: RotationProbe, notes: tuple[str, ...]) -> tuple[str, ...]:
     return notes if probe.style is None else (probe.style.words, *notes)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc.detect.identify import buckets_of, identify
 from posenc.detect.infer.agreement import DENSE, REACHES, Agreement, Tally, far_positions
-from posenc.detect.infer.implementation import Asked, RefusedError
+from posenc.detect.infer.implementation import PositionProbe, RefusedError
 from posenc.detect.infer.pairs import FLOAT32, FLOAT64
 from posenc.detect.infer.result import Inferred
 from posenc.encodings.bias.alibi import ALiBi
@@ -26,7 +26,7 @@ TABLE_ROWS = (512, 128, 64, 32)
 BIAS_REACH = (256, 64, 32)
 
 
-def _longest(ask: Asked, counts: tuple[int, ...]) -> np.ndarray:
+def _longest(ask: PositionProbe, counts: tuple[int, ...]) -> np.ndarray:
     """What a function gives for the first number of positions that it takes."""
     refusals: list[RefusedError] = []
     for count in counts:
@@ -38,7 +38,7 @@ def _longest(ask: Asked, counts: tuple[int, ...]) -> np.ndarray:
 
 
 def _looked(
-    ask: Asked,
+    ask: PositionProbe,
     expected: Callable[[np.ndarray], np.ndarray],
     allowed: Callable[[np.ndarray, np.ndarray], Any],
     *,
@@ -49,7 +49,7 @@ def _looked(
 
     Parameters
     ----------
-    ask : Asked
+    ask : PositionProbe
         The function.
     expected, allowed : callable
         What the spec gives at positions, and by how much it may differ.
@@ -88,7 +88,7 @@ def _looked(
 
 def of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
     """A table by its rows, which `identify` explains."""
-    ask = Asked(function, 1, framework)
+    ask = PositionProbe(function, 1, framework)
     rows = _longest(ask, TABLE_ROWS)
     [finding] = identify(rows).findings or (None,)
     if finding is None or finding.verdict != "claimed" or finding.spec is None:
@@ -145,7 +145,7 @@ def _inferred(
 
 def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
     """A bias written out for all distances up to some hundred, and for far ones."""
-    ask = Asked(function, 2, framework)
+    ask = PositionProbe(function, 2, framework)
     values = _longest(ask, BIAS_REACH)
     heads, count = len(values), values.shape[-1]
     with np.errstate(invalid="ignore"):
@@ -196,7 +196,7 @@ def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
     return _inferred(spec, params, result, notes)
 
 
-def _by_distance(ask: Asked, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def _by_distance(ask: PositionProbe, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Biases by key minus query, as far as they are told; None where more than that counts."""
     count = values.shape[-1]
     if not np.isfinite(values).all() or (values[:, 1:, 1:] != values[:, :-1, :-1]).any():

@@ -19,7 +19,7 @@ from posenc.detect.identify import (
     tolerance_of,
 )
 from posenc.detect.infer.angular_speed import Lines, lines_of, wrapped
-from posenc.detect.infer.channel_pairs import Places, channels_of, placed
+from posenc.detect.infer.channel_pairs import PairChannels, channels_of, placed
 from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.mixed import MixedRoPE
@@ -31,7 +31,7 @@ from posenc.scaling.base import Scaling
 from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.ntk import NTK
 
-__all__ = ["Found", "Measured", "measured", "rotations_of"]
+__all__ = ["MeasuredTurns", "RotationFit", "measured", "rotations_of"]
 
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 LARGEST_START = 2**16
@@ -40,7 +40,7 @@ OURS = 2.0**-61  # radians per position by which the phases of this library may 
 NAMED = 14.0  # bits to write a base that nobody chose
 
 
-class Found(NamedTuple):
+class RotationFit(NamedTuple):
     """An encoding, or what keeps the angles from being one."""
 
     spec: Any
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Measured(NamedTuple):
+class MeasuredTurns(NamedTuple):
     """The pairs that were seen, and how well their frequencies are known."""
 
     inputs: np.ndarray  # (2, pairs), channels
@@ -89,7 +89,7 @@ class Measured(NamedTuple):
         return np.asarray(total)
 
 
-def measured(turns: Turns, axes: tuple[str, ...]) -> Measured:
+def measured(turns: Turns, axes: tuple[str, ...]) -> MeasuredTurns:
     """What is known of the pairs before they get a name."""
     lines = lines_of(turns, axes)
     total = np.abs(lines.frequency).max(axis=0)
@@ -98,7 +98,7 @@ def measured(turns: Turns, axes: tuple[str, ...]) -> Measured:
     if (np.abs(total.astype(np.float32) - total) <= 4 * lines.error + 4 * eps * total).all():
         eps = max(eps, FLOAT32) if _many_digits(total) else eps
     a, b = (np.array(pairs, dtype=int).reshape(-1, 2).T for pairs in (turns.pairs, turns.outputs))
-    return Measured(a, b, lines.frequency, lines.error, eps)
+    return MeasuredTurns(a, b, lines.frequency, lines.error, eps)
 
 
 def _many_digits(values: np.ndarray) -> bool:
@@ -109,7 +109,7 @@ def _many_digits(values: np.ndarray) -> bool:
 
 def rotations_of(
     turns: Turns, axes: tuple[str, ...], base: float | None, unit: float
-) -> list[Found]:
+) -> list[RotationFit]:
     """The encodings that some turns may be of, the likeliest first.
 
     Parameters
@@ -169,7 +169,7 @@ def rotations_of(
         eps=turns.eps,
     )
     return [
-        Found(spec, {}, channels, "query", (*notes, *more))
+        RotationFit(spec, {}, channels, "query", (*notes, *more))
         for spec, more in itertools.islice(options, MOST_OPTIONS)
     ]
 
@@ -366,8 +366,8 @@ def _listed(
 
 
 def _mixed(
-    lines: Lines, places: Places, axes: tuple[str, ...], unit: float, notes: list[str]
-) -> Found:
+    lines: Lines, places: PairChannels, axes: tuple[str, ...], unit: float, notes: list[str]
+) -> RotationFit:
     """Pairs that mix the axes: their frequencies are learned values."""
     pairing, index, channels = places
     frequency, _ = placed(lines, index)
@@ -376,12 +376,12 @@ def _mixed(
     spec = MixedRoPE(2 * len(index), heads=1, pairing=pairing, space=axes, init="normal")
     notes.append("each pair mixes the axes: the frequencies are in `params`")
     params = {"frequencies": (frequency / unit)[None].astype(np.float32)}
-    return Found(spec, params, channels, "query", tuple(notes))
+    return RotationFit(spec, params, channels, "query", tuple(notes))
 
 
 def _decaying(
-    turns: Turns, frequency: np.ndarray, sizes: np.ndarray, places: Places, notes: list[str]
-) -> Found:
+    turns: Turns, frequency: np.ndarray, sizes: np.ndarray, places: PairChannels, notes: list[str]
+) -> RotationFit:
     """Pairs whose size changes with the position: xPos, or nothing known."""
     pairing, index, channels = places
     wrong = NotARotationError(
@@ -416,4 +416,4 @@ def _decaying(
         gamma=gamma,
         centre=round(centre),
     )
-    return Found(spec, {}, channels, role, tuple(notes))
+    return RotationFit(spec, {}, channels, role, tuple(notes))

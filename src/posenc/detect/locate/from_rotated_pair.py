@@ -13,7 +13,7 @@ from posenc._core.errors import ArgumentError, PosencError, SpecError, mismatch
 from posenc.detect.locate.alternatives import EXPONENTS
 from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, near
 from posenc.detect.locate.result import Fit
-from posenc.detect.locate.vector_problem import Attempt, Measured, Problem, Sample, attempt
+from posenc.detect.locate.vector_problem import Attempt, MeasuredAngles, Problem, Sample, attempt
 from posenc.encodings.rotary.pairing import turn
 from posenc.encodings.table.column_phases import Phases, phases_of
 from posenc.functional import cos_sin
@@ -130,7 +130,7 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
     strong = size[alive] > 0.3 * typical
     middle = float(np.median(factor[strong])) if strong.any() else 1.0
     spread = float(np.std(factor[strong]) / middle) if strong.any() and middle else math.nan
-    measured = Measured(
+    measured = MeasuredAngles(
         phases.axis[alive],
         phases.frequencies()[0, alive],
         np.stack([np.angle(ratio[alive]), np.full(int(alive.sum()), np.nan)], axis=1),

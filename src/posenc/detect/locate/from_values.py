@@ -15,7 +15,7 @@ from posenc.detect.locate.intervals import Interval
 from posenc.detect.locate.result import Fit
 from posenc.encodings.table.column_phases import FUNCTIONS, Columns, columns_of
 
-__all__ = ["Constraint", "Reading", "joined", "on_axis", "readings", "search", "up_to"]
+__all__ = ["Constraint", "Interpretation", "joined", "on_axis", "readings", "search", "up_to"]
 
 MOST = 1000  # positions that are listed
 PATIENCE = 20_000  # hits of the most telling value that are tried against the others
@@ -37,7 +37,7 @@ class Constraint(NamedTuple):
         return any((phase - start) % TURN <= length for start, length in self.arcs)
 
 
-class Reading(NamedTuple):
+class Interpretation(NamedTuple):
     """A convention with what the values mean under it."""
 
     sibling: Sibling
@@ -58,10 +58,10 @@ class Reading(NamedTuple):
 
 def readings(
     spec: Any, values: Mapping[int, Interval], reach: int, conventions: str
-) -> Iterator[Reading]:
+) -> Iterator[Interpretation]:
     """Every convention that gives these values another meaning, the stated one first."""
     tried = [Sibling(())] if conventions == "stated" else siblings(spec, of="values")
-    cache = _Known(spec)
+    cache = _ColumnCache(spec)
     seen = set()
     cuttable = conventions != "stated" and any(v.cut is not None for v in values.values())
     for sibling in tried:
@@ -72,7 +72,7 @@ def readings(
             seen.add(constraints)
             joint = joined(constraints)
             if joint is not None:
-                yield Reading(sibling, digits, constraints, joint)
+                yield Interpretation(sibling, digits, constraints, joint)
 
 
 def joined(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...] | None:
@@ -91,7 +91,7 @@ def joined(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...] | None
     return tuple(joint)
 
 
-class _Known:
+class _ColumnCache:
     """Columns by order and steps by ladder, each worked out once."""
 
     def __init__(self, spec: Any) -> None:
@@ -116,7 +116,7 @@ class _Known:
 
 
 def _constraints(
-    cache: _Known,
+    cache: _ColumnCache,
     sibling: Sibling,
     digits: str,
     values: Mapping[int, Interval],
@@ -147,7 +147,7 @@ def _constraints(
 # --- searching ------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class Hits(NamedTuple):
     """Positions that fit, and whether the search came to its end."""
 
     positions: tuple[Any, ...]
@@ -196,7 +196,7 @@ def _repeats(fit: Fit, before: list[Fit]) -> bool:
 def _fit(
     spec: Any,
     bits: float,
-    reading: Reading,
+    reading: Interpretation,
     values: Mapping[int, Interval],
     within: tuple[int, int],
 ) -> Fit:
@@ -221,7 +221,7 @@ def _fit(
     )
 
 
-def predictions(spec: Any, reading: Reading, position: Any) -> list[float]:
+def predictions(spec: Any, reading: Interpretation, position: Any) -> list[float]:
     """What a convention gives at each of the dimensions."""
     scale = reading.sibling.scale
     scale *= spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
@@ -235,7 +235,7 @@ def predictions(spec: Any, reading: Reading, position: Any) -> list[float]:
     return values
 
 
-def _positions(spec: Any, reading: Reading, low: int, high: int, *, most: int) -> Found:
+def _positions(spec: Any, reading: Interpretation, low: int, high: int, *, most: int) -> Hits:
     axes = spec.matrix.arrangement.axes
     groups = [[c for c in reading.joint if c.axis == a] for a in range(len(axes))]
     if len(axes) == 1:
@@ -245,10 +245,10 @@ def _positions(spec: Any, reading: Reading, low: int, high: int, *, most: int) -
     combined = itertools.islice(itertools.product(*lists), most)
     listed = all(hits is None or hits.listed == "all" for hits in each)
     total = math.prod(len(values) for values in lists)
-    return Found(tuple(combined), "all" if listed and total <= most else "first")
+    return Hits(tuple(combined), "all" if listed and total <= most else "first")
 
 
-def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Found:
+def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Hits:
     """The positions from `low` to `high` that every constraint allows, at most `most` of them."""
     by_density = sorted(constraints, key=lambda c: density(c.arcs))
     telling, others = by_density[0], by_density[1:]
@@ -256,10 +256,10 @@ def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Fo
     positions: list[int] = []
     for n, position in enumerate(hits(telling.step, telling.arcs, low, high)):
         if len(positions) == most or n == patience + most:
-            return Found(tuple(positions), "first")
+            return Hits(tuple(positions), "first")
         if all(c.allows(position) for c in others):
             positions.append(position)
-    return Found(tuple(positions), "all")
+    return Hits(tuple(positions), "all")
 
 
 def up_to(position: Any, low: int, high: int) -> float:

@@ -18,8 +18,8 @@ from posenc.detect.locate.result import Fit
 from posenc.detect.locate.vector_problem import (
     MOST_KEPT,
     Attempt,
-    Known,
-    Measured,
+    MeasuredAngles,
+    PhaseModel,
     Problem,
     Sample,
     attempt,
@@ -46,11 +46,11 @@ NEAR = 2**12  # positions that are likely beforehand
 
 
 def exactly(
-    model: Known,
+    model: PhaseModel,
     sample: Sample,
     within: Mapping[int, tuple[float, float]],
     most: int = MOST,
-) -> tuple[Attempt, Known] | None:
+) -> tuple[Attempt, PhaseModel] | None:
     """What a convention gives if rounding, or the arithmetic of float32, is all the noise."""
     problem = problem_of(model, sample)
     measured = problem.measured
@@ -95,11 +95,11 @@ def explains(spec: Any, sample: Sample, within: Mapping[int, tuple[float, float]
 
 
 def noisily(
-    model: Known,
+    model: PhaseModel,
     sample: Sample,
     within: Mapping[int, tuple[float, float]],
     most: int = MOST,
-) -> tuple[Attempt, Known] | None:
+) -> tuple[Attempt, PhaseModel] | None:
     """What a convention gives at the first level of noise that leaves enough evidence.
 
     The moduli of the pairs should all be one. How much they differ tells the noise before anything
@@ -133,7 +133,7 @@ def at_noise(
 
 
 def reachable(
-    measured: Measured, within: Mapping[int, tuple[float, float]], most: int
+    measured: MeasuredAngles, within: Mapping[int, tuple[float, float]], most: int
 ) -> dict[int, tuple[float, float]]:
     """The part of a range in which the slowest pair has few enough turns to list them."""
     ranges = {}
@@ -145,7 +145,7 @@ def reachable(
 
 
 def _attainable(
-    measured: Measured, noise: float, within: Mapping[int, tuple[float, float]]
+    measured: MeasuredAngles, noise: float, within: Mapping[int, tuple[float, float]]
 ) -> float:
     """The bits of evidence that a true position would have at a level of noise."""
     bits = 0.0
@@ -159,7 +159,7 @@ def _attainable(
 
 
 def _listed(
-    model: Known, sample: Sample, within: Mapping[int, tuple[float, float]]
+    model: PhaseModel, sample: Sample, within: Mapping[int, tuple[float, float]]
 ) -> Attempt | None:
     """The positions whose entries all lie in their intervals, where pairs are too few to solve."""
     if model.phases.real or len(model.phases.axes) > 1:
@@ -194,7 +194,7 @@ def _listed(
     )
 
 
-def _replayed(model: Known, sample: Sample, hit: Attempt) -> tuple[Attempt, Known] | None:
+def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt, PhaseModel] | None:
     """The same position or one nearby, if float32 phases rebuild the numbers."""
     if model.phases.real or len(model.phases.axes) > 1 or not hasattr(model.spec, "phase"):
         return None
@@ -265,9 +265,9 @@ def search(
     return tuple(fits[:5]), 1 + len(tried)
 
 
-def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling, Known]]:
+def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling, PhaseModel]]:
     """The siblings that give some entry another meaning."""
-    models: dict[Any, tuple[Sibling, Known]] = {}
+    models: dict[Any, tuple[Sibling, PhaseModel]] = {}
     first = None
     for sibling in siblings(spec, of="vectors"):
         model = known_of(spec, sibling, params)
@@ -283,7 +283,7 @@ def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling
 def _fit(
     spec: Any,
     sibling: Sibling,
-    solution: tuple[Attempt, Known],
+    solution: tuple[Attempt, PhaseModel],
     within: Mapping[int, tuple[float, float]],
     params: Mapping[str, Any] | None,
 ) -> Fit:

@@ -9,7 +9,7 @@ from typing import Any
 
 from posenc._core.ladder import Ladder
 from posenc.detect.locate.alternatives import CUT, EXPLANATIONS, SWAPPED
-from posenc.detect.locate.from_values import Reading, predictions, readings, up_to
+from posenc.detect.locate.from_values import Interpretation, predictions, readings, up_to
 from posenc.detect.locate.intervals import Interval
 from posenc.detect.locate.result import Fit, Location
 
@@ -68,7 +68,7 @@ def _none_as_stated(values: Mapping[int, Interval], result: Location) -> str:
 
 
 def _worked(
-    result: Location, fit: Fit, reading: Reading, values: Mapping[int, Interval]
+    result: Location, fit: Fit, reading: Interpretation, values: Mapping[int, Interval]
 ) -> Iterator[str]:
     """The formula with its numbers, for each value; then how likely that is by chance."""
     position = fit.positions[0]
@@ -90,7 +90,7 @@ def _worked(
     )
 
 
-def _formula(spec: Any, reading: Reading, dimension: int, function: str, p: Any) -> str:
+def _formula(spec: Any, reading: Interpretation, dimension: int, function: str, p: Any) -> str:
     from posenc.encodings.table.column_phases import columns_of
 
     sibling = reading.sibling

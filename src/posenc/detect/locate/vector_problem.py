@@ -18,8 +18,8 @@ from posenc.functional import table
 __all__ = [
     "FLOOR",
     "Attempt",
-    "Known",
-    "Measured",
+    "MeasuredAngles",
+    "PhaseModel",
     "Problem",
     "Sample",
     "attempt",
@@ -58,7 +58,7 @@ class Sample(NamedTuple):
         return FLOOR[self.dtype] * max(1.0, self.size)
 
 
-class Known(NamedTuple):
+class PhaseModel(NamedTuple):
     """Everything about an encoding that its inversion needs."""
 
     spec: Any
@@ -67,7 +67,7 @@ class Known(NamedTuple):
     scale: float
 
 
-class Measured(NamedTuple):
+class MeasuredAngles(NamedTuple):
     """Columns read as angles, one entry for each pair that has both, or for each lone column."""
 
     axis: np.ndarray
@@ -82,12 +82,12 @@ class Problem(NamedTuple):
     """Angles, and how to rebuild the numbers that they came from."""
 
     phases: Phases
-    measured: Measured
+    measured: MeasuredAngles
     rebuild: Callable[[list[tuple[Any, ...]]], np.ndarray]  # positions -> (positions, width)
     scale: float  # the stated factor on what `rebuild` gives
 
 
-def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> Known | None:
+def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> PhaseModel | None:
     """The stated encoding changed as a sibling does; None where the parts do not fit."""
     try:
         changed = sibling.of(spec)
@@ -101,10 +101,10 @@ def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> K
         scale = changed.magnitude.table(changed.dim)
         if params is not None and "scale" in params:
             scale = float(params["scale"])
-    return Known(changed, columns, phases, scale)
+    return PhaseModel(changed, columns, phases, scale)
 
 
-def measure(model: Known, values: np.ndarray) -> Measured:
+def measure(model: PhaseModel, values: np.ndarray) -> MeasuredAngles:
     """The angles of the pairs."""
     columns, phases = model.columns, model.phases
     n = phases.axis.size
@@ -132,10 +132,10 @@ def measure(model: Known, values: np.ndarray) -> Measured:
         frequency = np.concatenate([frequency, frequencies[function, lone]])
         options = np.concatenate([options, np.stack([angle, mirror], axis=1)])
         weight = np.concatenate([weight, np.sqrt(1 - value**2)])
-    return Measured(axis, frequency, options, weight, spread, beyond)
+    return MeasuredAngles(axis, frequency, options, weight, spread, beyond)
 
 
-def angles(measured: Measured, axis: int, noise: float) -> list[Angle]:
+def angles(measured: MeasuredAngles, axis: int, noise: float) -> list[Angle]:
     """The readings of one axis for the solver."""
     chosen = np.flatnonzero((measured.axis == axis) & (measured.frequency != 0))
     if len(chosen) > MOST_ANGLES:
@@ -157,7 +157,7 @@ def angles(measured: Measured, axis: int, noise: float) -> list[Angle]:
     return listed
 
 
-def differences(measured: Measured, axis: int, positions: np.ndarray) -> np.ndarray:
+def differences(measured: MeasuredAngles, axis: int, positions: np.ndarray) -> np.ndarray:
     """What is left of the angles at some coordinates: (coordinates, readings)."""
     chosen = (measured.axis == axis) & (measured.frequency != 0)
     predicted = positions[:, None] * measured.frequency[chosen]
@@ -216,7 +216,7 @@ class Attempt(NamedTuple):
     total: int
 
 
-def problem_of(model: Known, sample: Sample) -> Problem:
+def problem_of(model: PhaseModel, sample: Sample) -> Problem:
     """The inversion of a table."""
     measured = measure(model, sample.values)
     return Problem(model.phases, measured, lambda places: rebuilt(model, places), model.scale)
@@ -285,7 +285,7 @@ def _number(row: float, start: int, real: bool) -> Any:
 
 def _ranked(
     candidates: Candidates | None,
-    measured: Measured,
+    measured: MeasuredAngles,
     axis: int,
     within: tuple[float, float],
     real: bool,
@@ -340,7 +340,7 @@ def _judged(
     )
 
 
-def rebuilt(model: Known, places: list[tuple[Any, ...]]) -> np.ndarray:
+def rebuilt(model: PhaseModel, places: list[tuple[Any, ...]]) -> np.ndarray:
     """Rows of the table at some positions, without its factor: (positions, width)."""
     spec = model.spec
     if hasattr(spec, "magnitude") and (spec.parameters() or model.scale != 1.0):

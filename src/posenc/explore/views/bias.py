@@ -23,20 +23,20 @@ from posenc.explore.panels import (
     Prose,
     Series,
 )
-from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.scene import Page, Scene, ViewShape
 from posenc.explore.sources import learnt, window
 from posenc.explore.text import number, plural, signed, spread, thin, whole
 from posenc.functional import bias as bias_of
 from posenc.plot import palette
 from posenc.plot.views import bias
-from posenc.plot.views.bias import Bias
+from posenc.plot.views.bias import BiasView
 
 __all__ = ["SHAPE", "show"]
 
 LONGEST = 2048
 LONGEST_LEARNED = 512  # of biases that a small network or many terms make, entry by entry
 LENGTH = integer("L", "Positions", 128, 1, LONGEST, scale="log")
-SHAPE = Shape(
+SHAPE = ViewShape(
     "bias",
     "Bias",
     "What is added to the attention scores?",
@@ -55,7 +55,7 @@ SHAPE = Shape(
 )
 
 
-class _Cell(NamedTuple):
+class _BiasEntry(NamedTuple):
     """The entry under the cursor."""
 
     head: int
@@ -70,7 +70,7 @@ PIXELS = 160
 
 
 @functools.lru_cache(maxsize=32)
-def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> Bias:
+def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> BiasView:
     return bias.data(
         spec,
         length,
@@ -130,7 +130,7 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=_lead(data, spec, head, scene),
         panels=(*curves, _matrices(data, head, p, kp, say)),
-        readout=_readout(data, scene, _Cell(head, p, kp, entry, masked)),
+        readout=_readout(data, scene, _BiasEntry(head, p, kp, entry, masked)),
         say=say,
         cursor={
             "x": {"key": "kp", "value": kp, "min": 0, "max": length - 1, "step": 1},
@@ -159,7 +159,7 @@ def _heads(count: int, head: int) -> tuple[int, ...]:
     return tuple(sorted({*some, head}))
 
 
-def _curves(data: Bias, head: int, rel: int) -> Chart:
+def _curves(data: BiasView, head: int, rel: int) -> Chart:
     finite = data.curves[np.isfinite(data.curves)]
     low, high = spread(float(finite.min(initial=0.0)), float(finite.max(initial=0.0)))
     last = 0 if np.isnan(data.curves[:, data.offsets > 0]).all() else data.offsets[-1]
@@ -196,7 +196,7 @@ def _curves(data: Bias, head: int, rel: int) -> Chart:
     )
 
 
-def _matrices(data: Bias, head: int, p: int, kp: int, say: str) -> Matrix:
+def _matrices(data: BiasView, head: int, p: int, kp: int, say: str) -> Matrix:
     start, stop = data.positions
     unsigned = data.softmax == "rows"
     tiles = []
@@ -233,16 +233,16 @@ def _matrices(data: Bias, head: int, p: int, kp: int, say: str) -> Matrix:
     )
 
 
-def _has_slopes(data: Bias) -> bool:
+def _has_slopes(data: BiasView) -> bool:
     return data.slopes is not None
 
 
-def _slope(data: Bias, head: int) -> float:
+def _slope(data: BiasView, head: int) -> float:
     assert data.slopes is not None  # noqa: S101 - the caller has seen to it
     return float(data.slopes[data.heads.index(head)])
 
 
-def _lead(data: Bias, spec: Any, head: int, scene: Scene) -> str:
+def _lead(data: BiasView, spec: Any, head: int, scene: Scene) -> str:
     place = data.heads.index(head)
     far = data.offsets == -100
     example = ""
@@ -258,7 +258,7 @@ def _lead(data: Bias, spec: Any, head: int, scene: Scene) -> str:
     return f"{scene.a.label} in {plural(spec.heads, 'head')}. {how}{example}".replace("  ", " ")
 
 
-def _readout(data: Bias, scene: Scene, cell: _Cell) -> tuple[Block, ...]:
+def _readout(data: BiasView, scene: Scene, cell: _BiasEntry) -> tuple[Block, ...]:
     head, p, kp, entry, masked = cell
     blocks: list[Block] = [
         Heading(

@@ -22,11 +22,11 @@ from posenc.explore.panels import (
     Series,
     TableOfText,
 )
-from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
+from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.explore.sources import held, learnt
 from posenc.explore.text import number, plural, signed, spread, thin, whole
 from posenc.plot import palette
-from posenc.plot.columns import Source
+from posenc.plot.columns import TableSource
 from posenc.plot.views import offset, similarity
 from posenc.plot.views.offset import Offset, sized
 from posenc.plot.views.similarity import Similarity
@@ -41,7 +41,7 @@ METRIC = choice(
 )
 LOG = switch("log", "Logarithmic distances")
 OFFSET = integer("off", "Distance", 10, 0, 2**24, gently=True, section="cursor")
-SHAPE = Shape(
+SHAPE = ViewShape(
     "distance",
     "Distance",
     "What does the model see between two positions?",
@@ -123,7 +123,7 @@ def _matrix(scene: Scene) -> Similarity:
     )
 
 
-def _product(table: Source, p: int, q: int, kind: str) -> float:
+def _product(table: TableSource, p: int, q: int, kind: str) -> float:
     pair = sized(table.rows(np.array([p, q])), kind)
     return float(pair[0] @ pair[1])
 
@@ -190,7 +190,7 @@ def _heatmap(data: Similarity, p: int, k: int, say: str) -> Heatmap:
     )
 
 
-def _blocks(table: Source, k: int) -> TableOfText:
+def _blocks(table: TableSource, k: int) -> TableOfText:
     """The 2 x 2 matrices that move a pair by k positions."""
     waves = table.waves
     assert waves is not None  # noqa: S101 - the caller has seen to it
@@ -230,7 +230,7 @@ def _lead(data: Offset) -> str:
     return first
 
 
-def _readout(table: Source, data: Offset, p: int, k: int) -> tuple[Block, ...]:
+def _readout(table: TableSource, data: Offset, p: int, k: int) -> tuple[Block, ...]:
     value, own = (_product(table, p, q, data.kind) for q in (p + k, p))
     name = "Cosine" if data.kind == "cosine" else "Dot product"
     blocks: list[Block] = [

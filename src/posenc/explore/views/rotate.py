@@ -24,18 +24,18 @@ from posenc.explore.panels import (
     Prose,
     Series,
 )
-from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.scene import Page, Scene, ViewShape
 from posenc.explore.sources import learnt
 from posenc.explore.text import number, plural, signed, spread, thin, whole
 from posenc.plot.columns import channels_of, pairs_of, width_of
 from posenc.plot.views import rotation
-from posenc.plot.views.rotation import Rotation
+from posenc.plot.views.rotation import RotationView
 
 __all__ = ["SHAPE", "show"]
 
 FARTHEST = 2**31
 DISTANCES = 64
-SHAPE = Shape(
+SHAPE = ViewShape(
     "rotate",
     "Rotate",
     "What does a rotation do to queries and keys?",
@@ -70,7 +70,9 @@ MOST_DIALS = 8
 
 
 @functools.lru_cache(maxsize=64)
-def _rotation(spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int) -> Rotation:
+def _rotation(
+    spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
+) -> RotationView:
     return rotation.data(
         spec,
         positions,
@@ -129,7 +131,7 @@ def _chosen(pairs: int, pair: int) -> tuple[int, ...]:
     return tuple(sorted({*some, pair}))
 
 
-def _dials(data: Rotation, pair: int, channels: np.ndarray, m: int, n: int) -> Dials:
+def _dials(data: RotationView, pair: int, channels: np.ndarray, m: int, n: int) -> Dials:
     dials = tuple(
         Dial(
             f"pair {d.pair}",
@@ -150,7 +152,7 @@ def _dials(data: Rotation, pair: int, channels: np.ndarray, m: int, n: int) -> D
     )
 
 
-def _terms(data: Rotation, pair: int, channels: np.ndarray) -> Chart:
+def _terms(data: RotationView, pair: int, channels: np.ndarray) -> Chart:
     pairs = len(data.terms)
     low, high = spread(min(float(data.terms.min()), 0.0), max(float(data.terms.max()), 0.0))
     return Chart(
@@ -166,7 +168,7 @@ def _terms(data: Rotation, pair: int, channels: np.ndarray) -> Chart:
     )
 
 
-def _scores(data: Rotation, scene: Scene, k: int) -> Chart:
+def _scores(data: RotationView, scene: Scene, k: int) -> Chart:
     shown = data.scores if scene["mix"] == "mixed" else data.scores[:1]
     everything = np.concatenate([s.values for s in shown])
     low, high = spread(float(everything.min()), float(everything.max()))
@@ -193,7 +195,7 @@ def _scores(data: Rotation, scene: Scene, k: int) -> Chart:
     )
 
 
-def _lead(data: Rotation, m: int, n: int) -> str:
+def _lead(data: RotationView, m: int, n: int) -> str:
     same = abs(data.score - data.moved) <= 1e-9 * max(float(np.abs(data.terms).sum()), 1e-300)
     moved = (
         f"Both moved by {whole(data.shift)}: the same score, as only the distance counts."
@@ -214,7 +216,7 @@ def _members(spec: Any, pair: int) -> tuple[int, Fact]:
 
 
 def _readout(
-    data: Rotation, between: float, members: tuple[int, Fact], m: int, n: int
+    data: RotationView, between: float, members: tuple[int, Fact], m: int, n: int
 ) -> tuple[Block, ...]:
     pair, channels = members
     return (
@@ -234,7 +236,7 @@ def _readout(
     )
 
 
-def _numbers(data: Rotation) -> dict[str, Any]:
+def _numbers(data: RotationView) -> dict[str, Any]:
     return {
         "caption": "what the first pairs add",
         "columns": ["pair", "term"],

@@ -10,8 +10,8 @@ import numpy as np
 from posenc._core.random_vectors import random_vectors
 from posenc.explore import snippets
 from posenc.explore.fields import integer, switch, text
-from posenc.explore.panels import Block, Fact, Heading, Prose, Strip, Strips, Words
-from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.panels import Block, Fact, Heading, Paragraphs, Prose, Strip, Strips
+from posenc.explore.scene import Page, Scene, ViewShape
 from posenc.explore.text import number, plural, signed, whole
 from posenc.functional import add, table
 from posenc.plot import palette
@@ -21,7 +21,7 @@ __all__ = ["SHAPE", "embedded", "show"]
 MOST_WORDS = 48
 LONGEST = 400
 TEXT = text("text", "Sentence", "the dog chased the cat", LONGEST)
-SHAPE = Shape(
+SHAPE = ViewShape(
     "sentence",
     "Sentence",
     "What reaches the model?",
@@ -189,7 +189,7 @@ def _all_words(inputs: _Input) -> Strips:
     )
 
 
-def _swap(scene: Scene, words: list[str], swapped: list[str], scale: float) -> Words:
+def _swap(scene: Scene, words: list[str], swapped: list[str], scale: float) -> Paragraphs:
     """Whether the set of rows changes when two words change places."""
     before, after = (_embeddings(scene, w)[0] * scale for w in (words, swapped))
     spec, params = scene.a.spec, scene.a.params
@@ -206,7 +206,7 @@ def _swap(scene: Scene, words: list[str], swapped: list[str], scale: float) -> W
     ]
     if not changed:
         paragraphs.append("The two words are equal or the same one: nothing was swapped.")
-    return Words("swap", "swap two words", tuple(paragraphs))
+    return Paragraphs("swap", "swap two words", tuple(paragraphs))
 
 
 def _positioned(spec: Any, params: Any, rows: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from posenc.explore.panels import (
     Series,
     TableOfText,
 )
-from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.scene import Page, Scene, ViewShape
 from posenc.explore.sources import held
 from posenc.explore.text import count, number, plural, signed, thin, whole
 from posenc.explore.views.waves import pair_axis
@@ -57,7 +57,7 @@ def usual(chosen: Chosen) -> dict[str, str]:
     return {"Lt": str(extent.original_length), "f": short(extent.factor)}
 
 
-SHAPE = Shape(
+SHAPE = ViewShape(
     "stretch",
     "Stretch",
     "What changes when the context gets longer?",

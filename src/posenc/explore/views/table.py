@@ -28,19 +28,19 @@ from posenc.explore.panels import (
     Prose,
     Series,
 )
-from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
+from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.explore.sources import held, held_of, visible, window
 from posenc.explore.text import count, number, signed, thin, whole
 from posenc.plot import palette
-from posenc.plot.columns import Source
+from posenc.plot.columns import TableSource
 from posenc.plot.curves import Curve, around_each, curve_of
 from posenc.plot.raster import Tile, arranged, tile_of
 from posenc.plot.response import reduced
-from posenc.plot.views.table import Cell, cell
+from posenc.plot.views.table import TableCell, cell
 
 __all__ = ["SHAPE", "show"]
 
-SHAPE = Shape(
+SHAPE = ViewShape(
     "table",
     "Table",
     "What does each position look like?",
@@ -84,7 +84,7 @@ def show(scene: Scene) -> Page:
 
 
 def _tile(
-    scene: Scene, table: Source, rows: tuple[int, int], dims: tuple[int, int]
+    scene: Scene, table: TableSource, rows: tuple[int, int], dims: tuple[int, int]
 ) -> tuple[Tile, np.ndarray]:
     """The picture, which stays while the cursor moves."""
     size = (scene.height, scene.width)
@@ -170,7 +170,7 @@ def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
     )
 
 
-def _row_title(table: Source, p: int) -> str:
+def _row_title(table: TableSource, p: int) -> str:
     if table.turns:
         return f"the sines and cosines that turn position {whole(p)}"
     return f"the vector added at position {whole(p)}"
@@ -209,7 +209,7 @@ def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
     )
 
 
-def lead(table: Source, picture: Tile) -> str:
+def lead(table: TableSource, picture: Tile) -> str:
     """What the picture shows, in a sentence or two that were computed."""
     total = picture.dims[1] - picture.dims[0]
     if picture.per_pixel[0] > 1 and table.waves is not None:
@@ -256,7 +256,7 @@ def zoom(scene: Scene, width: int) -> dict[str, Any]:
     }
 
 
-def numbers(table: Source, scene: Scene) -> dict[str, Any]:
+def numbers(table: TableSource, scene: Scene) -> dict[str, Any]:
     """A window of 20 x 20 numbers around the cursor."""
     first = scene["s"]
     rows = window(scene["p"], first, first + scene["L"])
@@ -276,7 +276,7 @@ def numbers(table: Source, scene: Scene) -> dict[str, Any]:
 # --- one cell -------------------------------------------------------------------------------------
 
 
-def readout(table: Source, scene: Scene, p: int, j: int) -> tuple[Block, ...]:
+def readout(table: TableSource, scene: Scene, p: int, j: int) -> tuple[Block, ...]:
     """Where the number under the cursor comes from, and where else it stands."""
     first = scene["s"]
     entry = cell(table, p, j, (first, first + scene["L"]))
@@ -294,7 +294,7 @@ def readout(table: Source, scene: Scene, p: int, j: int) -> tuple[Block, ...]:
     return *blocks, *_equal(entry)
 
 
-def _dial(table: Source, entry: Cell) -> Dial | None:
+def _dial(table: TableSource, entry: TableCell) -> Dial | None:
     """The pair as a point of the circle, where a sine has its cosine."""
     waves = table.waves
     if waves is None or entry.turned is None:
@@ -308,7 +308,7 @@ def _dial(table: Source, entry: Cell) -> Dial | None:
     return Dial(f"pair {entry.pair}", (hand,), note)
 
 
-def _formula(spec: Any, table: Source, entry: Cell) -> Math:
+def _formula(spec: Any, table: TableSource, entry: TableCell) -> Math:
     """The formula of the papers where the ladder is theirs, else the frequency."""
     m, name = mathml, str(entry.function)
     p, pair, frequency = entry.position, entry.pair or 0, abs(entry.frequency or 0.0)
@@ -332,7 +332,7 @@ def _formula(spec: Any, table: Source, entry: Cell) -> Math:
     return Math(m.formula(written), text, steps, signed(entry.value, DIGITS))
 
 
-def _equal(entry: Cell) -> tuple[Block, ...]:
+def _equal(entry: TableCell) -> tuple[Block, ...]:
     """At how many positions the same value stands, to two digits, and the same pair."""
     blocks: list[Block] = []
     if entry.same is not None:

@@ -22,18 +22,18 @@ from posenc.explore.panels import (
     Strip,
     Strips,
 )
-from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
+from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.explore.sources import held
 from posenc.explore.text import count, number, plural, signed, thin, whole
 from posenc.explore.views import table as table_view
 from posenc.plot import palette
-from posenc.plot.columns import Source, channels_of
+from posenc.plot.columns import TableSource, channels_of
 from posenc.plot.curves import curve_of
 from posenc.plot.views import counter, wavelengths, waves
 
 __all__ = ["SHAPE", "show"]
 
-SHAPE = Shape(
+SHAPE = ViewShape(
     "waves",
     "Waves",
     "How fast does each dimension turn?",
@@ -75,13 +75,13 @@ def show(scene: Scene) -> Page:
     )
 
 
-def pair_axis(table: Source, pairs: int, pair: int | None) -> Axis:
+def pair_axis(table: TableSource, pairs: int, pair: int | None) -> Axis:
     """The axis of pairs; a click puts the cursor on the first channel of one."""
     return cells("pair: fast → slow", 0, pairs, key="j", at=pair, to=channels_of(table.spec))
 
 
 def ladder_chart(
-    lengths: np.ndarray, table: Source, pair: int | None, length: int, label: str
+    lengths: np.ndarray, table: TableSource, pair: int | None, length: int, label: str
 ) -> Chart:
     """The wavelength of each pair on a logarithmic axis, with the length marked."""
     finite = lengths[np.isfinite(lengths)]
@@ -106,7 +106,7 @@ def ladder_chart(
     )
 
 
-def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) -> list[Chart]:
+def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: int) -> list[Chart]:
     """Small multiples: the dimension of the cursor, then five from fast to slow."""
     chosen = waves.data(
         scene.a.spec, None, rows, pixels=scene.width, params=scene.a.params, length=rows[1]

@@ -17,7 +17,7 @@ from posenc.plot.raster import span
 from posenc.plot.response import reduced
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["MASKS", "Bias", "data"]
+__all__ = ["MASKS", "BiasView", "data"]
 
 MASKS: tuple[str, ...] = ("none", "causal")
 SOFTMAX: tuple[str, ...] = ("none", "rows")
@@ -29,7 +29,7 @@ NEVER = 2**31 - 1  # fills up lists of thresholds
 
 
 @dataclass(frozen=True)
-class Bias:
+class BiasView:
     """Biases of some heads.
 
     Parameters
@@ -88,7 +88,7 @@ def data(
     pixels: int = 256,
     params: Params = None,
     grid: tuple[int, ...] | None = None,
-) -> Bias:
+) -> BiasView:
     """The bias of each head as a matrix and against the offset.
 
     Parameters
@@ -112,7 +112,7 @@ def data(
 
     Returns
     -------
-    Bias
+    BiasView
         Matrices, curves and edges of buckets.
 
     Examples
@@ -134,13 +134,13 @@ def data(
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(mismatch("plot bias: params", "what the spec learns", None, todo))
     chosen = _heads(spec, heads)
-    view = _View(spec, positions, params, grid, mask=mask, softmax=softmax)
+    view = _BiasEntries(spec, positions, params, grid, mask=mask, softmax=softmax)
     values = np.stack([view.matrix(head, pixels) for head in chosen])
     offsets, curves, by_offset = view.curves(chosen)
     sizes = np.abs(values[np.isfinite(values)])
     limit = float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
     slopes = spec.arrays.get("slopes")
-    bias = Bias(
+    bias = BiasView(
         heads=chosen,
         values=values,
         masked=view.masked(pixels),
@@ -168,7 +168,7 @@ def _heads(spec: Any, heads: Sequence[int] | None) -> tuple[int, ...]:
     return chosen
 
 
-class _View:
+class _BiasEntries:
     """Entries of one encoding over a range of positions, head by head."""
 
     def __init__(
@@ -273,7 +273,7 @@ def _edges(spec: Any, count: int) -> np.ndarray:
     return kept
 
 
-def _caption(bias: Bias, spec: Any, mask: str) -> tuple[str, ...]:
+def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
     sentences = []
     if len(bias.heads) < spec.heads:
         sentences.append(f"{len(bias.heads)} of {counted(spec.heads, 'head')}.")

@@ -16,13 +16,13 @@ from posenc.plot.able import pictures_of, refuse
 from posenc.plot.columns import Params, source
 from posenc.plot.words import brief, whole
 
-__all__ = ["Candidates", "Find", "data"]
+__all__ = ["CandidatePositions", "Find", "data"]
 
 MOST_SHOWN = 40  # positions of a convention
 
 
 @dataclass(frozen=True)
-class Candidates:
+class CandidatePositions:
     """The positions of one convention.
 
     Parameters
@@ -63,7 +63,7 @@ class Find:
     ----------
     asked : str
         The question in words.
-    candidates : tuple of Candidates
+    candidates : tuple of CandidatePositions
         The least accidental first.
     location : Location
         What `posenc.locate` said.
@@ -74,7 +74,7 @@ class Find:
     """
 
     asked: str
-    candidates: tuple[Candidates, ...]
+    candidates: tuple[CandidatePositions, ...]
     location: Location
     within: tuple[float, float]
     title: str
@@ -141,7 +141,7 @@ def data(
     )
 
 
-def _candidates(fit: Fit, read: Mapping[int, Interval]) -> Candidates:
+def _candidates(fit: Fit, read: Mapping[int, Interval]) -> CandidatePositions:
     positions = fit.positions[:MOST_SHOWN]
     if any(not isinstance(p, (int, float, np.integer)) for p in positions):
         todo = "Give all but one of the coordinates a value of their own."
@@ -149,7 +149,7 @@ def _candidates(fit: Fit, read: Mapping[int, Interval]) -> Candidates:
         raise ArgumentError(mismatch("plot find", "positions on one line", received, todo))
     errors = np.array([_errors(fit, int(p), read) for p in positions]).reshape(-1, 2)
     label = ", ".join(fit.convention) or "as stated"
-    return Candidates(
+    return CandidatePositions(
         label,
         tuple(int(p) for p in positions),
         errors,
@@ -202,7 +202,7 @@ def _unit(x: float) -> float:
     return max(-1.0, min(1.0, x))
 
 
-def words_of(candidates: Candidates) -> str:
+def words_of(candidates: CandidatePositions) -> str:
     """A convention and its positions, in one line."""
     shown = ", ".join(whole(p) for p in candidates.positions[:4])
     more = " …" if len(candidates.positions) > 4 or not candidates.complete else ""

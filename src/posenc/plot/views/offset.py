@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import QUARTER, TURN, Params, Source, Waves, source
+from posenc.plot.columns import QUARTER, TURN, ColumnWaves, Params, TableSource, source
 from posenc.plot.curves import GOLDEN
 from posenc.plot.raster import span
 from posenc.plot.response import gain
@@ -154,7 +154,7 @@ def data(
     return offset
 
 
-def whole_pairs(waves: Waves | None) -> np.ndarray | None:
+def whole_pairs(waves: ColumnWaves | None) -> np.ndarray | None:
     """The steps of the pairs, None where a sine has no cosine of its frequency.
 
     Where each has one, products of rows depend on the distance alone.
@@ -235,7 +235,7 @@ def _of_pairs(
 
 
 def _of_rows(
-    table: Source, shown: np.ndarray, kind: str
+    table: TableSource, shown: np.ndarray, kind: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Over positions evenly apart that have a partner at each distance."""
     low, high, mean = (np.full(len(shown), np.nan) for _ in range(3))
@@ -260,7 +260,7 @@ def sized(rows: np.ndarray, kind: str) -> np.ndarray:
     return rows / np.where(norms == 0, 1, norms)
 
 
-def defect(table: Source, kind: str = "dot") -> float:
+def defect(table: TableSource, kind: str = "dot") -> float:
     """How far products of rows are from depending on the distance alone, as one number.
 
         defect = sqrt(sum over p, q of (s[p, q] - mean of s at that distance)**2
@@ -271,7 +271,7 @@ def defect(table: Source, kind: str = "dot") -> float:
 
     Parameters
     ----------
-    table : Source
+    table : TableSource
         What `posenc.plot.columns.source` gives.
     kind : {"dot", "cosine"}
         The product.
@@ -296,7 +296,7 @@ def defect(table: Source, kind: str = "dot") -> float:
     return float(np.sqrt(left / total)) if total > 0 else 0.0
 
 
-def _caption(offset: Offset, table: Source) -> tuple[str, ...]:
+def _caption(offset: Offset, table: TableSource) -> tuple[str, ...]:
     sentences = []
     if offset.defect == 0 and offset.band != "positions":
         sentences.append("The product depends on the distance alone, at every position.")

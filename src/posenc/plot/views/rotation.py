@@ -19,7 +19,7 @@ from posenc.plot.able import refuse
 from posenc.plot.columns import Params, settled
 from posenc.plot.words import brief, number, whole
 
-__all__ = ["Dial", "Rotation", "Scores", "data"]
+__all__ = ["PairDial", "RotationView", "Scores", "data"]
 
 MOST_DIALS = 12
 USUAL = 6
@@ -29,7 +29,7 @@ SHIFT = 1000  # by which both positions are moved to show that nothing changes
 
 
 @dataclass(frozen=True)
-class Dial:
+class PairDial:
     """One pair at two positions, as points of the plane: (cosine, sine).
 
     Parameters
@@ -77,14 +77,14 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Rotation:
+class RotationView:
     """A query and a key turned.
 
     Parameters
     ----------
     positions : tuple of int
         Of the query and of the key.
-    dials : tuple of Dial
+    dials : tuple of PairDial
         Some of the pairs.
     terms : numpy.ndarray
         (pairs,): what each pair adds to the score.
@@ -101,7 +101,7 @@ class Rotation:
     """
 
     positions: tuple[int, int]
-    dials: tuple[Dial, ...]
+    dials: tuple[PairDial, ...]
     terms: np.ndarray
     score: float
     moved: float
@@ -123,7 +123,7 @@ def data(
     key: np.ndarray | None = None,
     params: Params = None,
     length: int | None = None,
-) -> Rotation:
+) -> RotationView:
     """Dials of some pairs, the score as a sum over pairs, and the score against the distance.
 
     Parameters
@@ -145,7 +145,7 @@ def data(
 
     Returns
     -------
-    Rotation
+    RotationView
         Numbers of the library's own `rotate`, in float64.
 
     Examples
@@ -174,7 +174,7 @@ def data(
         expected = f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}"
         raise ArgumentError(mismatch("plot rotation: pairs", expected, chosen))
     distance = np.arange(first, last)
-    picture = Rotation(
+    picture = RotationView(
         (m, n),
         _dials(spec, (m, n), chosen, terms, params),
         terms,
@@ -240,7 +240,7 @@ def _usual(count: int) -> list[int]:
 
 def _dials(
     spec: Any, positions: tuple[int, int], chosen: list[int], terms: np.ndarray, params: Params
-) -> tuple[Dial, ...]:
+) -> tuple[PairDial, ...]:
     m, n = positions
     far = m if abs(m) >= abs(n) else n
     way = np.unique(np.rint(np.linspace(0, far, min(abs(far) + 1, TRAIL))).astype(np.int64))
@@ -260,7 +260,7 @@ def _dials(
         q, k = points["query"][0, pair], points["key"][0, pair]
         between = math.atan2(q[1] * k[0] - q[0] * k[1], q[0] * k[0] + q[1] * k[1])
         dials.append(
-            Dial(
+            PairDial(
                 pair,
                 float(wavelength[pair]),
                 (float(q[0]), float(q[1])),
@@ -309,7 +309,7 @@ def _other(spec: Any, pairing: Pairing) -> Any:
     return spec.replace(pairing=pairing.replace(order=order))
 
 
-def _caption(picture: Rotation) -> tuple[str, ...]:
+def _caption(picture: RotationView) -> tuple[str, ...]:
     m, n = picture.positions
     sentences = [
         (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import Params, Source, source
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.raster import MOST_NUMBERS, placed, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.offset import KINDS, defect, sized
@@ -126,7 +126,7 @@ def data(
     )
 
 
-def _rows(table: Source, start: int, stop: int, rows: int, kind: str) -> np.ndarray:
+def _rows(table: TableSource, start: int, stop: int, rows: int, kind: str) -> np.ndarray:
     """What is multiplied: rows, or filtered rows where a pixel covers several."""
     count = stop - start
     if kind == "cosine" and table.waves is None and rows < count:

@@ -16,14 +16,14 @@ from posenc.plot.able import refuse
 from posenc.plot.columns import Params
 from posenc.plot.words import brief, number
 
-__all__ = ["Sum", "data"]
+__all__ = ["SumView", "data"]
 
 MOST_TOKENS = 256
 MOST_NUMBERS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Sum:
+class SumView:
     """Embeddings, encodings, and what is added of them.
 
     Parameters
@@ -66,7 +66,7 @@ def data(
     seed: int = 0,
     offset: int = 0,
     params: Params = None,
-) -> Sum:
+) -> SumView:
     """Embedding + encoding = input, token by token.
 
     Parameters
@@ -86,7 +86,7 @@ def data(
 
     Returns
     -------
-    Sum
+    SumView
         The strips.
 
     Examples
@@ -133,7 +133,7 @@ def data(
     if spec.width != spec.dim:
         sentences[-1] = f"The table is appended: the input is {spec.width} wide."
     title = brief(spec)
-    return Sum(
+    return SumView(
         tuple(words),
         x,
         scaled,

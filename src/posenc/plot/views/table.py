@@ -14,11 +14,11 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.ladder import Arrangement, Ladder
 from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
-from posenc.plot.columns import TURN, Params, Source, source
+from posenc.plot.columns import TURN, Params, TableSource, source
 from posenc.plot.raster import Tile, placed, tile_of
 from posenc.plot.words import brief, counted, number
 
-__all__ = ["Cell", "Table", "cell", "data"]
+__all__ = ["TableCell", "TableView", "cell", "data"]
 
 CYCLE = 1 << 64
 MOST_COUNTED = 1 << 24  # numbers of a table without waves that are looked through
@@ -28,27 +28,27 @@ LATER = 0.005  # the same for a pair: the distance of two points of the unit cir
 
 
 @dataclass(frozen=True)
-class Table:
+class TableView:
     """The picture of a table.
 
     Parameters
     ----------
     tile : Tile
         The pixels.
-    source : Source
+    source : TableSource
         What they come from.
     title, caption : str, tuple of str
         The words.
     """
 
     tile: Tile
-    source: Source
+    source: TableSource
     title: str
     caption: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One number of a table and where it comes from.
 
     Parameters
@@ -106,23 +106,23 @@ def data(
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
-) -> Table:
+) -> TableView:
     """The table in at most `rows` x `columns` pixels; see `posenc.plot.raster.tile`."""
     table = source(spec, params=params, length=length, grid=grid)
     tile = tile_of(
         table, positions, rows=rows, columns=columns, dims=dims, order=order, sample=sample
     )
-    return Table(tile, table, brief(table.spec), tile.caption)
+    return TableView(tile, table, brief(table.spec), tile.caption)
 
 
 def cell(
-    table: Source, position: int, dim: int, positions: int | tuple[int, int] | None = None
-) -> Cell:
+    table: TableSource, position: int, dim: int, positions: int | tuple[int, int] | None = None
+) -> TableCell:
     """One number with its formula, and how often it comes again.
 
     Parameters
     ----------
-    table : Source
+    table : TableSource
         What `posenc.plot.columns.source` gives.
     position, dim : int
         Which number.
@@ -131,7 +131,7 @@ def cell(
 
     Returns
     -------
-    Cell
+    TableCell
         Everything that there is to say about it.
 
     Examples
@@ -153,7 +153,7 @@ def cell(
     if waves is None or waves.pair[dim] < 0:
         same = _counted(table, dim, value, start, stop)
         text = "0" if waves is not None else f"entry {dim} of row {position}"
-        return Cell(position, dim, value, *(None,) * 7, text, same, None, stop - start)
+        return TableCell(position, dim, value, *(None,) * 7, text, same, None, stop - start)
     function = ("sin", "cos")[int(waves.function[dim])]
     frequency = float(waves.frequency[dim])
     moved = position + _start(table)
@@ -164,7 +164,7 @@ def cell(
     first = step * _start(table)
     wide = round(2 * math.asin(min(LATER / size / 2, 1.0)) / TURN)
     here = step * moved
-    return Cell(
+    return TableCell(
         position=position,
         dim=dim,
         value=value,
@@ -189,13 +189,13 @@ def _again(step: int, wide: int, position: int, start: int, stop: int) -> tuple[
     return tuple(position + moved for moved in islice((k for k in near if k), AGAIN))
 
 
-def _start(table: Source) -> int:
+def _start(table: TableSource) -> int:
     matrix = getattr(table.spec, "matrix", None) or getattr(inner(table.spec), "matrix", None)
     arrangement = getattr(matrix, "arrangement", None)
     return 0 if arrangement is None else int(arrangement.start)
 
 
-def _formula(table: Source, dim: int, function: str, moved: int) -> str:
+def _formula(table: TableSource, dim: int, function: str, moved: int) -> str:
     """As printed in papers where the ladder is that of the papers, else with the frequency."""
     spec, waves = inner(table.spec), table.waves
     assert waves is not None, "asked of waves alone"  # noqa: S101 - for the type checker
@@ -213,7 +213,7 @@ def _as_printed(spec: Any) -> bool:
     return simple and not getattr(spec, "scalings", ()) and arrangement.rule == "single"
 
 
-def _counted(table: Source, dim: int, value: float, start: int, stop: int) -> int | None:
+def _counted(table: TableSource, dim: int, value: float, start: int, stop: int) -> int | None:
     if (stop - start) * table.width > MOST_COUNTED:
         return None
     values = table.values(np.arange(start, stop), np.array([dim]))[:, 0]
@@ -246,7 +246,7 @@ def _floors(n: int, a: int, b: int, m: int = CYCLE) -> int:
         n, b, m, a = top // m, top % m, a, m
 
 
-def words_of(entry: Cell) -> tuple[str, ...]:
+def words_of(entry: TableCell) -> tuple[str, ...]:
     """The cell in sentences."""
     sentences = [
         f"Position {entry.position}, dimension {entry.dim}: {entry.formula} = {entry.value:.6f}."

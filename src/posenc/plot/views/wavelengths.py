@@ -17,13 +17,13 @@ from posenc.plot.able import refuse
 from posenc.plot.columns import settled
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["Ladder", "Wavelengths", "data"]
+__all__ = ["SpecWavelengths", "Wavelengths", "data"]
 
 MOST_SPECS = 8
 
 
 @dataclass(frozen=True)
-class Ladder:
+class SpecWavelengths:
     """The wavelengths of one encoding.
 
     Parameters
@@ -56,7 +56,7 @@ class Wavelengths:
 
     Parameters
     ----------
-    ladders : tuple of Ladder
+    ladders : tuple of SpecWavelengths
         One for each encoding.
     length : int or None
         A length that is marked.
@@ -64,7 +64,7 @@ class Wavelengths:
         The words.
     """
 
-    ladders: tuple[Ladder, ...]
+    ladders: tuple[SpecWavelengths, ...]
     length: int | None
     title: str
     caption: tuple[str, ...]
@@ -119,13 +119,13 @@ def data(
     return Wavelengths(ladders, length, title, _caption(ladders, length))
 
 
-def _ladder(spec: Any, label: str, length: int | None) -> Ladder:
+def _ladder(spec: Any, label: str, length: int | None) -> SpecWavelengths:
     plain = inner(spec)
     if not hasattr(plain, "matrix"):
         refuse("wavelengths", spec, "an encoding with sinusoidal phases")
     lengths = wavelengths(plain)
     finite = lengths[np.isfinite(lengths)]
-    return Ladder(
+    return SpecWavelengths(
         label,
         lengths,
         (np.arange(len(lengths)) + 0.5) / len(lengths),
@@ -142,7 +142,7 @@ def _often_said(spec: Any) -> float | None:
     return 2 * math.pi * base if ladder.first == 1 else None  # type: ignore[union-attr]
 
 
-def _caption(ladders: tuple[Ladder, ...], length: int | None) -> tuple[str, ...]:
+def _caption(ladders: tuple[SpecWavelengths, ...], length: int | None) -> tuple[str, ...]:
     sentences = []
     for ladder in ladders:
         front = "" if len(ladders) == 1 else f"{ladder.label}: "

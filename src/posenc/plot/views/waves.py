@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.plot.columns import Params, Source, source
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.curves import Curve, curve_of
 from posenc.plot.raster import placed
 from posenc.plot.response import FADE, FULL
 from posenc.plot.words import brief, counted, number
 
-__all__ = ["Waves", "data"]
+__all__ = ["WavesView", "data"]
 
 MOST_CURVES = 16
 USUAL = 5  # curves where none are named
 
 
 @dataclass(frozen=True)
-class Waves:
+class WavesView:
     """Some columns over positions.
 
     Parameters
@@ -53,7 +53,7 @@ def data(
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
-) -> Waves:
+) -> WavesView:
     """Curves of some dimensions; a band where a wave has less than 8 pixels.
 
     Parameters
@@ -71,7 +71,7 @@ def data(
 
     Returns
     -------
-    Waves
+    WavesView
         The curves.
 
     Examples
@@ -91,10 +91,10 @@ def data(
     limit = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)
     if table.waves is not None:
         limit = abs(table.waves.amplitude)
-    return Waves(curves, (start, stop), limit or 1.0, brief(table.spec), _caption(curves))
+    return WavesView(curves, (start, stop), limit or 1.0, brief(table.spec), _caption(curves))
 
 
-def _usual(table: Source) -> list[int]:
+def _usual(table: TableSource) -> list[int]:
     """Sines from the fastest pair to the slowest, or columns evenly apart."""
     waves = table.waves
     usable = np.arange(table.width)
