@@ -123,7 +123,7 @@ class Positions(Value):
 
         Parameters
         ----------
-        *given
+        *inputs
             What the builder takes first: a length, a mask, sizes, a layout, corners.
         **more
             Further arguments of the builder, also in place of those of the model: `xp`, `device`.
