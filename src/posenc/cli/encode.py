@@ -22,7 +22,7 @@ from posenc.cli._inputs import (
     no_text,
     standard_input,
 )
-from posenc.cli._options import SpecChoice, as_json, count_of, make_spec, spec_options
+from posenc.cli._options import SpecChoice, as_json, count_of, grouped, make_spec, spec_options
 from posenc.cli._parameters import Learnt, ParameterChoice, learnt_from, parameter_options
 from posenc.cli._places import PlaceChoice, PositionSequence, place_options, places_from
 
@@ -80,25 +80,41 @@ def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) ->
     return EncodeChoices(spec, places, learnt_from(choice.parameters, spec, finite=finite))
 
 
+class TextChoice(NamedTuple):
+    """What the command line says about the tokens of a text."""
+
+    embeddings: str | None = None
+    tokenizer: str | None = None
+    seed: int | None = None
+
+
+text_options = grouped(
+    TextChoice,
+    "text",
+    click.option(
+        "--embeddings",
+        type=InputFile(),
+        metavar="FILE",
+        help="Rows for the tokens of a text: row i for token i, or row ID where --tokenizer "
+        "gives IDs.",
+    ),
+    click.option(
+        "--tokenizer",
+        type=InputFile(),
+        metavar="FILE",
+        help="A tokenizer.json. [default: split at spaces]",
+    ),
+    click.option("--seed", type=int, help="Of the random vectors of a text. [default: 0]"),
+)
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="TEXT|FILE|-")
 @spec_options
 @place_options
 @parameter_options
-@click.option(
-    "--embeddings",
-    type=InputFile(),
-    metavar="FILE",
-    help="Rows for the tokens of a text: row i for token i, or row ID where --tokenizer gives IDs.",
-)
-@click.option(
-    "--tokenizer",
-    type=InputFile(),
-    metavar="FILE",
-    help="A tokenizer.json. [default: split at spaces]",
-)
+@text_options
 @click.option("--tensor", metavar="NAME", help="Which tensor of a .safetensors file.")
-@click.option("--seed", type=int, help="Of the random vectors of a text. [default: 0]")
 @click.option("-o", "--output", metavar="OUT", help="A .npy or .safetensors file for the sum.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @click.option("--allow-nonfinite", is_flag=True, help="Let NaN and infinity pass.")
@@ -106,17 +122,10 @@ def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) ->
 def command(
     *,
     source: str,
-    dim: int | None,
-    base: float | None,
-    order: str | None,
-    odd: str | None,
-    preset: str | None,
-    spec: str | None,
-    positions: str | None,
-    grid: str | None,
-    offset: int | None,
-    params: str | None,
-    init_seed: int | None,
+    choice: SpecChoice,
+    places: PlaceChoice,
+    parameters: ParameterChoice,
+    text: TextChoice,
     **rest: Any,
 ) -> None:
     """Add an encoding to the tokens of a text or to an array.
@@ -131,15 +140,11 @@ def command(
     A Concatenated spec appends its table: the result is then wider than the embeddings, and under
     `sum` of --json stands the embedding followed by the encoding.
     """
-    choice = Choices(
-        SpecChoice(dim, base, order, odd, preset, spec),
-        PlaceChoice(positions, grid, offset),
-        ParameterChoice(params, init_seed),
-    )
+    choices = Choices(choice, places, parameters)
     if Path(source).suffix in _stream.SUFFIXES and looks_like_a_file(source):
-        _encode_file(Path(file_there(source)), choice, **rest)
+        _encode_file(Path(file_there(source)), choices, text, **rest)
     else:
-        _encode_text(source, choice, **rest)
+        _encode_text(source, choices, text, **rest)
 
 
 # --- a file ---------------------------------------------------------------------------------------
@@ -148,15 +153,15 @@ def command(
 def _encode_file(
     path: Path,
     choice: Choices,
+    text: TextChoice,
     *,
     tensor: str | None,
     output: str | None,
     force: bool,
     allow_nonfinite: bool,
     json_: bool,
-    **texts: Any,
 ) -> None:
-    for name, value in texts.items():
+    for name, value in text._asdict().items():
         if value is not None:
             raise click.UsageError(f"--{name} is for a text; {path.name} is a file of numbers.")
     if output is None:
@@ -230,16 +235,15 @@ def _report(
 def _encode_text(
     source: str,
     choice: Choices,
+    text: TextChoice,
     *,
-    embeddings: str | None,
-    tokenizer: str | None,
     tensor: str | None,
-    seed: int | None,
     output: str | None,
     force: bool,
     allow_nonfinite: bool,
     json_: bool,
 ) -> None:
+    embeddings, tokenizer, seed = text
     if embeddings is not None and seed is not None:
         raise click.UsageError("--seed is for random vectors; --embeddings gives others.")
     if tensor is not None and embeddings is None:

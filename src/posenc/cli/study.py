@@ -14,6 +14,7 @@ from posenc.cli._inputs import InputText
 from posenc.cli._options import RenamedOption, as_json
 from posenc.cli._show import clean, print_json
 from posenc.cli._study import (
+    NarrowingChoice,
     bar,
     duration,
     narrowed,
@@ -92,11 +93,7 @@ def run(
     *,
     tier: str,
     store: Path,
-    tasks: str | None,
-    encodings: str | None,
-    seeds: str | None,
-    lengths: str | None,
-    settings: tuple[str, ...],
+    choice: NarrowingChoice,
     data: Path | None,
     workers: int | None,
     cluster: str | None,
@@ -112,7 +109,7 @@ def run(
     need("torch", "joblib", "scipy")
     place = _where(workers, cluster, scheduler_file)
     with usage():
-        wanted = _cells(tier, narrowed(tasks, encodings, seeds, lengths, settings), data)
+        wanted = _cells(tier, narrowed(choice), data)
     done = _run(wanted, store, place, retries, data)
     if json_:
         print_json({"store": str(store), **dataclasses.asdict(done)})
@@ -375,7 +372,7 @@ def train(
     for what, name in (("TASK", task), ("ENCODING", encoding)):
         if not name.strip() or "," in name:
             raise click.UsageError(f"{what} {name[:80]!r}: name one.")
-    narrowing = narrowed(task, encoding, f"{seed},", None, settings)
+    narrowing = narrowed(NarrowingChoice(task, encoding, f"{seed},", None, settings))
     with usage():
         (cell,) = _cells("smoke", narrowing, data)
     from posenc.study.train import train as trained
