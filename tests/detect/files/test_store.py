@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc._core.files import npy_header, safetensors_header
-from posenc.detect.files.store import MOST_ENTRIES, ArrayStore, open_store
+from posenc.detect.files.arrays import MOST_ENTRIES, ArrayStore
+from posenc.detect.files.store import open_store
 
 QUIET = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
