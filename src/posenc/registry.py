@@ -17,7 +17,17 @@ from posenc._names import SPECS, VALUES
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["SPECS", "VALUES", "from_json", "lookup", "names", "register", "specs", "to_json"]
+__all__ = [
+    "SPECS",
+    "VALUES",
+    "from_json",
+    "lookup",
+    "names",
+    "register",
+    "registered",
+    "specs",
+    "to_json",
+]
 
 V = TypeVar("V", bound=Value)
 
@@ -61,6 +71,11 @@ def names() -> tuple[str, ...]:
         if offer.name.lower() not in _TAKEN and (offer.cls is None or issubclass(offer.cls, Spec))
     }
     return (*SPECS, *sorted(others))
+
+
+def registered() -> tuple[type[Value], ...]:
+    """The classes of other packages that are loaded: as long as these stay, so do all names."""
+    return tuple(_registered.values())
 
 
 def specs() -> Iterator[type[Spec]]:

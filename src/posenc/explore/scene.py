@@ -312,10 +312,7 @@ def _entry(
         everything = {**catalogue.by_id(), **{e.id: e for e in session.entries}}
         known = everything.get(given.strip().lower())
         drawn = by_id[found.value].label
-        why = catalogue.absent(given)
-        if why:
-            reader.notes.append(f"{why} Drawn with {drawn}.")
-        elif known is None:
+        if known is None:
             reader.problems.append((wanted.key, f"{found.problem} Drawn with {drawn}."))
         else:
             why = catalogue.why_not(shape.id, known) or _why_not_at_all(shape.id, known)
