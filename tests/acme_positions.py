@@ -23,9 +23,9 @@ class Teeth(api.Value):
 @final
 @dataclass(frozen=True)
 class Clockwork(api.TableSpec):
-    """A hand for each pair, each slower than the one before by the teeth of a wheel.
+    """A hand for each pair, which goes round once in as many positions as its wheel has teeth.
 
-    PE(p) = sin(2 pi p / teeth^(j+1)), cos(2 pi p / teeth^(j+1))
+    PE(p) = sin(2 pi p / (teeth (j+1))), cos(2 pi p / (teeth (j+1)))
     """
 
     dim: int
@@ -42,8 +42,8 @@ class Clockwork(api.TableSpec):
     def constants(self):
         exact = api.context()
         turn = exact.multiply(2, api.pi())
-        count = Decimal(self.teeth.count)
-        hands = [exact.divide(turn, exact.power(count, j + 1)) for j in range(self.dim // 2)]
+        wheels = [self.teeth.count * (j + 1) for j in range(self.dim // 2)]
+        hands = [exact.divide(turn, wheel) for wheel in wheels]
         return {"step": api.steps(hands)[None, :]}
 
     def rows(self, positions, constants, *, dtype, xp):

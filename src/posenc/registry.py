@@ -23,6 +23,7 @@ __all__ = [
     "from_json",
     "lookup",
     "names",
+    "others",
     "register",
     "registered",
     "specs",
@@ -79,12 +80,17 @@ def registered() -> tuple[type[Value], ...]:
 
 
 def specs() -> Iterator[type[Spec]]:
-    """Every encoding class: ours in the order of the registry, then those of other packages.
+    """Every encoding class: ours in the order of the registry, then those of other packages."""
+    for name in SPECS:
+        yield cast("type[Spec]", lookup(name))
+    yield from others()
+
+
+def others() -> Iterator[type[Spec]]:
+    """The encoding classes of other packages, by name.
 
     An entry point that has no encoding is a warning, with its package and the reason.
     """
-    for name in SPECS:
-        yield cast("type[Spec]", lookup(name))
     offers = _offers()
     for offer in sorted(offers, key=lambda offer: offer.name):
         try:
