@@ -186,9 +186,17 @@ def device_of(x: Array) -> Any:
 
 
 def concrete(x: Array) -> np.ndarray | None:
-    """The values of `x` for a check, or None where they are not known or not cheap to look at.
+    """The values of an array for a check, or None where they cannot be looked at cheaply.
 
-    Tracers and fake tensors have none; looking at a GPU's would stop it.
+    Parameters
+    ----------
+    x : array
+        Tracers and fake tensors have no values; looking at those of a GPU would stop it.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The values.
     """
     if is_torch(x):
         torch = sys.modules["torch"]
@@ -315,10 +323,7 @@ def lookup(table: Array, *indices: Array, xp: Any) -> Array:
 
 
 def along(x: Array, index: Array, *, xp: Any) -> Array:
-    """Entries of the last axis by number: x (..., n), index (..., m) -> (..., m).
-
-    The axes before the last broadcast.
-    """
+    """Entries of the last axis by number: (..., n), (..., m) -> (..., m); the rest broadcasts."""
     if is_torch(x):
         torch = sys.modules["torch"]
         lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])

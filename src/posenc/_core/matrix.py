@@ -23,13 +23,33 @@ __all__ = ["PhaseMatrix"]
 
 
 class PhaseMatrix(NamedTuple):
-    """Which frequencies turn which pairs, and with which arithmetic."""
+    """Which frequencies turn which pairs, and with which arithmetic.
 
-    base: float | tuple[float, ...]  # one for all axes, or one for each
-    ladder: Ladder | tuple[Ladder, ...]  # likewise
+    Parameters
+    ----------
+    base : float or tuple of float
+        One for all axes, or one for each.
+    ladder : Ladder or tuple of Ladder
+        Likewise.
+    arrangement : Arrangement
+        Which pair turns with which axis and rung.
+    pairs : int
+        How many there are.
+    width : int
+        Channels served: 2 pairs, or one less where the last sine stands alone.
+    phase : {"exact", "float32"}
+        Integer phases, or the arithmetic of published code.
+    coordinates : {"integer", "real"}
+        Whether positions may be real numbers.
+    scaling : tuple of Scaling
+        What changes the ladders, in this order.
+    """
+
+    base: float | tuple[float, ...]
+    ladder: Ladder | tuple[Ladder, ...]
     arrangement: Arrangement
     pairs: int
-    width: int  # channels served: 2 * pairs, or one less where the last sine stands alone
+    width: int
     phase: Literal["exact", "float32"]
     coordinates: Literal["integer", "real"] = "integer"
     scaling: tuple[Rescaling, ...] = ()
