@@ -23,7 +23,7 @@ from posenc.study.tasks.files import FOLDER, checked, text_of
 
 __all__ = ["CORPUS", "DIGEST", "TextLM"]
 
-CORPUS = FOLDER / "python-reference.txt"
+CORPUS = FOLDER / "python-reference.txt.xz"
 DIGEST = "2a95af4ac93f5b719944030ce3769070ddf827d847cba42192afa8da989e5dc4"
 
 OTHER = "\N{REPLACEMENT CHARACTER}"
