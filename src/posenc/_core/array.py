@@ -39,6 +39,7 @@ __all__ = [
     "is_compiling",
     "is_divided",
     "is_foreign",
+    "is_strict",
     "is_symbolic",
     "is_torch",
     "library",
@@ -198,6 +199,8 @@ def concrete(x: Array) -> np.ndarray | None:
     numpy.ndarray or None
         The values.
     """
+    if type(x) is np.ndarray:
+        return x
     if is_torch(x):
         torch = sys.modules["torch"]
         if torch.compiler.is_compiling() or type(x) is not torch.Tensor or x.device.type != "cpu":
@@ -207,6 +210,18 @@ def concrete(x: Array) -> np.ndarray | None:
     if is_jax(x):
         return None if isinstance(x, sys.modules["jax"].core.Tracer) else np.asarray(x)
     return np.asarray(x)
+
+
+def is_strict() -> bool:
+    """Whether JAX was told to refuse some of NumPy's rules."""
+    jax = sys.modules.get("jax")
+    if jax is None or is_compiling():
+        return False
+    config = getattr(jax, "config", None)  # absent while JAX is being imported
+    return (
+        getattr(config, "jax_numpy_rank_promotion", "allow") != "allow"
+        or getattr(config, "jax_numpy_dtype_promotion", "standard") != "standard"
+    )
 
 
 def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
@@ -219,15 +234,7 @@ def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(verb)
     def ruled(*args: P.args, **kwargs: P.kwargs) -> R:
         jax = sys.modules.get("jax")
-        config = getattr(jax, "config", None)  # absent while JAX is being imported
-        if (
-            jax is None
-            or is_compiling()
-            or (
-                getattr(config, "jax_numpy_rank_promotion", "allow") == "allow"
-                and getattr(config, "jax_numpy_dtype_promotion", "standard") == "standard"
-            )
-        ):
+        if jax is None or not is_strict():
             return verb(*args, **kwargs)
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             return verb(*args, **kwargs)

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc._core import real
 from posenc._core.ladder import Arrangement, Ladder, context
-from posenc._core.phase import Array, classic, cos_sin, steps
+from posenc._core.phase import Array, classic, evaluate, steps, turns
 from posenc._core.rungs import DECIMAL, FLOAT, Float32Rungs, Rescaling, Rungs
 
 __all__ = ["PhaseMatrix"]
@@ -158,7 +158,7 @@ class PhaseMatrix(NamedTuple):
         if self.phase == "exact":
             step, origin = constants[f"{prefix}step"], constants.get(f"{prefix}origin")
             if xp.isdtype(positions.dtype, "integral"):
-                return cos_sin(positions, step, origin, dtype=dtype, xp=xp)
+                return evaluate(turns(positions, step, origin), dtype=dtype, xp=xp)
             whole, slope = constants.get(f"{prefix}whole"), constants[f"{prefix}slope"]
             return real.cos_sin(positions, step, whole, slope, origin, dtype=dtype, xp=xp)
         moved = positions + self.arrangement.start if self.arrangement.start else positions
