@@ -21,7 +21,8 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.phase import words
 from posenc._core.tracing import outside
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.kernels import cpu, plans
+from posenc.encodings.rotary.rope import RoPE
+from posenc.kernels import native
 from posenc.kernels.torch_state import followed
 
 __all__ = ["ChannelCosSin"]
@@ -73,7 +74,7 @@ class ChannelCosSin:
         self.columns = numbers
         self.halves = columns == "halves"
         self.axes = len(spec.axes)
-        self.short = plans.why_no_turning(spec) is None and not spec.needs_length
+        self.short = isinstance(spec, RoPE) and spec.phase == "exact" and not spec.needs_length
         self.factor = spec.attention_factor if self.short else 1.0
         self.short = self.short and (self.factor == 1 or pairs not in numbers)
         self._phases: Any = self._native() if self.short else None
@@ -167,11 +168,11 @@ class ChannelCosSin:
 
     def _native(self) -> Any:
         """The steps as the compiled kernel holds them, or None where there is no such kernel."""
-        if cpu.Cpu().absent() is not None:
+        if isinstance(native.native(), str):
             return None
         rows = self._patterns()
         origin = rows[self.axes].copy() if len(rows) > self.axes else None
-        return type(cpu.phases(self.spec))(rows[: self.axes].copy(), origin)
+        return type(native.phases(self.spec))(rows[: self.axes].copy(), origin)
 
     def steps(self, device: torch.device, pairs: bool) -> Tensor:
         """The steps of each channel, or of each pair, as high and low words on a device."""
