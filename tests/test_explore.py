@@ -16,14 +16,16 @@ from posenc.explore import text as words
 from posenc.explore.catalogue import why_not
 from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.files import load
+from posenc.explore.pictures import PICTURES
 from posenc.explore.protocol import pack
+from posenc.explore.views import SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import Stretch
 from tests.configs import GEMMA_3, VERSION_4
 
-ALL = ("table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
+ALL = tuple(SHAPES)
 BIG = {"w": "2000", "h": "2000"}
 
 
@@ -648,6 +650,13 @@ def test_the_command_that_is_shown_draws(state, tmp_path):
     done = CliRunner().invoke(app, [*arguments, str(tmp_path / name)])
     assert done.exit_code == 0, (line, done.output)
     assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_view_is_everywhere():
+    """Each says which encodings it shows, and which plot it is on paper."""
+    assert set(catalogue.SHOWS) == set(ALL), "explore/catalogue.py: SHOWS"
+    assert set().union(*catalogue.VIEWS_OF.values()) == set(ALL), "explore/catalogue.py: VIEWS_OF"
+    assert set(PICTURES) == set(ALL), "explore/pictures.py: PICTURES"
 
 
 @pytest.mark.parametrize("view", ALL)

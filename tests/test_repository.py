@@ -186,6 +186,27 @@ def test_every_folder_of_the_source_is_a_package() -> None:
     assert not bare
 
 
+def lines_of(place: str) -> int:
+    """How many lines a function or class has, named as `path: Class.method`."""
+    path, _, name = place.partition(": ")
+    node: Any = ast.parse((ROOT / "src" / "posenc" / path).read_text(encoding="utf-8"))
+    for part in name.split("."):
+        inner = (n for n in node.body if getattr(n, "name", "") == part)
+        node = next(inner, None)
+        assert node is not None, f"docs/house.md: {path} has no {name}"
+    return int(node.end_lineno - node.lineno + 1)
+
+
+def test_each_trail_through_the_house_exists_and_is_short() -> None:
+    text = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    trails = re.findall(r"^### (.+?)\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
+    assert len(trails) == 3
+    for title, trail in trails:
+        places = re.findall(r"^\| `(\S+\.py: [\w.]+)` \|", trail, re.MULTILINE)
+        assert len(places) > 4, title
+        assert sum(map(lines_of, places)) <= 600, title
+
+
 def test_types_are_announced() -> None:
     assert (ROOT / "src" / "posenc" / "py.typed").exists()
 

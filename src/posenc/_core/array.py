@@ -39,6 +39,7 @@ __all__ = [
     "is_compiling",
     "is_divided",
     "is_foreign",
+    "is_strict",
     "is_symbolic",
     "is_torch",
     "library",
@@ -186,10 +187,20 @@ def device_of(x: Array) -> Any:
 
 
 def concrete(x: Array) -> np.ndarray | None:
-    """The values of `x` for a check, or None where they are not known or not cheap to look at.
+    """The values of an array for a check, or None where they cannot be looked at cheaply.
 
-    Tracers and fake tensors have none; looking at a GPU's would stop it.
+    Parameters
+    ----------
+    x : array
+        Tracers and fake tensors have no values; looking at those of a GPU would stop it.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The values.
     """
+    if type(x) is np.ndarray:
+        return x
     if is_torch(x):
         torch = sys.modules["torch"]
         if torch.compiler.is_compiling() or type(x) is not torch.Tensor or x.device.type != "cpu":
@@ -199,6 +210,18 @@ def concrete(x: Array) -> np.ndarray | None:
     if is_jax(x):
         return None if isinstance(x, sys.modules["jax"].core.Tracer) else np.asarray(x)
     return np.asarray(x)
+
+
+def is_strict() -> bool:
+    """Whether JAX was told to refuse some of NumPy's rules."""
+    jax = sys.modules.get("jax")
+    if jax is None or is_compiling():
+        return False
+    config = getattr(jax, "config", None)  # absent while JAX is being imported
+    return (
+        getattr(config, "jax_numpy_rank_promotion", "allow") != "allow"
+        or getattr(config, "jax_numpy_dtype_promotion", "standard") != "standard"
+    )
 
 
 def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
@@ -211,15 +234,7 @@ def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(verb)
     def ruled(*args: P.args, **kwargs: P.kwargs) -> R:
         jax = sys.modules.get("jax")
-        config = getattr(jax, "config", None)  # absent while JAX is being imported
-        if (
-            jax is None
-            or is_compiling()
-            or (
-                getattr(config, "jax_numpy_rank_promotion", "allow") == "allow"
-                and getattr(config, "jax_numpy_dtype_promotion", "standard") == "standard"
-            )
-        ):
+        if jax is None or not is_strict():
             return verb(*args, **kwargs)
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             return verb(*args, **kwargs)
@@ -315,10 +330,7 @@ def lookup(table: Array, *indices: Array, xp: Any) -> Array:
 
 
 def along(x: Array, index: Array, *, xp: Any) -> Array:
-    """Entries of the last axis by number: x (..., n), index (..., m) -> (..., m).
-
-    The axes before the last broadcast.
-    """
+    """Entries of the last axis by number: (..., n), (..., m) -> (..., m); the rest broadcasts."""
     if is_torch(x):
         torch = sys.modules["torch"]
         lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])

@@ -96,9 +96,19 @@ def check_buckets(
 
 
 def direction_thresholds(side: int, max_distance: int) -> np.ndarray:
-    """The least distance in each of the `side` buckets of one direction, but the first.
+    """The least distance in each bucket of one direction, but the first.
 
-    Half of them hold a distance each; the others grow geometrically up to `max_distance`.
+    Parameters
+    ----------
+    side : int
+        Buckets of the direction. Half of them hold a distance each; the others grow geometrically.
+    max_distance : int
+        Where the last bucket begins to take all.
+
+    Returns
+    -------
+    numpy.ndarray
+        int32, filled up to 2**s - 1 entries with a number that no distance reaches.
     """
     exact = side // 2
     above = log_thresholds(exact, max_distance, side - exact, side - exact, strict=False)

@@ -16,20 +16,40 @@ import numpy as np
 
 from posenc._core import real
 from posenc._core.ladder import Arrangement, Ladder, context
-from posenc._core.phase import Array, classic, cos_sin, steps
+from posenc._core.phase import Array, classic, evaluate, steps, turns
 from posenc._core.rungs import DECIMAL, FLOAT, Float32Rungs, Rescaling, Rungs
 
 __all__ = ["PhaseMatrix"]
 
 
 class PhaseMatrix(NamedTuple):
-    """Which frequencies turn which pairs, and with which arithmetic."""
+    """Which frequencies turn which pairs, and with which arithmetic.
 
-    base: float | tuple[float, ...]  # one for all axes, or one for each
-    ladder: Ladder | tuple[Ladder, ...]  # likewise
+    Parameters
+    ----------
+    base : float or tuple of float
+        One for all axes, or one for each.
+    ladder : Ladder or tuple of Ladder
+        Likewise.
+    arrangement : Arrangement
+        Which pair turns with which axis and rung.
+    pairs : int
+        How many there are.
+    width : int
+        Channels served: 2 pairs, or one less where the last sine stands alone.
+    phase : {"exact", "float32"}
+        Integer phases, or the arithmetic of published code.
+    coordinates : {"integer", "real"}
+        Whether positions may be real numbers.
+    scaling : tuple of Scaling
+        What changes the ladders, in this order.
+    """
+
+    base: float | tuple[float, ...]
+    ladder: Ladder | tuple[Ladder, ...]
     arrangement: Arrangement
     pairs: int
-    width: int  # channels served: 2 * pairs, or one less where the last sine stands alone
+    width: int
     phase: Literal["exact", "float32"]
     coordinates: Literal["integer", "real"] = "integer"
     scaling: tuple[Rescaling, ...] = ()
@@ -138,7 +158,7 @@ class PhaseMatrix(NamedTuple):
         if self.phase == "exact":
             step, origin = constants[f"{prefix}step"], constants.get(f"{prefix}origin")
             if xp.isdtype(positions.dtype, "integral"):
-                return cos_sin(positions, step, origin, dtype=dtype, xp=xp)
+                return evaluate(turns(positions, step, origin), dtype=dtype, xp=xp)
             whole, slope = constants.get(f"{prefix}whole"), constants[f"{prefix}slope"]
             return real.cos_sin(positions, step, whole, slope, origin, dtype=dtype, xp=xp)
         moved = positions + self.arrangement.start if self.arrangement.start else positions

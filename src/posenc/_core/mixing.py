@@ -147,7 +147,17 @@ class FrequencyRows(Protocol):
 
 
 class DenseMatrix(NamedTuple):
-    """The phases of pairs that mix axes: what `PhaseMatrix` is for pairs with one axis each."""
+    """The phases of pairs that mix axes: what `PhaseMatrix` is for pairs with one axis each.
+
+    Parameters
+    ----------
+    rows : FrequencyMatrix, Gaussian, or what has a method `matrix` like theirs
+        (axes, pairs) -> radians per position, one row for each axis.
+    axes, pairs : int
+        Its shape.
+    phase : {"exact", "float32"}
+        Integer phases, or the arithmetic of published code.
+    """
 
     rows: FrequencyRows
     axes: int

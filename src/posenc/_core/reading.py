@@ -15,6 +15,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final, overload
 
 from posenc._core.errors import PositionError, SpecError, mismatch, suggest
+from posenc._core.plan import of_part, of_type
 from posenc._core.positions import Positions
 from posenc._core.spec import Spec, Value
 
@@ -246,12 +247,8 @@ class Reading(Value):
 
     def by_type(self, name: str) -> tuple[Layer, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
-        layers = tuple(e for e in self.layers if e.layer == name or e.layer.endswith(f".{name}"))
-        if not layers:
-            names = sorted({entry.layer.rpartition(".")[2] for entry in self.layers})
-            todo = suggest(name, names) if names else "The plan has no layers."
-            raise SpecError(mismatch("Reading.by_type", "a type of layer", repr(name), todo))
-        return layers
+        places = of_type("Reading.by_type", [entry.layer for entry in self.layers], name)
+        return tuple(self.layers[i] for i in places)
 
     def part(self, name: str) -> Reading:
         """The plan of one part of a model; notes that name no layer concern it too.
@@ -272,15 +269,8 @@ class Reading(Value):
             If the model has no such part.
         """
         inside = f"{name}."
-        layers = tuple(
-            dataclasses.replace(e, layer=e.layer.removeprefix(inside))
-            for e in self.layers
-            if e.layer == name or e.layer.startswith(inside)
-        )
-        if not layers:
-            names = sorted({e.layer.partition(".")[0] for e in self.layers if "." in e.layer})
-            todo = suggest(name, names) if names else "The model has one part: ask the plan itself."
-            raise SpecError(mismatch("Reading.part", "a part of the model", repr(name), todo))
+        own = [self.layers[i] for i in of_part("Reading.part", [e.layer for e in self], name)]
+        layers = tuple(dataclasses.replace(e, layer=e.layer.removeprefix(inside)) for e in own)
         notes = tuple(
             dataclasses.replace(n, layer=n.layer.removeprefix(inside))
             for n in self.notes

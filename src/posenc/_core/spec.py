@@ -275,8 +275,12 @@ def from_dict(
         return cls(**arguments)
     except PosencError:
         raise
-    except (ArithmeticError, MemoryError, ValueError) as error:
-        received = f"{_show(arguments)} ({error})"
+    except Exception as error:
+        # An error of another kind is one of posenc itself, or of a class that others wrote.
+        ours = cls.__module__.partition(".")[0] == "posenc"
+        if ours and not isinstance(error, (ArithmeticError, MemoryError, ValueError)):
+            raise
+        received = f"{_show(arguments)} ({type(error).__name__}: {error})"
         expected = "numbers that its constants can be computed from"
         raise SpecError(mismatch(f"{place}: {cls.__name__}", expected, received)) from error
 

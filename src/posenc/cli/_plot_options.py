@@ -194,11 +194,11 @@ SIZES = ("dim", "heads")
 
 def _named(name: str) -> str:
     """The class of a name, in any case of letters."""
-    from posenc.registry import SPECS
+    from posenc.registry import names
 
-    folded = {one.lower(): one for one in SPECS}
+    folded = {known.lower(): known for known in names()}
     if name.lower() not in folded:
-        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, SPECS)}")
+        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, folded.values())}")
     return folded[name.lower()]
 
 

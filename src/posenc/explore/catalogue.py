@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from posenc import registry
 from posenc._core.errors import PosencError
 from posenc._core.spec import Spec
 from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.rows import entries
 
-__all__ = ["absent", "by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
+__all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
 
 VIEWS_OF = {
     "table": ("table", "waves", "sentence", "distance"),
@@ -109,32 +109,29 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     return ""
 
 
-@functools.cache
-def _fits(view: str, entry_id: str) -> bool:
-    entry = by_id()[entry_id]
-    spec = _sampled(entry_id)
-    return spec is not None and not why_not(view, entry, spec)
-
-
-@functools.cache
 def by_id() -> Mapping[str, CatalogueEntry]:
     """The entries of the registry and the presets by name."""
     return {entry.id: entry for entry in entries()}
 
 
-@functools.cache
-def _sampled(entry_id: str) -> Spec | None:
-    """A spec of an entry, to see what it can do."""
-    entry = by_id()[entry_id]
-    try:
-        return entry.build(samples(entry))
-    except PosencError:
-        return None
+@functools.lru_cache(maxsize=1)
+def _sampled(known: tuple[CatalogueEntry, ...]) -> Mapping[str, Spec]:
+    """A spec of each entry that makes one, to see what it can do."""
+    sampled = {}
+    for entry in known:
+        with contextlib.suppress(PosencError):
+            sampled[entry.id] = entry.build(samples(entry))
+    return sampled
 
 
-@functools.cache
-def _offered(view: str) -> tuple[CatalogueEntry, ...]:
-    return tuple(e for e in entries() if not why_not(view, e) and _fits(view, e.id))
+@functools.lru_cache(maxsize=len(VIEWS_OF["table"]) + len(VIEWS_OF["rotary"]))
+def _offered(view: str, known: tuple[CatalogueEntry, ...]) -> tuple[CatalogueEntry, ...]:
+    specs = _sampled(known)
+    return tuple(
+        e
+        for e in known
+        if not why_not(view, e) and e.id in specs and not why_not(view, e, specs[e.id])
+    )
 
 
 def offered(view: str, more: tuple[CatalogueEntry, ...] = ()) -> tuple[CatalogueEntry, ...]:
@@ -147,20 +144,7 @@ def offered(view: str, more: tuple[CatalogueEntry, ...] = ()) -> tuple[Catalogue
             continue
         if not why_not(view, entry, spec):
             fitting.append(entry)
-    return (*fitting, *_offered(view))
-
-
-def absent(name: str) -> str:
-    """Why an encoding of the registry has no entry; empty for other names."""
-    known_name = next((n for n in registry.SPECS if n.lower() == name.strip().lower()), None)
-    if known_name is None or known_name.lower() in by_id():
-        return ""
-    if getattr(registry.lookup(known_name), "kind", "") == "relative":
-        return f"{known_name} needs more than positions: what queries, keys or tokens hold."
-    return (
-        f"{known_name} is not offered here. A spec of it is drawn as far as a view can: "
-        "posenc explore spec.json."
-    )
+    return (*fitting, *_offered(view, entries()))
 
 
 def home_of(entry: CatalogueEntry) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc._core.spec import Spec, Value
+from posenc._core.spec import Spec, Value, to_json
 from posenc.explore.fields import Field
 from posenc.functional import init
 from posenc.scaling.base import Scaling
@@ -104,11 +104,32 @@ def initial(spec: Spec) -> Mapping[str, np.ndarray]:
     return init(spec, seed=0)
 
 
-def call(name: str, arguments: Mapping[str, Any], *, first: str) -> str:
-    """The Python that calls a class of posenc, one argument by its place."""
+def call(cls: type[Spec], arguments: Mapping[str, Any], *, first: str) -> str:
+    """The Python that makes a spec: a call with one argument by its place.
+
+    Parameters
+    ----------
+    cls : type
+        Its class; one of another package is called by the JSON of the spec.
+    arguments : mapping
+        Its fields.
+    first : str
+        The argument that stands first.
+
+    Returns
+    -------
+    str
+        An expression for which `import posenc` is enough.
+    """
+    if not _is_ours(cls):
+        return written(cls(**arguments))
     inputs = [repr(arguments[first])]
     inputs += [f"{key}={written(value)}" for key, value in arguments.items() if key != first]
-    return f"posenc.{name}({', '.join(inputs)})"
+    return f"posenc.{cls.__name__}({', '.join(inputs)})"
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "posenc"
 
 
 def written(value: Any) -> str:
@@ -129,6 +150,8 @@ def written(value: Any) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if not isinstance(value, Value):
         return repr(value)
+    if not _is_ours(type(value)):
+        return f"posenc.from_json({to_json(value)!r})"
     home = "posenc.scaling" if isinstance(value, Scaling) else "posenc"
     shown = []
     for each in dataclasses.fields(value):  # type: ignore[arg-type]

@@ -120,7 +120,7 @@ def _spec(path: Path) -> Spec | None:
     if path.is_dir() or path.suffix != ".json":
         return None
     data = inputs.parse(inputs.content(path, inputs.SPEC), str(path), inputs.SPEC)
-    if not isinstance(data, Mapping) or data.get("type") not in registry.SPECS:
+    if not isinstance(data, Mapping) or data.get("type") not in registry.names():
         return None
     spec = registry.from_json(json.dumps(data))
     return spec if isinstance(spec, Spec) else None

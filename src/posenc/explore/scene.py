@@ -267,10 +267,7 @@ def _entry(
         everything = {**catalogue.by_id(), **{e.id: e for e in session.entries}}
         entry = everything.get(text.strip().lower())
         drawn = by_id[answer.value].label
-        why = catalogue.absent(text)
-        if why:
-            reader.notes.append(f"{why} Drawn with {drawn}.")
-        elif entry is None:
+        if entry is None:
             reader.problems.append((wanted.key, f"{answer.problem} Drawn with {drawn}."))
         else:
             why = catalogue.why_not(shape.id, entry) or _why_not_at_all(shape.id, entry)

@@ -14,7 +14,8 @@ from torch import Tensor
 from posenc import functional
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional.arguments import Kernel, check_kernel, check_tokens, require
+from posenc.functional.arguments import Kernel, check_kernel, require
+from posenc.functional.tokens import check_tokens
 from posenc.torch._stale import drop, frequencies
 from posenc.torch.learned import LearnedModule
 

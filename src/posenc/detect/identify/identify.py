@@ -14,6 +14,7 @@ from posenc._core.array import concrete, dtype_name, is_array
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc.detect.files import Array, ArrayStore, open_store
 from posenc.detect.identify.judge_bias import judge_bias
+from posenc.detect.identify.judge_example import judge_example
 from posenc.detect.identify.judge_table import EPS, judge_table, looks_sinusoidal
 from posenc.detect.identify.judge_vector import LONGEST, judge_vector
 from posenc.detect.identify.result import Finding, Identification
@@ -78,6 +79,9 @@ def identify(
     of what is one. float16 and bfloat16 are recognised also after they were widened. A table fixes
     the ratio between neighbouring frequencies: where a base with one denominator equals another
     base with another, the round one is named, and the other in `remarks`.
+
+    Encodings of other packages (`posenc.register`) are tried where no rule of ours holds: at the
+    size of the array, with the fields of their `example` and with their defaults.
 
     Not found: tables that rotate or mix axes, interleaved tables whose cosines come first,
     positions beyond about 4 million, grids with an axis of length 1 or with more than 4 million
@@ -159,14 +163,25 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
             called = kind if kind in ("frequencies", "divisors", "slopes") else None
             if called is None and kind == "bias":
                 called = "slopes"
-            finding = judge_vector(array, called=called, facts=store.facts)
-            return finding if finding is not None else _nothing(array, asked=asked)
+            found = judge_vector(array, called=called, facts=store.facts)
+            if (called or asked) and _is_open(found):
+                found = judge_example(array, "frequencies", EPS[array.dtype]) or found
+            return found if found is not None else _nothing(array, asked=asked)
         return _nothing(array, asked=asked)
     if kind == "bias":
-        return judge_bias(array)
+        found = judge_bias(array)
+        return judge_example(array, "bias", EPS[array.dtype]) or found if _is_open(found) else found
     if kind == "table" or asked or looks_sinusoidal(array):
-        return judge_table(array, named=kind == "table" or asked)
+        found = judge_table(array, named=kind == "table" or asked)
+        if _is_open(found):
+            found = judge_example(array, "table", EPS[array.dtype]) or found
+        return found
     return None
+
+
+def _is_open(found: Finding | None) -> bool:
+    """Whether no rule that is known here gives an array."""
+    return found is None or found.verdict in ("unknown", "unclear", "close")
 
 
 def _unread(array: Array, kind: str | None, why: str) -> Finding:
