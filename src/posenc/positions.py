@@ -23,9 +23,10 @@ from posenc._core.array import (
     namespace,
     numpy_rules,
 )
+from posenc._core.boxes import boxes, descending
 from posenc._core.counting import arange, from_mask, offset
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.grid import boxes, descending, from_grid_mask, grid
+from posenc._core.grid import from_grid_mask, grid
 from posenc._core.sequences import multimodal, shard
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.errors import PosencError
-from posenc._core.ladder import Arrangement
 from posenc.detect.identify import (
     FrequencyFit,
     bits_of,

@@ -7,8 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.errors import PosencError
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc.detect.identify import (
     fit_frequencies,
     roundest,
