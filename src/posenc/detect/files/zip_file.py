@@ -17,6 +17,7 @@ import numpy as np
 
 from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.npy import LARGEST_NPY_HEADER, parse_npy
 from posenc.detect.files import torch_file
 from posenc.detect.files.arrays import STORED, Array, ArrayStore
 
@@ -137,8 +138,8 @@ def _npz_header(caller: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) 
         (length,) = (
             struct.unpack("<H", head[8:10]) if head[6] == 1 else (struct.unpack("<I", head[8:12]))
         )
-        if length > files.LARGEST_NPY_HEADER:
-            expected = f"a header of at most {files.LARGEST_NPY_HEADER} bytes"
+        if length > LARGEST_NPY_HEADER:
+            expected = f"a header of at most {LARGEST_NPY_HEADER} bytes"
             raise DataError(mismatch(caller, expected, length))
         return head + stream.read(length)
 
@@ -147,7 +148,7 @@ def _npz_array(
     caller: str, name: str, head: bytes, place: tuple[zipfile.ZipFile, zipfile.ZipInfo]
 ) -> Array:
     archive, member = place
-    tensor = files.parse_npy(caller, io.BytesIO(head), member.file_size)
+    tensor = parse_npy(caller, io.BytesIO(head), member.file_size)
     stored = tensor.stored
     assert stored is not None, "NumPy wrote it"  # noqa: S101 - for the type checker
     if tensor.end - tensor.begin > LARGEST_MEMBER:
