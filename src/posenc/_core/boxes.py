@@ -12,12 +12,12 @@ from posenc._core.array import (
     concrete,
     device_of,
     dtype_name,
-    integers,
     is_array,
     library,
     namespace,
     numpy_rules,
 )
+from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, mismatch, one_of
 
 __all__ = ["boxes", "descending"]

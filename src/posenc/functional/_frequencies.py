@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import dtype_name, integers, library
+from posenc._core.array import dtype_name, library
+from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.resolution import first_collision
 from posenc._core.spec import Spec

@@ -11,7 +11,6 @@ from posenc import kernels
 from posenc._core.array import (
     compute_dtype,
     device_of,
-    integers,
     is_compiling,
     is_divided,
     is_torch,
@@ -19,6 +18,7 @@ from posenc._core.array import (
     numpy_rules,
     result_dtype,
 )
+from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.inplace import check_apart
 from posenc.encodings.rotary.base import Role, RotarySpec
