@@ -1,7 +1,8 @@
 """Ladders on their way through scalings: generic over the kind of number.
 
-A scaling is arithmetic on a handful of numbers. It is written once, against `RungArithmetic`, and runs in
-50-digit decimals where phases need it, in floats for pictures, and in whatever a test brings along.
+A scaling is arithmetic on a handful of numbers. It is written once, against `RungArithmetic`, and
+runs in 50-digit decimals where phases need it, in floats for pictures, and in whatever a test
+brings along.
 """
 
 from __future__ import annotations
