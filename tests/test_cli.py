@@ -24,7 +24,7 @@ from posenc import presets
 from posenc.cli import _app, _show, _stream, app
 from posenc.cli.doctor import probe
 from posenc.cli.encode import random_vectors
-from posenc.kernels import cpu
+from posenc.kernels import native
 from posenc.registry import SPECS
 
 Run = Callable[..., Result]
@@ -740,7 +740,7 @@ def test_doctor_imports_nothing_that_no_reason_needs(
 def test_what_installs_again_goes_round_the_cache_of_pip() -> None:
     """It keeps the package that was built without a compiler."""
     root = Path(__file__).resolve().parents[1]
-    assert "--no-cache-dir" in cpu.AGAIN
+    assert "--no-cache-dir" in native.AGAIN
     for path in (root / "pyproject.toml", *(root / "docs").glob("*.md"), root / "README.md"):
         for line in path.read_text(encoding="utf-8").splitlines():
             assert "--force-reinstall" not in line or "--no-cache-dir" in line, path

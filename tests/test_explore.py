@@ -14,7 +14,7 @@ import posenc
 from posenc.explore import Session, catalogue, frame, unpack
 from posenc.explore import text as words
 from posenc.explore.catalogue import why_not
-from posenc.explore.entry import Entry, samples
+from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.files import load
 from posenc.explore.pictures import PICTURES
 from posenc.explore.protocol import pack
@@ -219,7 +219,7 @@ def said_pair(header) -> int:
 @pytest.mark.parametrize("name", ROTATIONS)
 def test_one_dimension_is_of_one_pair_in_every_view(name, width):
     spec = ROTATIONS[name]
-    entry = Entry("file:one", name, "", "rotary", (), lambda _: spec, lambda _: "")
+    entry = CatalogueEntry("file:one", name, "", "rotary", (), lambda _: spec, lambda _: "")
     views = [v for v in ("waves", "rotate", "stretch", "table") if not why_not(v, entry, spec)]
     if name in ("float32", "of two sizes"):  # whose table has stored numbers, and no dials
         views.remove("table")
@@ -239,7 +239,7 @@ def test_a_click_on_a_pair_is_a_channel_of_it_in_every_view():
 
 def test_a_channel_without_a_pair_says_so():
     spec = posenc.Sinusoidal(15, odd="zero_pad")
-    entry = Entry("file:one", "odd", "", "table", (), lambda _: spec, lambda _: "")
+    entry = CatalogueEntry("file:one", "odd", "", "table", (), lambda _: spec, lambda _: "")
     for j in range(15):
         state = {**BIG, "v": "waves", "enc": "file:one", "j": str(j), "L": "9"}
         header = unpack(frame(state, Session((entry,)))).header

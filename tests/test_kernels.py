@@ -14,9 +14,9 @@ import pytest
 
 import posenc
 from posenc import ArgumentError, Arrangement, Ladder, Pairing, RoPE, Sinusoidal, kernels
-from posenc.kernels import cpu, registry
+from posenc.kernels import choose, native
 from posenc.kernels.cpu import Cpu
-from posenc.kernels.refusal import Refusal
+from posenc.kernels.requests import Refusal
 from tests.backends import BACKENDS, Backend
 from tests.cases import TABLES, Case, RotaryCase
 from tests.cases_scores import BIASES, ScoreCase
@@ -270,7 +270,7 @@ def test_integers_of_the_compiled_code(base: float) -> None:
     with np.errstate(over="ignore"):
         want = quadrants(turns(positions, spec.arrays["step"], spec.arrays["origin"]))
     got = [np.empty((len(positions), 64), np.int64) for _ in range(2)]
-    cpu.phases(spec).integers(positions, *got)
+    native.phases(spec).integers(positions, *got)
     np.testing.assert_array_equal(got[0], want[0])
     np.testing.assert_array_equal(got[1], want[1])
 
@@ -282,10 +282,11 @@ class Stub:
     """A kernel that gives a fixed answer."""
 
     name, about = "cpu", "stub"
-    serves = (kernels.Rotate, kernels.Table)
+    refusals = (Refusal,)
 
     def __init__(self, absent: str | None = None, why: str | None = None, fails: str = "") -> None:
         self._absent, self._why, self._fails = absent, why, fails
+        self.operations = {kernels.Rotate: self.run, kernels.Table: self.run}
 
     def absent(self) -> str | None:
         return self._absent
@@ -310,7 +311,7 @@ class Stub:
 def test_a_named_kernel_says_why_not(
     stub: Stub, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "CANDIDATES", (stub,))
+    monkeypatch.setattr(choose, "CANDIDATES", (stub,))
     x = np.ones((3, 8), np.float32)
     want = posenc.rotate(ROPE, x, kernel="reference")
     np.testing.assert_array_equal(posenc.rotate(ROPE, x), want)
@@ -319,7 +320,7 @@ def test_a_named_kernel_says_why_not(
 
 
 def test_a_kernel_that_can_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "CANDIDATES", (Stub(),))
+    monkeypatch.setattr(choose, "CANDIDATES", (Stub(),))
     x = np.ones((3, 8), np.float32)
     assert posenc.rotate(ROPE, x) == "taken"
     assert posenc.rotate(ROPE, x, kernel="cpu") == "taken"
@@ -364,7 +365,7 @@ def test_the_report_names_every_operation_and_kernel() -> None:
     rows = kernels.report()
     assert {(row["op"], row["kernel"]) for row in rows} == {
         ("relative", "reference"),
-        *((op, kernel) for op in registry.OPERATIONS for kernel in ("cpu", "triton", "reference")),
+        *((op, kernel) for op in choose.OPERATIONS for kernel in ("cpu", "triton", "reference")),
     }
     assert all(row["reason"] for row in rows)
     assert all(row["runs"] for row in rows if row["kernel"] == "reference")
@@ -376,26 +377,26 @@ def test_the_build_says_why_there_are_no_kernels(
     def absent(name: str) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    cpu._native.cache_clear()
+    native.native.cache_clear()
     try:
-        monkeypatch.setattr(cpu.importlib, "import_module", absent)
-        monkeypatch.setattr(cpu, "MISSING", tmp_path / "missing.txt")
+        monkeypatch.setattr(native.importlib, "import_module", absent)
+        monkeypatch.setattr(native, "MISSING", tmp_path / "missing.txt")
         assert "not compiled (No module named 'posenc.kernels._native')" in str(Cpu().absent())
-        cpu._native.cache_clear()
-        cpu.MISSING.write_text("no C++ compiler was found\n")
+        native.native.cache_clear()
+        native.MISSING.write_text("no C++ compiler was found\n")
         assert "not compiled (no C++ compiler was found); install" in str(Cpu().absent())
         assert posenc.rotate(ROPE, np.ones((3, 8), np.float32)).shape == (3, 8)
     finally:
-        cpu._native.cache_clear()
+        native.native.cache_clear()
 
 
 def test_kernels_of_another_interface_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    cpu._native.cache_clear()
+    native.native.cache_clear()
     try:
-        monkeypatch.setattr(cpu.importlib, "import_module", lambda name: object())
+        monkeypatch.setattr(native.importlib, "import_module", lambda name: object())
         assert "compiled for interface None" in str(Cpu().absent())
     finally:
-        cpu._native.cache_clear()
+        native.native.cache_clear()
 
 
 def test_a_counted_table_goes_where_it_is_asked_for() -> None:

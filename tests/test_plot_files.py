@@ -75,7 +75,6 @@ def test_every_picture_is_everywhere() -> None:
     assert able | {"compare"} == drawn, "plot/able.py: pictures_of"
 
 
-
 def pixels(data: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 

@@ -125,6 +125,7 @@ from posenc.functional._table import add as add
 from posenc.functional._table import table as table
 from posenc.presets import preset as preset
 from posenc.registry import from_json as from_json
+from posenc.registry import register as register
 
 __all__ = [
     "ALiBi",
@@ -238,6 +239,7 @@ __all__ = [
     "positions",
     "preset",
     "presets",
+    "register",
     "relative",
     "relative_score",
     "relative_values",

@@ -136,7 +136,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "wavelengths",
     ),
     "posenc.presets": ("preset",),
-    "posenc.registry": ("from_json", "to_json"),
+    "posenc.registry": ("from_json", "register", "to_json"),
 }
 
 MODULES = ("positions", "presets", "scaling")

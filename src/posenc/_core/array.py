@@ -39,6 +39,7 @@ __all__ = [
     "is_compiling",
     "is_divided",
     "is_foreign",
+    "is_strict",
     "is_symbolic",
     "is_torch",
     "library",
@@ -186,10 +187,20 @@ def device_of(x: Array) -> Any:
 
 
 def concrete(x: Array) -> np.ndarray | None:
-    """The values of `x` for a check, or None where they are not known or not cheap to look at.
+    """The values of an array for a check, or None where they cannot be looked at cheaply.
 
-    Tracers and fake tensors have none; looking at a GPU's would stop it.
+    Parameters
+    ----------
+    x : array
+        Tracers and fake tensors have no values; looking at those of a GPU would stop it.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The values.
     """
+    if type(x) is np.ndarray:
+        return x
     if is_torch(x):
         torch = sys.modules["torch"]
         if torch.compiler.is_compiling() or type(x) is not torch.Tensor or x.device.type != "cpu":
@@ -199,6 +210,18 @@ def concrete(x: Array) -> np.ndarray | None:
     if is_jax(x):
         return None if isinstance(x, sys.modules["jax"].core.Tracer) else np.asarray(x)
     return np.asarray(x)
+
+
+def is_strict() -> bool:
+    """Whether JAX was told to refuse some of NumPy's rules."""
+    jax = sys.modules.get("jax")
+    if jax is None or is_compiling():
+        return False
+    config = getattr(jax, "config", None)  # absent while JAX is being imported
+    return (
+        getattr(config, "jax_numpy_rank_promotion", "allow") != "allow"
+        or getattr(config, "jax_numpy_dtype_promotion", "standard") != "standard"
+    )
 
 
 def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
@@ -211,15 +234,7 @@ def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(verb)
     def ruled(*args: P.args, **kwargs: P.kwargs) -> R:
         jax = sys.modules.get("jax")
-        config = getattr(jax, "config", None)  # absent while JAX is being imported
-        if (
-            jax is None
-            or is_compiling()
-            or (
-                getattr(config, "jax_numpy_rank_promotion", "allow") == "allow"
-                and getattr(config, "jax_numpy_dtype_promotion", "standard") == "standard"
-            )
-        ):
+        if jax is None or not is_strict():
             return verb(*args, **kwargs)
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             return verb(*args, **kwargs)
@@ -250,12 +265,12 @@ def dtype_named(dtype: Any, xp: Any, caller: str) -> Any:
         raise DTypeError(
             mismatch(f"{caller}: dtype", "float32, as JAX runs without x64", name, todo)
         )
-    found = getattr(xp, name, None)
-    if found is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
-        found = _numpy_dtype(name, caller)
-    if found is None:
+    native = getattr(xp, name, None)
+    if native is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
+        native = _numpy_dtype(name, caller)
+    if native is None:
         raise DTypeError(mismatch(f"{caller}: dtype", f"a dtype of {xp.__name__}", name))
-    return found
+    return native
 
 
 def _numpy_dtype(name: str, caller: str) -> Any:
@@ -315,10 +330,7 @@ def lookup(table: Array, *indices: Array, xp: Any) -> Array:
 
 
 def along(x: Array, index: Array, *, xp: Any) -> Array:
-    """Entries of the last axis by number: x (..., n), index (..., m) -> (..., m).
-
-    The axes before the last broadcast.
-    """
+    """Entries of the last axis by number: (..., n), (..., m) -> (..., m); the rest broadcasts."""
     if is_torch(x):
         torch = sys.modules["torch"]
         lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])
@@ -360,12 +372,12 @@ def rank(sorted_values: Array, n: Array, size: int, *, xp: Any) -> Array:
     return count
 
 
-def marked(x: Array, where: Array, mark: float, *, xp: Any) -> Array:
+def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:
     """The same values with NaN or an infinity where a condition holds."""
     if is_jax(x):
         # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
-        return xp.where(where, mark, x)
-    return xp.where(where, xp.full_like(x, mark), x)
+        return xp.where(mask, mark, x)
+    return xp.where(mask, xp.full_like(x, mark), x)
 
 
 def fixed(x: Array) -> Array:
@@ -457,10 +469,10 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     if name not in ("float32", "float64"):
         todo = "Form positions in float32 or as integers: half precision merges neighbours."
         raise DTypeError(mismatch(caller, "integers, float32 or float64", name, todo))
-    known = concrete(array)
+    values = concrete(array)
     limit = float(limits(xp)[1] + 1)
-    if known is not None and not (np.abs(known) < limit).all():
-        worst = known[~(np.abs(known) < limit)][0]
+    if values is not None and not (np.abs(values) < limit).all():
+        worst = values[~(np.abs(values) < limit)][0]
         expected = f"finite positions below {limit:.0f} in size"
         raise PositionError(mismatch(caller, expected, worst))
     if own:

@@ -144,10 +144,10 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
 
 
 def _sum(first: Array, count: Array, length: int) -> Array:
-    known = concrete(first)
-    if known is not None and known.size and length:
-        limit = int(np.iinfo(known.dtype).max)
-        last = int(known.max()) + length - 1
+    values = concrete(first)
+    if values is not None and values.size and length:
+        limit = int(np.iinfo(values.dtype).max)
+        last = int(values.max()) + length - 1
         if last > limit:
             raise PositionError(mismatch("positions", f"positions up to {limit}", last))
     return first + count if len(first.shape) == 0 else first[:, None] + count

@@ -63,9 +63,9 @@ def mismatch(caller: str, expected: str, received: object, todo: str = "") -> st
     return f"{text}. {todo}" if todo else text
 
 
-def suggest(name: object, known: Iterable[str]) -> str:
+def suggest(name: object, choices: Iterable[str]) -> str:
     """`Did you mean 'x'?`, or the list of valid names when nothing is close."""
-    names = sorted(known)
+    names = sorted(choices)
     folded = {candidate.lower(): candidate for candidate in names}
     close = difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=0.6)
     if close:

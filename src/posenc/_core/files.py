@@ -53,7 +53,7 @@ __all__ = [
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 LARGEST_NPY_HEADER = 10_000  # NumPy's; `ast.literal_eval` is safe on a short text only
 MOST_TENSORS = 2**15  # of one file; published ones hold a few thousand
-SAFETENSORS = inputs.Kind("a .safetensors header", 2**24, 16 * MOST_TENSORS)
+SAFETENSORS = inputs.FileKind("a .safetensors header", 2**24, 16 * MOST_TENSORS)
 # First bytes of formats that are neither of the two.
 OTHERS = {
     b"PK": "a zip archive, as torch.save writes them (.pt, .pth, .bin), and NumPy (.npz)",
@@ -235,10 +235,10 @@ def _npy_fields(caller: str, text: bytes, version: tuple[int, ...]) -> tuple[Any
             encoding = "utf-8" if version == (3, 0) else "latin-1"
             header = ast.literal_eval(text.decode(encoding).strip())
         descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
-        known = len(header) == 3
+        complete = len(header) == 3
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
-        known, descr, fortran, shape = False, None, None, None
-    if not known or not isinstance(fortran, bool) or not _is_shape(shape, tuple):
+        complete, descr, fortran, shape = False, None, None, None
+    if not complete or not isinstance(fortran, bool) or not _is_shape(shape, tuple):
         expected = "a header with descr, fortran_order and shape"
         raise DataError(mismatch(caller, expected, repr(text[:80])))
     return descr, fortran, shape
@@ -267,9 +267,9 @@ def _safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start:
     (length,) = struct.unpack("<Q", start)
     if length > size - 8:
         expected = "a .npy or .safetensors file"
-        found = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
-        if found is not None:
-            raise DataError(mismatch(caller, expected, found, "Save its tensors as .safetensors."))
+        kind = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
+        if kind is not None:
+            raise DataError(mismatch(caller, expected, kind, "Save its tensors as .safetensors."))
         if start[5:] == b"\0\0\0":  # a length that could be meant
             received = f"one that states a header of {length} bytes, in {size} bytes"
             raise DataError(mismatch(caller, expected, received, "It may be truncated."))
@@ -318,8 +318,8 @@ def _safetensors_tensor(caller: str, name: str, entry: Any, data: int) -> Tensor
         raise DataError(mismatch(caller, "dtype, shape and data_offsets", repr(entry)[:80]))
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(code, str) or code not in CODES:
-        known = suggest(code, CODES) if isinstance(code, str) else ""
-        raise DataError(mismatch(f"{caller}: dtype", "one of the format's", repr(code)[:80], known))
+        todo = suggest(code, CODES) if isinstance(code, str) else ""
+        raise DataError(mismatch(f"{caller}: dtype", "one of the format's", repr(code)[:80], todo))
     if not _is_shape(shape, list) or not _is_shape(offsets, list) or len(offsets) != 2:
         received = f"{repr(shape)[:80]} and {repr(offsets)[:80]}"
         raise DataError(
@@ -344,10 +344,10 @@ def _is_shape(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
 
 
 def _exactly(file: IO[bytes], count: int, caller: str) -> bytes:
-    found = file.read(count) or b""
-    if len(found) != count:
-        raise DataError(mismatch(f"{caller} is truncated", f"{count} more bytes", len(found)))
-    return found
+    data = file.read(count) or b""
+    if len(data) != count:
+        raise DataError(mismatch(f"{caller} is truncated", f"{count} more bytes", len(data)))
+    return data
 
 
 # --- writing headers ------------------------------------------------------------------------------
@@ -435,8 +435,8 @@ def encode(values: np.ndarray, dtype: str, stored: str) -> np.ndarray:
 
 def read(file: IO[bytes], at: int, count: int, stored: str) -> np.ndarray:
     """`count` elements from byte `at` of a file opened without a buffer."""
-    found = np.empty(count, dtype=stored)
-    view = memoryview(found.view(np.uint8))  # type: ignore[arg-type]
+    array = np.empty(count, dtype=stored)
+    view = memoryview(array.view(np.uint8))  # type: ignore[arg-type]
     file.seek(at)
     done = 0
     while done < len(view):
@@ -445,7 +445,7 @@ def read(file: IO[bytes], at: int, count: int, stored: str) -> np.ndarray:
             name = getattr(file, "name", "file")
             raise DataError(mismatch(f"{name} is truncated", f"{len(view)} bytes at {at}", done))
         done += received
-    return found
+    return array
 
 
 def write(file: IO[bytes], at: int, data: bytes | np.ndarray) -> None:

@@ -193,10 +193,10 @@ def _is_whole(start: float) -> bool:
     return not isinstance(start, float) or start.is_integer()
 
 
-def _one_of(value: str, known: tuple[str, ...], caller: str) -> None:
-    if value not in known:
+def _one_of(value: str, choices: tuple[str, ...], caller: str) -> None:
+    if value not in choices:
         raise ArgumentError(
-            mismatch(caller, " or ".join(known), repr(value), suggest(value, known))
+            mismatch(caller, " or ".join(choices), repr(value), suggest(value, choices))
         )
 
 
@@ -232,11 +232,11 @@ def _product(lines: list[Array], order: str, xp: Any) -> list[Array]:
     shape = tuple(line.shape[0] for line in lines)
     # The slowest axis of the sequence comes first in memory.
     slowest = range(count) if order == "row_major" else range(count - 1, -1, -1)
-    where = {axis: place for place, axis in enumerate(slowest)}
+    places = {axis: place for place, axis in enumerate(slowest)}
     extent = tuple(shape[axis] for axis in slowest)
     columns = []
     for axis, line in enumerate(lines):
-        thin = tuple(shape[axis] if place == where[axis] else 1 for place in range(count))
+        thin = tuple(shape[axis] if place == places[axis] else 1 for place in range(count))
         columns.append(xp.reshape(xp.broadcast_to(xp.reshape(line, thin), extent), (-1,)))
     return columns
 
@@ -371,8 +371,8 @@ def descending(
     if clip is not None and clip < 0:
         raise ArgumentError(mismatch(f"{caller}: clip", "a distance of at least 0", clip))
     xp = library(xp)
-    found = first - arange(first - last + 1, xp=xp, device=device)
-    return found if clip is None else xp.clip(found, -clip, clip)
+    offsets = first - arange(first - last + 1, xp=xp, device=device)
+    return offsets if clip is None else xp.clip(offsets, -clip, clip)
 
 
 @numpy_rules
@@ -423,8 +423,8 @@ def boxes(
         raise ArgumentError(
             mismatch(f"{caller}: corners", "shape (..., 4): x0, y0, x1, y1", received)
         )
-    known = concrete(corners)
-    if known is not None and (known[..., 2:] < known[..., :2]).any():
+    numbers = concrete(corners)
+    if numbers is not None and (numbers[..., 2:] < numbers[..., :2]).any():
         todo = "Corners are x0, y0, x1, y1 with x0 <= x1 and y0 <= y1."
         raise ArgumentError(mismatch(caller, "boxes that end after they begin", "others", todo))
     if dtype_name(corners.dtype).startswith(("int", "uint")):

@@ -28,7 +28,7 @@ from posenc._core.checks import distinct, not_too_many
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
-__all__ = ["LADDERS", "Arrangement", "Ladder", "Layout", "context", "pi"]
+__all__ = ["LADDERS", "Arrangement", "Ladder", "RungLayout", "context", "pi"]
 
 DIGITS = 50  # 2**64 needs 20; the rest covers positions, large frequencies and long recurrences
 LARGEST_FREQUENCY = 2**40  # radians per position; beyond it no integer position tells them apart
@@ -135,9 +135,9 @@ class Ladder(Value):
         if self.denominator == 0:
             raise SpecError(mismatch("Ladder: denominator", "a number other than 0", 0))
         for name, needed in (("last", "linear"), ("frequencies", "explicit")):
-            given = getattr(self, name) is not None
-            if given != (self.spacing == needed):
-                expected = f"`{name}` " + ("only with" if given else "with")
+            stated = getattr(self, name) is not None
+            if stated != (self.spacing == needed):
+                expected = f"`{name}` " + ("only with" if stated else "with")
                 raise SpecError(
                     mismatch("Ladder", f"{expected} spacing={needed!r}", repr(self.spacing))
                 )
@@ -270,7 +270,7 @@ LADDERS: dict[str, Ladder] = {
 }
 
 
-class Layout(NamedTuple):
+class RungLayout(NamedTuple):
     """Which rung each pair uses: pair j turns with axis `axis[j]` at rung `index[j]`.
 
     `counts[a]` is the number of rungs of axis a's ladder, `index[j] == -1` marks a pair that does
@@ -326,7 +326,7 @@ class Arrangement(Value):
     --------
     >>> from posenc import Arrangement
     >>> Arrangement(rule="sections", axes=("t", "h", "w"), sizes=(2, 1, 1)).layout(4)
-    Layout(axis=(0, 0, 1, 2), index=(0, 1, 2, 3), counts=(4, 4, 4))
+    RungLayout(axis=(0, 0, 1, 2), index=(0, 1, 2, 3), counts=(4, 4, 4))
     """
 
     _: KW_ONLY
@@ -404,7 +404,7 @@ class Arrangement(Value):
             raise SpecError(mismatch("Arrangement: sizes", f"{pairs} pairs in all", received))
         return self.sizes
 
-    def layout(self, pairs: int) -> Layout:
+    def layout(self, pairs: int) -> RungLayout:
         """The integer vectors for `pairs` pairs."""
         not_too_many("Arrangement", "pairs", pairs, MOST_FREQUENCIES)
         if self.rule == "mixed":
@@ -414,16 +414,16 @@ class Arrangement(Value):
             if len(self.axis) != pairs:
                 raise SpecError(mismatch("Arrangement: axis", f"{pairs} entries", len(self.axis)))
             rungs = max(self.index, default=-1) + 1
-            return Layout(self.axis, self.index, (rungs,) * len(self.axes))
+            return RungLayout(self.axis, self.index, (rungs,) * len(self.axes))
         shares = self.shares(pairs)
         dealt = _deal(self.rule, shares)
         place = [self.axes.index(name) for name in self.order or self.axes]
         counts = [pairs] * len(self.axes)
         if not self.shared:
-            for where, share in zip(place, shares, strict=True):
-                counts[where] = share
+            for number, share in zip(place, shares, strict=True):
+                counts[number] = share
         axis = tuple(place[a] for a, _ in dealt)
-        return Layout(axis, tuple(rung for _, rung in dealt), tuple(counts))
+        return RungLayout(axis, tuple(rung for _, rung in dealt), tuple(counts))
 
 
 def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:

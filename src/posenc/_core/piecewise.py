@@ -101,8 +101,8 @@ def buckets_2d(
     rows, columns = (_within(x, xp) for x in (rows, columns))
 
     def signed(x: Any) -> Any:
-        found = rank(thresholds, xp.abs(x), size, xp=xp)
-        return xp.where(x < 0, -found, found) + last
+        bucket = rank(thresholds, xp.abs(x), size, xp=xp)
+        return xp.where(x < 0, -bucket, bucket) + last
 
     if method == "cross":
         return {"rows": signed(rows), "columns": signed(columns)}

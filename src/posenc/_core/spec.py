@@ -59,12 +59,12 @@ class Value:
         """The same value with some fields changed, checked anew."""
         if is_followed():
             return _replaced(self, tuple(changes), tuple(changes.values()))
-        known = _hints(type(self))
+        hints = _hints(type(self))
         for key in changes:
-            if key not in known:
+            if key not in hints:
                 caller = f"{type(self).__name__}.replace"
                 raise SpecError(
-                    mismatch(caller, "the name of a field", repr(key), suggest(key, known))
+                    mismatch(caller, "the name of a field", repr(key), suggest(key, hints))
                 )
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
@@ -86,9 +86,9 @@ def _settle(value: Value) -> None:
     """Bring the fields to the types of their annotations, and check them."""
     name = type(value).__name__
     for field, hint in _hints(type(value)).items():
-        given = getattr(value, field)
-        coerced = _coerce(given, hint, f"{name}: {field}")
-        if coerced is not given:
+        stated = getattr(value, field)
+        coerced = _coerce(stated, hint, f"{name}: {field}")
+        if coerced is not stated:
             object.__setattr__(value, field, coerced)
     value.check()
 
@@ -237,21 +237,21 @@ def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise SpecError(mismatch("from_json", "a JSON text", type(text).__name__))
-    found = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
-    return from_dict(found, resolve)
+    data = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
+    return from_dict(data, resolve)
 
 
 def from_dict(
-    data: object, resolve: Callable[[str], type[Value]], where: str = "from_json", depth: int = 0
+    data: object, resolve: Callable[[str], type[Value]], place: str = "from_json", depth: int = 0
 ) -> Value:
     """Build a spec or value from plain JSON types."""
     if depth > DEEPEST_NESTING:
-        raise SpecError(f"{where[:80]}: nested deeper than {DEEPEST_NESTING} levels")
+        raise SpecError(f"{place[:80]}: nested deeper than {DEEPEST_NESTING} levels")
     if not isinstance(data, Mapping):
-        raise SpecError(mismatch(where, "a JSON object with a key 'type'", _show(data)))
+        raise SpecError(mismatch(place, "a JSON object with a key 'type'", _show(data)))
     if not isinstance(data.get("type"), str):
         received = f"keys {sorted(map(str, data))}" if "type" not in data else _show(data["type"])
-        raise SpecError(mismatch(where, "a key 'type' that names an encoding", received))
+        raise SpecError(mismatch(place, "a key 'type' that names an encoding", received))
     cls = resolve(data["type"])
     fields = _hints(cls)
     arguments: dict[str, Any] = {}
@@ -259,9 +259,9 @@ def from_dict(
         if key == "type":
             continue
         if key not in fields:
-            caller = f"{where}: {cls.__name__}"
+            caller = f"{place}: {cls.__name__}"
             raise SpecError(mismatch(caller, "known keys only", repr(key), suggest(key, fields)))
-        arguments[key] = _build(value, resolve, f"{where}: {cls.__name__}.{key}", depth + 1)
+        arguments[key] = _build(value, resolve, f"{place}: {cls.__name__}.{key}", depth + 1)
     missing = [
         field.name
         for field in dataclasses.fields(cls)  # type: ignore[arg-type]
@@ -270,22 +270,26 @@ def from_dict(
         and field.name not in arguments
     ]
     if missing:
-        raise SpecError(mismatch(f"{where}: {cls.__name__}", f"the keys {missing}", sorted(data)))
+        raise SpecError(mismatch(f"{place}: {cls.__name__}", f"the keys {missing}", sorted(data)))
     try:
         return cls(**arguments)
     except PosencError:
         raise
-    except (ArithmeticError, MemoryError, ValueError) as error:
-        received = f"{_show(arguments)} ({error})"
+    except Exception as error:
+        # An error of another kind is one of posenc itself, or of a class that others wrote.
+        ours = cls.__module__.partition(".")[0] == "posenc"
+        if ours and not isinstance(error, (ArithmeticError, MemoryError, ValueError)):
+            raise
+        received = f"{_show(arguments)} ({type(error).__name__}: {error})"
         expected = "numbers that its constants can be computed from"
-        raise SpecError(mismatch(f"{where}: {cls.__name__}", expected, received)) from error
+        raise SpecError(mismatch(f"{place}: {cls.__name__}", expected, received)) from error
 
 
-def _build(value: object, resolve: Callable[[str], type[Value]], where: str, depth: int) -> object:
+def _build(value: object, resolve: Callable[[str], type[Value]], place: str, depth: int) -> object:
     if isinstance(value, Mapping):
-        return from_dict(value, resolve, where, depth)
+        return from_dict(value, resolve, place, depth)
     if isinstance(value, list):
-        return tuple(_build(item, resolve, where, depth + 1) for item in value)
+        return tuple(_build(item, resolve, place, depth + 1) for item in value)
     return value
 
 
@@ -333,12 +337,12 @@ def _coerce(value: Any, hint: Any, caller: str) -> Any:
 
 def _object_for(name: str, kinds: list[type[Value]]) -> str:
     """What to write where a name stands for an object: one of the kinds, or made by them."""
-    made = [one.__name__ for kind in kinds for one in (kind.__subclasses__() or [kind])]
-    by_letters = {known.lower(): known for known in made}
+    names = [one.__name__ for kind in kinds for one in (kind.__subclasses__() or [kind])]
+    by_letters = {name.lower(): name for name in names}
     close = difflib.get_close_matches(name.lower(), by_letters, n=1)
-    shown = [by_letters[close[0]]] if close else sorted(set(made))
-    listed = ", ".join(f"{known}(…)" for known in shown)
-    return f"Give an object: {listed}." if made else ""
+    shown = [by_letters[close[0]]] if close else sorted(set(names))
+    listed = ", ".join(f"{name}(…)" for name in shown)
+    return f"Give an object: {listed}." if names else ""
 
 
 def _options(hint: Any) -> tuple[Any, ...]:

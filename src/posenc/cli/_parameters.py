@@ -74,18 +74,18 @@ def learnt_from(choice: ParameterChoice, spec: TableSpec, *, finite: bool = True
     finite : bool
         Whether NaN and infinity in a file are errors.
     """
-    given = [f"--{k.replace('_', '-')}" for k, v in choice._asdict().items() if v is not None]
+    options = [f"--{k.replace('_', '-')}" for k, v in choice._asdict().items() if v is not None]
     name, shapes = type(spec).__name__, spec.shapes
-    if len(given) > 1:
-        raise click.UsageError(f"{' or '.join(given)}, not both.")
+    if len(options) > 1:
+        raise click.UsageError(f"{' or '.join(options)}, not both.")
     if not shapes:
-        if given:
-            raise click.UsageError(f"{given[0]} is for learned tables; {name} learns nothing.")
+        if options:
+            raise click.UsageError(f"{options[0]} is for learned tables; {name} learns nothing.")
         return Learnt(None, "")
     wanted = ", ".join(
         f"{key} {'x'.join(map(str, shape)) or '()'}" for key, shape in shapes.items()
     )
-    if not given:
+    if not options:
         raise click.UsageError(
             f"{name} learns {wanted}: give them with --params FILE, "
             "or begin untrained with --init-seed N."
@@ -109,15 +109,15 @@ def _read(
     if layout.format == "npy" and len(shapes) > 1:
         received = "a .npy, which holds one array"
         raise DataError(mismatch(str(path), f"the parameters {', '.join(shapes)}", received, TODO))
-    found = {}
+    tensors = {}
     for name, shape in shapes.items():
         if layout.format == "safetensors" and name not in layout.tensors:
-            known = list(layout.tensors)[:1000]
-            todo = suggest(name, known) if known else TODO
+            names = list(layout.tensors)[:1000]
+            todo = suggest(name, names) if names else TODO
             raise DataError(mismatch(str(path), f"a tensor {name!r}", "none of that name", todo))
         tensor = layout.pick(None if layout.format == "npy" else name)
-        found[name] = _tensor(path, tensor, shape, f"{path}: {name!r}", finite=finite)
-    return found
+        tensors[name] = _tensor(path, tensor, shape, f"{path}: {name!r}", finite=finite)
+    return tensors
 
 
 def _tensor(

@@ -160,15 +160,15 @@ def bar(cells: Sequence[Cell], cost: Callable[[Cell], float]) -> Iterator[Callab
         ) as shown:
             yield lambda record: shown.update(max(1, round(cost(record.cell) * 10)), record)
         return
-    begun = told = time.monotonic()
+    begun = last = time.monotonic()
     done, count = 0.0, 0
 
     def line(record: Record) -> None:
-        nonlocal told, done, count
+        nonlocal last, done, count
         done, count, now = done + cost(record.cell), count + 1, time.monotonic()
-        if now - told < EVERY and count < len(cells):
+        if now - last < EVERY and count < len(cells):
             return
-        told = now
+        last = now
         left = duration((now - begun) * (total - done) / done)
         click.echo(f"{count} of {len(cells)} cells, about {left} left", err=True)
 

@@ -9,7 +9,7 @@ import click
 
 from posenc._core.errors import PosencError
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import Choice, Option, as_json, is_json, spec_of
+from posenc.cli._options import RenamedOption, WordChoice, as_json, is_json, spec_of
 from posenc.cli._projections import given, projection_options, stored_option
 from posenc.cli._show import clean, print_json, progress
 
@@ -43,13 +43,13 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="SOURCE", type=InputFile())
 @click.argument("output", metavar="OUTPUT", required=False)
-@click.option("--pairing", type=Choice(("half", "interleaved")), help="The pairing to write.")
+@click.option("--pairing", type=WordChoice(("half", "interleaved")), help="The pairing to write.")
 @stored_option
 @projection_options
 @click.option(
     "--tensor",
     "table",
-    cls=Option,
+    cls=RenamedOption,
     old=("--table",),
     metavar="NAME",
     help="The one that holds a table of positions.",
@@ -59,13 +59,13 @@ Examples:
 @click.option(
     "--resize",
     "length",
-    cls=Option,
+    cls=RenamedOption,
     old=("--length",),
     metavar="N|HxW",
     help="The length that a learned table gets.",
 )
-@click.option("--method", type=Choice(METHODS), default="cubic_antialias", help="For its rows.")
-@click.option("--dialect", type=Choice(("hf4", "hf5")), help="Of the rotary parameters.")
+@click.option("--method", type=WordChoice(METHODS), default="cubic_antialias", help="For its rows.")
+@click.option("--dialect", type=WordChoice(("hf4", "hf5")), help="Of the rotary parameters.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @as_json
@@ -115,14 +115,14 @@ def command(
     if not dry_run and output is not None and not force and Path(output).exists():
         raise click.UsageError(f"{output} exists: --force replaces it.")
     if dry_run:
-        made = convert(source, **options)
+        conversion = convert(source, **options)
     else:
         with progress("writing ", _size(source)) as done:
-            made = convert(source, output, progress=done, **options)
+            conversion = convert(source, output, progress=done, **options)
     if json_:
-        print_json(made.to_dict())
+        print_json(conversion.to_dict())
         return
-    for line in _lines(made, output):
+    for line in _lines(conversion, output):
         click.echo(clean(line))
 
 
@@ -174,22 +174,24 @@ def _spec(text: str, width: int, option: str) -> Any:
     return spec_of(text, option)
 
 
-def _lines(made: Conversion, output: str | None) -> list[str]:
+def _lines(conversion: Conversion, output: str | None) -> list[str]:
     """The conversion in words."""
-    lines = [f"{made.source} -> {output or '(nothing is written)'}"]
-    if made.pairing is not None:
-        before, after = made.pairing
-        lines.append(f"pairing {before} -> {after}; {before} according to {made.source_of_pairing}")
-    shown = list(made.tensors.items())
+    lines = [f"{conversion.source} -> {output or '(nothing is written)'}"]
+    if conversion.pairing is not None:
+        before, after = conversion.pairing
+        lines.append(
+            f"pairing {before} -> {after}; {before} according to {conversion.source_of_pairing}"
+        )
+    shown = list(conversion.tensors.items())
     for name, what in shown[:MOST_LINES]:
         lines.append(f"  {name}  {what}")
     if len(shown) > MOST_LINES:
         lines.append(f"  … and {len(shown) - MOST_LINES} more (all of them with --json)")
-    lines.append(f"{len(shown)} tensors change, {made.copied} are copied byte for byte")
-    lines += [f"config: {sentence}" for sentence in made.config]
-    left_out = [name for name, what in made.files.items() if what != "copied"]
+    lines.append(f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte")
+    lines += [f"config: {sentence}" for sentence in conversion.config]
+    left_out = [name for name, what in conversion.files.items() if what != "copied"]
     if left_out:
         lines.append(f"left out, as they may hold the weights as they were: {', '.join(left_out)}")
-    if made.probe is not None:
-        lines += made.probe.words()
+    if conversion.probe is not None:
+        lines += conversion.probe.words()
     return lines

@@ -24,7 +24,7 @@ from posenc.cli._inputs import (
 )
 from posenc.cli._options import SpecChoice, as_json, count_of, make_spec, spec_options
 from posenc.cli._parameters import Learnt, ParameterChoice, learnt_from, parameter_options
-from posenc.cli._places import PlaceChoice, Places, place_options, places_from
+from posenc.cli._places import PlaceChoice, PositionSequence, place_options, places_from
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["command", "random_vectors"]
 
 DEFAULT_DIM = 8  # fits a screen of 80 columns
-WORDS = inputs.Kind("a text", 2**23)
+WORDS = inputs.FileKind("a text", 2**23)
 MOST_NUMBERS = 2**23  # of the sum of a text
 
 EXAMPLES = """\b
@@ -44,7 +44,7 @@ Examples:
 """
 
 
-class Tokens(NamedTuple):
+class TextPieces(NamedTuple):
     """A text in pieces; `ids` are rows of a vocabulary where a tokenizer gave them."""
 
     texts: list[str]
@@ -59,11 +59,11 @@ class Choices(NamedTuple):
     parameters: ParameterChoice
 
 
-class Encoding(NamedTuple):
+class EncodeChoices(NamedTuple):
     """What these choices come to for some data."""
 
     spec: TableSpec
-    places: Places
+    places: PositionSequence
     learnt: Learnt
 
     def words(self) -> str:
@@ -74,10 +74,10 @@ class Encoding(NamedTuple):
         return brief(self.spec), self.places.words, _show.clean(self.learnt.origin)
 
 
-def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) -> Encoding:
+def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) -> EncodeChoices:
     places = places_from(choice.places, spec, length, preset=choice.spec.preset)
     places.check(spec)
-    return Encoding(spec, places, learnt_from(choice.parameters, spec, finite=finite))
+    return EncodeChoices(spec, places, learnt_from(choice.parameters, spec, finite=finite))
 
 
 @click.command(epilog=EXAMPLES)
@@ -195,7 +195,7 @@ def _target(output: str, force: bool) -> _stream.Target:
 
 
 def _report(
-    encoding: Encoding,
+    encoding: EncodeChoices,
     layout: files.Layout,
     picked: files.Tensor,
     target: _stream.Target,
@@ -209,14 +209,14 @@ def _report(
     spec, origin = encoding.spec, encoding.learnt.origin
     shape = (*picked.shape[:-1], spec.width)
     if json_:
-        found = {
+        report = {
             "output": str(target.path),
             "tensor": picked.name or None,
             "shape": list(shape),
             "dtype": picked.dtype,
             "spec": spec.to_dict(),
         }
-        _show.print_json({**found, "parameters": origin} if origin else found)
+        _show.print_json({**report, "parameters": origin} if origin else report)
         return
     sides = "x".join(map(str, shape))
     what = f"{layout.path.name} and {encoding.words()}"
@@ -275,8 +275,8 @@ def _encode_text(
 
 def _print_text(
     *,
-    encoding: Encoding,
-    tokens: Tokens,
+    encoding: EncodeChoices,
+    tokens: TextPieces,
     vectors: np.ndarray,
     origin: str,
     target: _stream.Target | None,
@@ -285,14 +285,14 @@ def _print_text(
     from posenc.functional import add, table
 
     spec, places, (params, learnt) = encoding
-    where = places.array(slice(0, len(places)))
-    total = add(spec, vectors, positions=where, params=params)
+    positions = places.array(slice(0, len(places)))
+    total = add(spec, vectors, positions=positions, params=params)
     dtype = "float64" if total.dtype == np.float64 else None
-    rows = table(spec, where, params=params, dtype=dtype)
+    rows = table(spec, positions, params=params, dtype=dtype)
     if target is not None:
         _stream.write_array(target, "sum", total)
     if json_:
-        found = {
+        report = {
             "tokens": tokens.texts,
             "positions": places.tolist(),
             "embedding": vectors.tolist(),
@@ -302,10 +302,10 @@ def _print_text(
             "spec": spec.to_dict(),
         }
         if learnt:
-            found["parameters"] = learnt
-        _show.print_json(found if tokens.ids is None else {**found, "ids": tokens.ids})
+            report["parameters"] = learnt
+        _show.print_json(report if tokens.ids is None else {**report, "ids": tokens.ids})
         return
-    strips = _show.Strips(tokens.texts, places, _show.width_of_screen())
+    strips = _show.AlignedRows(tokens.texts, places, _show.width_of_screen())
     click.echo(encoding.words())
     for heading, block in (
         (f"embedding: {_show.clean(origin)}", vectors),
@@ -324,7 +324,7 @@ def _result_in_words(spec: TableSpec) -> str:
     return f"sum = {embedding} + encoding" if spec.width == spec.dim else f"{embedding} | encoding"
 
 
-def _tokens(source: str, tokenizer: str | None) -> Tokens:
+def _tokens(source: str, tokenizer: str | None) -> TextPieces:
     text = source
     if source == "-":
         text = standard_input("a text of at least one token", WORDS)
@@ -339,15 +339,15 @@ def _tokens(source: str, tokenizer: str | None) -> Tokens:
             )
         raise click.UsageError(no_text(source))
     if tokenizer is not None:
-        found = _tokenize(text, Path(tokenizer))
+        tokens = _tokenize(text, Path(tokenizer))
     else:
-        found = Tokens(text.split(), None)
-    if not found.texts:
+        tokens = TextPieces(text.split(), None)
+    if not tokens.texts:
         raise DataError(mismatch("encode", "a text of at least one token", repr(text[:40])))
-    return found
+    return tokens
 
 
-def _tokenize(text: str, path: Path) -> Tokens:
+def _tokenize(text: str, path: Path) -> TextPieces:
     content = inputs.text_of(path, inputs.TOKENIZER)
     inputs.check_count(content, str(path), inputs.TOKENIZER)
     try:
@@ -359,14 +359,14 @@ def _tokenize(text: str, path: Path) -> Tokens:
         ) from error
     try:
         # The library raises plain `Exception` for what is no tokenizer.
-        made = Tokenizer.from_str(content)
-        _check_padding(str(path), made.padding or {})
-        found = made.encode(text)
+        reader = Tokenizer.from_str(content)
+        _check_padding(str(path), reader.padding or {})
+        encoded = reader.encode(text)
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001
         raise DataError(mismatch(str(path), "a tokenizer.json", str(error)[:200])) from None
-    return Tokens(list(found.tokens), list(found.ids))
+    return TextPieces(list(encoded.tokens), list(encoded.ids))
 
 
 def _check_padding(caller: str, padding: Mapping[str, Any]) -> None:
@@ -376,7 +376,7 @@ def _check_padding(caller: str, padding: Mapping[str, Any]) -> None:
             raise DataError(mismatch(f"{caller}: padding", f"at most {MOST_NUMBERS}", padding[key]))
 
 
-def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool) -> np.ndarray:
+def _rows_of_file(path: Path, name: str | None, tokens: TextPieces, *, finite: bool) -> np.ndarray:
     layout = files.read_layout(path)
     tensor = layout.pick(name)
     _stream.check_source(layout, tensor)
@@ -397,8 +397,8 @@ def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool)
         )
     size = np.dtype(tensor.stored).itemsize * dim
     with inputs.opened(path) as file:
-        found = [files.read(file, tensor.begin + i * size, dim, tensor.stored) for i in ids]
-    vectors = files.decode(np.stack(found), tensor.dtype)
+        ours = [files.read(file, tensor.begin + i * size, dim, tensor.stored) for i in ids]
+    vectors = files.decode(np.stack(ours), tensor.dtype)
     if finite and not np.isfinite(vectors).all():
         i, channel = (int(n) for n in np.argwhere(~np.isfinite(vectors))[0])
         received = f"{vectors[i, channel]} at index {[ids[i], channel]}"

@@ -9,7 +9,14 @@ import click
 
 from posenc._core.errors import ArgumentError
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import Choice, Option, SpecChoice, any_spec, as_json, spec_options
+from posenc.cli._options import (
+    RenamedOption,
+    SpecChoice,
+    WordChoice,
+    any_spec,
+    as_json,
+    spec_options,
+)
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._show import clean, print_json
 from posenc.cli._vectors import vector_from
@@ -39,7 +46,12 @@ Examples:
 @click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, counted from 0.")
 @click.option("--row", type=click.IntRange(0), help="Which row of the file.")
 @click.option(
-    "--tensor", "name", cls=Option, old=("--name",), metavar="NAME", help="Which one of the file."
+    "--tensor",
+    "name",
+    cls=RenamedOption,
+    old=("--name",),
+    metavar="NAME",
+    help="Which one of the file.",
 )
 @click.option(
     "--before",
@@ -52,7 +64,7 @@ Examples:
 )
 @click.option(
     "--conventions",
-    type=Choice(("siblings", "stated")),
+    type=WordChoice(("siblings", "stated")),
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
 )
@@ -98,23 +110,23 @@ def command(
     if within is not None:
         extra["within"] = _range(within)
     if values:
-        for option, given in (("--row", row), ("--tensor", name), ("--before", before)):
-            if given is not None:
+        for option, value in (("--row", row), ("--tensor", name), ("--before", before)):
+            if value is not None:
                 raise click.UsageError(f"{option} is for a VECTOR.")
         if len(set(at)) != len(at):
             raise click.UsageError("--at: one value for each dimension.")
-        made = any_spec(choice)
-        found = _asked(lambda: locate(made, dict(zip(at, values, strict=True)), **extra))
+        chosen = any_spec(choice)
+        location = _asked(lambda: locate(chosen, dict(zip(at, values, strict=True)), **extra))
     else:
         assert vector is not None, "the other case"  # noqa: S101 - for the type checker
         x = vector_from(vector, row, name)
-        made = any_spec(choice, width=len(x))
+        chosen = any_spec(choice, width=len(x))
         if before is not None:
             extra["before"] = vector_from(before, row, name if name and before == vector else None)
-        if params is not None or getattr(made, "shapes", None):
-            extra["params"] = learnt_from(ParameterChoice(params), made).values
-        found = locate(made, x, **extra)
-    _show(found, json_)
+        if params is not None or getattr(chosen, "shapes", None):
+            extra["params"] = learnt_from(ParameterChoice(params), chosen).values
+        location = locate(chosen, x, **extra)
+    _show(location, json_)
 
 
 def unpaired(values: tuple[str, ...], at: tuple[int, ...]) -> str:
@@ -143,11 +155,11 @@ def _range(text: str) -> tuple[float, float]:
     return low, high
 
 
-def _show(found: Location, json_: bool) -> None:
+def _show(location: Location, json_: bool) -> None:
     if json_:
-        print_json(found.describe())
+        print_json(location.describe())
     else:
-        for line in found.story:
+        for line in location.story:
             click.echo(clean(line))
-    if found.best is None:
+    if location.best is None:
         raise click.exceptions.Exit(1)

@@ -11,7 +11,7 @@ import click
 
 from posenc._core.errors import DataError, mismatch, suggest
 from posenc.cli._inputs import InputText
-from posenc.cli._options import Option, as_json
+from posenc.cli._options import RenamedOption, as_json
 from posenc.cli._show import clean, print_json
 from posenc.cli._study import (
     bar,
@@ -110,10 +110,10 @@ def run(
     hour, standard 45 min and full an hour and a half. The exit code is 1 if a cell failed.
     """
     need("torch", "joblib", "scipy")
-    where = _where(workers, cluster, scheduler_file)
+    place = _where(workers, cluster, scheduler_file)
     with usage():
         wanted = _cells(tier, narrowed(tasks, encodings, seeds, lengths, settings), data)
-    done = _run(wanted, store, where, retries, data)
+    done = _run(wanted, store, place, retries, data)
     if json_:
         print_json({"store": str(store), **dataclasses.asdict(done)})
     else:
@@ -148,7 +148,7 @@ def _cells(tier: str, narrowing: Any, data: Path | None) -> list[Cell]:
 
 
 def _run(
-    wanted: list[Cell], path: Path, where: Local | Cluster, retries: int, data: Path | None
+    wanted: list[Cell], path: Path, place: Local | Cluster, retries: int, data: Path | None
 ) -> Summary:
     from posenc.study.engine import run_cells
     from posenc.study.grid import cost
@@ -165,7 +165,7 @@ def _run(
                 return run_cells(
                     wanted,
                     store,
-                    where=where,
+                    workers=place,
                     train=train if data is None else partial(train, data=data.resolve()),
                     retries=retries,
                     seen=seen,
@@ -198,15 +198,17 @@ def _told(done: Summary, path: Path) -> None:
 def status(*, tier: str | None, store: Path, json_: bool) -> None:
     """Say what is in a store, also while a run writes to it, and what of a tier is left."""
     results = _results(store)
-    found = _status(results, tier)
+    summary = _status(results, tier)
     if json_:
-        print_json({"store": str(store), **found})
+        print_json({"store": str(store), **summary})
         return
-    for task, counts in found["tasks"].items():
+    for task, counts in summary["tasks"].items():
         click.echo(f"{task:<14} " + ", ".join(f"{n} {word}" for word, n in counts.items() if n))
-    if tier is not None and found["left"]:
-        click.echo(f"left of {tier}: {found['left']} cells, {duration(found['seconds'])} of work")
-    for failure in found["failures"]:
+    if tier is not None and summary["left"]:
+        click.echo(
+            f"left of {tier}: {summary['left']} cells, {duration(summary['seconds'])} of work"
+        )
+    for failure in summary["failures"]:
         click.echo(clean(f"failed: {failure['cell']}: {failure['reason']}"))
 
 
@@ -252,7 +254,7 @@ def _results(store: Path, folder: Path | None = None) -> Results:
     "-o",
     "--output",
     "out",
-    cls=Option,
+    cls=RenamedOption,
     old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
@@ -281,7 +283,7 @@ def export(*, store: Path, out: Path, json_: bool) -> None:
 @click.option(
     "--results",
     "folder",
-    cls=Option,
+    cls=RenamedOption,
     old=("--from",),
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder that `export` wrote, in place of a store.",
@@ -290,7 +292,7 @@ def export(*, store: Path, out: Path, json_: bool) -> None:
     "-o",
     "--output",
     "out",
-    cls=Option,
+    cls=RenamedOption,
     old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out/study"),
@@ -326,8 +328,8 @@ def report(
     verdicts = judge(results, registered)
     written = [str(path) for path in write_report(results, registered, out, formats=kinds)]
     if json_:
-        told = [{"claim": v.claim.id, "verdict": v.word, "p": v.p} for v in verdicts]
-        print_json({"verdicts": told, "written": written})
+        summary = [{"claim": v.claim.id, "verdict": v.word, "p": v.p} for v in verdicts]
+        print_json({"verdicts": summary, "written": written})
         return
     for verdict in verdicts:
         click.echo(f"{verdict.word:<13} {verdict.claim.id:<26} {verdict.claim.text}")
@@ -344,7 +346,7 @@ def report(
     "-o",
     "--output",
     "out",
-    cls=Option,
+    cls=RenamedOption,
     old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
@@ -406,9 +408,9 @@ def generate(
     from posenc.study.saved import load
     from posenc.study.say import say
 
-    found = say(load(model, data=data), text, beams=beams, steps=length)
+    answers = say(load(model, data=data), text, beams=beams, steps=length)
     if json_:
-        print_json([dataclasses.asdict(said) for said in found])
+        print_json([dataclasses.asdict(answer) for answer in answers])
         return
-    for said in found:
-        click.echo(f"{said.probability:.3f}  {clean(said.text)}")
+    for answer in answers:
+        click.echo(f"{answer.probability:.3f}  {clean(answer.text)}")

@@ -55,9 +55,9 @@ def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
 
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
-    found = find.answer(scene)
+    search = find.answer(scene)
     stop, astray = tour.header(scene)
-    problems = [*scene.problems, *page.problems, *found.problems, *astray]
+    problems = [*scene.problems, *page.problems, *search.problems, *astray]
     return {
         "k": 1,
         "view": scene.shape.id,
@@ -77,7 +77,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "zoom": page.zoom,
         "python": page.python,
         "command": command_of(scene),
-        "find": found.header,
+        "find": search.header,
         "compare": None if scene.b is None else {"a": words(scene.a), "b": words(scene.b)},
         "tour": stop,
         "palette": {
@@ -119,8 +119,8 @@ def _address(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
 def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
     """What is drawn: this view's keys with their texts, and those of others as they came."""
     own = {field.key: text for field, text in scene.fields}
-    known = own.keys() | _known()
-    kept = {key: value for key, value in _address(scene, raw).items() if key in known}
+    keys = own.keys() | _known()
+    kept = {key: value for key, value in _address(scene, raw).items() if key in keys}
     return {"k": "1", **kept, **own}
 
 

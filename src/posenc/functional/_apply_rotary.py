@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal
 
 from posenc._core.array import (
@@ -13,9 +14,10 @@ from posenc._core.array import (
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing
-from posenc.functional._angles import turned_by
-from posenc.functional.arguments import X, align, place_of
+from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
+from posenc.functional.arguments import X
+from posenc.functional.tokens import align, place_of
+from posenc.kernels.reference import turned_by
 
 __all__ = ["apply_rotary"]
 
@@ -100,9 +102,9 @@ def apply_rotary(
         raise ArgumentError(mismatch(caller, expected, f"shape {tuple(cos.shape)}"))
     cos = astype(xp.reshape(cos, (*aligned, dim // 2)), inner, xp)
     sin = astype(xp.reshape(sin, (*aligned, dim // 2)), inner, xp)
-    return turned_by(
-        x, cos, sin, pairing, dim=dim, inner=inner, xp=xp, caller=caller, inplace=inplace
-    )
+    by_angle = functools.partial(turn, cos=cos, sin=sin, pairing=pairing, xp=xp)
+    asker = caller if inplace else None
+    return turned_by(x, by_angle, pairing, dim=dim, inner=inner, xp=xp, inplace=asker)
 
 
 def _half_width(full: Array, pairing: Pairing) -> Array:

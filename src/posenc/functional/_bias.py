@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,22 +9,16 @@ import numpy as np
 
 from posenc import kernels
 from posenc._core.array import (
-    arange,
-    astype,
-    compute_dtype,
-    concrete,
     device_of,
-    dtype_name,
     dtype_named,
     is_divided,
     library,
-    marked,
     namespace,
     numpy_rules,
 )
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional.arguments import Kernel, asks, library_of, name_of, require
-from posenc.functional.scores import head_range, known, sides
+from posenc.functional.arguments import Kernel, library_of, name_of, require
+from posenc.functional.scores import check_sides, head_range, known, sides
 
 __all__ = ["bias"]
 
@@ -106,49 +99,18 @@ def bias(
         options = {"dtype": dtype, "device": device, "kernel": kernel}
         sides_of = q_positions, q_positions if k_positions is None else k_positions
         return _divided_bias(spec, *sides_of, params, {**options, "heads": heads})
-    home = library_of(q_positions, k_positions, *values)
-    if xp is None and home is not None:
-        xp = namespace(home, caller)
+    array = library_of(q_positions, k_positions, *values)
+    if xp is None and array is not None:
+        xp = namespace(array, caller)
     xp = library(np if xp is None else xp)
-    if device is None and home is not None:
-        device = device_of(home)
+    if device is None and array is not None:
+        device = device_of(array)
     out = dtype_named("float32" if dtype is None else dtype, xp, caller)
     first, end = head_range(heads, spec.heads, caller)
-    where = sides(spec.axes, q_positions, k_positions, xp=xp, device=device, caller=caller)
-    if concrete(where.q[0]) is not None and concrete(where.k[0]) is not None:
-        # Every entry of a tuple is known where the first is: they are slices of one array.
-        spec.check_positions(
-            tuple(np.asarray(concrete(c)) for c in where.q),
-            tuple(np.asarray(concrete(c)) for c in where.k),
-        )
-    inner = compute_dtype(out, xp)
-    given = known(spec, params, first, end, where.q[0], xp=xp, device=device, caller=caller)
-    if asks(kernel, caller):
-        # The first axis: what has several is no encoding that a kernel knows.
-        q, k = where.q[0][..., :, 0], where.k[0][..., 0, :]
-        learned = {name: given[name] for name in spec.shapes}
-        request = kernels.Bias(spec, q, k, (first, end), learned, out, xp)
-        found = kernels.serve(request, kernel, caller)
-        if found is not None:
-            return found.value
-    prepared = spec.prepare(given, dtype=inner, xp=xp)
-    head = arange(end - first, xp=xp, device=device_of(where.q[0]))[:, None, None]
-    q, k = where.with_heads()
-    entries = spec.score(q, k, head, prepared, dtype=inner, xp=xp)
-    wrapped = where.wrapped(xp)
-    if wrapped is not None:
-        entries = marked(entries, wrapped[..., None, :, :], math.nan, xp=xp)
-    if dtype_name(out) == "float16":
-        entries = _within_float16(entries, xp)
-    shape = (*where.lead, end - first, where.rows, where.columns)
-    return xp.broadcast_to(astype(entries, out, xp), shape)
-
-
-def _within_float16(x: Array, xp: Any) -> Array:
-    """Finite entries within the range of float16: an infinity would be a mask, or a NaN later."""
-    infinity, largest = float("inf"), xp.full_like(x, 65504.0)
-    x = xp.where((x > 65504.0) & (x < infinity), largest, x)
-    return xp.where((x < -65504.0) & (x > -infinity), -largest, x)
+    both = sides(spec.axes, q_positions, k_positions, xp=xp, device=device, caller=caller)
+    check_sides(spec, both)
+    mine = known(spec, params, first, end, both.q[0], xp=xp, device=device, caller=caller)
+    return kernels.run(kernels.Bias(spec, both, (first, end), mine, out, xp, caller), kernel)
 
 
 def _divided_bias(spec: BiasSpec, q: Any, k: Any, params: Any, options: dict[str, Any]) -> Array:

@@ -9,9 +9,7 @@ import numpy as np
 
 from posenc import kernels
 from posenc._core.array import (
-    astype,
-    compute_dtype,
-    dtype_name,
+    device_of,
     dtype_named,
     is_divided,
     numpy_rules,
@@ -20,9 +18,11 @@ from posenc._core.array import (
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
-from posenc.functional._angles import asks_kernel, check_role, factors
 from posenc.functional._lengths import at_length
-from posenc.functional.arguments import Kernel, asked_positions, check_length, home, name_of
+from posenc.functional._parameters import parameters
+from posenc.functional._rotation import check_role
+from posenc.functional.arguments import Kernel, home, name_of
+from posenc.functional.tokens import asked_positions, check_length
 
 __all__ = ["cos_sin"]
 
@@ -110,28 +110,12 @@ def cos_sin(
     spec, choice = at_length(spec, length, "cos_sin")
     xp, device = home(positions, params, xp=xp, device=device, caller=caller)
     out = dtype_named("float32" if dtype is None else dtype, xp, caller)
-    where = asked_positions(spec, positions, xp=xp, device=device, caller=caller)
-    inner = compute_dtype(out, xp)
-    if asks_kernel(kernel, choice, caller):
-        check_role(role, caller)
-        found = kernels.serve(kernels.CosSin(spec, where, out, xp), kernel, caller)
-        if found is not None:
-            cos, sin = found.value
-            return _widened(cos, sin, spec.channels, width, xp)
-    if (spec.per_head or 1) > 1 and len(where.shape) > 2:
-        where = where[..., None, :, :]  # heads stand before the sequence
-    cos, sin, _ = factors(
-        spec,
-        where,
-        role=role,
-        params=params,
-        inner=inner,
-        dtype=dtype_name(out),
-        xp=xp,
-        caller=caller,
-        choice=choice,
-    )
-    return _widened(astype(cos, out, xp), astype(sin, out, xp), spec.channels, width, xp)
+    places = asked_positions(spec, positions, xp=xp, device=device, caller=caller)
+    check_role(role, caller)
+    learned = parameters(spec, params, xp=xp, device=device_of(places), caller=caller)
+    request = kernels.CosSin(spec, places, role, learned, choice, out, xp, caller)
+    cos, sin = kernels.run(request, kernel)
+    return _widened(cos, sin, spec.channels, width, xp)
 
 
 def _widened(cos: Array, sin: Array, pairing: Pairing, width: str, xp: Any) -> tuple[Array, Array]:
@@ -165,12 +149,12 @@ def _divided_cos_sin(
     if (spec.per_head or 1) > 1:
         undivided(caller, positions, *(params or {}).values())
     axes = ("axes",) if len(spec.axes) > 1 else ()
-    where = _divided.numbered(positions, "last", axes)
-    lead = where.labels[: len(where.labels) - len(axes)] or ("last",)
+    rows = _divided.numbered(positions, "last", axes)
+    lead = rows.labels[: len(rows.labels) - len(axes)] or ("last",)
 
-    def factors(where: Any, **params: Array) -> tuple[Array, Array]:
-        return cos_sin(spec, where, params=_divided.params_of(params), **options)
+    def factors(positions: Any, **params: Array) -> tuple[Array, Array]:
+        return cos_sin(spec, positions, params=_divided.params_of(params), **options)
 
-    parts = {"where": where, **_divided.of_parameters(spec, params)}
-    found: tuple[Array, Array] = _divided.apply(factors, parts, (*lead, "pairs"), caller, {})
-    return found
+    parts = {"positions": rows, **_divided.of_parameters(spec, params)}
+    both: tuple[Array, Array] = _divided.apply(factors, parts, (*lead, "pairs"), caller, {})
+    return both

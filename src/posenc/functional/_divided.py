@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.functional.arguments import place_of
+from posenc.functional.tokens import place_of
 
 __all__ = [
     "HEADS",

@@ -16,7 +16,8 @@ from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import columns
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional._table import table
-from posenc.functional.arguments import name_of, with_axes
+from posenc.functional.arguments import name_of
+from posenc.functional.tokens import with_axes
 
 __all__ = ["frequencies", "resolution", "shift", "similarity", "wavelengths"]
 
@@ -248,7 +249,7 @@ def _angles(spec: Sinusoidal, k: np.ndarray, caller: str) -> tuple[np.ndarray, n
     """Cosine and sine of k times the frequencies, float64, whatever the start and phase."""
     xp = library(np)
     plain = spec.replace(phase="exact", arrangement=spec.arrangement.replace(start=0, pad=None))
-    where = with_axes(plain.axes, integers(k, xp=xp, caller=caller), caller)
+    where = with_axes(plain.axes, integers(k, xp=xp, caller=caller), f"{caller}: positions")
     found: tuple[np.ndarray, np.ndarray] = plain.matrix.cos_sin(
         where, plain.arrays, dtype=xp.float64, xp=xp
     )

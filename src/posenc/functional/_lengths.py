@@ -7,49 +7,18 @@ passes from one to the other inside of one graph.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from posenc._core.array import (
-    concrete,
-    device_of,
-    dtype_name,
-    is_array,
-    is_symbolic,
-    is_torch,
-)
+from posenc._core.array import concrete, dtype_name, is_array, is_symbolic, is_torch
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
-from posenc._core.phase import Halves, Words
 from posenc._core.tracing import is_compiling, is_followed
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.functional.arguments import name_of, require
+from posenc.kernels import Choice
 
-__all__ = ["Choice", "at_length"]
+__all__ = ["at_length"]
 
 Array = Any
-
-
-class Choice(NamedTuple):
-    """The rotation that holds, rather than another, where a length is larger than `last`."""
-
-    spec: RotarySpec
-    length: Any
-    last: int
-
-    def of(self, other: Any, own: Any, *, dtype: Any, xp: Any) -> Any:
-        """What the other rotation has, or this one: arrays of one shape, or numbers."""
-        if isinstance(own, (Halves, Words)):
-            pairs = zip(other, own, strict=True)
-            return type(own)(*[self.of(a, b, dtype=dtype, xp=xp) for a, b in pairs])
-        if isinstance(own, (int, float)):
-            if own == other:
-                return own
-            device = device_of(self.length) if is_array(self.length) else None
-            own = xp.full((), own, dtype=dtype, device=device)
-        if not is_array(self.length):
-            length = xp.full((), self.length, dtype=xp.int64, device=device_of(own))
-        else:
-            length = self.length.to(own.device) if is_torch(own) else self.length
-        return xp.where(length > self.last, own, other)
 
 
 def at_length(spec: RotarySpec, length: Any, verb: str) -> tuple[RotarySpec, Choice | None]:
@@ -79,7 +48,8 @@ def at_length(spec: RotarySpec, length: Any, verb: str) -> tuple[RotarySpec, Cho
             raise ArgumentError(mismatch(f"{caller}: length", expected, repr(length)))
         return spec.at(length), None
     if two:
-        return spec.at(first), Choice(spec.at(first + 1), length, first)
+        short, long = spec.at(first), spec.at(first + 1)
+        return short, Choice(short, long, length, first)
     expected = f"a number, as each length beyond {first} has frequencies of its own"
     todo = "Choose one length outside of the compiled graph: spec.at(length)."
     received = f"a {type(length).__name__} whose value is not known here"
@@ -97,8 +67,8 @@ def _number(length: Array, caller: str) -> int | Array:
         raise ArgumentError(mismatch(caller, "one number, of shape ()", received, todo))
     if is_torch(length) and _followed():
         return length
-    known = concrete(length)
-    return length if known is None else int(known)
+    value = concrete(length)
+    return length if value is None else int(value)
 
 
 def _left_open(length: int, last: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -23,9 +24,12 @@ from posenc._core.array import (
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
-from posenc.functional._angles import checked, require_plain, turned_by, unit_cos_sin
+from posenc.encodings.rotary.pairing import turn
 from posenc.functional._lengths import at_length
-from posenc.functional.arguments import check_length, name_of, with_axes
+from posenc.functional._rotation import checked, require_plain
+from posenc.functional.arguments import name_of
+from posenc.functional.tokens import check_length, with_axes
+from posenc.kernels.reference import turned_by
 
 __all__ = ["logit_scale", "relative_score"]
 
@@ -75,23 +79,22 @@ def relative_score(
         received = f"{q.shape[-1]} and {k.shape[-1]}"
         raise ArgumentError(mismatch(caller, "queries and keys of one width", received))
     read = reals if spec.coordinates == "real" else integers
-    rel = with_axes(
-        spec.axes, read(offsets, xp=xp, device=device_of(q), caller=f"{caller}: offsets"), caller
-    )
+    label = f"{caller}: offsets"
+    rel = with_axes(spec.axes, read(offsets, xp=xp, device=device_of(q), caller=label), label)
     if len(rel.shape) != 2:
-        raise ArgumentError(mismatch(f"{caller}: offsets", "shape (n,)", f"{tuple(rel.shape)}"))
-    known = constants(spec, rel, xp=xp)
-    cos, sin, _ = unit_cos_sin(spec, rel, known, choice, inner=inner, xp=xp)
+        raise ArgumentError(mismatch(label, "shape (n,)", f"{tuple(rel.shape)}"))
+    values = constants(spec, rel, xp=xp)
+    source = spec if choice is None else choice
+    cos, sin = source.cos_sin(rel, values, dtype=inner, xp=xp)
     # A distance is a key's position seen from a query at the centre, where sizes are those of m.
-    size = spec.sizes(_from_centre(spec, rel), "key", known, dtype=inner, xp=xp)
+    size = spec.sizes(_from_centre(spec, rel), "key", values, dtype=inner, xp=xp)
     size = size * spec.attention_factor
     if choice is not None:
-        size = choice.of(size, choice.spec.attention_factor**2, dtype=inner, xp=xp)
+        size = choice.of(size, choice.long.attention_factor**2, dtype=inner, xp=xp)
     wide, keys = astype(q, inner, xp)[..., None, :], astype(k, inner, xp)[..., None, :]
     same = spec.channels.replace(output="same")
-    turned = turned_by(
-        keys, cos * size, sin * size, same, dim=spec.dim, inner=inner, xp=xp, caller=caller
-    )
+    by_angle = functools.partial(turn, cos=cos * size, sin=sin * size, pairing=same, xp=xp)
+    turned = turned_by(keys, by_angle, same, dim=spec.dim, inner=inner, xp=xp)
     return astype(xp.sum(wide * turned, axis=-1), dtype, xp)
 
 
@@ -150,16 +153,13 @@ def logit_scale(
         if length is not None:
             check_length(length, None, positions, caller=caller)
         spec, choice = at_length(spec, length, "logit_scale")
-        constant, found = spec.logit_factor, spec.magnitude_of_scores.temperature
+        constant, temperature = spec.logit_factor, spec.magnitude_of_scores.temperature
         if choice is not None:
             # A number that is no constant is one that torch leaves open.
-            given = (
-                library(sys.modules["torch"]) if not is_array(length) else namespace(length, caller)
-            )
-            constant = choice.of(constant, choice.spec.logit_factor, dtype=given.float32, xp=given)
-        if found is None:
+            own = namespace(length, caller) if is_array(length) else library(sys.modules["torch"])
+            constant = choice.of(constant, choice.long.logit_factor, dtype=own.float32, xp=own)
+        if temperature is None:
             return constant
-        temperature = found
     if positions is None:
         todo = "Its temperature depends on them."
         raise ArgumentError(mismatch(f"{caller}: positions", "those of the queries", None, todo))
@@ -168,5 +168,5 @@ def logit_scale(
         device = device_of(positions) if device is None else device
     else:
         xp = library(np if xp is None else xp)
-    where = integers(positions, xp=xp, device=device, caller=f"{caller}: positions")
-    return constant * temperature.factors(where, dtype=xp.float32, xp=xp)
+    queries = integers(positions, xp=xp, device=device, caller=f"{caller}: positions")
+    return constant * temperature.factors(queries, dtype=xp.float32, xp=xp)

@@ -6,12 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from posenc._core.array import (
     astype,
     compute_dtype,
-    concrete,
     device_of,
     is_divided,
     marked,
@@ -22,7 +19,8 @@ from posenc._core.array import (
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.relative.base import Places, RelativeSpec
 from posenc.functional.arguments import name_of, require
-from posenc.functional.scores import Sides, head_range, known, sides
+from posenc.functional.scores import check_sides, head_range, known, sides
+from posenc.kernels import Sides
 
 __all__ = ["relative", "relative_values"]
 
@@ -103,14 +101,14 @@ def relative(
         raise ArgumentError(
             mismatch(caller, "q and k of one batch shape and heads", received, todo)
         )
-    where, first, end = _where(
+    both, first, end = _sides(
         spec, q, k.shape[-2], q_positions, k_positions, heads=heads, xp=xp, caller=caller
     )
-    given = known(spec, params, first, end, where.q[0], xp=xp, device=device_of(q), caller=caller)
+    values = known(spec, params, first, end, both.q[0], xp=xp, device=device_of(q), caller=caller)
     inner = compute_dtype(dtype, xp)
     wide_q, wide_k = astype(q, inner, xp), astype(k, inner, xp)
-    scores = spec.score(wide_q, wide_k, Places(*where.with_heads()), given, dtype=inner, xp=xp)
-    wrapped = where.wrapped(xp)
+    scores = spec.score(wide_q, wide_k, Places(*both.with_heads()), values, dtype=inner, xp=xp)
+    wrapped = both.wrapped(xp)
     if wrapped is not None:
         scores = marked(scores, wrapped[..., None, :, :], math.nan, xp=xp)
     return astype(scores, dtype, xp)
@@ -179,19 +177,19 @@ def relative_values(
             mismatch(f"{caller}: weights", expected, f"shape {tuple(weights.shape)}")
         )
     keys = weights.shape[-1]
-    where, first, end = _where(
+    both, first, end = _sides(
         spec, weights, keys, q_positions, k_positions, heads=heads, xp=xp, caller=caller
     )
-    given = known(
-        spec, params, first, end, where.q[0], xp=xp, device=device_of(weights), caller=caller
+    values = known(
+        spec, params, first, end, both.q[0], xp=xp, device=device_of(weights), caller=caller
     )
     inner = compute_dtype(dtype, xp)
     wide = astype(weights, inner, xp)
-    added = spec.values(wide, Places(*where.with_heads()), given, dtype=inner, xp=xp)
+    added = spec.values(wide, Places(*both.with_heads()), values, dtype=inner, xp=xp)
     return astype(added, dtype, xp)
 
 
-def _where(
+def _sides(
     spec: RelativeSpec,
     q: Array,
     keys: int,
@@ -210,19 +208,19 @@ def _where(
         raise ArgumentError(
             mismatch(f"{caller}: positions", "those of queries and keys", None, todo)
         )
-    where = sides(spec.axes, q_positions, k_positions, xp=xp, device=device_of(q), caller=caller)
+    both = sides(spec.axes, q_positions, k_positions, xp=xp, device=device_of(q), caller=caller)
     for name, came, length in (
-        ("q_positions", where.rows, rows),
-        ("k_positions", where.columns, keys),
+        ("q_positions", both.rows, rows),
+        ("k_positions", both.columns, keys),
     ):
         if came != length:
             raise ArgumentError(mismatch(f"{caller}: {name}", f"{length} positions", came))
-    fits = len(where.lead) in (0, len(lead)) and all(
-        a in (1, b) for a, b in zip(where.lead, lead[: len(where.lead)], strict=True)
+    fits = len(both.lead) in (0, len(lead)) and all(
+        a in (1, b) for a, b in zip(both.lead, lead[: len(both.lead)], strict=True)
     )
     if not fits:
         expected = f"positions of the batch shape {lead}, or none"
-        raise ArgumentError(mismatch(caller, expected, where.lead))
+        raise ArgumentError(mismatch(caller, expected, both.lead))
     if spec.heads is None and heads is not None:
         todo = "Leave it out: all heads share the parameters."
         raise ArgumentError(mismatch(f"{caller}: heads", "none", repr(heads), todo))
@@ -230,12 +228,8 @@ def _where(
     if end - first != count:
         expected = f"{end - first} heads" + ("" if heads is None else f", those of heads={heads}")
         raise ArgumentError(mismatch(f"{caller}: q", expected, f"{count} heads"))
-    if concrete(where.q[0]) is not None and concrete(where.k[0]) is not None:
-        spec.check_positions(
-            tuple(np.asarray(concrete(c)) for c in where.q),
-            tuple(np.asarray(concrete(c)) for c in where.k),
-        )
-    return where, first, end
+    check_sides(spec, both)
+    return both, first, end
 
 
 def _divided_scores(

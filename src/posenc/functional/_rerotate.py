@@ -13,10 +13,13 @@ from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
 from posenc._core.tracing import compile_time
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional._angles import checked, positions_of_tokens, require_plain, turned_by
+from posenc.encodings.rotary.pairing import turn
 from posenc.functional._drift import warn_of_small_moves
 from posenc.functional._lengths import at_length
+from posenc.functional._rotation import checked, require_plain
 from posenc.functional.arguments import X, name_of
+from posenc.functional.tokens import token_positions
+from posenc.kernels.reference import turned_by
 
 __all__ = ["rerotate"]
 
@@ -101,12 +104,8 @@ def rerotate(
         todo = "Rotate the keys from scratch."
         raise SpecError(mismatch(caller, "keys in the order of the weights", "output='half'", todo))
     xp, dtype, inner = checked(spec, k, caller)
-    old = positions_of_tokens(
-        spec, k, old_positions, None, None, seq_dim=seq_dim, xp=xp, caller=caller
-    )
-    new = positions_of_tokens(
-        target, k, new_positions, None, None, seq_dim=seq_dim, xp=xp, caller=caller
-    )
+    old = token_positions(spec, k, old_positions, None, seq_dim=seq_dim, xp=xp, caller=caller)
+    new = token_positions(target, k, new_positions, None, seq_dim=seq_dim, xp=xp, caller=caller)
     if target == spec:
         warn_of_small_moves(spec, k, old, new, caller)
     cos, sin = _difference(spec, target, old, new, inner=inner, xp=xp)
@@ -116,7 +115,8 @@ def rerotate(
     ratio = after / before
     if not isinstance(ratio, float) or ratio != 1:
         cos, sin = cos * ratio, sin * ratio
-    return turned_by(k, cos, sin, spec.channels, dim=spec.dim, inner=inner, xp=xp, caller=caller)
+    by_angle = functools.partial(turn, cos=cos, sin=sin, pairing=spec.channels, xp=xp)
+    return turned_by(k, by_angle, spec.channels, dim=spec.dim, inner=inner, xp=xp)
 
 
 class _Difference:
@@ -148,8 +148,8 @@ def _difference(
     if whole and "step" in spec.arrays and "step" in target.arrays:
         shape = tuple(b if a == 1 else a for a, b in zip(old.shape, new.shape, strict=True))
         both = xp.concat([xp.broadcast_to(new, shape), xp.broadcast_to(old, shape)], axis=-1)
-        known = constants(_difference_constants(spec, target), both, xp=xp)
-        return phase_cos_sin(both, known["step"], known.get("origin"), dtype=inner, xp=xp)
+        values = constants(_difference_constants(spec, target), both, xp=xp)
+        return phase_cos_sin(both, values["step"], values.get("origin"), dtype=inner, xp=xp)
     c0, s0 = spec.cos_sin(old, constants(spec, old, xp=xp), dtype=inner, xp=xp)
     c1, s1 = target.cos_sin(new, constants(target, new, xp=xp), dtype=inner, xp=xp)
     return c1 * c0 + s1 * s0, s1 * c0 - c1 * s0

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from posenc._core.array import is_compiling
 from posenc.encodings.rotary.base import Role, RotarySpec
-from posenc.functional._rotation import Rotation, run
-from posenc.functional.arguments import Kernel, X, check_length, name_of
+from posenc.functional._rotation import Rotation, at_once, read
+from posenc.functional.arguments import Kernel, X
+from posenc.kernels import run
 
 __all__ = ["rotate", "rotate_together"]
 
 Array = Any
-DIRECT = ("auto", "cpu")
 
 
 def rotate(
@@ -92,20 +89,23 @@ def rotate(
     >>> posenc.rotate(rope, q, offset=5)[0, 0, 0].round(4)
     array([ 1.2426,  0.9488, -0.6753,  1.0487], dtype=float32)
     """
-    (turned,) = rotate_together(
+    asked = Rotation(
         spec,
-        [(x, role)],
-        positions=positions,
-        offset=offset,
-        cu_seqlens=cu_seqlens,
-        seq_dim=seq_dim,
-        inverse=inverse,
-        length=length,
-        inplace=inplace,
-        params=params,
-        kernel=kernel,
+        ((x, role),),
+        positions,
+        offset,
+        cu_seqlens,
+        seq_dim,
+        inverse,
+        length,
+        inplace,
+        params,
+        kernel,
     )
-    return turned
+    turned = at_once(asked)
+    if turned is None:
+        turned = run(read(asked), kernel)
+    return turned[0]
 
 
 def rotate_together(
@@ -138,49 +138,18 @@ def rotate_together(
     tuple of arrays
         The arrays turned, in order.
     """
-    if length is not None:
-        x = inputs[0][0] if inputs else None
-        check_length(
-            length,
-            _tokens(x, seq_dim),
-            positions,
-            offset,
-            cu_seqlens,
-            caller=f"rotate({name_of(spec)})",
-        )
-    if kernel in DIRECT and cu_seqlens is None:
-        rotated = _direct()
-        if rotated is not None:
-            done = rotated(spec, inputs, positions, offset, seq_dim, inverse, inplace)
-            if done is not None:
-                return done
-    given = positions, offset, cu_seqlens
-    return run(
-        Rotation(spec, tuple(inputs), given, seq_dim, inverse, inplace, length, params, kernel)
+    asked = Rotation(
+        spec,
+        tuple(inputs),
+        positions,
+        offset,
+        cu_seqlens,
+        seq_dim,
+        inverse,
+        length,
+        inplace,
+        params,
+        kernel,
     )
-
-
-def _tokens(x: Any, seq_dim: Any) -> int | None:
-    """The number of tokens of an array, or None where the long way has words for what is wrong."""
-    try:
-        tokens: int = x.shape[seq_dim]
-    except (AttributeError, TypeError, IndexError):
-        return None
-    return tokens
-
-
-def _direct() -> Any:
-    """The way of one token in eager torch, for a spec that has come this way before, or None.
-
-    It asks only what decides whether it may be gone; whatever it does not know goes the long way,
-    which has the words for errors.
-    """
-    # An import statement costs as much as the checks.
-    found = sys.modules.get("posenc.kernels.direct")
-    if is_compiling():
-        return None
-    if found is None:
-        if "torch" not in sys.modules:
-            return None
-        found = importlib.import_module("posenc.kernels.direct")
-    return found.rotated
+    turned = at_once(asked)
+    return run(read(asked), kernel) if turned is None else turned

@@ -1,169 +1,109 @@
-"""A rotation that is asked for: read once, and served by a kernel or by the reference."""
+"""A rotation that is asked for, read into a request; and what needs no request."""
 
 from __future__ import annotations
 
-import functools
+import importlib
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc import kernels
-from posenc._core.array import dtype_name, is_compiling, is_divided, is_torch, numpy_rules
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.array import (
+    compute_dtype,
+    device_of,
+    integers,
+    is_compiling,
+    is_divided,
+    is_torch,
+    namespace,
+    numpy_rules,
+    result_dtype,
+)
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.inplace import check_apart
 from posenc.encodings.rotary.base import Role, RotarySpec
-from posenc.functional._angles import (
-    asks_kernel,
-    check_role,
-    checked,
-    factors,
-    positions_of_tokens,
-    sequence_ends,
-    turned_by,
-)
-from posenc.functional._lengths import Choice, at_length
-from posenc.functional.arguments import Kernel, check_tokens, name_of, place_of, require
+from posenc.functional._lengths import at_length
+from posenc.functional._parameters import parameters
+from posenc.functional.arguments import Kernel, name_of, require
+from posenc.functional.tokens import check_length, check_tokens, place_of, token_positions
+from posenc.positions import packed
 
-__all__ = ["Rotation", "run"]
+__all__ = ["Rotation", "at_once", "check_role", "checked", "read", "require_plain"]
 
 Array = Any
 
 
 class Rotation(NamedTuple):
-    """What `rotate` is asked for."""
+    """The arguments of `rotate`, as they came."""
 
     spec: RotarySpec
     inputs: tuple[tuple[Array, Role], ...]
-    given: tuple[Any, Any, Any]  # positions, offset, cumulative lengths of packed sequences
+    positions: Any
+    offset: Any
+    cu_seqlens: Any
     seq_dim: int
     inverse: bool
-    inplace: bool
     length: Any
+    inplace: bool
     params: Any
     kernel: Kernel
 
 
-@numpy_rules
-def run(asked: Rotation) -> tuple[Array, ...]:
-    """The arrays turned by the first kernel that can, else by the reference."""
-    spec, params = asked.spec, asked.params
-    caller = f"rotate({name_of(spec)})"
-    arrays = [x for x, _ in asked.inputs]
-    check_tokens(arrays, asked.seq_dim, caller)
-    learned = params.values() if isinstance(params, Mapping) else ()
-    if is_divided(*arrays, *asked.given, *learned):
-        return tuple(_divided_turn(asked, x, role) for x, role in asked.inputs)
-    spec, choice = at_length(spec, asked.length, "rotate")
-    if asked.inplace and (spec.shapes or spec.output_dim != spec.dim):
-        todo = "Gradients of what is learned need what stood there before."
-        if spec.output_dim != spec.dim:
-            todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
-        raise ArgumentError(mismatch(f"{caller}: inplace", "False", asked.inplace, todo))
-    if asked.inplace:
-        check_apart(arrays, caller)
-    if spec is not asked.spec:
-        asked = asked._replace(spec=spec)
-    if asks_kernel(asked.kernel, choice, caller):
-        request = kernels.Rotate(
-            spec,
-            tuple(arrays),
-            _places(asked, caller),
-            asked.seq_dim,
-            asked.inverse,
-            asked.inplace,
-        )
-        served = kernels.serve(request, asked.kernel, caller)
-        if served is not None:
-            turned: tuple[Array, ...] = served.value
-            return turned
-    return _by_reference(asked, choice, caller)
+# --- without a request ----------------------------------------------------------------------------
 
 
-def _by_reference(asked: Rotation, choice: Choice | None, caller: str) -> tuple[Array, ...]:
-    """The arrays turned by the array engine; cosines and sines once where they can be."""
-    spec, seq_dim, inverse = asked.spec, asked.seq_dim, asked.inverse
-    results: list[Array] = []
-    last: Any = None
-    for x, role in asked.inputs:
-        xp, dtype, inner = checked(spec, x, caller)
-        name = dtype_name(dtype)
-        where = positions_of_tokens(spec, x, *asked.given, seq_dim=seq_dim, xp=xp, caller=caller)
-        # Positions that do not vary with the heads are the same for all inputs.
-        kind = (tuple(where.shape), inner, name, role if spec.sided else None)
-        if last is None or last[0] != kind:
-            cos, sin, known = factors(
-                spec,
-                where,
-                role=role,
-                params=asked.params,
-                inner=inner,
-                dtype=name,
-                xp=xp,
-                caller=caller,
-                inverse=inverse,
-                seq_dim=seq_dim,
-                choice=choice,
-            )
-            last = kind, cos, sin, known
-        _, cos, sin, known = last
-        results.append(
-            turned_by(
-                x,
-                cos,
-                sin,
-                spec.channels,
-                dim=spec.dim,
-                inner=inner,
-                xp=xp,
-                caller=caller,
-                inverse=inverse,
-                inplace=asked.inplace,
-                how=functools.partial(spec.turned, role=role, constants=known),
-            )
-        )
-    return tuple(results)
+def at_once(asked: Rotation) -> tuple[Array, ...] | None:
+    """One token in eager torch, for a spec that has come this way before; and DTensors.
 
-
-def _places(asked: Rotation, caller: str) -> tuple[Any, ...]:
-    """Where the tokens of each array stand, as a kernel takes it."""
-    places: list[Any] = []
-    for x, role in asked.inputs:
-        xp, _, _ = checked(asked.spec, x, caller)
-        check_role(role, caller)
-        places.append(_place(asked, x, places, xp=xp, caller=caller))
-    return tuple(places)
-
-
-def _place(asked: Rotation, x: Array, before: list[Any], *, xp: Any, caller: str) -> Any:
-    """Where the tokens of an array stand; as for an earlier array if it fits.
-
-    Positions that do not vary with the heads are the same for all arrays.
+    None where the arguments are to be read. What is in doubt is read, which has the words for
+    errors.
     """
-    spec, given, seq_dim = asked.spec, asked.given, asked.seq_dim
-    positions, offset, cu_seqlens = given
-    place = place_of(tuple(x.shape), seq_dim, caller)
-    counted = positions is None and cu_seqlens is None and len(spec.axes) == 1
-    # Comparing a symbolic offset would put a bound on it into the graph.
-    counted = counted and not is_compiling()
-    if counted and (offset is None or type(offset) is int) and abs(offset or 0) < 2**62:
-        return offset or 0
-    if cu_seqlens is not None and is_torch(x) and x.device.type != "cpu":
-        # A launch finds the sequence of each token by itself.
-        return kernels.Packed(sequence_ends(spec, x, given, xp, caller))
-    if before and len(before[0].shape) == len(x.shape):
-        lead, seq = tuple(before[0].shape[:-1]), before[0].shape[place]
-        if seq == x.shape[place] and all(
-            a in (1, n) for a, n in zip(lead, x.shape[:-1], strict=True)
-        ):
-            return before[0]
-    return positions_of_tokens(spec, x, *given, seq_dim=seq_dim, xp=xp, caller=caller)
+    if asked.length is not None:
+        _check_length(asked)
+    if asked.cu_seqlens is None and asked.kernel in ("auto", "cpu") and not is_compiling():
+        direct = sys.modules.get("posenc.kernels.direct")  # an import statement costs too much
+        if direct is None and "torch" in sys.modules:
+            direct = importlib.import_module("posenc.kernels.direct")
+        if direct is not None:
+            turned: tuple[Array, ...] | None = direct.rotated(
+                asked.spec,
+                asked.inputs,
+                asked.positions,
+                asked.offset,
+                asked.seq_dim,
+                asked.inverse,
+                asked.inplace,
+            )
+            if turned is not None:
+                return turned
+    learned = asked.params.values() if isinstance(asked.params, Mapping) else ()
+    arrays = [x for x, _ in asked.inputs]
+    if is_divided(*arrays, asked.positions, asked.offset, asked.cu_seqlens, *learned):
+        check_tokens(arrays, asked.seq_dim, f"rotate({name_of(asked.spec)})")
+        return tuple([_divided_turn(asked, x, role) for x, role in asked.inputs])
+    return None
+
+
+def _check_length(asked: Rotation) -> None:
+    try:
+        tokens = asked.inputs[0][0].shape[asked.seq_dim]
+    except (AttributeError, TypeError, IndexError):
+        tokens = None  # whoever reads the array has the words for what is wrong
+    check_length(
+        asked.length,
+        tokens,
+        asked.positions,
+        asked.offset,
+        asked.cu_seqlens,
+        caller=f"rotate({name_of(asked.spec)})",
+    )
 
 
 def _divided_turn(asked: Rotation, x: Array, role: Role) -> Array:
     """The turn of an array that is divided between processes."""
     from posenc.functional import _divided
 
-    spec, (positions, offset, cu_seqlens), seq_dim = asked.spec, asked.given, asked.seq_dim
-
+    spec, seq_dim, positions = asked.spec, asked.seq_dim, asked.positions
     require(spec, RotarySpec, "rotate")
     caller = f"rotate({name_of(spec)})"
     tokens, refused = _divided.of_tokens(x, seq_dim, positions, caller)
@@ -173,15 +113,121 @@ def _divided_turn(asked: Rotation, x: Array, role: Role) -> Array:
         refused = {**refused, tokens[-3 if seq_dim == -2 else -2]: ("all heads", todo)}
 
     def turned(x: Array, positions: Any, offset: Any, ends: Any, **params: Array) -> Array:
-        given, learned = (positions, offset, ends), _divided.params_of(params)
-        (result,) = run(asked._replace(inputs=((x, role),), given=given, params=learned))
+        part = asked._replace(
+            inputs=((x, role),),
+            positions=positions,
+            offset=offset,
+            cu_seqlens=ends,
+            params=_divided.params_of(params),
+        )
+        (result,) = kernels.run(read(part), asked.kernel)
         return result
 
     parts = {
         "x": _divided.Part(x, tokens, leads=True),
         "positions": _divided.of_positions(positions, tokens, last, x),
-        "offset": _divided.of_offset(offset),
-        "ends": _divided.Part(cu_seqlens, ("axes",)),
+        "offset": _divided.of_offset(asked.offset),
+        "ends": _divided.Part(asked.cu_seqlens, ("axes",)),
         **_divided.of_parameters(spec, asked.params),
     }
     return _divided.apply(turned, parts, tokens, caller, refused, inplace=asked.inplace)
+
+
+# --- a request ------------------------------------------------------------------------------------
+
+
+@numpy_rules
+def read(asked: Rotation) -> kernels.Rotate:
+    """The arguments, right and in the forms of a request."""
+    seq_dim, caller = asked.seq_dim, f"rotate({name_of(asked.spec)})"
+    arrays = tuple([x for x, _ in asked.inputs])
+    check_tokens(arrays, seq_dim, caller)
+    spec, choice = at_length(asked.spec, asked.length, "rotate")
+    if asked.inplace:
+        if spec.shapes or spec.output_dim != spec.dim:
+            todo = "Gradients of what is learned need what stood there before."
+            if spec.output_dim != spec.dim:
+                todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
+            raise ArgumentError(mismatch(f"{caller}: inplace", "False", asked.inplace, todo))
+        check_apart(arrays, caller)
+    places: list[Any] = []
+    for x, role in asked.inputs:
+        xp, _, _ = checked(spec, x, caller)
+        check_role(role, caller)
+        places.append(_place(asked, spec, x, places, xp=xp, caller=caller))
+    params = parameters(spec, asked.params, xp=xp, device=device_of(x), caller=caller)
+    return kernels.Rotate(
+        spec,
+        arrays,
+        tuple([role for _, role in asked.inputs]),
+        tuple(places),
+        seq_dim,
+        asked.inverse,
+        asked.inplace,
+        params,
+        choice,
+        xp,
+        caller,
+    )
+
+
+def _place(
+    asked: Rotation, spec: RotarySpec, x: Array, before: list[Any], *, xp: Any, caller: str
+) -> kernels.Positions:
+    """Where the tokens of an array stand; as for an earlier array if it fits.
+
+    Positions that do not vary with the heads are the same for all arrays.
+    """
+    positions, offset, seq_dim = asked.positions, asked.offset, asked.seq_dim
+    place = place_of(tuple(x.shape), seq_dim, caller)
+    if asked.cu_seqlens is not None:
+        ends = _sequence_ends(asked, spec, x, xp=xp, caller=caller)
+        if is_torch(x) and x.device.type != "cpu":
+            return kernels.Packed(ends)  # a launch finds the sequence of each token by itself
+        positions = packed(ends, total=x.shape[place])
+    # Comparing a symbolic offset would put a bound on it into the graph.
+    elif positions is None and len(spec.axes) == 1 and not is_compiling():
+        if offset is None or (type(offset) is int and abs(offset) < 2**62):
+            return offset or 0
+    if before and len(before[0].shape) == len(x.shape):
+        lead, seq = tuple(before[0].shape[:-1]), before[0].shape[place]
+        if seq == x.shape[place] and all(
+            a in (1, n) for a, n in zip(lead, x.shape[:-1], strict=True)
+        ):
+            return before[0]
+    return token_positions(spec, x, positions, offset, seq_dim=seq_dim, xp=xp, caller=caller)
+
+
+def _sequence_ends(asked: Rotation, spec: RotarySpec, x: Array, *, xp: Any, caller: str) -> Array:
+    """The cumulative lengths of packed sequences beside `x`."""
+    if asked.positions is not None or asked.offset is not None:
+        todo = "Positions within sequences follow from their lengths."
+        raise ArgumentError(mismatch(caller, "cu_seqlens alone", "positions besides", todo))
+    if len(spec.axes) > 1:
+        expected = f"positions with a trailing axis {spec.axes}"
+        raise ArgumentError(mismatch(caller, expected, "cu_seqlens"))
+    return integers(asked.cu_seqlens, xp=xp, device=device_of(x), caller=f"{caller}: cu_seqlens")
+
+
+def checked(spec: RotarySpec, x: Array, caller: str) -> tuple[Any, Any, Any]:
+    """The library of `x`, its dtype, and the dtype to compute in."""
+    xp = namespace(x, f"{caller}: x")
+    dtype = result_dtype(x, caller)
+    if len(x.shape) < 2 or x.shape[-1] < spec.dim:
+        expected = f"shape (..., seq, channels) with at least {spec.dim} channels"
+        raise ArgumentError(mismatch(f"{caller}: x", expected, f"shape {tuple(x.shape)}"))
+    return xp, dtype, compute_dtype(dtype, xp)
+
+
+def check_role(role: Any, caller: str) -> None:
+    """Raise unless the role is one of the two."""
+    if role not in ("query", "key"):
+        raise ArgumentError(mismatch(f"{caller}: role", '"query" or "key"', repr(role)))
+
+
+def require_plain(spec: RotarySpec, caller: str) -> None:
+    """Raise unless angles may be subtracted: they are fixed, and those of all heads."""
+    if not spec.plain:
+        expected = "an encoding that turns pairs by fixed angles, all heads alike"
+        todo = "Rotate both from scratch: posenc.rotate(spec, x, positions=..., params=...)."
+        raise SpecError(mismatch(caller, expected, name_of(spec), todo))

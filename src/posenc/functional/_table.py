@@ -7,9 +7,6 @@ from typing import Any
 
 from posenc import kernels
 from posenc._core.array import (
-    astype,
-    compute_dtype,
-    constants,
     device_of,
     dtype_named,
     is_compiling,
@@ -21,17 +18,8 @@ from posenc._core.array import (
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.table.base import TableSpec
 from posenc.functional._parameters import parameters
-from posenc.functional.arguments import (
-    Kernel,
-    X,
-    asked_positions,
-    asks,
-    home,
-    name_of,
-    place_of,
-    require,
-    token_positions,
-)
+from posenc.functional.arguments import Kernel, X, home, name_of, require
+from posenc.functional.tokens import asked_positions, place_of, token_positions
 
 __all__ = ["add", "table"]
 
@@ -108,23 +96,15 @@ def table(
         )
     xp, device = home(positions, params, xp=xp, device=device, caller=caller)
     out = dtype_named("float32" if dtype is None else dtype, xp, caller)
-    # A kernel that counts by itself needs no array of positions, which would take longer to make
-    # than a small table does.
-    counted = type(positions) is int and positions >= 0 and _counts(spec)
-
-    def where() -> Array:
-        return asked_positions(spec, positions, xp=xp, device=device, caller=caller)
-
-    given = kernels.Counted(positions, device) if counted else where()
-    values = parameters(spec, params, xp=xp, device=device, caller=caller)
-    found = None
-    if asks(kernel, caller):
-        found = kernels.serve(kernels.Table(spec, given, out, xp), kernel, caller)
-    if found is None:
-        at = where() if counted else given
-        rows = astype(_rows(spec, at, values, compute_dtype(out, xp), xp), out, xp)
+    places: Any
+    if type(positions) is int and positions >= 0 and _counts(spec):
+        # A kernel that counts by itself needs no array of positions, which would take longer to
+        # make than a small table does.
+        places = kernels.Counted(positions, device)
     else:
-        rows = found.value
+        places = asked_positions(spec, positions, xp=xp, device=device, caller=caller)
+    learned = parameters(spec, params, xp=xp, device=device, caller=caller)
+    rows = kernels.run(kernels.Table(spec, places, learned, out, xp, caller), kernel)
     return rows[None, ...] if batch_dim else rows
 
 
@@ -195,56 +175,29 @@ def add(
             spec, x, params, positions=positions, offset=offset, seq_dim=seq_dim, kernel=kernel
         )
     xp = namespace(x, f"{caller}: x")
-    dtype = result_dtype(x, caller)
-    device = device_of(x)
+    result_dtype(x, caller)
     shape = tuple(x.shape)
     if len(shape) < 2 or shape[-1] != spec.dim:
         expected = f"shape (..., seq, {spec.dim})"
         raise ArgumentError(mismatch(f"{caller}: x", expected, f"shape {shape}"))
     place_of(shape, seq_dim, caller)
-
-    def where() -> Array:
-        return token_positions(
-            shape,
-            positions,
-            offset,
-            axes=len(spec.axes),
-            coordinates=spec.coordinates,
-            seq_dim=seq_dim,
-            xp=xp,
-            device=device,
-            caller=caller,
-        )
-
+    places: kernels.Positions
     counted = positions is None and (offset is None or type(offset) is int) and _counts(spec)
     # The ends of what integers hold are left to those who know the array library's.
-    counted = counted and abs(offset or 0) < 2**62
-    given = (offset or 0) if counted else where()
+    if counted and abs(offset or 0) < 2**62:
+        places = offset or 0
+    else:
+        places = token_positions(spec, x, positions, offset, seq_dim=seq_dim, xp=xp, caller=caller)
     if positions is None and (offset is None or isinstance(offset, int)) and not is_compiling():
         spec.check_count(offset or 0, shape[seq_dim])
-    inner = compute_dtype(dtype, xp)
-    values = parameters(spec, params, xp=xp, device=device, caller=caller)
-    if asks(kernel, caller):
-        found = kernels.serve(kernels.Add(spec, x, given, seq_dim), kernel, caller)
-        if found is not None:
-            return found.value
-    at = where() if counted else given
-    rows = _rows(spec, at, values, inner, xp)
-    scale = spec.embedding_scale
-    wide = astype(x, inner, xp)
-    return astype(spec.join(wide if scale == 1 else wide * scale, rows, xp=xp), dtype, xp)
+    learned = parameters(spec, params, xp=xp, device=device_of(x), caller=caller)
+    total: X = kernels.run(kernels.Add(spec, x, places, seq_dim, learned, xp, caller), kernel)
+    return total
 
 
 def _counts(spec: TableSpec) -> bool:
     """Whether positions of one axis may stay numbers, which no tracer is to follow."""
     return len(spec.axes) == 1 and not is_compiling()
-
-
-def _rows(
-    spec: TableSpec, positions: Array, params: dict[str, Array], dtype: Any, xp: Any
-) -> Array:
-    known = {**constants(spec, positions, xp=xp), **params}
-    return spec.rows(positions, known, dtype=dtype, xp=xp)
 
 
 # --- divided between processes --------------------------------------------------------------------
@@ -259,14 +212,14 @@ def _divided_table(spec: TableSpec, positions: Any, params: Any, options: dict[s
 
     caller = f"table({name_of(spec)})"
     axes = ("axes",) if len(spec.axes) > 1 else ()
-    where = _divided.numbered(positions, "last", axes)
-    lead = where.labels[: len(where.labels) - len(axes)] or ("last",)
+    places = _divided.numbered(positions, "last", axes)
+    lead = places.labels[: len(places.labels) - len(axes)] or ("last",)
 
-    def rows(where: Any, **params: Array) -> Array:
+    def rows(positions: Any, **params: Array) -> Array:
         # The library is that of the positions or parameters.
-        return table(spec, where, params=_divided.params_of(params), **options)
+        return table(spec, positions, params=_divided.params_of(params), **options)
 
-    parts = {"where": where, **_divided.of_parameters(spec, params)}
+    parts = {"positions": places, **_divided.of_parameters(spec, params)}
     out = (*(("one",) if options["batch_dim"] else ()), *lead, "channels")
     return _divided.apply(rows, parts, out, caller, {})
 

@@ -1,46 +1,18 @@
-"""What the verbs do to their arguments before the arithmetic begins."""
+"""Arguments that verbs of all kinds have: the spec, the library and device, the kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from posenc import positions as _positions
-from posenc._core.array import (
-    concrete,
-    device_of,
-    integers,
-    is_array,
-    is_compiling,
-    is_foreign,
-    is_symbolic,
-    library,
-    namespace,
-    reals,
-)
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.array import device_of, is_foreign, library, namespace
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Spec
-from posenc.kernels import KERNELS
+from posenc.kernels import check_kernel
 
-__all__ = [
-    "Kernel",
-    "X",
-    "align",
-    "asked_positions",
-    "asks",
-    "check_kernel",
-    "check_length",
-    "check_tokens",
-    "home",
-    "library_of",
-    "name_of",
-    "place_of",
-    "require",
-    "token_positions",
-    "with_axes",
-]
+__all__ = ["Kernel", "X", "check_kernel", "home", "library_of", "name_of", "require"]
 
 Array = Any
 Kernel = Literal["auto", "reference", "cpu", "triton"]
@@ -60,8 +32,6 @@ class SomeArray(Protocol):
 
 X = TypeVar("X", bound=SomeArray)  # what comes back as an array of the same library
 
-# Where the sequence stands in the two common layouts of attention.
-LAYOUTS = {-2: "(batch, heads, seq, channels)", -3: "(batch, seq, heads, channels)"}
 EXAMPLES = {
     "BiasSpec": "a bias such as posenc.ALiBi(heads=8)",
     "RelativeSpec": "a relative encoding such as posenc.Shaw(64, clip=16)",
@@ -70,182 +40,12 @@ EXAMPLES = {
 }
 
 
-def token_positions(
-    shape: tuple[int, ...],
-    positions: Any,
-    offset: Any,
-    *,
-    axes: int,
-    coordinates: str = "integer",
-    seq_dim: int,
-    xp: Any,
-    device: Any,
-    caller: str,
-) -> Array:
-    """Positions of the tokens of an array of `shape`, ready to broadcast: (..., axes).
-
-    The leading shape is that of the array without its last axis, with 1 where positions do not
-    vary (heads).
-    """
-    place = place_of(shape, seq_dim, caller)
-    if positions is not None and offset is not None:
-        todo = "An offset is for positions that count up from it: add it to your positions."
-        raise ArgumentError(mismatch(caller, "positions or offset", "both", todo))
-    lead, seq = shape[:-1], shape[seq_dim]
-    if positions is None:
-        if axes > 1:
-            todo = "Give them: (..., seq, axes)."
-            raise ArgumentError(mismatch(f"{caller}: positions", f"{axes} axes", None, todo))
-        where = _positions.offset(seq, 0 if offset is None else offset, xp=xp, device=device)
-    else:
-        read = reals if coordinates == "real" else integers
-        where = read(positions, xp=xp, device=device, caller=f"{caller}: positions")
-    received = tuple(where.shape)
-    if axes > 1:
-        if not received or received[-1] != axes:
-            expected = f"a trailing axis of {axes} coordinates"
-            raise ArgumentError(mismatch(f"{caller}: positions", expected, f"shape {received}"))
-        received = received[:-1]
-    aligned = align(received, lead, place, seq)
-    if aligned is None and positions is None:
-        rows = f" for each of the {lead[0]} rows" if place > 0 else ""
-        what = f"one number{', or one' if rows else ''}{rows}"
-        raise ArgumentError(mismatch(f"{caller}: offset", what, f"shape {received[:-1]}"))
-    if aligned is None:
-        shapes = dict.fromkeys([(seq,), *([(lead[0], seq)] if place > 0 else []), lead])
-        options = " or ".join(map(str, shapes))
-        todo = ""
-        for other, layout in LAYOUTS.items():
-            if (
-                received
-                and other != seq_dim
-                and -other <= len(shape)
-                and received[-1] == shape[other]
-            ):
-                todo = f"Axis {other} is that long: say seq_dim={other} for {layout}."
-        raise ArgumentError(
-            mismatch(f"{caller}: positions", f"shape {options}", f"shape {received}", todo)
-        )
-    return xp.reshape(where, (*aligned, axes))
-
-
-def check_tokens(arrays: Sequence[Array], seq_dim: Any, caller: str) -> None:
-    """Raise unless arrays that are turned together, such as queries and keys, are equally long."""
-    if len(arrays) < 2:
-        return
-    shapes = []
-    for x in arrays:
-        namespace(x, f"{caller}: x")
-        shapes.append(tuple(x.shape))
-        place_of(shapes[-1], seq_dim, caller)
-    lengths = [shape[seq_dim] for shape in shapes]
-    for length in lengths:
-        if length == lengths[0]:
-            continue
-        other = -3 if seq_dim == -2 else -2
-        expected = f"one number of tokens along axis {seq_dim}, the sequence"
-        received = f"{lengths[0]} and {length} (shapes {shapes})"
-        todo = (
-            f"Where axis {other} is the sequence, as in {LAYOUTS[other]}, say seq_dim={other}. One "
-            "query beside a KV cache is turned with its own new key, with offset= the number of "
-            "tokens in the cache. What counts apart (cross-attention) is turned one by one."
-        )
-        raise ArgumentError(mismatch(caller, expected, received, todo))
-
-
-def check_length(
-    length: Any,
-    tokens: int | None,
-    positions: Any,
-    offset: Any = None,
-    cu_seqlens: Any = None,
-    *,
-    caller: str,
-) -> None:
-    """Raise where the length of a sequence is less than its positions reach, if both are known.
-
-    Nothing is read that lies on another device or in a graph.
-    """
-    # A comparison with a symbolic length would put a bound on it into the graph.
-    if is_compiling() or is_symbolic(length):
-        return
-    if is_array(length) or isinstance(length, np.integer):
-        known = _values(length)
-        if known is None or known.ndim or known.dtype.kind != "i":
-            return  # where the length is used, it is read and has its words
-        length = known.item()
-    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        expected = "a number of positions, at least 1"
-        raise ArgumentError(mismatch(f"{caller}: length", expected, repr(length)))
-    reach: Any = None
-    if cu_seqlens is not None:
-        ends = _values(cu_seqlens)
-        reach = None if ends is None or ends.ndim != 1 else np.diff(ends).max(initial=0)
-    elif positions is not None:
-        known = _values(positions)
-        reach = None if known is None else np.floor(known).max(initial=-1) + 1
-    elif tokens is not None and not is_symbolic(tokens):
-        first = _values(0 if offset is None else offset)
-        reach = first.max() + tokens if first is not None and first.size and tokens else None
-    if reach is not None and reach > length:
-        todo = "It is that of the whole sequence, cached tokens included."
-        expected = f"at least {int(reach)}, as positions reach {int(reach) - 1}"
-        raise ArgumentError(mismatch(f"{caller}: length", expected, length, todo))
-
-
-def _values(given: Any) -> np.ndarray | None:
-    """Numbers that can be looked at for nothing, or None."""
-    if is_symbolic(given):
-        return None
-    try:
-        known = concrete(given)
-    except (ValueError, TypeError, OverflowError):
-        return None  # whoever reads it has the words
-    return None if known is None or known.dtype.kind not in "iuf" else known
-
-
-def place_of(shape: tuple[int, ...], seq_dim: Any, caller: str) -> int:
-    """The axis of the sequence, counted from the first."""
-    rank = len(shape)
-    if not isinstance(seq_dim, int) or not -rank <= seq_dim < -1:
-        todo = "The last axis holds the channels."
-        expected = f"an axis from -{rank} to -2"
-        raise ArgumentError(mismatch(f"{caller}: seq_dim", expected, repr(seq_dim), todo))
-    return rank + seq_dim
-
-
-def align(
-    received: tuple[int, ...], lead: tuple[int, ...], place: int, seq: int
-) -> tuple[int, ...] | None:
-    """The shape that makes positions of shape `received` broadcast to `lead`, or None."""
-    if len(received) == 1 and received[0] == seq:
-        return (1,) * place + (seq,) + (1,) * (len(lead) - place - 1)
-    if len(received) == 2 and place > 0 and received[1] == seq and received[0] in (1, lead[0]):
-        return (received[0],) + (1,) * (place - 1) + (seq,) + (1,) * (len(lead) - place - 1)
-    fits = len(received) == len(lead) and received[place] == seq
-    if fits and all(g in (1, n) for g, n in zip(received, lead, strict=True)):
-        return received
-    return None
-
-
-def asks(kernel: Any, caller: str) -> bool:
-    """Whether a kernel is to be asked before the reference; raises for a name of none."""
-    if kernel == "reference":
-        return False
-    check_kernel(kernel, caller)
-    return True
-
-
-def check_kernel(kernel: Any, caller: str) -> None:
-    """Raise unless `kernel` is the name of one."""
-    if kernel not in KERNELS:
-        todo = suggest(kernel, KERNELS) if isinstance(kernel, str) else ""
-        raise ArgumentError(mismatch(f"{caller}: kernel", f"one of {KERNELS}", repr(kernel), todo))
-
-
 def library_of(*candidates: Any) -> Array | None:
     """The first array that is not of NumPy."""
-    return next((value for value in candidates if is_foreign(value)), None)
+    for value in candidates:
+        if value is not None and type(value) is not int and is_foreign(value):
+            return value
+    return None
 
 
 def home(positions: Any, params: Any, *, xp: Any, device: Any, caller: str) -> tuple[Any, Any]:
@@ -253,41 +53,15 @@ def home(positions: Any, params: Any, *, xp: Any, device: Any, caller: str) -> t
 
     Where those are of NumPy, or no array, parameters of another library decide; else it is NumPy.
     """
-    found = library_of(positions)
-    if found is None and xp is None and isinstance(params, Mapping):
-        found = library_of(*params.values())
-    if found is None:
+    array = library_of(positions)
+    if array is None and xp is None and isinstance(params, Mapping):
+        array = library_of(*params.values())
+    if array is None:
         return library(np if xp is None else xp), device
     return (
-        namespace(found, caller) if xp is None else library(xp),
-        device_of(found) if device is None else device,
+        namespace(array, caller) if xp is None else library(xp),
+        device_of(array) if device is None else device,
     )
-
-
-def asked_positions(spec: Any, positions: Any, *, xp: Any, device: Any, caller: str) -> Array:
-    """The positions that a verb is asked for, a number of them or an array: (..., axes)."""
-    counted = isinstance(positions, (int, np.integer)) and not isinstance(positions, bool)
-    if not counted and not is_symbolic(positions):
-        read = reals if spec.coordinates == "real" else integers
-        where = read(positions, xp=xp, device=device, caller=f"{caller}: positions")
-    elif len(spec.axes) > 1:
-        expected = f"an array of coordinates {spec.axes} in its last axis"
-        raise ArgumentError(mismatch(f"{caller}: positions", expected, "a number of positions"))
-    else:
-        where = _positions.offset(positions, 0, xp=xp, device=device)
-    return with_axes(spec.axes, where, caller)
-
-
-def with_axes(names: tuple[str, ...], positions: Array, caller: str) -> Array:
-    """Positions (...) or (..., axes) as (..., axes)."""
-    axes = len(names)
-    if axes == 1:
-        return positions[..., None]
-    if not positions.shape or positions.shape[-1] != axes:
-        expected = f"a trailing axis of {axes} coordinates {names}"
-        received = f"shape {tuple(positions.shape)}"
-        raise ArgumentError(mismatch(f"{caller}: positions", expected, received))
-    return positions
 
 
 def require(spec: object, kind: type[Spec], verb: str) -> None:

@@ -7,88 +7,62 @@ from typing import Any
 
 import numpy as np
 
-from posenc import positions as _positions
-from posenc._core.array import (
-    concrete,
-    constants,
-    integers,
-    is_symbolic,
-    limits,
-)
+from posenc._core.array import concrete, constants, integers, limits
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.spec import Spec
 from posenc.functional._parameters import parameters
-from posenc.functional.arguments import with_axes
+from posenc.functional.tokens import counted, is_number, with_axes
+from posenc.kernels import Sides
 
-__all__ = ["Sides", "head_range", "known", "part_shapes", "sides"]
+__all__ = ["check_sides", "head_range", "known", "part_shapes", "sides"]
 
 Array = Any
-
-
-class Sides:
-    """Coordinates of queries and keys, an array for each axis, and what is known of them.
-
-    Queries are (*lead, queries, 1), keys (*lead, 1, keys), with one `lead` of 1s and lengths.
-    """
-
-    def __init__(self, q: Array, k: Array, lead: tuple[int, ...]) -> None:
-        self.lead, self.rows, self.columns = lead, q.shape[-2], k.shape[-2]
-        ones = (None,) * len(lead)
-        q, k = (side if len(side.shape) > 2 else side[(*ones, ...)] for side in (q, k))
-        self.q = tuple(q[..., axis][..., :, None] for axis in range(q.shape[-1]))
-        self.k = tuple(k[..., axis][..., None, :] for axis in range(k.shape[-1]))
-
-    def with_heads(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        """The same with an axis for heads: (*lead, 1, queries, 1) and (*lead, 1, 1, keys)."""
-        return (
-            tuple(c[..., None, :, :] for c in self.q),
-            tuple(c[..., None, :, :] for c in self.k),
-        )
-
-    def wrapped(self, xp: Any) -> Array | None:
-        """Where a distance does not fit 32 bits, for positions whose values are not known.
-
-        With known positions this raises, and with 64-bit integers it cannot happen.
-        """
-        seen = all(concrete(side[0]) is not None for side in (self.q, self.k))
-        if seen or limits(xp)[1] > 2**31:
-            return None
-        found = None
-        for q, k in zip(self.q, self.k, strict=True):
-            rel = k - q
-            past = (k < 0) & (q >= 0) & (rel >= 0)
-            bad = past | ((k >= 0) & (q < 0) & (rel < 0)) | (rel == -(2**31))
-            found = bad if found is None else found | bad
-        return found
 
 
 def sides(
     axes: tuple[str, ...], q_positions: Any, k_positions: Any, *, xp: Any, device: Any, caller: str
 ) -> Sides:
     """Positions of both sides, checked against each other."""
-    read = []
-    k_positions = q_positions if k_positions is None else k_positions
-    for name, given in (("q_positions", q_positions), ("k_positions", k_positions)):
-        label = f"{caller}: {name}"
-        counted = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-        if counted or is_symbolic(given):
-            if len(axes) > 1:
-                expected = f"an array of coordinates {axes} in its last axis"
-                raise ArgumentError(mismatch(label, expected, "a number of positions"))
-            where = _positions.offset(given, 0, xp=xp, device=device)
-        else:
-            where = integers(given, xp=xp, device=device, caller=label)
-        if not len(where.shape):
-            expected = "shape (seq,) or (batch, seq)"
-            raise ArgumentError(mismatch(label, expected, "shape ()", "One position is `[p]`."))
-        where = with_axes(axes, where, caller)
-        if len(where.shape) < 2:
-            raise ArgumentError(mismatch(label, "a sequence of positions", f"shape {where.shape}"))
-        read.append(where)
-    q, k = read
+    q = _side(axes, q_positions, xp=xp, device=device, caller=f"{caller}: q_positions")
+    if type(q_positions) is int and k_positions is None:
+        k = q  # counted positions are never too far apart
+    else:
+        keys = q_positions if k_positions is None else k_positions
+        k = _side(axes, keys, xp=xp, device=device, caller=f"{caller}: k_positions")
     lead = _lead(tuple(q.shape[:-2]), tuple(k.shape[:-2]), caller)
-    _check_range(q, k, axes, xp, caller)
-    return Sides(q, k, lead)
+    rows = concrete(q)
+    columns = rows if k is q else concrete(k)
+    if rows is None or columns is None:
+        return Sides(q, k, lead)
+    if k is not q and rows.size and columns.size:
+        _check_range(rows, columns, limits(xp)[1], caller)
+    return Sides(q, k, lead, (rows, columns))
+
+
+def _side(axes: tuple[str, ...], positions: Any, *, xp: Any, device: Any, caller: str) -> Array:
+    """The positions of queries or keys: (..., n, axes)."""
+    if not is_number(positions):
+        array = integers(positions, xp=xp, device=device, caller=caller)
+    elif len(axes) > 1:
+        expected = f"an array of coordinates {axes} in its last axis"
+        raise ArgumentError(mismatch(caller, expected, "a number of positions"))
+    else:
+        array = counted(positions, xp=xp, device=device)
+    if not len(array.shape):
+        todo = "One position is `[p]`."
+        raise ArgumentError(mismatch(caller, "shape (seq,) or (batch, seq)", "shape ()", todo))
+    array = with_axes(axes, array, caller)
+    if len(array.shape) < 2:
+        raise ArgumentError(mismatch(caller, "a sequence of positions", f"shape {array.shape}"))
+    return array
+
+
+def check_sides(spec: Any, both: Sides) -> None:
+    """Raise where known positions are outside what a spec has learned."""
+    if both.seen is not None:
+        if not isinstance(both.q[0], np.ndarray):
+            both = Sides(*both.seen, both.lead)
+        spec.check_positions(both.q, both.k)
 
 
 def _lead(q: tuple[int, ...], k: tuple[int, ...], caller: str) -> tuple[int, ...]:
@@ -104,18 +78,11 @@ def _lead(q: tuple[int, ...], k: tuple[int, ...], caller: str) -> tuple[int, ...
     return tuple(b if a == 1 else a for a, b in zip(q, k, strict=True))
 
 
-def _check_range(q: Array, k: Array, axes: tuple[str, ...], xp: Any, caller: str) -> None:
-    """Raise where a distance does not fit the integers of the library, if values are known."""
-    rows, columns = concrete(q), concrete(k)
-    if rows is None or columns is None or not rows.size or not columns.size:
-        return
-    limit = limits(xp)[1]
-    for axis in range(len(axes)):
+def _check_range(rows: np.ndarray, columns: np.ndarray, limit: int, caller: str) -> None:
+    """Raise where a distance does not fit the integers of the library."""
+    for axis in range(rows.shape[-1]):
         first, second = rows[..., axis], columns[..., axis]
-        far = max(
-            int(second.max()) - int(first.min()),
-            int(first.max()) - int(second.min()),
-        )
+        far = max(int(second.max()) - int(first.min()), int(first.max()) - int(second.min()))
         if far > limit:
             expected = f"queries and keys at most {limit} apart"
             raise PositionError(mismatch(caller, expected, far))
@@ -161,15 +128,15 @@ def known(
 
     Parameters may come whole, or as the part that belongs to these heads.
     """
-    part = part_shapes(spec, first, end)
-    given = parameters(spec, params, xp=xp, device=device, caller=caller, part=part)
-    values = {**constants(spec, beside, xp=xp), **given}
+    part = part_shapes(spec, first, end) if spec.shapes else None
+    learned = parameters(spec, params, xp=xp, device=device, caller=caller, part=part)
+    values = {**constants(spec, beside, xp=xp), **learned}
     by_head: Mapping[str, int] = getattr(spec, "by_head", {})
     for name, axis in by_head.items():
         if name not in values:
             continue
         # A traced constant does not tell its shape, so that of the spec is asked.
-        shape = given[name].shape if name in given else spec.texts[name][1]
+        shape = learned[name].shape if name in learned else spec.texts[name][1]
         if shape[axis] != end - first:
             values[name] = values[name][(slice(None),) * axis + (slice(first, end), ...)]
     return values

@@ -1,26 +1,32 @@
-"""Kernels: other ways to compute what the array engine computes, and the choice between them.
+"""Kernels: ways to compute what a verb is asked for, and the choice between them.
 
-    reference   the array engine of `_core` and `encodings`: the specification; runs everywhere
     cpu         compiled C++ for NumPy arrays and torch tensors in memory
     triton      Triton for torch tensors on a GPU
+    reference   the array engine of `_core` and `encodings`: the specification; runs everywhere
 
-A kernel gives the reference's numbers within its stated bound, or says why it does not run.
-`functional` is the only caller.
+A verb reads its arguments into a request. `run` gives it to the first candidate that can do it; the
+reference comes last and refuses none. A kernel gives the reference's numbers within its stated
+bound, or says why it does not run.
 """
 
-from posenc.kernels.registry import KERNELS, Candidate, report, serve
-from posenc.kernels.requests import Add, Bias, CosSin, Counted, Packed, Rotate, Table
+from posenc.kernels.choose import KERNELS, Candidate, check_kernel, report, run
+from posenc.kernels.places import Counted, Packed, Positions, Sides
+from posenc.kernels.requests import Add, Bias, Choice, CosSin, Rotate, Table
 
 __all__ = [
     "KERNELS",
     "Add",
     "Bias",
     "Candidate",
+    "Choice",
     "CosSin",
     "Counted",
     "Packed",
+    "Positions",
     "Rotate",
+    "Sides",
     "Table",
+    "check_kernel",
     "report",
-    "serve",
+    "run",
 ]

@@ -45,7 +45,7 @@ def rotated(
         if role != "query" and role != "key":  # noqa: PLR1714 - a tuple costs more
             return None
         arrays.append(x)
-    where: Any = 0
+    first: Any = 0
     if positions is not None:
         if offset is not None or type(positions) is not Tensor:
             return None
@@ -57,11 +57,11 @@ def rotated(
             return None
         if shape[-1] != whole[seq_dim]:
             return None
-        where = positions
+        first = positions
     elif offset is not None:
         if type(offset) is not int or not -(2**62) < offset < 2**62:
             return None
-        where = offset
+        first = offset
     if len(arrays) > 1:
         try:
             tokens = x.size(seq_dim)
@@ -70,12 +70,12 @@ def rotated(
                     return None
         except IndexError:
             return None
-    given = tuple(arrays)
-    results = given if inplace else tuple([torch.empty_like(x) for x in arrays])
+    tensors = tuple(arrays)
+    results = tensors if inplace else tuple([torch.empty_like(x) for x in arrays])
     try:
-        plan.turn(given, results, where, seq_dim, torch.get_num_threads())
+        plan.turn(tensors, results, first, seq_dim, torch.get_num_threads())
     except (ValueError, TypeError, BufferError):
         return None
     if inplace:
-        _version(given)
+        _version(tensors)
     return results

@@ -16,13 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc import positions as _positions
 from posenc import registry
 from posenc._core.tracing import outside
-from posenc.kernels import torch_add
-from posenc.kernels.requests import Packed, Rotate, Where
+from posenc.kernels import torch_launch
+from posenc.kernels.places import Packed, Positions
+from posenc.kernels.plans import Way
+from posenc.kernels.requests import Rotate
 from posenc.kernels.torch_state import transformed
-from posenc.kernels.torch_turn import Way, launch
+from posenc.positions import packed
 
 __all__ = ["added", "rotated", "turned"]
 
@@ -50,43 +51,42 @@ def _kernel(x: Tensor) -> str:
 # --- rotate ---------------------------------------------------------------------------------------
 
 
-def rotated(x: Tensor, where: Where, request: Rotate) -> Tensor:
+def rotated(x: Tensor, positions: Positions, request: Rotate) -> Tensor:
     """An array of a request by the operator."""
     text, seq_dim, inverse = _text(request.spec), request.seq_dim, request.inverse
-    given = _given(x, where, seq_dim)
+    places = _tensor(x, positions, seq_dim)
     # Not so under Dynamo, which knows the rule of the operator and not the function's stack.
     through = torch.compiler.is_compiling() or not transformed()
     rotate = torch.ops.posenc.rotate if through else Followed.apply
-    found: Tensor
     if not request.inplace:
-        found = rotate(x, given, text, seq_dim, inverse, False)
-        return found
+        result: Tensor = rotate(x, places, text, seq_dim, inverse, False)
+        return result
     if not through or (torch.is_grad_enabled() and x.requires_grad):
         # Autograd follows a copy over the input, and the compiler drops the copy where it can.
-        return x.copy_(rotate(x, given, text, seq_dim, inverse, False))
-    torch.ops.posenc.rotate_(x, given, text, seq_dim, inverse, False)
+        return x.copy_(rotate(x, places, text, seq_dim, inverse, False))
+    torch.ops.posenc.rotate_(x, places, text, seq_dim, inverse, False)
     return x
 
 
-def turned(x: Tensor, where: Where, way: Way, transposed: bool) -> Tensor:
+def turned(x: Tensor, positions: Positions, way: Way, transposed: bool) -> Tensor:
     """The backward pass of an eager call, by the operator."""
-    given = _given(x, where, way.seq_dim)
+    places = _tensor(x, positions, way.seq_dim)
     rotate = Followed.apply if transformed() else torch.ops.posenc.rotate
-    found: Tensor = rotate(x, given, _text(way.spec), way.seq_dim, way.inverse, transposed)
-    return found
+    result: Tensor = rotate(x, places, _text(way.spec), way.seq_dim, way.inverse, transposed)
+    return result
 
 
-def _given(x: Tensor, where: Where, seq_dim: int) -> Tensor:
-    """Positions of any kind as a tensor: a graph has no other."""
+def _tensor(x: Tensor, positions: Positions, seq_dim: int) -> Tensor:
+    """Positions of any form as a tensor: a graph has no other."""
     length = x.shape[seq_dim]
-    if isinstance(where, Packed):
-        where = _positions.packed(where.ends, length)
-    elif not isinstance(where, Tensor):
-        where = torch.arange(length, device=x.device) + where
-    if where.ndim != 1:
-        return where
+    if isinstance(positions, Packed):
+        positions = packed(positions.ends, length)
+    elif not isinstance(positions, Tensor):
+        positions = torch.arange(length, device=x.device) + positions
+    if positions.ndim != 1:
+        return positions
     place = x.ndim + seq_dim
-    return where.reshape((1,) * place + (length,) + (1,) * (x.ndim - 1 - place))
+    return positions.reshape((1,) * place + (length,) + (1,) * (x.ndim - 1 - place))
 
 
 def _way(x: Tensor, spec: str, seq_dim: int, inverse: bool) -> Way:
@@ -98,7 +98,7 @@ def _rotate(
 ) -> Tensor:
     result = torch.empty_like(x)
     way = _way(x, spec, seq_dim, inverse)
-    launch(way, (x.detach(),), (result,), (positions,), transposed=transposed)
+    torch_launch.turn(way, (x.detach(),), (result,), (positions,), transposed=transposed)
     return result
 
 
@@ -106,7 +106,7 @@ def _rotate_in_place(
     x: Tensor, positions: Tensor, spec: str, seq_dim: int, inverse: bool, transposed: bool
 ) -> None:
     way = _way(x, spec, seq_dim, inverse)
-    launch(way, (x.detach(),), (x.detach(),), (positions,), transposed=transposed)
+    torch_launch.turn(way, (x.detach(),), (x.detach(),), (positions,), transposed=transposed)
 
 
 def _guarded(x: Tensor, *rest: Any) -> None:
@@ -136,8 +136,8 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 def _batched(info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor, *rest: Any) -> Any:
     """One more leading axis; positions have an axis for each of those of `x` already."""
     x = x.expand(info.batch_size, *x.shape) if dims[0] is None else x.movedim(dims[0], 0)
-    where = positions[None] if dims[1] is None else positions.movedim(dims[1], 0)
-    return torch.ops.posenc.rotate(x, where, *rest), 0
+    positions = positions[None] if dims[1] is None else positions.movedim(dims[1], 0)
+    return torch.ops.posenc.rotate(x, positions, *rest), 0
 
 
 class Followed(torch.autograd.Function):
@@ -145,8 +145,8 @@ class Followed(torch.autograd.Function):
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
-        found: Tensor = torch.ops.posenc.rotate(*inputs)
-        return found
+        result: Tensor = torch.ops.posenc.rotate(*inputs)
+        return result
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -154,8 +154,8 @@ class Followed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        *given, transposed = ctx.rest
-        turned = Followed.apply(gradient, *ctx.saved_tensors, *given, not transposed)
+        *rest, transposed = ctx.rest
+        turned = Followed.apply(gradient, *ctx.saved_tensors, *rest, not transposed)
         return turned, None, None, None, None, None
 
     @staticmethod
@@ -176,14 +176,15 @@ torch.library.register_vmap("posenc::rotate", _batched, lib=library)
 # --- add ------------------------------------------------------------------------------------------
 
 
-def added(x: Tensor, where: Where, spec: Any, seq_dim: int) -> Tensor:
+def added(x: Tensor, positions: Positions, spec: Any, seq_dim: int) -> Tensor:
     """Embeddings plus a table by the operator."""
-    total: Tensor = torch.ops.posenc.add(x, _given(x, where, seq_dim), _text(spec), seq_dim)
+    places = _tensor(x, positions, seq_dim)
+    total: Tensor = torch.ops.posenc.add(x, places, _text(spec), seq_dim)
     return total
 
 
 def _add(x: Tensor, positions: Tensor, spec: str, seq_dim: int) -> Tensor:
-    return torch_add.launch(x.detach(), positions, _spec(spec), seq_dim, _kernel(x))
+    return torch_launch.add(x.detach(), positions, _spec(spec), seq_dim, _kernel(x))
 
 
 def _add_remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
@@ -191,13 +192,13 @@ def _add_remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  #
 
 
 def _add_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    return torch_add.scaled(gradient, ctx.scale), None, None, None
+    return torch_launch.scaled(gradient, ctx.scale), None, None, None
 
 
 def _add_batched(info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor, *rest: Any) -> Any:
     x = x.expand(info.batch_size, *x.shape) if dims[0] is None else x.movedim(dims[0], 0)
-    where = positions[None] if dims[1] is None else positions.movedim(dims[1], 0)
-    return torch.ops.posenc.add(x, where, *rest), 0
+    positions = positions[None] if dims[1] is None else positions.movedim(dims[1], 0)
+    return torch.ops.posenc.add(x, positions, *rest), 0
 
 
 for device in ("CPU", "CUDA"):

@@ -10,10 +10,29 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.sinusoidal import Sinusoidal
+from posenc.kernels.requests import CosSin, Rotate
 
-__all__ = ["Columns", "Turning", "column_phases", "turning", "why_no_columns", "why_no_turning"]
+__all__ = [
+    "Columns",
+    "Turning",
+    "Way",
+    "column_phases",
+    "turning",
+    "why_no_columns",
+    "why_no_turning",
+]
 
 QUARTER = np.int64(2**62)  # of a turn, by which a cosine is ahead of a sine
+
+
+class Way(NamedTuple):
+    """How arrays are turned, apart from where they are and what they hold."""
+
+    kernel: str
+    spec: RotarySpec
+    packed: bool  # whether positions are the ends of packed sequences
+    seq_dim: int
+    inverse: bool
 
 
 class Turning(NamedTuple):
@@ -30,8 +49,11 @@ class Turning(NamedTuple):
     divide: bool
 
 
-def why_no_turning(spec: RotarySpec) -> str | None:
-    """Why the kernels cannot turn by a spec, or None."""
+def why_no_turning(request: Rotate | CosSin) -> str | None:
+    """Why the kernels cannot turn by the spec of a request, or None."""
+    spec = request.spec
+    if request.choice is not None:
+        return "a length whose value is not known"
     if not isinstance(spec, RoPE):
         # Another rotation may turn, scale or learn in its own way, whatever constants it has.
         return f"{type(spec).__name__}, where it knows RoPE"
@@ -92,10 +114,10 @@ def column_phases(spec: Sinusoidal) -> Columns:
 
     The steps are laid out by the very function that lays out sines and cosines.
     """
-    known, pairs = spec.arrays, spec.pairs
+    arrays, pairs = spec.arrays, spec.pairs
     none = np.zeros(pairs, np.int64)
-    s, so = known["step"], known.get("origin", none)
-    c, co = known.get("cosine_step", s), known.get("cosine_origin", so)
+    s, so = arrays["step"], arrays.get("origin", none)
+    c, co = arrays.get("cosine_step", s), arrays.get("cosine_origin", so)
     with np.errstate(over="ignore"):
         co = co + QUARTER
     blocks, lone = spec.arrangement.blocks(pairs), spec.odd == "sin_extra"

@@ -1,35 +1,83 @@
-"""What a verb asks of a kernel, once its arguments are known to be right."""
+"""What a verb asks of a kernel: its arguments, read once and known to be right."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from posenc._core.array import constants, device_of, is_array, is_torch
+from posenc._core.phase import Halves, Words
 from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.table.base import TableSpec
+from posenc.kernels.places import Counted, Positions, Sides
 
-__all__ = ["Add", "Bias", "CosSin", "Counted", "Packed", "Request", "Rotate", "Table", "Where"]
+__all__ = [
+    "Add",
+    "Bias",
+    "Choice",
+    "CosSin",
+    "Refusal",
+    "Request",
+    "Rotate",
+    "Table",
+]
 
 Array = Any
 
 
-class Packed(NamedTuple):
-    """Positions that count from 0 within each of the sequences packed along the sequence axis."""
-
-    ends: Array  # (sequences + 1,), ascending from 0
+class Refusal(Exception):  # noqa: N818 - it reaches no user: the next candidate is asked, or an ArgumentError is raised
+    """The reason why a kernel did not run; nothing has been written."""
 
 
-class Counted(NamedTuple):
-    """Positions 0 to length - 1 that no array has been made of."""
-
-    length: int
-    device: Any  # of the result
+# --- a length that is not known yet ---------------------------------------------------------------
 
 
-# The position of the first token; positions for each array that is turned, with an axis for each of
-# its axes but the channels, of length 1 where they do not vary, and the axes of a position last; or
-# packed sequences.
-Where = int | Array | Packed
+class Choice(NamedTuple):
+    """The rotation `long` where a length is larger than `last`, else `short`."""
+
+    short: RotarySpec
+    long: RotarySpec
+    length: Any
+    last: int
+
+    def cos_sin(
+        self, positions: Array, values: dict[str, Array], *, dtype: Any, xp: Any
+    ) -> tuple[Array, Array]:
+        """As that of the spec that holds; `values` are those of `short`."""
+        others = constants(self.long, positions, xp=xp)
+        if "step" in self.short.arrays:  # the frequencies are among the constants, and nowhere else
+            chosen = {key: self.of(values[key], others[key], dtype=dtype, xp=xp) for key in values}
+            return self.short.cos_sin(positions, chosen, dtype=dtype, xp=xp)
+        short = self.short.cos_sin(positions, values, dtype=dtype, xp=xp)
+        long = self.long.cos_sin(positions, others, dtype=dtype, xp=xp)
+        cos, sin = (self.of(a, b, dtype=dtype, xp=xp) for a, b in zip(short, long, strict=True))
+        return cos, sin
+
+    def sizes(
+        self, positions: Array, role: Role, values: dict[str, Array], *, dtype: Any, xp: Any
+    ) -> Any:
+        """As those of the spec that holds."""
+        size = self.short.sizes(positions, role, values, dtype=dtype, xp=xp)
+        return self.of(size, self.long.attention_factor, dtype=dtype, xp=xp)
+
+    def of(self, short: Any, long: Any, *, dtype: Any, xp: Any) -> Any:
+        """What the one rotation has, or the other: arrays of one shape, or numbers."""
+        if isinstance(long, (Halves, Words)):
+            pairs = zip(short, long, strict=True)
+            return type(long)(*[self.of(a, b, dtype=dtype, xp=xp) for a, b in pairs])
+        if isinstance(long, (int, float)):
+            if long == short:
+                return long
+            device = device_of(self.length) if is_array(self.length) else None
+            long = xp.full((), long, dtype=dtype, device=device)
+        if not is_array(self.length):
+            length = xp.full((), self.length, dtype=xp.int64, device=device_of(long))
+        else:
+            length = self.length.to(long.device) if is_torch(long) else self.length
+        return xp.where(length > self.last, long, short)
+
+
+# --- requests -------------------------------------------------------------------------------------
 
 
 class Rotate(NamedTuple):
@@ -37,10 +85,15 @@ class Rotate(NamedTuple):
 
     spec: RotarySpec
     arrays: tuple[Array, ...]
-    where: tuple[Where, ...]  # one for each array
+    roles: tuple[Role, ...]  # one for each array
+    positions: tuple[Positions, ...]  # likewise
     seq_dim: int
     inverse: bool
     inplace: bool
+    params: dict[str, Array]
+    choice: Choice | None
+    xp: Any
+    caller: str
 
 
 class CosSin(NamedTuple):
@@ -48,8 +101,12 @@ class CosSin(NamedTuple):
 
     spec: RotarySpec
     positions: Array
+    role: Role
+    params: dict[str, Array]
+    choice: Choice | None
     dtype: Any
     xp: Any
+    caller: str
 
 
 class Table(NamedTuple):
@@ -57,8 +114,10 @@ class Table(NamedTuple):
 
     spec: TableSpec
     positions: Array | Counted
+    params: dict[str, Array]
     dtype: Any
     xp: Any
+    caller: str
 
 
 class Add(NamedTuple):
@@ -66,20 +125,23 @@ class Add(NamedTuple):
 
     spec: TableSpec
     x: Array
-    where: Where
+    positions: Positions
     seq_dim: int
+    params: dict[str, Array]
+    xp: Any
+    caller: str
 
 
 class Bias(NamedTuple):
-    """Biases of some heads at positions of queries and keys, each (length,)."""
+    """Biases of some heads at positions of queries and keys."""
 
     spec: BiasSpec
-    q: Array
-    k: Array
+    sides: Sides
     heads: tuple[int, int]
-    params: dict[str, Array]
+    values: dict[str, Array]  # constants and parameters, of these heads
     dtype: Any
     xp: Any
+    caller: str
 
 
 Request = Rotate | CosSin | Table | Add | Bias

@@ -12,19 +12,19 @@ be overwritten. It does so after its forward has run, so those cases are told ap
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc._core.inplace import check_writable
-from posenc.encodings.rotary.base import RotarySpec
-from posenc.kernels.cpu import placed, rotation
-from posenc.kernels.refusal import Refusal
-from posenc.kernels.requests import Packed, Rotate, Where
+from posenc.kernels import torch_launch
+from posenc.kernels.places import Packed, Positions
+from posenc.kernels.plans import Way
+from posenc.kernels.requests import Refusal, Rotate
 from posenc.kernels.torch_state import has_memory, traced
 
-__all__ = ["Turn", "Way", "launch", "turned"]
+__all__ = ["Turn", "turned"]
 
 
 def turned(request: Rotate, kernel: str) -> tuple[Tensor, ...]:
@@ -35,10 +35,10 @@ def turned(request: Rotate, kernel: str) -> tuple[Tensor, ...]:
     if watcher:
         from posenc.kernels import operators
 
-        return tuple(operators.rotated(x, w, request) for x, w in _each(request))
+        return tuple(operators.rotated(x, p, request) for x, p in _each(request))
     if request.inplace:
         for x in request.arrays:
-            check_writable(x, f"rotate({type(request.spec).__name__})")
+            check_writable(x, request.caller)
     arrays = request.arrays
     spec, seq_dim, inverse = request.spec, request.seq_dim, request.inverse
     if torch.is_grad_enabled() and any(x.requires_grad for x in arrays):
@@ -46,61 +46,23 @@ def turned(request: Rotate, kernel: str) -> tuple[Tensor, ...]:
         return tuple(
             Turn.apply(
                 x,
-                _tensor(w),
-                Way(kernel, spec, isinstance(w, Packed), seq_dim, inverse),
+                p.ends if isinstance(p, Packed) else p,
+                Way(kernel, spec, isinstance(p, Packed), seq_dim, inverse),
                 False,
                 request.inplace,
             )
-            for x, w in _each(request)
+            for x, p in _each(request)
         )
     results = arrays if request.inplace else tuple(map(torch.empty_like, arrays))
-    way = Way(kernel, spec, isinstance(request.where[0], Packed), seq_dim, inverse)
-    launch(way, arrays, results, request.where, transposed=False)
+    way = Way(kernel, spec, isinstance(request.positions[0], Packed), seq_dim, inverse)
+    torch_launch.turn(way, arrays, results, request.positions, transposed=False)
     if request.inplace:
         torch.autograd.graph.increment_version(arrays)
     return results
 
 
-def _each(request: Rotate) -> list[tuple[Tensor, Where]]:
-    return list(zip(request.arrays, request.where, strict=True))
-
-
-class Way(NamedTuple):
-    """How arrays are turned, apart from where they are and what they hold."""
-
-    kernel: str
-    spec: RotarySpec
-    packed: bool  # whether positions are the ends of packed sequences
-    seq_dim: int
-    inverse: bool
-
-
-def launch(
-    way: Way,
-    arrays: tuple[Tensor, ...],
-    results: tuple[Tensor, ...],
-    where: tuple[Where, ...],
-    *,
-    transposed: bool,
-) -> None:
-    """Write the turned arrays into results."""
-    alike = all(w is where[0] and x.dtype == arrays[0].dtype for x, w in zip(arrays, where))  # noqa: B905
-    if not alike:
-        for x, y, w in zip(arrays, results, where, strict=True):
-            launch(way, (x,), (y,), (w,), transposed=transposed)
-        return
-    if way.kernel == "triton":
-        from posenc.kernels import gpu
-
-        gpu.turn(way, arrays, results, where[0], transposed=transposed)
-        return
-    plan = rotation(way.spec, inverse=way.inverse, transposed=transposed)
-    given = placed(where[0], arrays[0].shape[way.seq_dim])
-    plan.turn(arrays, results, given, way.seq_dim, torch.get_num_threads())
-
-
-def _tensor(where: Where) -> int | Tensor:
-    return where.ends if isinstance(where, Packed) else where
+def _each(request: Rotate) -> list[tuple[Tensor, Positions]]:
+    return list(zip(request.arrays, request.positions, strict=True))
 
 
 class Turn(torch.autograd.Function):
@@ -108,31 +70,31 @@ class Turn(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        x: Tensor, where: int | Tensor, way: Way, transposed: bool, inplace: bool
+        x: Tensor, positions: int | Tensor, way: Way, transposed: bool, inplace: bool
     ) -> Tensor:
         memory = x.detach()
         result = memory if inplace else torch.empty_like(memory)
-        given: Where = Packed(where) if way.packed else where
-        launch(way, (memory,), (result,), (given,), transposed=transposed)
+        places: Positions = Packed(positions) if way.packed else positions
+        torch_launch.turn(way, (memory,), (result,), (places,), transposed=transposed)
         return x if inplace else result
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
-        x, where, ctx.way, ctx.transposed, inplace = inputs
-        tensor = isinstance(where, Tensor)
-        ctx.start = None if tensor else where
-        ctx.save_for_backward(*((where,) if tensor else ()))
+        x, positions, ctx.way, ctx.transposed, inplace = inputs
+        tensor = isinstance(positions, Tensor)
+        ctx.start = None if tensor else positions
+        ctx.save_for_backward(*((positions,) if tensor else ()))
         if inplace:
             ctx.mark_dirty(x)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        where = ctx.saved_tensors[0] if ctx.start is None else ctx.start
+        positions = ctx.saved_tensors[0] if ctx.start is None else ctx.start
         if traced() or not has_memory(gradient):  # batched, or under a compiler of backward passes
             from posenc.kernels import operators
 
-            given = Packed(where) if ctx.way.packed else where
-            turned = operators.turned(gradient, given, ctx.way, not ctx.transposed)
+            places = Packed(positions) if ctx.way.packed else positions
+            turned = operators.turned(gradient, places, ctx.way, not ctx.transposed)
         else:
-            turned = Turn.apply(gradient, where, ctx.way, not ctx.transposed, False)
+            turned = Turn.apply(gradient, positions, ctx.way, not ctx.transposed, False)
         return turned, None, None, None, None

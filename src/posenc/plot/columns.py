@@ -28,9 +28,9 @@ from posenc.plot.able import refuse
 
 __all__ = [
     "ORDERS",
+    "ColumnWaves",
     "Pairs",
-    "Source",
-    "Waves",
+    "TableSource",
     "channels_of",
     "pairs_of",
     "settled",
@@ -99,12 +99,12 @@ def pairs_of(spec: Any) -> Pairs | None:
 
 def channels_of(spec: Any) -> np.ndarray:
     """The first dimension of each pair, int32."""
-    found = pairs_of(spec)
-    if found is None:
+    layout = pairs_of(spec)
+    if layout is None:
         return np.zeros(0, dtype=np.int32)
-    first = np.zeros(int(found.pair.max(initial=-1)) + 1, dtype=np.int32)
-    known = np.flatnonzero(found.pair >= 0)[::-1]
-    first[found.pair[known]] = known  # of several, the last that is written: the first of all
+    first = np.zeros(int(layout.pair.max(initial=-1)) + 1, dtype=np.int32)
+    paired = np.flatnonzero(layout.pair >= 0)[::-1]
+    first[layout.pair[paired]] = paired  # of several, the last that is written: the first of all
     return first
 
 
@@ -116,7 +116,7 @@ def width_of(spec: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Waves:
+class ColumnWaves:
     """Columns that are sines and cosines: amplitude * sin(position * step + origin).
 
     Parameters
@@ -140,15 +140,13 @@ class Waves:
     @property
     def frequency(self) -> np.ndarray:
         """Radians per position, from -pi to pi: what integer positions can show of them."""
-        found: np.ndarray = self.step * TURN
-        return found
+        return self.step * TURN
 
     @property
     def wavelength(self) -> np.ndarray:
         """Positions per wave; infinite where nothing turns."""
         with np.errstate(divide="ignore"):
-            found: np.ndarray = 2 * math.pi / np.abs(self.frequency)
-        return found
+            return 2 * math.pi / np.abs(self.frequency)
 
     def at(self, whole: np.ndarray, part: np.ndarray | None, dims: np.ndarray) -> np.ndarray:
         """Values between positions too.
@@ -175,7 +173,7 @@ class Waves:
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """An encoding as a table of numbers, whatever it is.
 
     Parameters
@@ -184,7 +182,7 @@ class Source:
         The encoding.
     width : int
         Number of columns.
-    waves : Waves or None
+    waves : ColumnWaves or None
         The columns, where they are waves.
     params : mapping or None
         What a learned encoding has learned.
@@ -194,7 +192,7 @@ class Source:
 
     spec: Spec
     width: int
-    waves: Waves | None
+    waves: ColumnWaves | None
     params: Params
     sides: tuple[int, ...] = ()
 
@@ -243,16 +241,16 @@ class Source:
         index = np.asarray(index, dtype=np.int64)
         if self.waves is None:
             return self.rows(index)[:, dims]
-        found = self.waves.at(index, None, dims)
+        values = self.waves.at(index, None, dims)
         arrangement = getattr(inner(self.spec), "arrangement", None)
         if arrangement is not None and arrangement.pad is not None:
-            found[index == arrangement.pad - arrangement.start] = 0.0
-        return found
+            values[index == arrangement.pad - arrangement.start] = 0.0
+        return values
 
     def pair_of(self, dim: int) -> int | None:
         """The pair that a dimension belongs to; None where it belongs to none."""
-        found = pairs_of(self.spec)
-        pair = -1 if found is None else int(found.pair[dim])
+        layout = pairs_of(self.spec)
+        pair = -1 if layout is None else int(layout.pair[dim])
         return None if pair < 0 else pair
 
     def name(self, dim: int) -> str:
@@ -292,7 +290,7 @@ def source(
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
     caller: str = "table",
-) -> Source:
+) -> TableSource:
     """An encoding as a table of numbers.
 
     Parameters
@@ -311,7 +309,7 @@ def source(
 
     Returns
     -------
-    Source
+    TableSource
         With `waves` where every column is one.
 
     Raises
@@ -336,10 +334,10 @@ def source(
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(mismatch(f"plot {caller}: params", "what the spec learns", None, todo))
     sides = sides_of(spec, grid, caller)
-    found = Source(spec, 0, None, params, sides)
-    first = found.rows(np.zeros(1, dtype=np.int64))
+    bare = TableSource(spec, 0, None, params, sides)
+    first = bare.rows(np.zeros(1, dtype=np.int64))
     waves = None if sides else _waves(spec, params)
-    return Source(spec, first.shape[1], waves, params, sides)
+    return TableSource(spec, first.shape[1], waves, params, sides)
 
 
 def sides_of(spec: Any, grid: tuple[int, ...] | None, caller: str) -> tuple[int, ...]:
@@ -366,18 +364,17 @@ def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
         both = both[:, 0] if both.ndim > 3 else both  # of heads that differ, the first
         layout = pairs_of(spec)
         assert layout is not None  # noqa: S101 - a rotation has pairs
-        found: np.ndarray = both[layout.function, :, layout.pair].T
-        return found
+        return both[layout.function, :, layout.pair].T
     return np.asarray(table(spec, positions, params=params, dtype="float64"))
 
 
-def _waves(spec: Any, params: Params) -> Waves | None:
+def _waves(spec: Any, params: Params) -> ColumnWaves | None:
     """The columns as waves, if that is what the rows are."""
-    made = _described(inner(spec))
-    if made is None:
+    waves = _described(inner(spec))
+    if waves is None:
         return None
     if params is not None and "scale" in params:
-        made = replace(made, amplitude=float(np.asarray(params["scale"])))
+        waves = replace(waves, amplitude=float(np.asarray(params["scale"])))
     index = np.array(PROBES, dtype=np.int64)
     try:
         rows = _rows(spec, index, params)
@@ -387,14 +384,14 @@ def _waves(spec: Any, params: Params) -> Waves | None:
     if arrangement is not None and arrangement.pad is not None:
         kept = index != arrangement.pad - arrangement.start
         index, rows = index[kept], rows[kept]
-    if rows.shape[1] != len(made.step):
+    if rows.shape[1] != len(waves.step):
         return None
-    off = np.abs(made.at(index, None, np.arange(len(made.step))) - rows).max()
-    return made if off <= ALIKE * max(made.amplitude, 1e-300) else None
+    off = np.abs(waves.at(index, None, np.arange(len(waves.step))) - rows).max()
+    return waves if off <= ALIKE * max(waves.amplitude, 1e-300) else None
 
 
 @functools.lru_cache(maxsize=64)
-def _described(spec: Any) -> Waves | None:
+def _described(spec: Any) -> ColumnWaves | None:
     """What the columns are by the fields of the spec, its learned scale left out."""
     if isinstance(spec, TableSpec) and not sinusoids(spec):
         return None
@@ -418,4 +415,4 @@ def _described(spec: Any) -> Waves | None:
         amplitude = 1.0 if magnitude is None else magnitude.table(spec.dim)
     own = np.where(pair < 0, 0, step[function, pair])
     origin = own * np.int64(start) + function * np.int64(QUARTER)
-    return Waves(pair, function, own, origin, amplitude)
+    return ColumnWaves(pair, function, own, origin, amplitude)

@@ -103,7 +103,7 @@ class AttentionBias(LearnedModule):
             (..., heads, q, k), for the `attn_mask` of `scaled_dot_product_attention`. Entries that
             do not vary share memory.
         """
-        found: Tensor = functional.bias(
+        return functional.bias(
             self.spec,
             q_positions,
             k_positions,
@@ -114,7 +114,6 @@ class AttentionBias(LearnedModule):
             kernel=self.kernel,
             device=self.home(q_positions, k_positions) if device is None else device,
         )
-        return found
 
     if TYPE_CHECKING:
 
@@ -179,8 +178,8 @@ def slopes(
     if not isinstance(spec, ALiBi):
         expected = "an ALiBi spec, as other biases are no straight lines"
         raise ArgumentError(mismatch("slopes", expected, name_of(spec)))
-    given, _ = _given(spec, params, heads, device)
-    prepared: Tensor = spec.prepare(given, dtype=torch.float32, xp=library(torch))["slopes"]
+    values, _ = _given(spec, params, heads, device)
+    prepared: Tensor = spec.prepare(values, dtype=torch.float32, xp=library(torch))["slopes"]
     return prepared
 
 
@@ -253,14 +252,14 @@ def score_mod(
             spec, q_positions, k_positions, params=params, heads=heads, xp=torch, device=device
         )
         return _stored(dense * scale if scale != 1 else dense)
-    given, home = _given(spec, params, heads, device)
-    prepared = spec.prepare(given, dtype=torch.float32, xp=xp)
+    values, home = _given(spec, params, heads, device)
+    prepared = spec.prepare(values, dtype=torch.float32, xp=xp)
     if q_positions is None:
         read: Callable[[Tensor, Tensor, Tensor], Any] = _indices
     else:
-        where = sides(spec.axes, q_positions, k_positions, xp=xp, device=home, caller=caller)
-        q = tuple(axis[..., 0] for axis in where.q)
-        k = tuple(axis[..., 0, :] for axis in where.k)
+        places = sides(spec.axes, q_positions, k_positions, xp=xp, device=home, caller=caller)
+        q = tuple(axis[..., 0] for axis in places.q)
+        k = tuple(axis[..., 0, :] for axis in places.k)
         read = _reader(q, k, caller)
 
     def modified(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -367,8 +366,8 @@ def alibi_reach(
     # torch.finfo knows the least normal number; the least subnormal is eps times that.
     info = torch.finfo(dtype)
     bound = 2 * largest - math.log(info.smallest_normal * info.eps / 2)
-    found = spec.arrays["slopes"][first:end].tolist()
-    return [math.floor(bound / slope) + 1 if slope else None for slope in found]
+    slopes = spec.arrays["slopes"][first:end].tolist()
+    return [math.floor(bound / slope) + 1 if slope else None for slope in slopes]
 
 
 def alibi_mask_mod(

@@ -14,7 +14,8 @@ from torch import Tensor
 from posenc import functional
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional.arguments import Kernel, check_kernel, check_tokens, require
+from posenc.functional.arguments import Kernel, check_kernel, require
+from posenc.functional.tokens import check_tokens
 from posenc.torch._stale import drop, frequencies
 from posenc.torch.learned import LearnedModule
 
@@ -146,8 +147,8 @@ class RotaryEmbedding(LearnedModule):
             expected = "values" if v is None else "no values"
             raise ArgumentError(mismatch(f"{caller}: v", expected, f"targets {targets}", todo))
         if cos_sin is not None:
-            given = (positions, offset, cu_seqlens, length)
-            if any(value is not None for value in given):
+            stated = (positions, offset, cu_seqlens, length)
+            if any(value is not None for value in stated):
                 todo = "They were made for positions already."
                 raise ArgumentError(
                     mismatch(f"{caller}: cos_sin", "them alone", "positions too", todo)

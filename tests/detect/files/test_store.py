@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc._core.files import npy_header, safetensors_header
-from posenc.detect.files.store import MOST_ENTRIES, Store, open_store
+from posenc.detect.files.store import MOST_ENTRIES, ArrayStore, open_store
 
 QUIET = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -482,7 +482,7 @@ def survives(path: Path) -> None:
         pass
 
 
-def _read_all(store: Store) -> None:
+def _read_all(store: ArrayStore) -> None:
     for array in store.arrays.values():
         if array.fetch is not None and array.size <= 2**16:
             array.read()

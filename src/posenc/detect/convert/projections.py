@@ -16,7 +16,7 @@ from posenc.detect.files import Checkpoint, Stored
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.presets.projections import Packing, names, packing
 
-__all__ = ["Attention", "Held", "Segment", "find", "order_of", "unknown_names"]
+__all__ = ["AttentionTensors", "HeadTensor", "Segment", "find", "order_of", "unknown_names"]
 
 # The last parts of a name, behind the module: what they are, and the axis that holds the channels.
 PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
@@ -45,7 +45,7 @@ class Segment(NamedTuple):
     width: int
 
 
-class Held(NamedTuple):
+class HeadTensor(NamedTuple):
     """A tensor that holds heads of queries or keys along one axis."""
 
     name: str
@@ -64,17 +64,17 @@ class Held(NamedTuple):
         return _view(self.kind, self.axis, self.stored.tensor.shape)
 
 
-class Attention(NamedTuple):
+class AttentionTensors(NamedTuple):
     """The tensors of one layer that turning concerns."""
 
     name: str
     layer: int | None
     heads: Heads
-    held: tuple[Held, ...]
+    tensors: tuple[HeadTensor, ...]
     adapter: bool = False
 
 
-class _Named(NamedTuple):
+class _NamedTensor(NamedTuple):
     """A tensor by the parts of its name."""
 
     stored: Stored
@@ -83,7 +83,7 @@ class _Named(NamedTuple):
     role: str
     kind: str
     axis: int
-    told: bool = False  # by the caller
+    stated: bool = False  # by the caller
 
 
 def _view(kind: str, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -115,7 +115,7 @@ def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.n
 
 def find(
     checkpoint: Checkpoint, model: Model, caller: str, *, alone: tuple[str, ...] = ()
-) -> tuple[Attention, ...]:
+) -> tuple[AttentionTensors, ...]:
     """The attention layers that turn, in the order of their names' numbers.
 
     Parameters
@@ -135,12 +135,12 @@ def find(
         If no name is understood, with the candidates; if a name is understood in part; if widths
         do not fit the heads.
     """
-    groups: dict[str, list[_Named]] = {}
+    groups: dict[str, list[_NamedTensor]] = {}
     for name, stored in checkpoint.tensors.items():
         named = _named(name, stored, model)
         if named is not None:
             groups.setdefault(named.prefix, []).append(named)
-    found = []
+    attentions = []
     _join(groups)
     for prefix, group in groups.items():
         roles = ("q", "qkv", *alone, *(("k",) if prefix.endswith(ADAPTER) else ()))
@@ -149,10 +149,10 @@ def find(
         layer = layer_of(f"{prefix}.")
         heads = model.heads(layer)
         if heads is not None:
-            found.append(_attention(prefix, layer, heads, group, model))
-    if not found:
+            attentions.append(_attention(prefix, layer, heads, group, model))
+    if not attentions:
         raise DataError(_unknown(checkpoint, model, caller, bool(groups)))
-    return tuple(sorted(found, key=lambda a: (-1 if a.layer is None else a.layer, a.name)))
+    return tuple(sorted(attentions, key=lambda a: (-1 if a.layer is None else a.layer, a.name)))
 
 
 def unknown_names(
@@ -190,9 +190,9 @@ def _anywhere(name: str) -> str:
     return re.sub(r"(?<![^./_])\d+(?=[./])", "*", name, count=1)
 
 
-def _join(groups: dict[str, list[_Named]]) -> None:
+def _join(groups: dict[str, list[_NamedTensor]]) -> None:
     """Tensors that the caller names join those of their layer whose names are known."""
-    for prefix in [p for p in groups if any(named.told for named in groups[p])]:
+    for prefix in [p for p in groups if any(named.stated for named in groups[p])]:
         layer = layer_of(f"{prefix}.")
         homes = [p for p in groups if p != prefix and layer_of(f"{p}.") == layer]
         homes = [p for p in homes if not p.endswith(ADAPTER)]
@@ -200,22 +200,22 @@ def _join(groups: dict[str, list[_Named]]) -> None:
             groups[homes[0]] += groups.pop(prefix)
 
 
-def _named(name: str, stored: Stored, model: Model) -> _Named | None:
-    if not fnmatch.fnmatchcase(name, model.given.pattern):
+def _named(name: str, stored: Stored, model: Model) -> _NamedTensor | None:
+    if not fnmatch.fnmatchcase(name, model.layout.pattern):
         return None
-    given = model.given.names or {}
-    for role, pattern in given.items():
+    patterns = model.layout.names or {}
+    for role, pattern in patterns.items():
         if fnmatch.fnmatchcase(name, pattern):
             kind = "gain" if role.endswith("gain") else "weight"
             kind = "bias" if kind == "weight" and len(stored.tensor.shape) == 1 else kind
             layer = layer_of(name)
             prefix = "layers" if layer is None else f"layers.{layer}"
-            return _Named(stored, prefix, role, role, kind, 0, told=True)
+            return _NamedTensor(stored, prefix, role, role, kind, 0, stated=True)
     parts = name.replace("/", ".").split(".")
     data = names()
     if any(word in parts for word in (*data.cross, *data.apart)):
         return None
-    if {*data.inside} & {*parts} != {model.given.attention} - {""}:
+    if {*data.inside} & {*parts} != {model.layout.attention} - {""}:
         return None
     at = next((i for i in reversed(range(len(parts))) if parts[i] in data.modules), None)
     if at is None or at == len(parts) - 1:
@@ -224,15 +224,15 @@ def _named(name: str, stored: Stored, model: Model) -> _Named | None:
     role = data.modules[module]
     tail = [p for p in parts[at + 1 :] if p not in ("base_layer", "default", "norms", "linear")]
     tail = [p for p in tail if not p.isdigit()]
-    known = PARAMETERS.get(tuple(tail))
-    if known is None:
-        return _Named(stored, prefix, module, role, "unknown", 0)
-    kind, axis = known
+    parameter = PARAMETERS.get(tuple(tail))
+    if parameter is None:
+        return _NamedTensor(stored, prefix, module, role, "unknown", 0)
+    kind, axis = parameter
     if role.endswith("gain") and kind in ("weight", "bias"):
         kind = "gain" if kind == "weight" else "shift"
     if any(p.startswith(ADAPTERS) for p in tail):
         prefix += ADAPTER
-    return _Named(stored, prefix, module, role, kind, axis)
+    return _NamedTensor(stored, prefix, module, role, kind, axis)
 
 
 def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -> str:
@@ -241,7 +241,7 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
     named = [
         name
         for name, stored in checkpoint.tensors.items()
-        if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.given.pattern)
+        if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.layout.pattern)
     ]
     close = [n for n in named if any(w in n.lower() for w in WORDS[2:])] or named
     shown = ", ".join(f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in close[:8])
@@ -255,8 +255,8 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
 
 
 def _attention(
-    name: str, layer: int | None, heads: Heads, group: list[_Named], model: Model
-) -> Attention:
+    name: str, layer: int | None, heads: Heads, group: list[_NamedTensor], model: Model
+) -> AttentionTensors:
     strange = next((n for n in group if n.kind == "unknown"), None)
     if strange is not None:
         expected = "a weight, bias, gain or adapter"
@@ -288,17 +288,17 @@ def _attention(
                     )
                     raise DataError(mismatch(named.stored.tensor.name, expected, count))
                 width = next((s.width for s in segments if s.part == "q"), width)
-    held = [
-        Held(n.stored.tensor.name, n.kind, n.axis, laid[n.module], n.stored)
+    tensors = [
+        HeadTensor(n.stored.tensor.name, n.kind, n.axis, laid[n.module], n.stored)
         for n in group
         if n.module in laid and n.kind in ("weight", "bias")
     ]
-    held += _scales(group, laid)
-    held += _gains(group, width)
-    return Attention(name, layer, heads, tuple(held), name.endswith(ADAPTER))
+    tensors += _scales(group, laid)
+    tensors += _gains(group, width)
+    return AttentionTensors(name, layer, heads, tuple(tensors), name.endswith(ADAPTER))
 
 
-def _channels(named: _Named) -> int:
+def _channels(named: _NamedTensor) -> int:
     shape = named.stored.tensor.shape
     if len(shape) < (2 if named.kind == "weight" else 1):
         what = "a matrix" if named.kind == "weight" else "a vector"
@@ -307,7 +307,7 @@ def _channels(named: _Named) -> int:
 
 
 def _segments(
-    named: _Named, count: int, heads: Heads, width: int | None, model: Model
+    named: _NamedTensor, count: int, heads: Heads, width: int | None, model: Model
 ) -> tuple[Segment, ...]:
     caller = named.stored.tensor.name
     if named.role == "one_k":
@@ -332,8 +332,8 @@ def _segments(
         return _repeated(caller, count, rule, heads, heads.kv or heads.q)
     each, rest = divmod(count, heads.q)
     if rest or each != (heads.width or each):
-        told = f" of {heads.width} channels" if heads.width else ""
-        raise DataError(mismatch(caller, f"rows for {heads.q} heads{told}", f"{count} rows"))
+        size = f" of {heads.width} channels" if heads.width else ""
+        raise DataError(mismatch(caller, f"rows for {heads.q} heads{size}", f"{count} rows"))
     _fits(caller, each, heads, heads.q)
     return tuple(Segment("q", i * each, each) for i in range(heads.q))
 
@@ -344,8 +344,8 @@ def _fits(caller: str, width: int, heads: Heads, count: int) -> None:
         raise DataError(mismatch(caller, expected, f"{count} of {width}"))
 
 
-def _packed(named: _Named, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:
-    caller, fused = named.stored.tensor.name, model.given.fused
+def _packed(named: _NamedTensor, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:
+    caller, fused = named.stored.tensor.name, model.layout.fused
     kv = heads.kv
     if kv is None and heads.width and count % heads.width == 0:
         kv = (count // heads.width - heads.q) // 2  # values have as many heads as keys
@@ -374,8 +374,8 @@ def _repeated(caller: str, count: int, rule: Packing, heads: Heads, kv: int) -> 
     wrong = heads.width is not None and heads.width != each
     if rest or uneven or heads.q % kv or wrong:
         stated = f"{heads.q} heads of queries and {kv} of keys"
-        told = f" of {heads.width} channels" if wrong else ""
-        raise DataError(mismatch(caller, f"rows for {stated}{told}", f"{count} rows"))
+        width = f" of {heads.width} channels" if wrong else ""
+        raise DataError(mismatch(caller, f"rows for {stated}{width}", f"{count} rows"))
     _fits(caller, each, heads, total)
     segments, at = [], 0
     for _ in range(int(repeats)):
@@ -386,7 +386,9 @@ def _repeated(caller: str, count: int, rule: Packing, heads: Heads, kv: int) -> 
     return tuple(segments)
 
 
-def _scales(group: list[_Named], laid: Mapping[str, tuple[Segment, ...]]) -> Iterator[Held]:
+def _scales(
+    group: list[_NamedTensor], laid: Mapping[str, tuple[Segment, ...]]
+) -> Iterator[HeadTensor]:
     """Scales of quantised weights: one for all rows stays, one for each row moves with it."""
     for named in group:
         if named.kind == "scale" and (segments := laid.get(named.module)) is not None:
@@ -398,10 +400,10 @@ def _scales(group: list[_Named], laid: Mapping[str, tuple[Segment, ...]]) -> Ite
                 expected = "one scale, or one for each row"
                 todo = "Scales of blocks hold no order of rows: convert before quantising."
                 raise DataError(mismatch(named.stored.tensor.name, expected, list(shape), todo))
-            yield Held(named.stored.tensor.name, "scale", 0, segments, named.stored)
+            yield HeadTensor(named.stored.tensor.name, "scale", 0, segments, named.stored)
 
 
-def _gains(group: list[_Named], width: int | None) -> Iterator[Held]:
+def _gains(group: list[_NamedTensor], width: int | None) -> Iterator[HeadTensor]:
     """Gains and shifts of the norms of queries and keys: for one head, or for each."""
     for named in group:
         if named.kind not in ("gain", "shift"):
@@ -414,4 +416,4 @@ def _gains(group: list[_Named], width: int | None) -> Iterator[Held]:
             raise DataError(mismatch(name, expected, f"{size} numbers", todo))
         part = named.role[0]
         segments = tuple(Segment(part, i * width, width) for i in range(size // width))
-        yield Held(name, named.kind, 0, segments, named.stored)
+        yield HeadTensor(name, named.kind, 0, segments, named.stored)

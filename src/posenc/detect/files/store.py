@@ -31,7 +31,7 @@ from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.detect.files import gguf_header, torch_file
 from posenc.detect.files.index import ENDING, check_total, read_index, shards_of
 
-__all__ = ["MOST_ENTRIES", "Array", "Store", "open_store"]
+__all__ = ["MOST_ENTRIES", "Array", "ArrayStore", "open_store"]
 
 MOST_ENTRIES = 2**22  # numbers that are read at a time
 LARGEST_DIRECTORY = 2**22  # bytes of a zip's list of members
@@ -95,7 +95,7 @@ class Array(NamedTuple):
         return self.fetch(0, self.size).reshape(self.shape)
 
 
-class Store(NamedTuple):
+class ArrayStore(NamedTuple):
     """The arrays of one file, or of the files of one model."""
 
     path: Path
@@ -119,7 +119,7 @@ class Store(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_store(path: str | Path) -> Iterator[Store]:
+def open_store(path: str | Path) -> Iterator[ArrayStore]:
     """Open a file, or the folder of a model, and read its headers.
 
     Parameters
@@ -129,7 +129,7 @@ def open_store(path: str | Path) -> Iterator[Store]:
 
     Yields
     ------
-    Store
+    ArrayStore
         Its arrays can be read while the context lasts.
 
     Raises
@@ -155,7 +155,7 @@ def _resolve(path: Path) -> Path:
     return path
 
 
-def _opened(path: Path, stack: contextlib.ExitStack) -> Store:
+def _opened(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
     file = stack.enter_context(inputs.opened(path))
     start = file.read(8) or b""
     size = inputs.state_of(file).size
@@ -178,13 +178,13 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> Store:
 # --- .safetensors and .npy ------------------------------------------------------------------------
 
 
-def _plain_store(path: Path, file: IO[bytes]) -> Store:
+def _plain_store(path: Path, file: IO[bytes]) -> ArrayStore:
     layout = files.read_open_layout(path, file)
     arrays = {}
     for key, tensor in layout.tensors.items():
         name = key or path.stem
         arrays[name] = _plain_array(name, tensor, file)
-    return Store(path, layout.format, arrays, {})
+    return ArrayStore(path, layout.format, arrays, {})
 
 
 def _plain_array(name: str, tensor: files.Tensor, file: IO[bytes]) -> Array:
@@ -201,13 +201,13 @@ def _plain_array(name: str, tensor: files.Tensor, file: IO[bytes]) -> Array:
         if tensor.order == "F":
             whole = files.read(file, tensor.begin, count, stored).reshape(tensor.shape, order="F")
             return files.decode(whole.reshape(-1)[begin:end], tensor.dtype)
-        found = files.read(file, tensor.begin + begin * width, end - begin, stored)
-        return files.decode(found, tensor.dtype)
+        numbers = files.read(file, tensor.begin + begin * width, end - begin, stored)
+        return files.decode(numbers, tensor.dtype)
 
     return Array(name, tensor.dtype, tensor.shape, fetch)
 
 
-def _index_store(path: Path, stack: contextlib.ExitStack) -> Store:
+def _index_store(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
     """Several files, told by a JSON that maps names of tensors to names of files."""
     caller = str(path)
     index = read_index(path, caller)
@@ -227,7 +227,7 @@ def _index_store(path: Path, stack: contextlib.ExitStack) -> Store:
     if missing:
         received = f"{len(missing)} without, such as {missing[0][:80]!r}"
         raise DataError(mismatch(caller, "every tensor in the file it names", received))
-    return Store(path, "safetensors", arrays, {})
+    return ArrayStore(path, "safetensors", arrays, {})
 
 
 # --- zips -----------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def _sound(caller: str) -> Iterator[None]:
         raise DataError(mismatch(caller, "a zip that holds together", str(error)[:200])) from None
 
 
-class _Measured:
+class _BoundedFile:
     """A file that gives a library no more at once than a list of members may be long.
 
     The end of a zip says in several places how long the list is, and which of them counts is the
@@ -287,10 +287,10 @@ class _Measured:
         return True
 
 
-def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> Store:
+def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> ArrayStore:
     caller = str(path)
     with _sound(caller):
-        measured = _Measured(file, caller)
+        measured = _BoundedFile(file, caller)
         archive = stack.enter_context(zipfile.ZipFile(measured))
         measured.most = math.inf
         members = {member.filename: member for member in archive.infolist()}
@@ -308,7 +308,7 @@ def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> Stor
         return _npz_store(path, archive)
 
 
-def _npz_store(path: Path, archive: zipfile.ZipFile) -> Store:
+def _npz_store(path: Path, archive: zipfile.ZipFile) -> ArrayStore:
     arrays: dict[str, Array] = {}
     members = [m for m in archive.infolist() if m.filename.endswith(".npy")]
     if len(members) > MOST_MEMBERS:
@@ -325,7 +325,7 @@ def _npz_store(path: Path, archive: zipfile.ZipFile) -> Store:
         arrays[name] = _npz_array(caller, name, head, (archive, member))
     if not arrays:
         raise DataError(mismatch(str(path), "a zip with .npy or data.pkl inside", "neither"))
-    return Store(path, "npz", arrays, {})
+    return ArrayStore(path, "npz", arrays, {})
 
 
 def _npz_header(caller: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -363,15 +363,15 @@ def _npz_array(
             raw = stream.read((last - first) * width)
         if len(raw) != (last - first) * width:
             raise DataError(mismatch(f"{caller} is truncated", f"{tensor.end} bytes", len(raw)))
-        found = np.frombuffer(raw, dtype=stored)
+        numbers = np.frombuffer(raw, dtype=stored)
         if not together:
-            found = found.reshape(tensor.shape, order="F").reshape(-1)[begin:end]
-        return files.decode(found, tensor.dtype)
+            numbers = numbers.reshape(tensor.shape, order="F").reshape(-1)[begin:end]
+        return files.decode(numbers, tensor.dtype)
 
     return Array(name, tensor.dtype, tensor.shape, fetch)
 
 
-def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Store:
+def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> ArrayStore:
     caller = str(path)
     folder, parts, foreign = torch_file.parts(archive, caller)
     if f"{folder}byteorder" in archive.namelist():
@@ -391,13 +391,13 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Store
             todo = "Do not load it with pickle."
             received = f"a pickle that calls {shown}, which was not run"
             raise DataError(mismatch(caller, "tensors", received, todo))
-    return Store(path, "torch", arrays, {}, remarks)
+    return ArrayStore(path, "torch", arrays, {}, remarks)
 
 
 def _torch_array(
     caller: str,
     name: str,
-    part: torch_file.Part,
+    part: torch_file.TensorWindow,
     member: zipfile.ZipInfo | None,
     file: IO[bytes],
 ) -> Array:
@@ -429,7 +429,7 @@ def _torch_array(
 # --- .gguf ----------------------------------------------------------------------------------------
 
 
-def _gguf_store(path: Path, file: IO[bytes]) -> Store:
+def _gguf_store(path: Path, file: IO[bytes]) -> ArrayStore:
     header = gguf_header.read_open_header(path, file)
     size = inputs.state_of(file).size
     arrays = {}
@@ -445,7 +445,7 @@ def _gguf_store(path: Path, file: IO[bytes]) -> Store:
             caller = f"{path}: {name[:80]} lies beyond the end of the file"
             raise DataError(mismatch(caller, f"{math.prod(shape) * width} bytes at {begin}", size))
         arrays[name] = Array(name, dtype, shape, _gguf_fetch(file, begin, width, dtype, stored))
-    return Store(path, "gguf", arrays, header.keys)
+    return ArrayStore(path, "gguf", arrays, header.keys)
 
 
 def _gguf_fetch(

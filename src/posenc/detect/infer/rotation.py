@@ -19,7 +19,7 @@ from posenc.detect.identify import (
     tolerance_of,
 )
 from posenc.detect.infer.angular_speed import Lines, lines_of, wrapped
-from posenc.detect.infer.channel_pairs import Places, channels_of, placed
+from posenc.detect.infer.channel_pairs import PairChannels, channels_of, placed
 from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.mixed import MixedRoPE
@@ -31,7 +31,7 @@ from posenc.scaling.base import Scaling
 from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.ntk import NTK
 
-__all__ = ["Found", "Measured", "measured", "rotations_of"]
+__all__ = ["MeasuredTurns", "RotationFit", "measured", "rotations_of"]
 
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 LARGEST_START = 2**16
@@ -40,7 +40,7 @@ OURS = 2.0**-61  # radians per position by which the phases of this library may 
 NAMED = 14.0  # bits to write a base that nobody chose
 
 
-class Found(NamedTuple):
+class RotationFit(NamedTuple):
     """An encoding, or what keeps the angles from being one."""
 
     spec: Any
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Measured(NamedTuple):
+class MeasuredTurns(NamedTuple):
     """The pairs that were seen, and how well their frequencies are known."""
 
     inputs: np.ndarray  # (2, pairs), channels
@@ -89,7 +89,7 @@ class Measured(NamedTuple):
         return np.asarray(total)
 
 
-def measured(turns: Turns, axes: tuple[str, ...]) -> Measured:
+def measured(turns: Turns, axes: tuple[str, ...]) -> MeasuredTurns:
     """What is known of the pairs before they get a name."""
     lines = lines_of(turns, axes)
     total = np.abs(lines.frequency).max(axis=0)
@@ -98,7 +98,7 @@ def measured(turns: Turns, axes: tuple[str, ...]) -> Measured:
     if (np.abs(total.astype(np.float32) - total) <= 4 * lines.error + 4 * eps * total).all():
         eps = max(eps, FLOAT32) if _many_digits(total) else eps
     a, b = (np.array(pairs, dtype=int).reshape(-1, 2).T for pairs in (turns.pairs, turns.outputs))
-    return Measured(a, b, lines.frequency, lines.error, eps)
+    return MeasuredTurns(a, b, lines.frequency, lines.error, eps)
 
 
 def _many_digits(values: np.ndarray) -> bool:
@@ -109,7 +109,7 @@ def _many_digits(values: np.ndarray) -> bool:
 
 def rotations_of(
     turns: Turns, axes: tuple[str, ...], base: float | None, unit: float
-) -> list[Found]:
+) -> list[RotationFit]:
     """The encodings that some turns may be of, the likeliest first.
 
     Parameters
@@ -169,8 +169,8 @@ def rotations_of(
         eps=turns.eps,
     )
     return [
-        Found(made, {}, channels, "query", (*notes, *more))
-        for made, more in itertools.islice(options, MOST_OPTIONS)
+        RotationFit(spec, {}, channels, "query", (*notes, *more))
+        for spec, more in itertools.islice(options, MOST_OPTIONS)
     ]
 
 
@@ -233,9 +233,11 @@ def _ropes(
                 )
             except PosencError:
                 continue
-            made = frequencies_of(spec)
+            frequencies = frequencies_of(spec)
             least = 1e-6 if fit.residual > 16 * eps or eps == FLOAT32 else 1e-12
-            if (np.abs(made - total) <= np.maximum(doubt, least) * 8 * np.abs(total) + 1e-12).all():
+            if (
+                np.abs(frequencies - total) <= np.maximum(doubt, least) * 8 * np.abs(total) + 1e-12
+            ).all():
                 yield spec, fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
     common["magnitude"] = _magnitude((), factor)
     if len(axes) == 1:
@@ -285,8 +287,8 @@ def _tidy(value: float, error: float) -> float:
     """The round number that is meant, if there is one within a relative error."""
     if value <= 0:
         return value
-    found = roundest(value, max(error, FLOAT32))
-    return value if found is None else found
+    tidy = roundest(value, max(error, FLOAT32))
+    return value if tidy is None else tidy
 
 
 def _arrangements(
@@ -299,34 +301,34 @@ def _arrangements(
     seen = [int(a) for a in dict.fromkeys(axis.tolist()) if a >= 0]
     if len(seen) != len(axes) or not turning.all():
         return []
-    found = []
+    options = []
     orders = [tuple(axes[a] for a in seen), axes]
     orders += list(itertools.permutations(axes))[:24]
     for rule in RULES:
         for order in dict.fromkeys(orders):
             sizes = tuple(int((axis == axes.index(name)).sum()) for name in order)
             try:
-                made = Arrangement(
+                arrangement = Arrangement(
                     rule=rule,  # type: ignore[arg-type]
                     axes=axes,
                     order=None if order == axes else order,
                     sizes=None if len(set(sizes)) == 1 else sizes,
                     start=start,
                 )
-                layout = made.layout(count)
+                layout = arrangement.layout(count)
             except PosencError:
                 continue
             if list(layout.axis) != axis.tolist():
                 continue
             rungs = np.array(layout.index)
-            if made.shared:
-                found.append((made, rungs, np.arange(count)))
+            if arrangement.shared:
+                options.append((arrangement, rungs, np.arange(count)))
             else:  # the ladders of the axes are alike; the longest one tells most
                 longest = int(np.argmax(layout.counts))
                 chosen = np.flatnonzero(axis == longest)
-                found.append((made, rungs[chosen], chosen))
+                options.append((arrangement, rungs[chosen], chosen))
             break
-    return found
+    return options
 
 
 def _multiples(
@@ -336,9 +338,9 @@ def _multiples(
     count = len(total)
     base = 10_000.0 if base is None else base
     plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
-    told = f"no rule that is known here gives its frequencies: they are multiples of base {base:g}"
+    note = f"no rule that is known here gives its frequencies: they are multiples of base {base:g}"
     values = [_tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
-    return RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common), (told,)
+    return RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common), (note,)
 
 
 def _listed(
@@ -356,16 +358,16 @@ def _listed(
     )
     last = max(j for j in range(count) if turning[j])
     ladder = Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1]))
-    told = "no rule that is known here gives its frequencies: they are listed"
-    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common), (told,)
+    note = "no rule that is known here gives its frequencies: they are listed"
+    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common), (note,)
 
 
 # --- the others -----------------------------------------------------------------------------------
 
 
 def _mixed(
-    lines: Lines, places: Places, axes: tuple[str, ...], unit: float, notes: list[str]
-) -> Found:
+    lines: Lines, places: PairChannels, axes: tuple[str, ...], unit: float, notes: list[str]
+) -> RotationFit:
     """Pairs that mix the axes: their frequencies are learned values."""
     pairing, index, channels = places
     frequency, _ = placed(lines, index)
@@ -374,12 +376,12 @@ def _mixed(
     spec = MixedRoPE(2 * len(index), heads=1, pairing=pairing, space=axes, init="normal")
     notes.append("each pair mixes the axes: the frequencies are in `params`")
     params = {"frequencies": (frequency / unit)[None].astype(np.float32)}
-    return Found(spec, params, channels, "query", tuple(notes))
+    return RotationFit(spec, params, channels, "query", tuple(notes))
 
 
 def _decaying(
-    turns: Turns, frequency: np.ndarray, sizes: np.ndarray, places: Places, notes: list[str]
-) -> Found:
+    turns: Turns, frequency: np.ndarray, sizes: np.ndarray, places: PairChannels, notes: list[str]
+) -> RotationFit:
     """Pairs whose size changes with the position: xPos, or nothing known."""
     pairing, index, channels = places
     wrong = NotARotationError(
@@ -414,4 +416,4 @@ def _decaying(
         gamma=gamma,
         centre=round(centre),
     )
-    return Found(spec, {}, channels, role, tuple(notes))
+    return RotationFit(spec, {}, channels, role, tuple(notes))

@@ -59,7 +59,7 @@ class ClippedTable(BiasSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
-    example = Example({"clip": 16})
+    example = Example({"clip": 16, "init": Init(scale=1.0)})
     bibtex = """@article{jumper2021highly,
   title   = {Highly Accurate Protein Structure Prediction with {AlphaFold}},
   author  = {Jumper, John and Evans, Richard and Pritzel, Alexander and Green, Tim and

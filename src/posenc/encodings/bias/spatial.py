@@ -64,7 +64,7 @@ class SpatialBuckets(BiasSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "x_weight": 1, "y_weight": 1}
-    example = Example(unsuited="Its positions are boxes on a page.")
+    example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are boxes on a page.")
     bibtex = """@inproceedings{xu2021layoutlmv2,
   title     = {{LayoutLMv2}: Multi-modal Pre-training for Visually-rich Document Understanding},
   author    = {Xu, Yang and Xu, Yiheng and Lv, Tengchao and Cui, Lei and Wei, Furu and

@@ -126,7 +126,7 @@ class WindowTable(WindowSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
-    example = Example({"window": (8, 8)})
+    example = Example({"window": (8, 8), "init": Init(scale=1.0)})
     bibtex = """@inproceedings{liu2021swin,
   title     = {{Swin} Transformer: Hierarchical Vision Transformer using Shifted Windows},
   author    = {Liu, Ze and Lin, Yutong and Cao, Yue and Hu, Han and Wei, Yixuan and Zhang, Zheng and

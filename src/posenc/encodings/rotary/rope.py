@@ -14,6 +14,7 @@ from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
+from posenc._core.phase import evaluate, turns
 from posenc._core.tracing import compile_time
 from posenc.encodings.rotary.base import Array, RotarySpec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
@@ -253,6 +254,9 @@ class RoPE(RotarySpec):
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
+        if self.phase == "exact" and "step" in constants:
+            turn = turns(positions, constants["step"], constants.get("origin"))
+            return evaluate(turn, dtype=dtype, xp=xp)
         return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
 
 

@@ -1,18 +1,23 @@
-"""The candidates, in the order in which they are asked, and the choice of one."""
+"""The candidates, in the order in which they are asked, and the choice of one.
+
+`run` gives a request to the first candidate that can do it. The reference comes last and refuses
+none. A kernel that is asked for by name does it, or the error says why not.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
-from posenc._core.array import is_compiling
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.array import is_compiling, is_strict, numpy_rules
+from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc.kernels import reference
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.gpu import Gpu
-from posenc.kernels.refusal import Refusal
 from posenc.kernels.requests import Add, Bias, CosSin, Request, Rotate, Table
 
-__all__ = ["KERNELS", "OPERATIONS", "Candidate", "report", "serve"]
+__all__ = ["KERNELS", "OPERATIONS", "Candidate", "check_kernel", "report", "run"]
 
 OPERATIONS: dict[str, type[Request]] = {
     "table": Table,
@@ -27,7 +32,8 @@ class Candidate(Protocol):
     """One way to compute some of the operations."""
 
     name: str
-    serves: tuple[type[Request], ...]
+    operations: Mapping[type[Request], Callable[[Any], Any]]
+    refusals: tuple[type[Exception], ...]  # of an operation, with nothing written
 
     @property
     def about(self) -> str:
@@ -39,44 +45,47 @@ class Candidate(Protocol):
     def why_not(self, request: Request) -> str | None:
         """Why it cannot do what is asked, or None."""
 
-    def run(self, request: Request) -> Any:
-        """The result; raises `Refusal`, with nothing written, for what only the kernel sees."""
-
 
 CANDIDATES: tuple[Candidate, ...] = (Cpu(), Gpu())
 KERNELS = ("auto", "reference", *(candidate.name for candidate in CANDIDATES))
 
 
-class Served(NamedTuple):
-    """The result of a kernel."""
-
-    value: Any
-
-
-def serve(request: Request, kernel: str, caller: str) -> Served | None:
-    """The result of the kernel of that name, or of the first that can; None if none can.
+def run(request: Request, kernel: str) -> Any:
+    """The result of the kernel of that name, or of the first that can.
 
     Raises
     ------
     ArgumentError
-        If a kernel that is asked for by name cannot do it; with the reason.
+        If there is no kernel of that name, or it cannot do what is asked; with the reason.
     """
-    if kernel == "auto" and _left_to_tracer(request):
-        return None
+    kind = type(request)
+    asked = kernel != "reference" and not (kernel == "auto" and _left_to_tracer(request))
     reason = "nothing"
-    for candidate in CANDIDATES:
+    for candidate in CANDIDATES if asked else ():
         if kernel not in ("auto", candidate.name):
             continue
-        reason = _reason(candidate, request) or ""
+        reason = _why_not(candidate, request) or ""
         if not reason:
             try:
-                return Served(candidate.run(request))
-            except Refusal as refusal:
+                return candidate.operations[kind](request)
+            except candidate.refusals as refusal:
                 reason = str(refusal)
-    if kernel == "auto":
-        return None
-    todo = "kernel='auto' falls back on the reference."
-    raise ArgumentError(mismatch(f"{caller}: kernel={kernel!r}", "what it computes", reason, todo))
+    if kernel not in ("auto", "reference"):
+        check_kernel(kernel, request.caller)
+        todo = "kernel='auto' falls back on the reference."
+        caller = f"{request.caller}: kernel={kernel!r}"
+        raise ArgumentError(mismatch(caller, "what it computes", reason, todo))
+    compute = reference.OPERATIONS[kind]
+    if "jax" in sys.modules and is_strict():
+        return numpy_rules(compute)(request)
+    return compute(request)
+
+
+def check_kernel(kernel: Any, caller: str) -> None:
+    """Raise unless `kernel` is the name of one."""
+    if kernel not in KERNELS:
+        todo = suggest(kernel, KERNELS) if isinstance(kernel, str) else ""
+        raise ArgumentError(mismatch(f"{caller}: kernel", f"one of {KERNELS}", repr(kernel), todo))
 
 
 def _left_to_tracer(request: Request) -> bool:
@@ -106,8 +115,8 @@ def _exporting(torch: Any) -> bool:
     return torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
 
 
-def _reason(candidate: Candidate, request: Request) -> str | None:
-    if type(request) not in candidate.serves:
+def _why_not(candidate: Candidate, request: Request) -> str | None:
+    if type(request) not in candidate.operations:
         return "no such operation there"
     if is_compiling():
         from posenc.kernels.torch_state import absent_here
@@ -122,26 +131,12 @@ def report() -> list[dict[str, Any]]:
     for operation, kind in OPERATIONS.items():
         for candidate in CANDIDATES:
             reason = candidate.absent()
-            if kind not in candidate.serves:
+            if kind not in candidate.operations:
                 reason = "no such operation there"
-            said = reason or candidate.about
-            rows.append(
-                {"op": operation, "kernel": candidate.name, "runs": reason is None, "reason": said}
-            )
-        rows.append(
-            {
-                "op": operation,
-                "kernel": "reference",
-                "runs": True,
-                "reason": "any array library, dtype and spec",
-            }
-        )
-    rows.append(
-        {
-            "op": "relative",
-            "kernel": "reference",
-            "runs": True,
-            "reason": "the only one there is for content",
-        }
-    )
+            runs, text = reason is None, reason or candidate.about
+            rows.append({"op": operation, "kernel": candidate.name, "runs": runs, "reason": text})
+        text = "any array library, dtype and spec"
+        rows.append({"op": operation, "kernel": "reference", "runs": True, "reason": text})
+    text = "the only one there is for content"
+    rows.append({"op": "relative", "kernel": "reference", "runs": True, "reason": text})
     return rows
