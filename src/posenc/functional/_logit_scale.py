@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc._core.array import (
     astype,
+    compute_dtype,
     constants,
     device_of,
     integers,
@@ -73,7 +74,8 @@ def relative_score(
         check_length(length, None, offsets, caller=caller)
     spec, choice = at_length(spec, length, "relative_score")
     require_plain(spec, caller)
-    xp, dtype, inner = checked(spec, q[..., None, :], caller)
+    xp, dtype = checked(spec, q[..., None, :], caller)
+    inner = compute_dtype(dtype, xp)
     checked(spec, k[..., None, :], caller)
     if q.shape[-1] != k.shape[-1]:
         received = f"{q.shape[-1]} and {k.shape[-1]}"

@@ -89,22 +89,10 @@ def rotate(
     >>> posenc.rotate(rope, q, offset=5)[0, 0, 0].round(4)
     array([ 1.2426,  0.9488, -0.6753,  1.0487], dtype=float32)
     """
-    asked = Rotation(
-        spec,
-        ((x, role),),
-        positions,
-        offset,
-        cu_seqlens,
-        seq_dim,
-        inverse,
-        length,
-        inplace,
-        params,
-        kernel,
-    )
-    turned = at_once(asked)
+    places, how = (positions, offset, cu_seqlens), (seq_dim, inverse, length, inplace)
+    turned = at_once(spec, ((x, role),), places, how, params, kernel)
     if turned is None:
-        turned = run(read(asked), kernel)
+        turned = run(read(Rotation(spec, ((x, role),), *places, *how, params, kernel)), kernel)
     return turned[0]
 
 
@@ -138,18 +126,8 @@ def rotate_together(
     tuple of arrays
         The arrays turned, in order.
     """
-    asked = Rotation(
-        spec,
-        tuple(inputs),
-        positions,
-        offset,
-        cu_seqlens,
-        seq_dim,
-        inverse,
-        length,
-        inplace,
-        params,
-        kernel,
-    )
-    turned = at_once(asked)
-    return run(read(asked), kernel) if turned is None else turned
+    places, how = (positions, offset, cu_seqlens), (seq_dim, inverse, length, inplace)
+    turned = at_once(spec, inputs, places, how, params, kernel)
+    if turned is None:
+        turned = run(read(Rotation(spec, tuple(inputs), *places, *how, params, kernel)), kernel)
+    return turned
