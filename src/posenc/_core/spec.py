@@ -17,7 +17,7 @@ import numbers
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Union
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, Union
 
 import numpy as np
 
@@ -26,10 +26,16 @@ from posenc._core.errors import PosencError, SpecError, mismatch, suggest
 from posenc._core.example import Example
 from posenc._core.tracing import compile_time, is_followed, unseen
 
-if TYPE_CHECKING:
-    from posenc._core.parameters import Parameter
-
-__all__ = ["Spec", "Value", "field_help", "from_dict", "from_json", "texts_of", "to_json"]
+__all__ = [
+    "Parameter",
+    "Spec",
+    "Value",
+    "field_help",
+    "from_dict",
+    "from_json",
+    "texts_of",
+    "to_json",
+]
 
 Self = TypeVar("Self", bound="Value")
 
@@ -110,6 +116,20 @@ def _replaced(value: Self, names: tuple[str, ...], values: tuple[Any, ...]) -> S
 
 def _initialised(*args: Any, **kwargs: Any) -> None:
     """In place of `__init__`, for a value that has its fields."""
+
+
+class FirstValues(Protocol):
+    """A rule for the first values of a parameter."""
+
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """First values of a shape, float32."""
+
+
+class Parameter(NamedTuple):
+    """A learned array of a spec: its shape, and its first values as a rule or another encoding."""
+
+    shape: tuple[int, ...]
+    init: FirstValues | Spec
 
 
 class Spec(Value):

@@ -47,8 +47,8 @@ def frequencies(spec: Spec) -> np.ndarray:
     >>> posenc.frequencies(posenc.Sinusoidal(6, base=1000)).round(3)
     array([1.  , 0.1 , 0.01])
     """
-    found = _sinusoidal(spec, "frequencies").matrix.frequencies()
-    return np.array(found, dtype=object).astype(np.float64)
+    exact = _sinusoidal(spec, "frequencies").matrix.frequencies()
+    return np.array(exact, dtype=object).astype(np.float64)
 
 
 @compile_time

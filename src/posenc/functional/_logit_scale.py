@@ -149,6 +149,7 @@ def logit_scale(
     1.2965
     """
     caller = f"logit_scale({name_of(spec)})"
+    temperature: Temperature | None
     if isinstance(spec, Temperature):
         constant, temperature = 1.0, spec
     else:
@@ -160,8 +161,8 @@ def logit_scale(
             # A number that is no constant is one that torch leaves open.
             own = namespace(length, caller) if is_array(length) else library(sys.modules["torch"])
             constant = choice.of(constant, choice.long.logit_factor, dtype=own.float32, xp=own)
-        if temperature is None:
-            return constant
+    if temperature is None:
+        return constant
     if positions is None:
         todo = "Its temperature depends on them."
         raise ArgumentError(mismatch(f"{caller}: positions", "those of the queries", None, todo))

@@ -82,8 +82,8 @@ def relative(
     require(spec, RelativeSpec, "relative")
     learned = params.values() if isinstance(params, Mapping) else ()
     if is_divided(q, k, q_positions, k_positions, *learned):
-        both, sides_of = {"q": q, "k": k}, (q_positions, k_positions)
-        return _divided_scores(relative, spec, both, sides_of, params=params, heads=heads)
+        content, sides_of = {"q": q, "k": k}, (q_positions, k_positions)
+        return _divided_scores(relative, spec, content, sides_of, params=params, heads=heads)
     xp = namespace(q, f"{caller}: q")
     dtype = result_dtype(q, caller)
     result_dtype(k, caller)
@@ -224,9 +224,9 @@ def _divided_scores(
 
     def scores(*, q_positions: Any, k_positions: Any, numbers: Any = None, **more: Array) -> Array:
         some = heads if numbers is None else _divided.range_of(numbers)
-        given = tuple(more.pop(name) for name in inputs)
+        arrays = tuple(more.pop(name) for name in inputs)
         return run(
-            spec, *given, q_positions, k_positions, params=_divided.params_of(more), heads=some
+            spec, *arrays, q_positions, k_positions, params=_divided.params_of(more), heads=some
         )
 
     todo = "Its entries need the whole sequence: divide the batch or the heads."

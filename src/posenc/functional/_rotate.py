@@ -89,10 +89,11 @@ def rotate(
     >>> posenc.rotate(rope, q, offset=5)[0, 0, 0].round(4)
     array([ 1.2426,  0.9488, -0.6753,  1.0487], dtype=float32)
     """
-    places, how = (positions, offset, cu_seqlens), (seq_dim, inverse, length, inplace)
-    turned = at_once(spec, ((x, role),), places, how, params, kernel)
+    inputs = ((x, role),)
+    options = positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
+    turned = at_once(spec, inputs, options)
     if turned is None:
-        turned = run(read(Rotation(spec, ((x, role),), *places, *how, params, kernel)), kernel)
+        turned = run(read(Rotation(spec, inputs, *options)), kernel)
     return turned[0]
 
 
@@ -126,8 +127,6 @@ def rotate_together(
     tuple of arrays
         The arrays turned, in order.
     """
-    places, how = (positions, offset, cu_seqlens), (seq_dim, inverse, length, inplace)
-    turned = at_once(spec, inputs, places, how, params, kernel)
-    if turned is None:
-        turned = run(read(Rotation(spec, tuple(inputs), *places, *how, params, kernel)), kernel)
-    return turned
+    options = positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
+    turned = at_once(spec, inputs, options)
+    return run(read(Rotation(spec, inputs, *options)), kernel) if turned is None else turned

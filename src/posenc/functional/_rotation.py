@@ -39,11 +39,15 @@ Array = Any
 DIRECT = ("auto", "cpu")
 
 
+# The fields of `Rotation` from `positions` on.
+Options = tuple[Any, Any, Any, int, bool, Any, bool, Any, Kernel]
+
+
 class Rotation(NamedTuple):
     """The arguments of `rotate`, as they came."""
 
     spec: RotarySpec
-    inputs: tuple[tuple[Array, Role], ...]
+    inputs: Sequence[tuple[Array, Role]]
     positions: Any
     offset: Any
     cu_seqlens: Any
@@ -59,23 +63,17 @@ class Rotation(NamedTuple):
 
 
 def at_once(
-    spec: RotarySpec,
-    inputs: Sequence[tuple[Array, Role]],
-    places: tuple[Any, Any, Any],
-    how: tuple[int, bool, Any, bool],
-    params: Any,
-    kernel: Kernel,
+    spec: RotarySpec, inputs: Sequence[tuple[Array, Role]], options: Options
 ) -> tuple[Array, ...] | None:
     """One token in eager torch, for a spec that has come this way before; and DTensors.
 
     None where the arguments are to be read. What is in doubt is read, which has the words for
     errors.
     """
-    positions, offset, cu_seqlens = places
-    seq_dim, inverse, length, inplace = how
+    positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel = options
     if length is not None:
-        tokens = _tokens(inputs, seq_dim)
-        check_length(length, tokens, *places, caller=f"rotate({name_of(spec)})")
+        tokens, caller = _tokens(inputs, seq_dim), f"rotate({name_of(spec)})"
+        check_length(length, tokens, positions, offset, cu_seqlens, caller=caller)
     if cu_seqlens is None and kernel in DIRECT and (params is None or params.__class__ is dict):
         direct = sys.modules.get("posenc.kernels.direct")  # an import statement costs too much
         if direct is None and "torch" in sys.modules and not is_compiling():
@@ -88,9 +86,9 @@ def at_once(
                 return turned
     learned = params.values() if isinstance(params, Mapping) else ()
     arrays = [x for x, _ in inputs]
-    if is_divided(*arrays, *places, *learned):
+    if is_divided(*arrays, positions, offset, cu_seqlens, *learned):
         check_tokens(arrays, seq_dim, f"rotate({name_of(spec)})")
-        asked = Rotation(spec, tuple(inputs), *places, *how, params, kernel)
+        asked = Rotation(spec, inputs, *options)
         return tuple([_divided_turn(asked, x, role) for x, role in inputs])
     return None
 
