@@ -60,6 +60,37 @@ def test_that_test_would_notice() -> None:
     assert "scipy" in loaded_after("import scipy")
 
 
+UNASKED = ("posenc.study", "posenc.explore", "posenc.learn", "posenc.plot")
+COMMANDS = (
+    "list",
+    "cite RoPE",
+    "table --dim 4 --length 2",
+    "encode word --dim 4 --json",
+    "locate --dim 8 --at 0 --value 0.5",
+    "explain --plan bloom",
+    "check --list",
+)
+
+
+def test_what_is_not_asked_for_is_not_imported() -> None:
+    """The larger packages cost nothing to those who do not use them."""
+    verbs = (
+        "import posenc; posenc.table(posenc.Sinusoidal(8), 4); posenc.bias(posenc.ALiBi(2), 3)\n"
+        "for name in posenc.__all__: getattr(posenc, name)"
+    )
+    commands = (
+        "import contextlib, io\nfrom posenc.cli import app\n"
+        f"for line in {COMMANDS}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()):\n"
+        "        try: app.main(line.split())\n"
+        "        except SystemExit as end: assert not end.code, (line, end.code)"
+    )
+    for statement in (verbs, commands):
+        loaded = loaded_after(statement)
+        assert "posenc.functional" in loaded
+        assert not {name for name in loaded if name.startswith(UNASKED)}
+
+
 def test_a_bare_import_leaves_even_numpy_alone() -> None:
     assert "numpy" not in loaded_after("import posenc")
 

@@ -22,7 +22,8 @@ from posenc.study.claims import BETTER, Claim, claims, read_claims, registration
 from posenc.study.document import Paragraph, SectionHeading, TextTable, as_html, as_markdown
 from posenc.study.figures import apart
 from posenc.study.grid import TIERS
-from posenc.study.report import UNITS, curves, document, probability, write_report
+from posenc.study.report import UNITS, curves, document, write_report
+from posenc.study.report_claims import probability
 from posenc.study.results import Record, Results, Row, read_csv
 from posenc.study.statistics import detectable, holm, interval
 from posenc.study.verdicts import ALPHA, differences, finding, judge

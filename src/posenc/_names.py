@@ -68,7 +68,7 @@ SPECS: dict[str, str] = {
 }
 
 VALUES: dict[str, str] = {
-    "Arrangement": "posenc._core.ladder",
+    "Arrangement": "posenc._core.arrangement",
     "FrequencyMatrix": "posenc._core.mixing",
     "Gaussian": "posenc._core.mixing",
     "Init": "posenc._core.parameters",

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import rank
 from posenc._core.errors import SpecError, mismatch
+from posenc._core.lookups import rank
 
 __all__ = [
     "bucket_of",

@@ -13,7 +13,6 @@ from posenc._core.array import arange as _arange
 from posenc._core.array import (
     concrete,
     device_of,
-    integers,
     is_array,
     is_foreign,
     is_symbolic,
@@ -22,6 +21,7 @@ from posenc._core.array import (
     namespace,
     numpy_rules,
 )
+from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 
 __all__ = ["arange", "from_mask", "offset"]

@@ -25,6 +25,7 @@ __all__ = [
     "PositionError",
     "SpecError",
     "mismatch",
+    "one_of",
     "suggest",
 ]
 
@@ -71,3 +72,11 @@ def suggest(name: object, choices: Iterable[str]) -> str:
     if close:
         return f"Did you mean {folded[close[0]]!r}?"
     return f"Known: {', '.join(names)}."
+
+
+def one_of(value: str, choices: tuple[str, ...], caller: str) -> None:
+    """Raise `ArgumentError` where a word is none of the choices."""
+    if value not in choices:
+        raise ArgumentError(
+            mismatch(caller, " or ".join(choices), repr(value), suggest(value, choices))
+        )

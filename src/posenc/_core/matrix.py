@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc._core import real
-from posenc._core.ladder import Arrangement, Ladder, context
+from posenc._core.arrangement import Arrangement
+from posenc._core.ladder import Ladder, context
 from posenc._core.phase import Array, classic, evaluate, steps, turns
 from posenc._core.rungs import DECIMAL, FLOAT, Float32Rungs, Rescaling, Rungs
 

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.array import rank
 from posenc._core.buckets import padded
 from posenc._core.errors import SpecError, mismatch
+from posenc._core.lookups import rank
 
 __all__ = ["Method", "bucket_count", "buckets_2d", "check_piecewise", "piecewise_thresholds"]
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, final
 
+from posenc._core.boxes import boxes
 from posenc._core.counting import arange, from_mask
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.grid import boxes, from_grid_mask, grid
+from posenc._core.grid import from_grid_mask, grid
 from posenc._core.sequences import multimodal
 from posenc._core.spec import Value
 

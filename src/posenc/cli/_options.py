@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -21,6 +22,7 @@ __all__ = [
     "any_spec",
     "as_json",
     "count_of",
+    "grouped",
     "is_json",
     "make_spec",
     "spec_of",
@@ -91,6 +93,34 @@ class RenamedOption(click.Option):
             self.opts = every
 
 
+def grouped(
+    kind: type[Any], name: str, *options: Callable[[Any], Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add options to a command, which gets their values as one value.
+
+    Parameters
+    ----------
+    kind : type
+        What holds the values, a field for each option.
+    name : str
+        The parameter of the command.
+    *options : callable
+        Decorators as of `click.option`.
+    """
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def call(**values: Any) -> Any:
+            fields = {field: values.pop(field) for field in kind._fields}
+            return command(**values, **{name: kind(**fields)})
+
+        for option in reversed(options):
+            option(call)
+        return call
+
+    return decorated
+
+
 class SpecChoice(NamedTuple):
     """What the command line says about the spec."""
 
@@ -102,24 +132,18 @@ class SpecChoice(NamedTuple):
     spec: str | None = None
 
 
-def spec_options(command: F) -> F:
-    """Add `--dim --base --order --odd --preset --spec`."""
-    for option in reversed(
-        (
-            click.option(
-                "--dim", type=click.IntRange(1, LARGEST_DIM), help="Width of the encoding."
-            ),
-            click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
-            click.option("--order", type=WordChoice(ORDERS), help="Order of the channels."),
-            click.option("--odd", type=WordChoice(ODDS), help="What happens at an odd width."),
-            click.option("--preset", metavar="NAME", help="A family of models; see `posenc list`."),
-            click.option(
-                "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+spec_options = grouped(
+    SpecChoice,
+    "choice",
+    click.option("--dim", type=click.IntRange(1, LARGEST_DIM), help="Width of the encoding."),
+    click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
+    click.option("--order", type=WordChoice(ORDERS), help="Order of the channels."),
+    click.option("--odd", type=WordChoice(ODDS), help="What happens at an odd width."),
+    click.option("--preset", metavar="NAME", help="A family of models; see `posenc list`."),
+    click.option(
+        "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."
+    ),
+)
 
 
 def as_json(command: F) -> F:

@@ -13,6 +13,7 @@ import numpy as np
 from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch, suggest
 from posenc.cli._inputs import InputFile
+from posenc.cli._options import grouped
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
@@ -39,27 +40,23 @@ class Learnt(NamedTuple):
     origin: str
 
 
-def parameter_options(command: F) -> F:
-    """Add `--params --init-seed`."""
-    for option in reversed(
-        (
-            click.option(
-                "--params",
-                type=InputFile(),
-                metavar="FILE",
-                help="The parameters of a learned table, by their names: .safetensors, or .npy "
-                "where there is one.",
-            ),
-            click.option(
-                "--init-seed",
-                metavar="N",
-                type=click.IntRange(0),
-                help="Begin a learned table as posenc.init does; it is then untrained.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+parameter_options = grouped(
+    ParameterChoice,
+    "parameters",
+    click.option(
+        "--params",
+        type=InputFile(),
+        metavar="FILE",
+        help="The parameters of a learned table, by their names: .safetensors, or .npy "
+        "where there is one.",
+    ),
+    click.option(
+        "--init-seed",
+        metavar="N",
+        type=click.IntRange(0),
+        help="Begin a learned table as posenc.init does; it is then untrained.",
+    ),
+)
 
 
 def learnt_from(choice: ParameterChoice, spec: TableSpec, *, finite: bool = True) -> Learnt:

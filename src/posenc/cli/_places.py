@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import click
 import numpy as np
 
-from posenc.cli._options import count_of
+from posenc.cli._options import count_of, grouped
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
@@ -53,27 +53,23 @@ class PlaceChoice(NamedTuple):
     offset: int | None = None
 
 
-def place_options(command: F) -> F:
-    """Add `--offset --positions --grid`."""
-    for option in reversed(
-        (
-            click.option("--offset", type=int, help="Position of the first token. [default: 0]"),
-            click.option(
-                "--positions",
-                metavar="LIST",
-                help="Of each token: 3,1,4 or 0:10 or 0:100:10; 0.5,1.25 for specs of real "
-                "positions; '0,0 0,1 1,0' for specs of two axes.",
-            ),
-            click.option(
-                "--grid",
-                metavar="HxW",
-                help="Tokens row after row, for specs of several axes: 3x4 or h=3,w=4, the slowest "
-                "axis first. A preset says how its coordinates follow.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+place_options = grouped(
+    PlaceChoice,
+    "places",
+    click.option("--offset", type=int, help="Position of the first token. [default: 0]"),
+    click.option(
+        "--positions",
+        metavar="LIST",
+        help="Of each token: 3,1,4 or 0:10 or 0:100:10; 0.5,1.25 for specs of real "
+        "positions; '0,0 0,1 1,0' for specs of two axes.",
+    ),
+    click.option(
+        "--grid",
+        metavar="HxW",
+        help="Tokens row after row, for specs of several axes: 3x4 or h=3,w=4, the slowest "
+        "axis first. A preset says how its coordinates follow.",
+    ),
+)
 
 
 class PositionSequence(ABC):

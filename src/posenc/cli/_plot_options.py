@@ -12,21 +12,28 @@ import click
 from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, WordChoice, spec_of
+from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, RenamedOption, WordChoice, spec_of
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._places import grid_sides
 
 __all__ = [
     "PlotSubject",
     "SpecWords",
+    "arguments_of",
     "chosen",
+    "grid_option",
     "other_spec_words",
+    "placed",
+    "positions_option",
+    "product_option",
     "ranged",
     "sides",
     "spec_words",
     "stretch_of",
     "usage",
     "whole_numbers",
+    "width_option",
+    "words_of",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,6 +47,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 USUAL = {"type": "Sinusoidal", "dim": 128}
 NAMES = ("encoding", "preset", "spec", "table")  # of which one names the encoding
+LOOK = ("width", "theme", "scale")  # options of every picture
 DIM, HEADS = 128, 8  # where an encoding needs a size and none is given
 
 
@@ -282,3 +290,68 @@ def sides(text: str | None, spec: Any) -> tuple[int, ...] | None:
     except click.BadParameter as error:
         raise click.UsageError(f"--grid: {error.message}") from error
     return tuple(named[axis] for axis in axes)
+
+
+# --- options that several pictures share ----------------------------------------------------------
+
+positions_option = click.option("--positions", metavar="FROM:TO", help="Positions drawn.")
+grid_option = click.option(
+    "--grid",
+    metavar="HxW",
+    help="Cells of a grid as positions, for specs of several axes: 3x4 or h=3,w=4, the slowest "
+    "axis first.",
+)
+
+
+def placed(function: F) -> F:
+    """Add `--positions --length --grid`."""
+    for option in reversed(
+        (
+            positions_option,
+            click.option(
+                "--length",
+                type=click.IntRange(1),
+                help="Length of the sequence: its positions are drawn, and scalings see it.",
+            ),
+            grid_option,
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def width_option(function: F) -> F:
+    """Add `--width`."""
+    text = "Pixels of a panel, at most."
+    return click.option("--width", type=click.IntRange(1, 16384), help=text)(function)
+
+
+def product_option(function: F) -> F:
+    """Add `--product`."""
+    return click.option(
+        "--product",
+        "kind",
+        cls=RenamedOption,
+        old=("--kind",),
+        type=WordChoice(("dot", "cosine")),
+        help="Of two rows. [default: dot]",
+    )(function)
+
+
+def words_of(options: dict[str, Any]) -> SpecWords:
+    """Take what names the encoding out of the options."""
+    return SpecWords(**{name: options.pop(name) for name in SpecWords._fields})
+
+
+def arguments_of(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
+    """The options that were given, by the names that the pictures of a spec have for them."""
+    values: dict[str, Any] = {
+        name: options[name] for name in (*names, *LOOK) if options.get(name) is not None
+    }
+    if "positions" in values:
+        values["positions"] = stretch_of(values["positions"], "--positions")
+    elif "positions" in names and "length" in values and "grid" not in values:
+        values["positions"] = values["length"]
+    if "grid" in values:
+        values["grid"] = sides(values["grid"], spec)
+    return values

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from posenc._core.errors import PosencError
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import RenamedOption, WordChoice, as_json, is_json, spec_of
+from posenc.cli._options import RenamedOption, WordChoice, as_json, grouped, is_json, spec_of
 from posenc.cli._projections import given, projection_options, stored_option
 from posenc.cli._show import clean, print_json, progress
 
@@ -40,31 +40,48 @@ Examples:
 """
 
 
+class TableChoice(NamedTuple):
+    """What the command line says about a table of positions in the checkpoint."""
+
+    tensor: str | None = None
+    before: str | None = None
+    after: str | None = None
+    length: str | None = None
+    method: str = METHODS[0]
+
+
+table_options = grouped(
+    TableChoice,
+    "table",
+    click.option(
+        "--tensor",
+        "tensor",
+        cls=RenamedOption,
+        old=("--table",),
+        metavar="NAME",
+        help="The one that holds a table of positions.",
+    ),
+    click.option("--from", "before", metavar="SPEC", help="What it is: JSON, file or preset."),
+    click.option("--to", "after", metavar="SPEC", help="What it becomes."),
+    click.option(
+        "--resize",
+        "length",
+        cls=RenamedOption,
+        old=("--length",),
+        metavar="N|HxW",
+        help="The length that a learned table gets.",
+    ),
+    click.option("--method", type=WordChoice(METHODS), default=METHODS[0], help="For its rows."),
+)
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="SOURCE", type=InputFile())
 @click.argument("output", metavar="OUTPUT", required=False)
 @click.option("--pairing", type=WordChoice(("half", "interleaved")), help="The pairing to write.")
 @stored_option
 @projection_options
-@click.option(
-    "--tensor",
-    "table",
-    cls=RenamedOption,
-    old=("--table",),
-    metavar="NAME",
-    help="The one that holds a table of positions.",
-)
-@click.option("--from", "source_spec", metavar="SPEC", help="What it is: JSON, file or preset.")
-@click.option("--to", "target_spec", metavar="SPEC", help="What it becomes.")
-@click.option(
-    "--resize",
-    "length",
-    cls=RenamedOption,
-    old=("--length",),
-    metavar="N|HxW",
-    help="The length that a learned table gets.",
-)
-@click.option("--method", type=WordChoice(METHODS), default="cubic_antialias", help="For its rows.")
+@table_options
 @click.option("--dialect", type=WordChoice(("hf4", "hf5")), help="Of the rotary parameters.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
@@ -74,11 +91,7 @@ def command(
     source: str,
     output: str | None,
     pairing: str | None,
-    table: str | None,
-    source_spec: str | None,
-    target_spec: str | None,
-    length: str | None,
-    method: str,
+    table: TableChoice,
     dialect: str | None,
     dry_run: bool,
     force: bool,
@@ -95,18 +108,18 @@ def command(
 
     if not output and not dry_run:
         raise click.UsageError("OUTPUT is missing: name it, or look at the plan with --dry-run.")
-    if pairing is None and table is None and dialect is None:
+    if pairing is None and table.tensor is None and dialect is None:
         raise click.UsageError("nothing to change: give --pairing, --tensor or --dialect.")
     layout, config = given(projections)
     tables = None
-    if table is not None:
-        tables = {table: _specs(source, table, source_spec, target_spec, length)}
-    elif source_spec or target_spec or length:
+    if table.tensor is not None:
+        tables = {table.tensor: _specs(source, table.tensor, *table[1:4])}
+    elif table.before or table.after or table.length:
         raise click.UsageError("--from, --to and --resize are of a --tensor.")
     options: dict[str, Any] = {
         "pairing": pairing,
         "tables": tables,
-        "method": method,
+        "method": table.method,
         "dialect": dialect,
         "layout": layout,
         "config": config,

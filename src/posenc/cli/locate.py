@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,6 +15,7 @@ from posenc.cli._options import (
     WordChoice,
     any_spec,
     as_json,
+    grouped,
     spec_options,
 )
 from posenc.cli._parameters import ParameterChoice, learnt_from
@@ -35,6 +36,39 @@ Examples:
 """
 
 
+class VectorChoice(NamedTuple):
+    """What the command line says about a vector in a file."""
+
+    row: int | None = None
+    name: str | None = None
+    before: str | None = None
+    params: str | None = None
+
+
+vector_options = grouped(
+    VectorChoice,
+    "part",
+    click.option("--row", type=click.IntRange(0), help="Which row of the file."),
+    click.option(
+        "--tensor",
+        "name",
+        cls=RenamedOption,
+        old=("--name",),
+        metavar="NAME",
+        help="Which one of the file.",
+    ),
+    click.option(
+        "--before",
+        type=InputFile(stream=True),
+        metavar="FILE",
+        help="What stood there before: the embedding, or the query or key.",
+    ),
+    click.option(
+        "--params", type=InputFile(), metavar="FILE", help="The parameters of a learned table."
+    ),
+)
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument(
     "vector",
@@ -44,21 +78,7 @@ Examples:
 )
 @click.option("--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed.")
 @click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, counted from 0.")
-@click.option("--row", type=click.IntRange(0), help="Which row of the file.")
-@click.option(
-    "--tensor",
-    "name",
-    cls=RenamedOption,
-    old=("--name",),
-    metavar="NAME",
-    help="Which one of the file.",
-)
-@click.option(
-    "--before",
-    type=InputFile(stream=True),
-    metavar="FILE",
-    help="What stood there before: the embedding, or the query or key.",
-)
+@vector_options
 @click.option(
     "--within", metavar="LOW:HIGH", help="The range of positions. [default: 0 or -(2**31-1) on]"
 )
@@ -68,9 +88,6 @@ Examples:
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
 )
-@click.option(
-    "--params", type=InputFile(), metavar="FILE", help="The parameters of a learned table."
-)
 @spec_options
 @as_json
 def command(
@@ -78,18 +95,10 @@ def command(
     vector: str | None,
     values: tuple[str, ...],
     at: tuple[int, ...],
-    row: int | None,
-    name: str | None,
-    before: str | None,
+    part: VectorChoice,
     within: str | None,
     conventions: str,
-    params: str | None,
-    dim: int | None,
-    base: float | None,
-    order: str | None,
-    odd: str | None,
-    preset: str | None,
-    spec: str | None,
+    choice: SpecChoice,
     json_: bool,
 ) -> None:
     """Find the position that numbers come from.
@@ -100,7 +109,6 @@ def command(
     """
     from posenc.detect.locate import locate
 
-    choice = SpecChoice(dim, base, order, odd, preset, spec)
     if (vector is None) == (not values):
         both = ", not both" if values else ""
         raise click.UsageError(f"give a VECTOR, or --value and --at{both}.")
@@ -110,7 +118,7 @@ def command(
     if within is not None:
         extra["within"] = _range(within)
     if values:
-        for option, value in (("--row", row), ("--tensor", name), ("--before", before)):
+        for option, value in zip(("--row", "--tensor", "--before"), part[:3], strict=True):
             if value is not None:
                 raise click.UsageError(f"{option} is for a VECTOR.")
         if len(set(at)) != len(at):
@@ -119,6 +127,7 @@ def command(
         location = _asked(lambda: locate(chosen, dict(zip(at, values, strict=True)), **extra))
     else:
         assert vector is not None, "the other case"  # noqa: S101 - for the type checker
+        row, name, before, params = part
         x = vector_from(vector, row, name)
         chosen = any_spec(choice, width=len(x))
         if before is not None:

@@ -11,15 +11,22 @@ from posenc._core.errors import suggest
 from posenc.cli._inputs import InputFile, InputText
 from posenc.cli._options import RenamedOption, WordChoice
 from posenc.cli._plot_options import (
+    PlotSubject,
     SpecWords,
+    arguments_of,
     chosen,
+    grid_option,
     other_spec_words,
+    placed,
+    positions_option,
+    product_option,
     ranged,
-    sides,
     spec_words,
     stretch_of,
     usage,
     whole_numbers,
+    width_option,
+    words_of,
 )
 from posenc.cli._plot_output import finish, output_options
 from posenc.cli._show import print_json
@@ -74,70 +81,12 @@ def command(ctx: click.Context, *, json_: bool) -> None:
     click.echo(ctx.get_help())
 
 
-# --- what several pictures share ------------------------------------------------------------------
+def _draw(picture: str, subject: PlotSubject, asked: dict[str, Any], options: Any) -> None:
+    """Draw a picture of an encoding, with what it has learned where a picture takes that."""
+    import posenc.plot as pictures
 
-
-positions_option = click.option("--positions", metavar="FROM:TO", help="Positions drawn.")
-grid_option = click.option(
-    "--grid",
-    metavar="HxW",
-    help="Cells of a grid as positions, for specs of several axes: 3x4 or h=3,w=4, the slowest "
-    "axis first.",
-)
-
-
-def placed(function: F) -> F:
-    """Add `--positions --length --grid`."""
-    for option in reversed(
-        (
-            positions_option,
-            click.option(
-                "--length",
-                type=click.IntRange(1),
-                help="Length of the sequence: its positions are drawn, and scalings see it.",
-            ),
-            grid_option,
-        )
-    ):
-        function = option(function)
-    return function
-
-
-def width_option(function: F) -> F:
-    """Add `--width`."""
-    text = "Pixels of a panel, at most."
-    return click.option("--width", type=click.IntRange(1, 16384), help=text)(function)
-
-
-def product_option(function: F) -> F:
-    """Add `--product`."""
-    return click.option(
-        "--product",
-        "kind",
-        cls=RenamedOption,
-        old=("--kind",),
-        type=WordChoice(("dot", "cosine")),
-        help="Of two rows. [default: dot]",
-    )(function)
-
-
-def words_of(options: dict[str, Any]) -> SpecWords:
-    """Take what names the encoding out of the options."""
-    return SpecWords(**{name: options.pop(name) for name in SpecWords._fields})
-
-
-def told(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
-    """What was given of some options, by the names that the pictures of a spec have for them."""
-    values: dict[str, Any] = {
-        name: options[name] for name in names if options.get(name) is not None
-    }
-    if "positions" in values:
-        values["positions"] = stretch_of(values["positions"], "--positions")
-    elif "positions" in names and "length" in values and "grid" not in values:
-        values["positions"] = values["length"]
-    if "grid" in values:
-        values["grid"] = sides(values["grid"], spec)
-    return values
+    more = {} if picture == "stretch" else {"params": subject.params}
+    finish(lambda: getattr(pictures, picture)(subject.spec, **more, **asked), subject, **options)
 
 
 # --- the pictures ---------------------------------------------------------------------------------
@@ -158,15 +107,11 @@ def told(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
 @output_options
 def table(**options: Any) -> None:
     """Draw rows of numbers as colours: what each position looks like."""
-    import posenc.plot as pictures
-
     subject = chosen(words_of(options), "table")
-    asked = told(
-        options, subject.spec, "positions", "length", "grid", "width", "height", "theme", "scale"
-    )
+    asked = arguments_of(options, subject.spec, "positions", "length", "grid", "height")
     asked |= {"sample": options["sample"], "order": options["columns"]}
     asked["dims"] = stretch_of(options["dims"], "--dims")
-    finish(lambda: pictures.table(subject.spec, params=subject.params, **asked), subject, **options)
+    _draw("table", subject, asked, options)
 
 
 @command.command()
@@ -177,12 +122,10 @@ def table(**options: Any) -> None:
 @output_options
 def waves(**options: Any) -> None:
     """Draw single dimensions over positions, as curves."""
-    import posenc.plot as pictures
-
     subject = chosen(words_of(options), "waves")
-    asked = told(options, subject.spec, "positions", "length", "grid", "width", "theme", "scale")
+    asked = arguments_of(options, subject.spec, "positions", "length", "grid")
     asked["dims"] = whole_numbers(options["dims"], "--dims")
-    finish(lambda: pictures.waves(subject.spec, params=subject.params, **asked), subject, **options)
+    _draw("waves", subject, asked, options)
 
 
 @command.command()
@@ -200,7 +143,7 @@ def wavelengths(**options: Any) -> None:
 
     words = words_of(options)
     specs = [chosen(each, "wavelengths").spec for each in _each(words, options)]
-    asked = told(options, None, "length", "over", "width", "height", "theme", "scale")
+    asked = arguments_of(options, None, "length", "over", "height")
     finish(lambda: pictures.wavelengths(specs, **asked), None, **options)
 
 
@@ -231,17 +174,13 @@ def _each(words: SpecWords, options: dict[str, Any]) -> list[SpecWords]:
 @output_options
 def offset(**options: Any) -> None:
     """Draw the product of two rows against their distance."""
-    import posenc.plot as pictures
-
     subject = chosen(words_of(options), "offset")
     if options.pop("positions") is not None:
         raise click.UsageError("--positions: distances are given by --offsets.")
-    asked = told(options, subject.spec, "kind", "axis", "length", "grid", "width", "theme", "scale")
+    asked = arguments_of(options, subject.spec, "kind", "axis", "length", "grid")
     offsets = ranged(options["offsets"], "--offsets")
     asked |= {} if offsets is None else {"offsets": offsets}
-    finish(
-        lambda: pictures.offset(subject.spec, params=subject.params, **asked), subject, **options
-    )
+    _draw("offset", subject, asked, options)
 
 
 @command.command()
@@ -252,17 +191,9 @@ def offset(**options: Any) -> None:
 @output_options
 def similarity(**options: Any) -> None:
     """Draw the products of all rows with all rows: which positions are alike."""
-    import posenc.plot as pictures
-
     subject = chosen(words_of(options), "similarity")
-    asked = told(
-        options, subject.spec, "positions", "kind", "length", "grid", "width", "theme", "scale"
-    )
-    finish(
-        lambda: pictures.similarity(subject.spec, params=subject.params, **asked),
-        subject,
-        **options,
-    )
+    asked = arguments_of(options, subject.spec, "positions", "kind", "length", "grid")
+    _draw("similarity", subject, asked, options)
 
 
 @command.command()
@@ -282,15 +213,9 @@ def similarity(**options: Any) -> None:
 @output_options
 def counter(**options: Any) -> None:
     """Draw the bits of positions above the waves that turn as fast."""
-    import posenc.plot as pictures
-
     subject = chosen(words_of(options), "counter")
-    asked = told(
-        options, subject.spec, "positions", "at", "bits", "length", "width", "theme", "scale"
-    )
-    finish(
-        lambda: pictures.counter(subject.spec, params=subject.params, **asked), subject, **options
-    )
+    asked = arguments_of(options, subject.spec, "positions", "at", "bits", "length")
+    _draw("counter", subject, asked, options)
 
 
 @command.command("sum")
@@ -305,20 +230,15 @@ def counter(**options: Any) -> None:
 @output_options
 def sum_(**options: Any) -> None:
     """Draw embedding + encoding = input, for the tokens of TEXT."""
-    import posenc.plot as pictures
     from posenc.plot.given import read_table
 
     subject = chosen(words_of(options), "sum")
-    asked = told(options, subject.spec, "seed", "offset", "width", "theme", "scale")
+    asked = arguments_of(options, subject.spec, "seed", "offset")
     if options["embeddings"] is not None:
         stored = usage(lambda: read_table(options["embeddings"]))
         asked["embeddings"] = stored.params["weight"]
-    tokens = options.pop("text")
-    finish(
-        lambda: pictures.sum(subject.spec, tokens=tokens, params=subject.params, **asked),
-        subject,
-        **options,
-    )
+    asked["tokens"] = options.pop("text")
+    _draw("sum", subject, asked, options)
 
 
 @command.command()
@@ -339,10 +259,8 @@ def sum_(**options: Any) -> None:
 @output_options
 def rotation(**options: Any) -> None:
     """Draw dials of pairs, and scores by distance: what a rotation does."""
-    import posenc.plot as pictures
-
     subject = chosen(words_of(options), "rotation")
-    asked = told(options, subject.spec, "seed", "length", "width", "theme", "scale")
+    asked = arguments_of(options, subject.spec, "seed", "length")
     asked["pairs"] = whole_numbers(options["pairs"], "--pairs")
     at = whole_numbers(options["at"], "--query-key")
     if at is not None:
@@ -351,9 +269,7 @@ def rotation(**options: Any) -> None:
         asked["positions"] = (at[0], at[1])
     offsets = ranged(options["offsets"], "--offsets")
     asked |= {} if offsets is None else {"offsets": offsets}
-    finish(
-        lambda: pictures.rotation(subject.spec, params=subject.params, **asked), subject, **options
-    )
+    _draw("rotation", subject, asked, options)
 
 
 @command.command()
@@ -369,14 +285,10 @@ def rotation(**options: Any) -> None:
 @output_options
 def bias(**options: Any) -> None:
     """Draw what is added to the scores of attention, head by head."""
-    import posenc.plot as pictures
-
     subject = chosen(words_of(options), "bias")
-    asked = told(
-        options, subject.spec, "positions", "mask", "softmax", "grid", "width", "theme", "scale"
-    )
+    asked = arguments_of(options, subject.spec, "positions", "mask", "softmax", "grid")
     asked["heads"] = whole_numbers(options["show_heads"], "--show-heads")
-    finish(lambda: pictures.bias(subject.spec, params=subject.params, **asked), subject, **options)
+    _draw("bias", subject, asked, options)
 
 
 @command.command()
@@ -388,13 +300,11 @@ def bias(**options: Any) -> None:
 @output_options
 def stretch(**options: Any) -> None:
     """Draw what rules that extend a context do to each pair."""
-    import posenc.plot as pictures
-
     subject = chosen(words_of(options), "stretch")
-    asked = told(options, subject.spec, "original_length", "factor", "width", "theme", "scale")
+    asked = arguments_of(options, subject.spec, "original_length", "factor")
     if options["rules"] is not None:
         asked["rules"] = tuple(name.strip() for name in options["rules"].split(","))
-    finish(lambda: pictures.stretch(subject.spec, **asked), subject, **options)
+    _draw("stretch", subject, asked, options)
 
 
 @command.command()
@@ -412,25 +322,19 @@ def stretch(**options: Any) -> None:
 @output_options
 def find(**options: Any) -> None:
     """Draw the positions that values may come from."""
-    import posenc.plot as pictures
-
     subject = chosen(words_of(options), "find")
     values, at = options.pop("values"), options.pop("at")
     if not values or len(set(at)) != len(at):
         raise click.UsageError("give --value and --at together, one value for each dimension.")
     if len(values) != len(at):
         raise click.UsageError(unpaired(values, at))
-    asked = told(options, subject.spec, "conventions", "width", "theme", "scale")
+    asked = arguments_of(options, subject.spec, "conventions")
     within = ranged(options["within"], "--within")
     asked |= (
         {} if within is None else {"within": within if isinstance(within, tuple) else (0, within)}
     )
-    pairs = dict(zip(at, values, strict=True))
-    finish(
-        lambda: pictures.find(subject.spec, pairs, params=subject.params, **asked),
-        subject,
-        **options,
-    )
+    asked["values"] = dict(zip(at, values, strict=True))
+    _draw("find", subject, asked, options)
 
 
 @command.command()
@@ -449,8 +353,8 @@ def compare(**options: Any) -> None:
     view = options.pop("view")
     first = chosen(words, view)
     second = chosen(_second(words, options), view)
-    names = ("positions", "length", "grid", "kind", "width", "theme", "scale")
-    asked = told(options, first.spec, *names)
+    names = ("positions", "length", "grid", "kind")
+    asked = arguments_of(options, first.spec, *names)
     if view == "wavelengths" and options["positions"] is None:
         asked.pop("positions", None)  # there the length is a mark
     finish(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from posenc.cli._inputs import InputText
 from posenc.cli._options import RenamedOption, as_json
 from posenc.cli._show import clean, print_json
 from posenc.cli._study import (
-    bar,
+    NarrowingChoice,
     duration,
     narrowed,
     narrowing_options,
@@ -22,10 +21,10 @@ from posenc.cli._study import (
     store_option,
     usage,
 )
+from posenc.cli._study_run import cells_of, place_of, run_on
 
 if TYPE_CHECKING:
-    from posenc.study.cell import Cell
-    from posenc.study.engine import Cluster, Local, Summary
+    from posenc.study.engine import Summary
     from posenc.study.results import Results
 
 __all__ = ["command"]
@@ -92,11 +91,7 @@ def run(
     *,
     tier: str,
     store: Path,
-    tasks: str | None,
-    encodings: str | None,
-    seeds: str | None,
-    lengths: str | None,
-    settings: tuple[str, ...],
+    choice: NarrowingChoice,
     data: Path | None,
     workers: int | None,
     cluster: str | None,
@@ -110,72 +105,16 @@ def run(
     hour, standard 45 min and full an hour and a half. The exit code is 1 if a cell failed.
     """
     need("torch", "joblib", "scipy")
-    place = _where(workers, cluster, scheduler_file)
+    place = place_of(workers, cluster, scheduler_file)
     with usage():
-        wanted = _cells(tier, narrowed(tasks, encodings, seeds, lengths, settings), data)
-    done = _run(wanted, store, place, retries, data)
+        wanted = cells_of(tier, narrowed(choice), data)
+    done = run_on(wanted, store, place, retries, data)
     if json_:
         print_json({"store": str(store), **dataclasses.asdict(done)})
     else:
         _told(done, store)
     if done.failed:
         raise click.exceptions.Exit(1)
-
-
-def _where(workers: int | None, cluster: str | None, file: Path | None) -> Local | Cluster:
-    from posenc.study.engine import Cluster, Local, cpus
-
-    if sum(option is not None for option in (workers, cluster, file)) > 1:
-        raise click.UsageError("--workers, --cluster or --scheduler-file: one of them.")
-    if cluster is not None or file is not None:
-        need("distributed")
-        return Cluster(cluster or "", file)
-    return Local(workers or cpus())
-
-
-def _cells(tier: str, narrowing: Any, data: Path | None) -> list[Cell]:
-    from posenc.study.grid import cells
-
-    if data is None:
-        return cells(tier, narrowing)
-    from posenc.study.tasks import TASKS, digest
-
-    reading = [name for name, task in TASKS.items() if task.reads]
-    if not narrowing.tasks or set(narrowing.tasks) - set(reading):
-        raise click.UsageError(f"--data: name the task that reads it, --tasks {reading[0]}.")
-    settings = {**narrowing.settings, "data": digest(data)}
-    return cells(tier, dataclasses.replace(narrowing, settings=settings))
-
-
-def _run(
-    wanted: list[Cell], path: Path, place: Local | Cluster, retries: int, data: Path | None
-) -> Summary:
-    from posenc.study.engine import run_cells
-    from posenc.study.grid import cost
-    from posenc.study.provenance import provenance
-    from posenc.study.store import Store
-    from posenc.study.train import train
-
-    finished = 0
-    with Store(path, provenance()) as store:
-        have = store.finished()
-        pending = [cell for cell in wanted if cell.key not in have]
-        try:
-            with bar(pending, cost) as seen:
-                return run_cells(
-                    wanted,
-                    store,
-                    workers=place,
-                    train=train if data is None else partial(train, data=data.resolve()),
-                    retries=retries,
-                    seen=seen,
-                    say=lambda text: click.echo(f"\n{text}", err=True),
-                )
-        except BaseException:
-            finished = len(store.finished() & {cell.key for cell in wanted})
-            hint = f"{finished} of {len(wanted)} cells are in {path}; the same command goes on."
-            click.echo(f"\n{hint}", err=True)
-            raise
 
 
 def _told(done: Summary, path: Path) -> None:
@@ -375,9 +314,9 @@ def train(
     for what, name in (("TASK", task), ("ENCODING", encoding)):
         if not name.strip() or "," in name:
             raise click.UsageError(f"{what} {name[:80]!r}: name one.")
-    narrowing = narrowed(task, encoding, f"{seed},", None, settings)
+    narrowing = narrowed(NarrowingChoice(task, encoding, f"{seed},", None, settings))
     with usage():
-        (cell,) = _cells("smoke", narrowing, data)
+        (cell,) = cells_of("smoke", narrowing, data)
     from posenc.study.train import train as trained
 
     outcome = trained(cell, save=out, data=data)

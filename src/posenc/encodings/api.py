@@ -13,22 +13,14 @@ and give the same numbers on NumPy, PyTorch and JAX. The page "Adding an encodin
     errors      mismatch words what SpecError, ArgumentError and PositionError say
 """
 
-from posenc._core.array import (
-    along,
-    arange,
-    astype,
-    concrete,
-    device_of,
-    gather,
-    lookup,
-    marked,
-    product,
-)
+from posenc._core.arrangement import Arrangement
+from posenc._core.array import arange, astype, concrete, device_of, marked, product
 from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
 from posenc._core.checks import at_least, distinct, even_width, not_too_many, positive, width_of
 from posenc._core.errors import ArgumentError, PositionError, SpecError, mismatch
 from posenc._core.example import Example
-from posenc._core.ladder import Arrangement, Ladder, context, pi
+from posenc._core.ladder import Ladder, context, pi
+from posenc._core.lookups import along, gather, lookup
 from posenc._core.magnitude import Magnitude
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.mixing import DenseMatrix

@@ -16,8 +16,9 @@ from posenc.explore.page import page_of
 from posenc.explore.pictures import command_of
 from posenc.explore.protocol import pack
 from posenc.explore.save import formats
-from posenc.explore.scene import ASKED, LONGEST_FIND, PIN, Page, Scene, plain
+from posenc.explore.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.session import Session
+from posenc.explore.state_reader import ASKED, plain
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
 

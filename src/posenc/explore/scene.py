@@ -22,19 +22,18 @@ from posenc.explore.fields import (
     Section,
     choice,
     integer,
-    short,
     shown,
     switch,
     text,
 )
 from posenc.explore.rows import LARGEST_LENGTH
 from posenc.explore.session import Session
+from posenc.explore.state_reader import MOST_KEYS, StateReader, plain
 from posenc.explore.text import plural
 from posenc.plot.columns import width_of
 
-__all__ = ["ASKED", "LONGEST_FIND", "REVEAL", "TOUR", "Page", "Scene", "ViewShape", "plain", "read"]
+__all__ = ["LONGEST_FIND", "REVEAL", "TOUR", "Page", "Scene", "ViewShape", "read"]
 
-MOST_KEYS = 80
 MOST_CELLS = 4_000_000
 LONGEST_FIND = 40_000  # characters: a vector of some thousand numbers
 PIN = "b."
@@ -54,7 +53,6 @@ FIND = text(
 )
 # Keys that every view understands beside its own, in the order of the address.
 COMMON = ("k", "v", "enc", "find", "tour", "reveal")
-ASKED = ("w", "h", "theme")  # of one request, no part of the state
 
 
 @dataclass(frozen=True)
@@ -129,49 +127,6 @@ class Page:
     problems: tuple[tuple[str, str], ...] = ()
 
 
-class _StateReader:
-    """One reading of a state: values, texts and complaints as they are found."""
-
-    def __init__(self, raw: Mapping[str, str]) -> None:
-        self.raw = raw
-        self.used: set[str] = {"k", *ASKED}
-        self.values: dict[str, Any] = {}
-        self.fields: list[tuple[Field, str]] = []
-        self.problems: list[tuple[str, str]] = []
-        self.notes: list[str] = []
-
-    def take(self, wanted: Field) -> Any:
-        """The value of a field, kept with its text."""
-        answer = wanted.parse(self.raw.get(wanted.key))
-        self.used.add(wanted.key)
-        if answer.problem:
-            self.problems.append((wanted.key, answer.problem))
-        self.values[wanted.key] = answer.value
-        self.fields.append((wanted, answer.text))
-        return answer.value
-
-    def retake(self, key: str, value: Any) -> None:
-        """Put another value in the place of one that was taken."""
-        self.values[key] = value
-        self.fields = [
-            (f, (f.default if value is None else _text(value)) if f.key == key else t)
-            for f, t in self.fields
-        ]
-
-
-def _text(value: Any) -> str:
-    return short(value) if isinstance(value, float) else str(value)
-
-
-def plain(state: Mapping[Any, Any]) -> dict[str, str]:
-    """The texts of a state, without what is no text or too much."""
-    return {
-        key: value
-        for key, value in list(state.items())[:MOST_KEYS]
-        if isinstance(key, str) and isinstance(value, str)
-    }
-
-
 def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Session) -> Scene:
     """Understand a state.
 
@@ -184,7 +139,7 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
     session : Session
         What files offer.
     """
-    reader = _StateReader(plain(state))
+    reader = StateReader(plain(state))
     if len(state) > MOST_KEYS:
         reader.notes.append(f"Only the first {MOST_KEYS} keys of the address are read.")
     version = reader.raw.get("k", VERSION)
@@ -230,21 +185,21 @@ _WIDTH = integer("w", "w", 640, 16, 8192, gently=True)
 _HEIGHT = integer("h", "h", 400, 16, 8192, gently=True)
 
 
-def _asked(reader: _StateReader) -> tuple[int, int, str]:
+def _asked(reader: StateReader) -> tuple[int, int, str]:
     width = _WIDTH.parse(reader.raw.get("w")).value
     height = min(_HEIGHT.parse(reader.raw.get("h")).value, MOST_CELLS // width)
     theme = reader.raw.get("theme", "light")
     return width, height, theme if theme in ("light", "dark") else "light"
 
 
-def _pinned(reader: _StateReader) -> bool:
+def _pinned(reader: StateReader) -> bool:
     return any(key.startswith(PIN) for key in reader.raw)
 
 
 # --- encodings ------------------------------------------------------------------------------------
 
 
-def _encoding(reader: _StateReader, shape: ViewShape, session: Session, pin: str) -> Chosen:
+def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str) -> Chosen:
     offered = catalogue.offered(shape.id, session.entries)
     options = tuple(Option(e.id, e.label, e.group) for e in offered)
     name = "Encoding" if not pin else "Compared with"
@@ -270,7 +225,7 @@ def _encoding(reader: _StateReader, shape: ViewShape, session: Session, pin: str
         return made(safe, {**shared, **_defaults(safe, shape, pin)})
 
 
-def _end(reader: _StateReader, chosen: list[Chosen]) -> None:
+def _end(reader: StateReader, chosen: list[Chosen]) -> None:
     """Keep to the positions that the tables have."""
     for one in chosen:
         sides = catalogue.grid_of(one.spec, reader.values["L"])
@@ -297,7 +252,7 @@ def _defaults(entry: CatalogueEntry, shape: ViewShape, pin: str) -> dict[str, An
 
 
 def _entry(
-    reader: _StateReader,
+    reader: StateReader,
     wanted: Field,
     offered: Iterable[CatalogueEntry],
     shape: ViewShape,
@@ -355,7 +310,7 @@ def _blamed(error: PosencError, own: Iterable[Field], pin: str) -> str:
 # --- the cursor, and what is left over ------------------------------------------------------------
 
 
-def _cursor(reader: _StateReader, shape: ViewShape, a: Chosen) -> None:
+def _cursor(reader: StateReader, shape: ViewShape, a: Chosen) -> None:
     first, length = reader.values.get("s", 0), reader.values.get("L")
     if "p" in shape.cursor:
         last = first + length - 1 if length is not None else 2**40
@@ -372,7 +327,7 @@ def _cursor(reader: _StateReader, shape: ViewShape, a: Chosen) -> None:
             _narrowed(reader, "j", 0, width)
 
 
-def _narrowed(reader: _StateReader, key: str, low: int, high: int) -> None:
+def _narrowed(reader: StateReader, key: str, low: int, high: int) -> None:
     """The part of a range that is in the picture: `p0` to `p1`, the end excluded."""
     begin, end = (
         integer(f"{key}{n}", f"Shown {what}", default, low, high, gently=True, section="zoom")
@@ -391,7 +346,7 @@ def _known(own: frozenset[str]) -> frozenset[str]:
     return frozenset(keys | {PIN + key for key in keys})
 
 
-def _complain_of_unknown(reader: _StateReader, shapes: Mapping[str, ViewShape]) -> None:
+def _complain_of_unknown(reader: StateReader, shapes: Mapping[str, ViewShape]) -> None:
     """A key of another view is kept for it, silently; one that nobody knows is named."""
     keys = _known(frozenset(f.key for shape in shapes.values() for f in shape.fields))
     unknown = [key for key in reader.raw if key not in reader.used and key not in keys]

@@ -18,12 +18,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import ORDERS, Params, TableSource, source
+from posenc._core.errors import ArgumentError, mismatch
+from posenc.plot.column_order import arranged, order_of, runs_of, shares
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
 from posenc.plot.words import counted, number, whole
 
-__all__ = ["MOST_PIXELS", "Tile", "around", "arranged", "limit_of", "span", "tile", "tile_of"]
+__all__ = ["MOST_PIXELS", "Tile", "around", "limit_of", "span", "tile", "tile_of"]
 
 MOST_PIXELS = 1 << 22  # of one picture
 MOST_NUMBERS = 1 << 28  # of real rows that are computed and filtered for one picture
@@ -167,19 +168,19 @@ def tile_of(
         expected = f"at least 1 and at most {MOST_PIXELS} pixels"
         raise ArgumentError(mismatch("plot: size", expected, f"{rows} x {columns}"))
     wide = last - first > columns
-    order = _order(table, order, wide)
+    order = order_of(table, order, wide)
     shown = arranged(table, order)[first:last]
     rows, columns = min(rows, stop - start), min(columns, len(shown))
-    halves = _halves(table, shown) if wide else (shown,)
+    halves = runs_of(table, shown) if wide else (shown,)
     if wide and columns < len(halves):
         raise ArgumentError(mismatch("plot: columns", f"at least {len(halves)} pixels", columns))
     view = _PixelRows(table, start, stop, rows, sample)
-    pieces = [_half(view, half, size) for half, size in _shares(halves, columns)]
+    pieces = [_half(view, half, size) for half, size in shares(halves, columns)]
     method = view.method
     values = np.concatenate([piece[0] for piece in pieces], axis=1)
     picked = np.concatenate([piece[1] for piece in pieces])
     per_wave = view.pixels_per_wave(shown)
-    shares = np.ones(len(picked)) if method != "gain" else gain(view.pixels_per_wave(picked))
+    shown_gain = np.ones(len(picked)) if method != "gain" else gain(view.pixels_per_wave(picked))
     hidden = per_wave < FADE
     drawn = Tile(
         values=values,
@@ -189,7 +190,7 @@ def tile_of(
         places=start + np.floor((np.arange(rows) + 0.5) * ((stop - start) / rows)).astype(np.int64),
         columns=picked,
         order=order,
-        gain=shares,
+        gain=shown_gain,
         blank=0 if method == "exact" else int(hidden.sum()),
         per_pixel=((stop - start) / rows, len(shown) / len(picked)),
         boundaries=_boundaries(view.pixels_per_wave(picked) < FADE) if rows < stop - start else (),
@@ -224,54 +225,6 @@ def limit_of(table: TableSource, values: np.ndarray) -> float:
         return abs(table.waves.amplitude) or 1.0
     sizes = np.abs(values[np.isfinite(values)])
     return float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
-
-
-def _order(table: TableSource, order: str | None, wide: bool) -> str:
-    order = order or ("sin_cos" if wide and table.waves is not None else "stored")
-    if order not in ORDERS:
-        todo = suggest(order, ORDERS)
-        raise ArgumentError(mismatch("plot: order", "an order of columns", repr(order), todo))
-    if order != "stored" and table.waves is None:
-        todo = "Its columns are no pairs of sine and cosine: leave the order out."
-        name = type(table.spec).__name__
-        raise ArgumentError(mismatch(f"plot({name}): order", "stored", repr(order), todo))
-    if wide and table.waves is not None and order not in ("sin_cos", "cos_sin"):
-        todo = "Use order='sin_cos', fewer dims, or a wider picture."
-        expected = "sines and cosines apart where columns are narrower than a pixel"
-        raise ArgumentError(mismatch("plot: order", expected, repr(order), todo))
-    return order
-
-
-def arranged(table: TableSource, order: str) -> np.ndarray:
-    """The dimensions of the table in an order of columns."""
-    natural = np.arange(table.width)
-    waves = table.waves
-    if order == "stored" or waves is None:
-        return natural
-    none = waves.pair < 0
-    if order == "interleaved":
-        return np.lexsort((natural, waves.function, waves.pair, none))
-    function = waves.function if order == "sin_cos" else 1 - waves.function
-    return np.lexsort((natural, waves.pair, function, none))
-
-
-def _halves(table: TableSource, shown: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Runs of columns over which a filter may go: of sines, of cosines, of zeros."""
-    if table.waves is None:
-        return (shown,)
-    kind = np.where(table.waves.pair[shown] < 0, 2, table.waves.function[shown])
-    cuts = np.flatnonzero(np.diff(kind)) + 1
-    return tuple(np.split(shown, cuts))
-
-
-def _shares(halves: tuple[np.ndarray, ...], columns: int) -> list[tuple[np.ndarray, int]]:
-    """Pixels for each run, in proportion, at least one each."""
-    total = sum(len(half) for half in halves)
-    ends = np.rint(np.cumsum([len(half) for half in halves]) * (columns / total)).astype(int)
-    sizes = np.maximum(np.diff(ends, prepend=0), 1)
-    while sizes.sum() > columns:
-        sizes[sizes.argmax()] -= 1
-    return list(zip(halves, sizes.tolist(), strict=True))
 
 
 def _half(view: _PixelRows, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.ndarray]:

@@ -35,6 +35,7 @@ __all__ = [
     "equivalence",
     "holm",
     "interval",
+    "shown",
     "sign_flip",
     "t_test",
 ]
@@ -298,3 +299,17 @@ def _checked(caller: str, values: Sequence[float]) -> np.ndarray:
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
         raise ArgumentError(mismatch(caller, "finite numbers, one for each seed", list(values)))
     return x
+
+
+def shown(score: ConfidenceInterval, *, sign: bool = False) -> str:
+    """`0.998 ± 0.003`.
+
+    Parameters
+    ----------
+    score : ConfidenceInterval
+        What is shown.
+    sign : bool
+        Whether a plus is written.
+    """
+    mean = f"{score.mean:+.3f}" if sign else f"{score.mean:.3f}"
+    return mean if score.count == 1 else f"{mean} ± {score.half:.3f}"

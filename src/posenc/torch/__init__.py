@@ -6,7 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from posenc.torch.attend import attend
-from posenc.torch.bias import AttentionBias, alibi_mask_mod, alibi_reach, score_mod, slopes
+from posenc.torch.bias import AttentionBias
+from posenc.torch.flex import alibi_mask_mod, alibi_reach, score_mod, slopes
 from posenc.torch.relative import RelativeAttention
 from posenc.torch.rotary import RotaryEmbedding
 from posenc.torch.table import PositionTable

@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.convert.projections import AttentionTensors, HeadTensor, Segment
+from posenc.detect.convert.projections import AttentionTensors, HeadTensor
+from posenc.detect.convert.segments import Segment
 
 __all__ = ["Evidence", "Group", "evidence", "groups"]
 

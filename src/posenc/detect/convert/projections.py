@@ -12,11 +12,12 @@ import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc.detect.convert.heads import Heads, Model, layer_of
+from posenc.detect.convert.segments import NamedTensor, Segment, channels_of, segments_of, view
 from posenc.detect.files import Checkpoint, Stored
 from posenc.encodings.rotary.pairing import Pairing
-from posenc.presets.projections import Packing, names, packing
+from posenc.presets.projections import names
 
-__all__ = ["AttentionTensors", "HeadTensor", "Segment", "find", "order_of", "unknown_names"]
+__all__ = ["AttentionTensors", "HeadTensor", "find", "order_of", "unknown_names"]
 
 # The last parts of a name, behind the module: what they are, and the axis that holds the channels.
 PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
@@ -37,14 +38,6 @@ ADAPTERS = ("lora_A", "lora_B", "lora_magnitude_vector")
 WORDS = ("q", "k", "qkv", "query", "key", "attn", "attention", "attentions")
 
 
-class Segment(NamedTuple):
-    """One head, or another stretch of channels of a tensor."""
-
-    part: str  # q, k, or anything else, which stays as it is
-    begin: int
-    width: int
-
-
 class HeadTensor(NamedTuple):
     """A tensor that holds heads of queries or keys along one axis."""
 
@@ -61,7 +54,7 @@ class HeadTensor(NamedTuple):
     @property
     def view(self) -> tuple[int, int, int]:
         """Its shape as (before, channels, behind), with the channels of all heads on one axis."""
-        return _view(self.kind, self.axis, self.stored.tensor.shape)
+        return view(self.kind, self.axis, self.stored.tensor.shape)
 
 
 class AttentionTensors(NamedTuple):
@@ -72,26 +65,6 @@ class AttentionTensors(NamedTuple):
     heads: Heads
     tensors: tuple[HeadTensor, ...]
     adapter: bool = False
-
-
-class _NamedTensor(NamedTuple):
-    """A tensor by the parts of its name."""
-
-    stored: Stored
-    prefix: str
-    module: str
-    role: str
-    kind: str
-    axis: int
-    stated: bool = False  # by the caller
-
-
-def _view(kind: str, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    if kind != "weight":  # a vector, perhaps with heads on an axis of their own
-        return 1, math.prod(shape), 1
-    if axis == -1:  # inputs first
-        return shape[0], math.prod(shape[1:]), 1
-    return 1, shape[0], math.prod(shape[1:])
 
 
 def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.ndarray:
@@ -135,7 +108,7 @@ def find(
         If no name is understood, with the candidates; if a name is understood in part; if widths
         do not fit the heads.
     """
-    groups: dict[str, list[_NamedTensor]] = {}
+    groups: dict[str, list[NamedTensor]] = {}
     for name, stored in checkpoint.tensors.items():
         named = _named(name, stored, model)
         if named is not None:
@@ -190,7 +163,7 @@ def _anywhere(name: str) -> str:
     return re.sub(r"(?<![^./_])\d+(?=[./])", "*", name, count=1)
 
 
-def _join(groups: dict[str, list[_NamedTensor]]) -> None:
+def _join(groups: dict[str, list[NamedTensor]]) -> None:
     """Tensors that the caller names join those of their layer whose names are known."""
     for prefix in [p for p in groups if any(named.stated for named in groups[p])]:
         layer = layer_of(f"{prefix}.")
@@ -200,7 +173,7 @@ def _join(groups: dict[str, list[_NamedTensor]]) -> None:
             groups[homes[0]] += groups.pop(prefix)
 
 
-def _named(name: str, stored: Stored, model: Model) -> _NamedTensor | None:
+def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
     if not fnmatch.fnmatchcase(name, model.layout.pattern):
         return None
     patterns = model.layout.names or {}
@@ -210,7 +183,7 @@ def _named(name: str, stored: Stored, model: Model) -> _NamedTensor | None:
             kind = "bias" if kind == "weight" and len(stored.tensor.shape) == 1 else kind
             layer = layer_of(name)
             prefix = "layers" if layer is None else f"layers.{layer}"
-            return _NamedTensor(stored, prefix, role, role, kind, 0, stated=True)
+            return NamedTensor(stored, prefix, role, role, kind, 0, stated=True)
     parts = name.replace("/", ".").split(".")
     data = names()
     if any(word in parts for word in (*data.cross, *data.apart)):
@@ -226,13 +199,13 @@ def _named(name: str, stored: Stored, model: Model) -> _NamedTensor | None:
     tail = [p for p in tail if not p.isdigit()]
     parameter = PARAMETERS.get(tuple(tail))
     if parameter is None:
-        return _NamedTensor(stored, prefix, module, role, "unknown", 0)
+        return NamedTensor(stored, prefix, module, role, "unknown", 0)
     kind, axis = parameter
     if role.endswith("gain") and kind in ("weight", "bias"):
         kind = "gain" if kind == "weight" else "shift"
     if any(p.startswith(ADAPTERS) for p in tail):
         prefix += ADAPTER
-    return _NamedTensor(stored, prefix, module, role, kind, axis)
+    return NamedTensor(stored, prefix, module, role, kind, axis)
 
 
 def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -> str:
@@ -255,7 +228,7 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
 
 
 def _attention(
-    name: str, layer: int | None, heads: Heads, group: list[_NamedTensor], model: Model
+    name: str, layer: int | None, heads: Heads, group: list[NamedTensor], model: Model
 ) -> AttentionTensors:
     strange = next((n for n in group if n.kind == "unknown"), None)
     if strange is not None:
@@ -280,8 +253,8 @@ def _attention(
     for role in ("q", "qkv", "k", "one_k"):
         for named in group:
             if named.role == role and named.kind in ("weight", "bias"):
-                count = _channels(named)
-                segments = _segments(named, count, heads, width, model)
+                count = channels_of(named)
+                segments = segments_of(named, count, heads, width, model)
                 if laid.setdefault(named.module, segments) != segments:
                     expected = (
                         f"{sum(s.width for s in laid[named.module])} channels, as its weight has"
@@ -298,96 +271,8 @@ def _attention(
     return AttentionTensors(name, layer, heads, tuple(tensors), name.endswith(ADAPTER))
 
 
-def _channels(named: _NamedTensor) -> int:
-    shape = named.stored.tensor.shape
-    if len(shape) < (2 if named.kind == "weight" else 1):
-        what = "a matrix" if named.kind == "weight" else "a vector"
-        raise DataError(mismatch(named.stored.tensor.name, what, f"shape {list(shape)}"))
-    return _view(named.kind, named.axis, shape)[1]
-
-
-def _segments(
-    named: _NamedTensor, count: int, heads: Heads, width: int | None, model: Model
-) -> tuple[Segment, ...]:
-    caller = named.stored.tensor.name
-    if named.role == "one_k":
-        _fits(caller, count, heads, 1)
-        return (Segment("k", 0, count),)
-    if named.role == "qkv":
-        return _packed(named, count, heads, model)
-    if named.role == "k":
-        kv = heads.kv
-        each = width if width is not None else None if kv is None else count // kv
-        if each is None:
-            todo = "Give `layout=Projections(kv_heads=)`."
-            raise DataError(mismatch(caller, "the number of heads of keys", "none stated", todo))
-        if count % each or heads.q % (count // each) or (kv is not None and count != kv * each):
-            stated = f"{kv} heads" if kv is not None else f"heads that divide {heads.q}"
-            expected = f"{stated} of {each} channels, as the queries have"
-            raise DataError(mismatch(caller, expected, f"{count} rows"))
-        _fits(caller, each, heads, count // each)
-        return tuple(Segment("k", i * each, each) for i in range(count // each))
-    rule = packing(model.model_type, named.module)
-    if rule is not None:  # each head of queries with something of its width
-        return _repeated(caller, count, rule, heads, heads.kv or heads.q)
-    each, rest = divmod(count, heads.q)
-    if rest or each != (heads.width or each):
-        size = f" of {heads.width} channels" if heads.width else ""
-        raise DataError(mismatch(caller, f"rows for {heads.q} heads{size}", f"{count} rows"))
-    _fits(caller, each, heads, heads.q)
-    return tuple(Segment("q", i * each, each) for i in range(heads.q))
-
-
-def _fits(caller: str, width: int, heads: Heads, count: int) -> None:
-    if width < heads.rotated:
-        expected = f"heads of at least {heads.rotated} channels, which turn"
-        raise DataError(mismatch(caller, expected, f"{count} of {width}"))
-
-
-def _packed(named: _NamedTensor, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:
-    caller, fused = named.stored.tensor.name, model.layout.fused
-    kv = heads.kv
-    if kv is None and heads.width and count % heads.width == 0:
-        kv = (count // heads.width - heads.q) // 2  # values have as many heads as keys
-    kv = kv or heads.q
-    if fused is not None:
-        rule: Packing | None = Packing(("q", "k", "v"), 1 if fused == "blocks" else "kv_heads")
-    else:
-        rule = packing(model.model_type, named.module)
-    if rule is None:
-        todo = (
-            'Say `layout=Projections(fused="blocks")` for all queries, all keys, all values, or '
-            '"groups" for one head of keys with its queries and values after the other.'
-        )
-        expected = "a family whose packing of queries, keys and values is known"
-        raise DataError(mismatch(caller, expected, repr(model.model_type or "none"), todo))
-    return _repeated(caller, count, rule, heads, kv)
-
-
-def _repeated(caller: str, count: int, rule: Packing, heads: Heads, kv: int) -> tuple[Segment, ...]:
-    """The heads of a module that packs several parts."""
-    repeats = {"heads": heads.q, "kv_heads": kv}.get(str(rule.repeats), rule.repeats)
-    numbers = {"q": heads.q, "gate": heads.q, "k": kv, "v": kv}
-    total = sum(numbers[part] for part in rule.order)
-    each, rest = divmod(count, total)
-    uneven = any(numbers[part] % int(repeats) for part in rule.order)
-    wrong = heads.width is not None and heads.width != each
-    if rest or uneven or heads.q % kv or wrong:
-        stated = f"{heads.q} heads of queries and {kv} of keys"
-        width = f" of {heads.width} channels" if wrong else ""
-        raise DataError(mismatch(caller, f"rows for {stated}{width}", f"{count} rows"))
-    _fits(caller, each, heads, total)
-    segments, at = [], 0
-    for _ in range(int(repeats)):
-        for part in rule.order:
-            for _ in range(numbers[part] // int(repeats)):
-                segments.append(Segment(part, at, each))
-                at += each
-    return tuple(segments)
-
-
 def _scales(
-    group: list[_NamedTensor], laid: Mapping[str, tuple[Segment, ...]]
+    group: list[NamedTensor], laid: Mapping[str, tuple[Segment, ...]]
 ) -> Iterator[HeadTensor]:
     """Scales of quantised weights: one for all rows stays, one for each row moves with it."""
     for named in group:
@@ -403,7 +288,7 @@ def _scales(
             yield HeadTensor(named.stored.tensor.name, "scale", 0, segments, named.stored)
 
 
-def _gains(group: list[_NamedTensor], width: int | None) -> Iterator[HeadTensor]:
+def _gains(group: list[NamedTensor], width: int | None) -> Iterator[HeadTensor]:
     """Gains and shifts of the norms of queries and keys: for one head, or for each."""
     for named in group:
         if named.kind not in ("gain", "shift"):

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch
-from posenc._core.files import MOST_TENSORS
+from posenc._core.safetensors import MOST_TENSORS
 
 __all__ = ["GgufTensor", "Header", "read_header", "read_open_header", "read_tensor"]
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch, suggest
+from posenc._core.safetensors import CODES
 from posenc.detect.files.config_json import FILE as CONFIG
 from posenc.detect.files.config_json import load
 from posenc.detect.files.index import check_total, read_index, shards_of
@@ -50,7 +51,7 @@ class Stored:
     @property
     def itemsize(self) -> int:
         """Bytes of one number; raises where numbers share bytes."""
-        bits = next(b for b, name, _ in files.CODES.values() if name == self.tensor.dtype)
+        bits = next(b for b, name, _ in CODES.values() if name == self.tensor.dtype)
         if bits % 8:
             caller = f"{self.tensor.name}: dtype"
             raise DataError(mismatch(caller, "numbers of whole bytes", self.tensor.dtype))

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.errors import PosencError
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc.detect.identify.description_length import bits_of, real_bits, roundest
 from posenc.detect.identify.fit_table import TableFit, residual_of
 from posenc.detect.identify.layout import AxisGrid, circle_tolerance, grid_of

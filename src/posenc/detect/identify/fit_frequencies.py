@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.errors import PosencError
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc.detect.identify.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
 from posenc.detect.identify.ramps import pieces, searched

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.arrangement import Arrangement
+from posenc._core.ladder import Ladder
 from posenc._core.magnitude import Magnitude
 from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
 from posenc.detect.identify.fit_line import Line

@@ -15,7 +15,8 @@ import numpy as np
 from posenc.detect.infer.implementation import RefusedError, RotationProbe
 from posenc.detect.infer.pairs import FLOAT32
 from posenc.detect.infer.result import Reach
-from posenc.detect.infer.rotation import MeasuredTurns, RotationFit
+from posenc.detect.infer.rotation import MeasuredTurns
+from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.functional import rotate
 
 __all__ = [

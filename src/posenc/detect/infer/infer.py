@@ -34,7 +34,8 @@ from posenc.detect.infer.pairs import (
 )
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
-from posenc.detect.infer.rotation import RotationFit, measured, rotations_of
+from posenc.detect.infer.rotation import measured, rotations_of
+from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.encodings.rotary.xpos import XPos
 
 __all__ = ["infer_spec"]

@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, integers, library, lookup
+from posenc._core.array import astype, library
 from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
+from posenc._core.coordinates import integers
 from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 

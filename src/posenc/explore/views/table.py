@@ -32,9 +32,10 @@ from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.explore.sources import held, held_of, visible, window
 from posenc.explore.text import count, number, signed, thin, whole
 from posenc.plot import palette
+from posenc.plot.column_order import arranged
 from posenc.plot.columns import TableSource
 from posenc.plot.curves import Curve, around_each, curve_of
-from posenc.plot.raster import Tile, arranged, tile_of
+from posenc.plot.raster import Tile, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.table import TableCell, cell
 

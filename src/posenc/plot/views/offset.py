@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import QUARTER, TURN, ColumnWaves, Params, TableSource, source
+from posenc.plot.column_waves import QUARTER, TURN, ColumnWaves
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.curves import GOLDEN
 from posenc.plot.raster import span
 from posenc.plot.response import gain

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
-from posenc.plot.columns import TURN, Params, TableSource, source
+from posenc.plot.column_waves import TURN
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.raster import Tile, placed, tile_of
 from posenc.plot.words import brief, counted, number
 
