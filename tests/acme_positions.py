@@ -84,9 +84,9 @@ class Harmonic(api.RotarySpec):
 @final
 @dataclass(frozen=True)
 class Ramp(api.BiasSpec):
-    """A slope for each head, steeper from head to head, that ends at a distance.
+    """A slope for each head, steeper from head to head, that begins anew after some positions.
 
-    bias = -(h + 1) min(|m - n|, reach) / H
+    bias = -(h + 1) (|m - n| mod reach) / H
     """
 
     heads: int
@@ -101,8 +101,8 @@ class Ramp(api.BiasSpec):
 
     def score(self, q, k, head, constants, *, dtype, xp):
         rel = xp.abs(api.distance(q, k))
-        near = api.astype(xp.where(rel < self.reach, rel, self.reach + 0 * rel), dtype, xp)
-        return -api.astype(head + 1, dtype, xp) * near / self.heads
+        climbed = api.astype(rel % self.reach, dtype, xp)
+        return -api.astype(head + 1, dtype, xp) * climbed / self.heads
 
 
 @final

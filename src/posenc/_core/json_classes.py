@@ -43,10 +43,11 @@ def why_no_json(candidate: Any) -> str:
     kind = getattr(cls, "kind", None)
     if issubclass(cls, Spec) and kind not in SIZES:
         return f"its kind is {kind!r}, none of {', '.join(SIZES)}"
-    for name in SIZES.get(str(kind), ()) if issubclass(cls, Spec) else ():
-        if name not in hints and not hasattr(cls, name):
+    fields = dataclasses.fields(cls)
+    for name in SIZES[kind] if issubclass(cls, Spec) else ():
+        if name not in [field.name for field in fields] and not hasattr(cls, name):
             return f"it lacks {name}"
-    for field in dataclasses.fields(cls):
+    for field in fields:
         if not field.init:
             return f"the field {field.name!r} is no argument"
         if field.name in RESERVED or _hides(cls, field.name):
