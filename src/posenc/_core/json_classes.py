@@ -23,9 +23,9 @@ SIZES = {
 
 def why_no_json(candidate: Any) -> str:
     """Why what a class makes could not be written to JSON and rebuilt; empty where it can be."""
-    cls: Any = candidate
-    if not (isinstance(cls, type) and issubclass(cls, Value)):
+    if not (isinstance(candidate, type) and issubclass(candidate, Value)):
         return "it is no class of a kind of encodings or values"
+    cls: Any = candidate
     if "__dataclass_fields__" not in vars(cls):
         return "it is no dataclass itself"
     settings = cls.__dataclass_params__
@@ -40,7 +40,7 @@ def why_no_json(candidate: Any) -> str:
         hints = typing.get_type_hints(cls)
     except NameError as error:
         return f"an annotation cannot be resolved ({error})"
-    kind = getattr(cls, "kind", None)
+    kind: Any = getattr(cls, "kind", None)
     if issubclass(cls, Spec) and kind not in SIZES:
         return f"its kind is {kind!r}, none of {', '.join(SIZES)}"
     fields = dataclasses.fields(cls)
