@@ -149,6 +149,8 @@ def modules() -> None:
     assert_close(turned[0].numpy(), harmonic(X), 4e-7)
     exact = np.array([[[ramp(h, m, n) for n in range(6)] for m in range(6)] for h in range(2)])
     assert_close(AttentionBias(posenc.from_json(RAMP))(6).numpy(), exact, 0)
+    some = AttentionBias(posenc.from_json(RAMP), heads=(1, 2))
+    assert_close(some(6).numpy(), exact[1:], 0)
     module = RelativeAttention(posenc.from_json(NEIGHBOUR))
     weight = module.state_dict()["weight"].numpy()
     again = RelativeAttention(posenc.from_json(NEIGHBOUR))
