@@ -120,12 +120,26 @@ print(json.dumps([message, model.model.rotary_emb.inv_freq.tolist(), logits[0, -
 
 @pytest.mark.parametrize("name", ["DynamicNTK", "LongRoPE"])
 def test_lengths_as_transformers_asks(name: str) -> None:
-    scaling = SCALINGS[name]
-    parameters = posenc.torch.rope_parameters(scaling, base=BASE)
-    rotary = LlamaRotaryEmbedding(LlamaConfig(**SIZES, rope_parameters=parameters))
-    for asked, held in ((LENGTH, LENGTH), (200, 200), (150, 200), (LENGTH - 1, LENGTH)):
-        rotary(torch.zeros(1), torch.arange(asked)[None])
-        _holds(rotary.inv_freq, rotary.attention_scaling, _rope(scaling, held))
+    """Of the very length that transformers has its own "dynamic" frequencies for at each step."""
+    scaling, dynamic = SCALINGS[name], SCALINGS["DynamicNTK"]
+    own = {"rope_type": "dynamic", "factor": dynamic.factor, "rope_theta": BASE}
+    rows = (own, posenc.torch.rope_parameters(scaling, base=BASE))
+    theirs, ours = (LlamaRotaryEmbedding(LlamaConfig(**SIZES, rope_parameters=p)) for p in rows)
+    lengths = (LENGTH, 200, 150, LENGTH - 1)
+    seen = set()
+    for asked in lengths:
+        for rotary in (theirs, ours):
+            rotary(torch.zeros(1), torch.arange(asked)[None])
+        (held,) = [
+            length
+            for length in lengths[:3]
+            if np.allclose(
+                theirs.inv_freq, posenc.frequencies(_rope(dynamic, length)), rtol=1e-5, atol=0
+            )
+        ]
+        seen.add(held)
+        _holds(ours.inv_freq, ours.attention_scaling, _rope(scaling, held))
+    assert seen >= {LENGTH, 200}
 
 
 @pytest.mark.parametrize(

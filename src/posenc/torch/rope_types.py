@@ -59,9 +59,9 @@ def rope_parameters(
     -----
     A rule whose frequencies depend on the length (`DynamicNTK`, `LongRoPE`) is asked as
     transformers asks its own "dynamic": at the start, and when a batch is longer than any before.
-    That needs `max_position_embeddings` to be the rule's original length, and remembers the longest
-    batch until one comes that is shorter than the original length. Where that does not do, fix a
-    length (`scaling.at(32768)`), or use `posenc.torch.adopt`.
+    That needs `max_position_embeddings` to be the rule's original length, and a batch may have the
+    frequencies of a longer one before it. Where that does not do, fix a length
+    (`scaling.at(32768)`), or use `posenc.torch.adopt`.
 
     A model whose own code reads further keys gets them by `{**rope_parameters(…), "key": value}`.
 
