@@ -19,14 +19,14 @@ from torch import Tensor
 from posenc._core.phase import words
 from posenc._core.tracing import outside
 
-__all__ = ["constants"]
+__all__ = ["constants", "holds_tensors"]
 
 
 def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
     """The constants of `spec` on the device of `beside`."""
     device = beside.device
     if torch.compiler.is_compiling():
-        if _exporting() or _every_length_symbolic():
+        if not holds_tensors():
             made = _made(spec, device)
         else:
             # The compiler names a constant after the function it came from, and refuses two of one
@@ -35,6 +35,11 @@ def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
         # The compiler writes C++, where the overflow of a signed product is undefined.
         return {k: words(v) if v.dtype == torch.int64 else v for k, v in made.items()}
     return _kept(spec, device) if type(beside) is Tensor else _made(spec, device)
+
+
+def holds_tensors() -> bool:
+    """Whether the graph that is traced may hold tensors of ours, rather than their numbers."""
+    return not (_exporting() or _every_length_symbolic())
 
 
 def _exporting() -> bool:
