@@ -369,12 +369,6 @@ class _Reader:
                 self.entries += read_rotary(keys, rotary, name, self.given, notes)
             else:
                 self.entries += read_other(keys, rule, name, notes)
-        for key in () if known is None else known.ignores:
-            if known is not None and keys.data.get(key):
-                notes.warning(
-                    f"{keys.where(key)} is not read by the class in transformers {known.version}, "
-                    "which scales nothing; the plan has it, as other code may"
-                )
         for key, value in keys.defaulted.items() if keys.data else ():
             said = "" if known is None else f"transformers {known.version} "
             told = f"{keys.where(key)} is left out: {repr(value)[:80]}, which the class in"

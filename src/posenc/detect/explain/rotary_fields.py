@@ -189,6 +189,14 @@ def width_of(
     outside, widths = rule.get("fraction_keys", FRACTIONS), (*ABSOLUTE, *rule.get("absolute", ()))
     inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(widths)
     outer = outer if layer.top_share else None
+    if not _reads_share(rule, kind):
+        if outer is not None and int(head * outer[1]) != head:
+            notes.warning(
+                f"{keys.where(outer[0])}={outer[1]:g} is not read under the rule {kind!r} by the "
+                f"class in transformers {rule['class'].version}, which turns {head} channels; "
+                "other code may read it"
+            )
+        inner, outer, layer = None, None, layer._replace(share=1.0, share_scaled=None)
     if "fraction" in rule:
         fixed = rule["fraction"]
         if fixed != 1:
@@ -226,20 +234,29 @@ def width_of(
         if "fraction_default" in rule:
             notes.source("dim", "preset", f"{rule['fraction_default']} of the head")
             return int(head * rule["fraction_default"])
-        if layer.share != 1:
-            told_share = f"partial_rotary_factor={layer.share:g}"
+        scaled = layer.share_scaled if kind != "default" else None
+        share = layer.share if scaled is None else scaled
+        if share != 1:
+            told_share = f"partial_rotary_factor={share:g}"
             notes.source("share", "class", f"{told_share}, {rule['class'].version}")
             notes.remark(
-                f"{keys.where('partial_rotary_factor')} is left out: {layer.share:g} of a head "
+                f"{keys.where('partial_rotary_factor')} is left out: {share:g} of a head "
                 f"turns, which the class in transformers {rule['class'].version} takes for it"
             )
-        return int(head * layer.share)
+        return int(head * share)
     key, width = next(iter(told.items()))
     notes.source("dim", keys.origin(key), key)
     if not 1 <= width <= head * rule.get("widest", 1):
         notes.error(f"{key}: a rotated width of {width} does not fit a head of {head}")
         return None
     return width
+
+
+def _reads_share(rule: Mapping[str, Any], kind: str | None) -> bool:
+    """Whether the class reads a share of the head under a rule; so it is where it was not asked."""
+    known: ClassDefaults | None = rule.get("class")
+    followed = None if known is None or known.reads is None else known.reads.rules.get(kind or "")
+    return followed is None or FRACTION_KEYS[0] in followed
 
 
 def even(width: int, notes: Notes) -> tuple[int, Mapping[str, Any] | None]:
