@@ -50,6 +50,7 @@ and any rule but a rotary one may have
     length     expressions of the number of positions
     scale      a template of what scores are multiplied by, where that is no root of a width that
                the spec has
+    warn       a sentence that goes with the entry, such as one on other code
     own        for the first rule: the config has positions of its own beside those of its parts
 
 `posenc.detect` knows the further keys of rotary rules, and describes them there.

@@ -383,6 +383,8 @@ def _turning(
     if "indices" in nope:
         still = keys.get(nope["indices"])
         return None if not isinstance(still, list) else [i not in still for i in range(count)]
+    if "each" in nope:
+        return _attending(keys, nope, count, notes)
     listed = keys.get(nope["list"])
     if isinstance(listed, list) and len(listed) >= count:
         return [bool(value) for value in listed[:count]]
@@ -398,6 +400,16 @@ def _turning(
         told = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
         notes.error(f"{told}: they say which layers turn, and some do not")
     return None if not every else [(index + 1) % every != 0 for index in range(count)]
+
+
+def _attending(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> list[bool] | None:
+    """The layers whose dictionary in a list does not say that they have no attention."""
+    blocks = keys.get(rule["each"])
+    inner = [b.get(rule["of"]) for b in blocks if isinstance(b, Mapping)] if blocks else []
+    if len(inner) != count or not all(isinstance(values, Mapping) for values in inner):
+        notes.error(f"{keys.where(rule['each'])} is not a list of {count} dictionaries of layers")
+        return None
+    return [not any(values.get(key) for key in rule["if"]) for values in inner]
 
 
 def _bases(keys: Keys, count: int, notes: Notes) -> list[tuple[str, float]] | None:

@@ -111,6 +111,12 @@ def base_of(
             notes.error(f"{key}={value:g} is no base: it must be positive")
             return None
         notes.source("base", keys.origin(key), key)
+        made: ClassDefaults | None = rule.get("class")
+        if made is not None and key in map(keys.where, rule.get("of_authors", ())):
+            notes.warning(
+                f"{key}={value:g} is read by its authors' code alone: the class in transformers "
+                f"{made.version} takes {made.base:g}"
+            )
         return float(value)
     if "base" in rule:
         notes.source("base", "preset", "fixed in the code of the family")
