@@ -123,7 +123,15 @@ class FirstValues(Protocol):
 
 
 class Parameter(NamedTuple):
-    """A learned array of a spec: its shape, and its first values as a rule or another encoding."""
+    """A learned array of a spec.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    init : Init or Spec
+        Its first values, as a rule or the rows of another encoding.
+    """
 
     shape: tuple[int, ...]
     init: FirstValues | Spec

@@ -405,7 +405,9 @@ def _turning(
 def _attending(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> list[bool] | None:
     """The layers whose dictionary in a list does not say that they have no attention."""
     blocks = keys.get(rule["each"])
-    inner = [b.get(rule["of"]) for b in blocks if isinstance(b, Mapping)] if blocks else []
+    inner: list[Any] = (
+        [b.get(rule["of"]) for b in blocks if isinstance(b, Mapping)] if blocks else []
+    )
     if len(inner) != count or not all(isinstance(values, Mapping) for values in inner):
         notes.error(f"{keys.where(rule['each'])} is not a list of {count} dictionaries of layers")
         return None
