@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Literal, final
+from typing import ClassVar, Literal, final
+
+import numpy as np
 
 from posenc.encodings import api
 
@@ -25,7 +27,9 @@ class Teeth(api.Value):
 class Clockwork(api.TableSpec):
     """A hand for each pair, which goes round once in as many positions as its wheel has teeth.
 
-    PE(p) = sin(2 pi p / (teeth (j+1))), cos(2 pi p / (teeth (j+1)))
+        PE(p) = sin(2 pi p / (teeth (j+1))), cos(2 pi p / (teeth (j+1)))
+
+    Its hands meet again after some time.
     """
 
     dim: int
@@ -56,7 +60,9 @@ class Clockwork(api.TableSpec):
 class Harmonic(api.RotarySpec):
     """Pairs that turn at the harmonics of one frequency.
 
-    angle[j] = p (j + 1) / slowest
+        angle[j] = p (j + 1) / slowest
+
+    The pairs are those of an overtone series.
     """
 
     dim: int
@@ -84,25 +90,31 @@ class Harmonic(api.RotarySpec):
 @final
 @dataclass(frozen=True)
 class Ramp(api.BiasSpec):
-    """A slope for each head, steeper from head to head, that ends at a distance.
+    """A slope for each head, steeper from head to head, that begins anew after some positions.
 
-    bias = -(h + 1) min(|m - n|, reach) / H
+        bias = -(h + 1) (|m - n| mod reach) / H
+
+    Each head has its slope among the constants.
     """
 
     heads: int
     _: KW_ONLY
     reach: int = 16
 
+    by_head: ClassVar[dict[str, int]] = {"slopes": 0}
     bibtex = "@misc{ramp, title = {A ramp}}"
 
     def check(self):
         super().check()
         api.at_least("Ramp", reach=self.reach)
 
+    def constants(self):
+        return {"slopes": np.arange(1, self.heads + 1) / self.heads}
+
     def score(self, q, k, head, constants, *, dtype, xp):
-        rel = xp.abs(api.distance(q, k))
-        near = api.astype(xp.where(rel < self.reach, rel, self.reach + 0 * rel), dtype, xp)
-        return -api.astype(head + 1, dtype, xp) * near / self.heads
+        climbed = xp.abs(api.distance(q, k)) % self.reach
+        slope = api.astype(api.lookup(constants["slopes"], head, xp=xp), dtype, xp)
+        return -slope * api.astype(climbed, dtype, xp)
 
 
 @final
@@ -110,7 +122,9 @@ class Ramp(api.BiasSpec):
 class Neighbour(api.RelativeSpec):
     """A learned vector for the key before a query, that at it, and that after it.
 
-    score = q . w[clip(n - m, -1, 1)]
+        score = q . w[clip(n - m, -1, 1)]
+
+    All heads share it.
     """
 
     dim: int
@@ -126,5 +140,5 @@ class Neighbour(api.RelativeSpec):
     def score(self, q, k, at, constants, *, dtype, xp):
         weight = api.astype(constants["weight"], dtype, xp)
         products = api.product(q, xp.permute_dims(weight, (1, 0)), xp=xp)  # (..., heads, q, 3)
-        step = xp.where(at.rel > 0, 2, xp.where(at.rel < 0, 0, 1))
+        step = xp.clip(at.rel, -1, 1) + 1
         return api.along(products, step, xp=xp)

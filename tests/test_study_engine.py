@@ -150,7 +150,7 @@ def test_a_cluster_does_the_same_and_outlives_a_worker(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     cells = [fakes.cell(seed, folder=str(tmp_path)) for seed in (0, 2, 3, 4)]
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
     ) as cluster:
         workers = Cluster(cluster.scheduler_address)
         done = run(path, cells, fakes.deadly, workers=workers)
@@ -166,7 +166,7 @@ def test_a_cluster_of_one_thread_trains_and_the_driver_does_not(tmp_path: Path) 
     cells = [fakes.cell(seed, folder=str(tmp_path)) for seed in range(4)]
     told: list[str] = []
     with distributed.LocalCluster(
-        n_workers=0, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=0, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
     ) as cluster:
 
         def say(text: str) -> None:
@@ -185,7 +185,7 @@ def test_a_cluster_of_one_thread_trains_and_the_driver_does_not(tmp_path: Path) 
 
 def test_an_interrupt_ends_the_wait_for_workers(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
-    with distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as cluster:
+    with distributed.LocalCluster(n_workers=0, dashboard_address=":0", host="127.0.0.1") as cluster:
 
         def interrupt(text: str) -> None:
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -108,8 +108,6 @@ from posenc.functional._bias import bias as bias
 from posenc.functional._cos_sin import cos_sin as cos_sin
 from posenc.functional._frequencies import frequencies as frequencies
 from posenc.functional._frequencies import resolution as resolution
-from posenc.functional._frequencies import shift as shift
-from posenc.functional._frequencies import similarity as similarity
 from posenc.functional._frequencies import wavelengths as wavelengths
 from posenc.functional._logit_scale import logit_scale as logit_scale
 from posenc.functional._logit_scale import relative_score as relative_score
@@ -121,6 +119,8 @@ from posenc.functional._rerotate import rerotate as rerotate
 from posenc.functional._resize import extend as extend
 from posenc.functional._resize import resize as resize
 from posenc.functional._rotate import rotate as rotate
+from posenc.functional._shift import shift as shift
+from posenc.functional._shift import similarity as similarity
 from posenc.functional._table import add as add
 from posenc.functional._table import table as table
 from posenc.presets import preset as preset

@@ -236,7 +236,7 @@ def _offers() -> list[_Offer]:
             continue
         for point in points:
             offer = _Offer(point.name, point.module, point.attr, point=point)
-            if not any(offer.clashes(other) and offer.same(other) for other in offers):
+            if not any(offer.name == other.name and offer.same(other) for other in offers):
                 offers.append(offer)
     return offers
 
@@ -276,8 +276,11 @@ def _check(cls: Any, caller: str) -> None:
 
 def _unknown_inside(cls: type[Value]) -> str:
     """Which class of its fields JSON does not know yet; empty where it knows all."""
-    for inner in values_inside(cls):
-        name = inner.__name__
-        if inner is not cls and not (name in SPECS or name in VALUES or name in _registered):
-            return f"a field holds {name}, which is not registered; do that first"
+    for inner in values_inside(cls) - {cls}:
+        try:
+            known = lookup(inner.__name__) is inner
+        except SpecError:
+            known = False
+        if not known:
+            return f"a field holds {inner.__name__}, which is not registered; do that first"
     return ""

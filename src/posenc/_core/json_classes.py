@@ -23,9 +23,9 @@ SIZES = {
 
 def why_no_json(candidate: Any) -> str:
     """Why what a class makes could not be written to JSON and rebuilt; empty where it can be."""
-    cls: Any = candidate
-    if not (isinstance(cls, type) and issubclass(cls, Value)):
+    if not (isinstance(candidate, type) and issubclass(candidate, Value)):
         return "it is no class of a kind of encodings or values"
+    cls: Any = candidate
     if "__dataclass_fields__" not in vars(cls):
         return "it is no dataclass itself"
     settings = cls.__dataclass_params__
@@ -40,13 +40,14 @@ def why_no_json(candidate: Any) -> str:
         hints = typing.get_type_hints(cls)
     except NameError as error:
         return f"an annotation cannot be resolved ({error})"
-    kind = getattr(cls, "kind", None)
+    kind: Any = getattr(cls, "kind", None)
     if issubclass(cls, Spec) and kind not in SIZES:
         return f"its kind is {kind!r}, none of {', '.join(SIZES)}"
-    for name in SIZES.get(str(kind), ()) if issubclass(cls, Spec) else ():
-        if name not in hints and not hasattr(cls, name):
+    fields = dataclasses.fields(cls)
+    for name in SIZES[kind] if issubclass(cls, Spec) else ():
+        if name not in [field.name for field in fields] and not hasattr(cls, name):
             return f"it lacks {name}"
-    for field in dataclasses.fields(cls):
+    for field in fields:
         if not field.init:
             return f"the field {field.name!r} is no argument"
         if field.name in RESERVED or _hides(cls, field.name):

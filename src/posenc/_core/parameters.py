@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, final
+from typing import Literal, final
 
 import numpy as np
 
 from posenc._core.checks import at_least
-from posenc._core.spec import Value
-
-if TYPE_CHECKING:
-    from posenc._core.spec import Spec
+from posenc._core.spec import Parameter, Value
 
 __all__ = ["Init", "Parameter"]
 
@@ -63,18 +60,3 @@ class Init(Value):
         else:
             values = 2 * rng.random(shape, dtype=np.float32) - 1
         return np.asarray(values * np.float32(self.scale), dtype=np.float32)
-
-
-class Parameter(NamedTuple):
-    """A learned array of a spec.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Its shape.
-    init : Init or Spec
-        Its first values, as a rule or the rows of another encoding.
-    """
-
-    shape: tuple[int, ...]
-    init: Init | Spec

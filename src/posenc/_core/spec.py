@@ -13,7 +13,7 @@ import hashlib
 import json
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,10 +23,16 @@ from posenc._core.example import Example
 from posenc._core.field_types import coerce, show, words_of
 from posenc._core.tracing import compile_time, is_followed, unseen
 
-if TYPE_CHECKING:
-    from posenc._core.parameters import Parameter
-
-__all__ = ["Spec", "Value", "field_help", "from_dict", "from_json", "texts_of", "to_json"]
+__all__ = [
+    "Parameter",
+    "Spec",
+    "Value",
+    "field_help",
+    "from_dict",
+    "from_json",
+    "texts_of",
+    "to_json",
+]
 
 Self = TypeVar("Self", bound="Value")
 
@@ -107,6 +113,28 @@ def _replaced(value: Self, names: tuple[str, ...], values: tuple[Any, ...]) -> S
 
 def _initialised(*args: Any, **kwargs: Any) -> None:
     """In place of `__init__`, for a value that has its fields."""
+
+
+class FirstValues(Protocol):
+    """A rule for the first values of a parameter."""
+
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """First values of a shape, float32."""
+
+
+class Parameter(NamedTuple):
+    """A learned array of a spec.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    init : Init or Spec
+        Its first values, as a rule or the rows of another encoding.
+    """
+
+    shape: tuple[int, ...]
+    init: FirstValues | Spec
 
 
 class Spec(Value):

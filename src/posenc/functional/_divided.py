@@ -11,14 +11,25 @@ a shard along it, the others are, or are cut to the same shard. Arguments that a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor import DTensor, Shard
 
 from posenc._core.errors import ArgumentError, mismatch
+from posenc.functional._shards import (
+    HEADS,
+    Part,
+    Refused,
+    check_sizes,
+    joined,
+    note,
+    padded,
+    shard_of,
+    sizes_of,
+)
 from posenc.functional.tokens import place_of
 
 __all__ = [
@@ -35,20 +46,6 @@ __all__ = [
     "params_of",
     "range_of",
 ]
-
-HEADS = "heads"
-
-
-class Part(NamedTuple):
-    """An argument and the label of each of its axes."""
-
-    value: Any
-    labels: tuple[str, ...] = ()
-    leads: bool = False  # an input proper, which is not taken to be the same everywhere
-
-
-Refused = Mapping[str, tuple[str, str]]
-
 
 # --- labels ---------------------------------------------------------------------------------------
 
@@ -110,14 +107,14 @@ def of_offset(offset: Any) -> Part:
 
 def of_parameters(spec: Any, params: Any) -> dict[str, Part]:
     """Parameters, with a label for the axis of their heads."""
-    found = {}
+    parts = {}
     for name, value in (params or {}).items():
         labels = ["parameter"] * len(getattr(value, "shape", ()))
         axis = spec.by_head.get(name) if hasattr(spec, "by_head") else None
         if axis is not None and labels:
             labels[axis] = HEADS
-        found[f"params.{name}"] = Part(value, tuple(labels))
-    return found
+        parts[f"params.{name}"] = Part(value, tuple(labels))
+    return parts
 
 
 def params_of(more: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -129,18 +126,18 @@ def of_heads(spec: Any, params: Any, first: int, end: int, caller: str) -> Any:
     """Parameters of the heads [first, end); those of all heads are cut, unless they are shards."""
     if not isinstance(params, Mapping):
         return params
-    found = dict(params)
+    arrays = dict(params)
     for name, axis in spec.by_head.items():
-        value = found.get(name)
+        value = arrays.get(name)
         if not isinstance(value, Tensor) or value.shape[axis] == end - first:
             continue
         if isinstance(value, DTensor) and Shard(axis) in value.placements:
             todo = "Distribute the parameters of those heads alone."
-            want = f"{end - first} heads to divide"
+            expected = f"{end - first} heads to divide"
             received = f"{value.shape[axis]} heads"
-            raise ArgumentError(mismatch(f"{caller}: params[{name!r}]", want, received, todo))
-        found[name] = value.narrow(axis, first, end - first)
-    return found
+            raise ArgumentError(mismatch(f"{caller}: params[{name!r}]", expected, received, todo))
+        arrays[name] = value.narrow(axis, first, end - first)
+    return arrays
 
 
 def range_of(numbers: Tensor) -> tuple[int, int]:
@@ -188,19 +185,19 @@ def apply(
     mesh = next(iter(divided.values())).value.device_mesh
     along: list[str | None] = [None] * mesh.ndim
     for name, part in divided.items():
-        _note(f"{caller}: {name}", part, mesh, along, refused)
+        note(f"{caller}: {name}", part, mesh, along, refused)
     for name, part in parts.items():
         if part.leads and name not in divided:
             todo = "Distribute it too, or pass local parameters: parameter.to_local()."
             raise ArgumentError(
                 mismatch(f"{caller}: {name}", "a DTensor as well", "a tensor", todo)
             )
-    _check_sizes(parts, along, caller)
+    check_sizes(parts, along, caller)
     if inplace and _first(parts).requires_grad and torch.is_grad_enabled():
         todo = "Leave `inplace` out."
-        want = "a DTensor that needs no gradient"
-        raise ArgumentError(mismatch(f"{caller}: inplace", want, "one that does", todo))
-    local = {name: _local(part, mesh, along) for name, part in parts.items()}
+        expected = "a DTensor that needs no gradient"
+        raise ArgumentError(mismatch(f"{caller}: inplace", expected, "one that does", todo))
+    local = {name: shard_of(part, mesh, along) for name, part in parts.items()}
     # The last process may have no head at all: one of zeros is worked on, and none returned.
     empty = HEADS in along and any(
         value.shape[part.labels.index(HEADS)] == 0
@@ -208,132 +205,17 @@ def apply(
         if HEADS in part.labels
     )
     if empty:
-        local = {name: _padded(value, parts[name].labels) for name, value in local.items()}
+        local = {name: padded(value, parts[name].labels) for name, value in local.items()}
     results = call(**local)
     if inplace:
         return _first(parts)
     if empty:
         results = results.narrow(tuple(out).index(HEADS), 0, 0)
-    sizes = _sizes(parts)
+    sizes = sizes_of(parts)
     if isinstance(results, tuple):
-        return tuple(_global(result, out, mesh, along, sizes) for result in results)
-    return _global(results, out, mesh, along, sizes)
+        return tuple(joined(result, out, mesh, along, sizes) for result in results)
+    return joined(results, out, mesh, along, sizes)
 
 
 def _first(parts: Mapping[str, Part]) -> Any:
     return next(iter(parts.values())).value
-
-
-def _sizes(parts: Mapping[str, Part]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for part in parts.values():
-        for label, size in zip(part.labels, getattr(part.value, "shape", ()), strict=False):
-            sizes[label] = max(sizes.get(label, 0), size)
-    return sizes
-
-
-def _note(caller: str, part: Part, mesh: Any, along: list[str | None], refused: Refused) -> None:
-    """Write down along which label each axis of the mesh divides."""
-    x = part.value
-    if x.device_mesh != mesh:
-        raise ArgumentError(mismatch(caller, f"the mesh {mesh}", x.device_mesh))
-    for axis, placement in enumerate(x.placements):
-        if placement.is_replicate():
-            continue
-        if type(placement) is not Shard:
-            todo = "Form it first: x.redistribute(placements=...), with Shard or Replicate."
-            want = "values, whole or in shards"
-            raise ArgumentError(mismatch(caller, want, _told(x, placement), todo))
-        label = part.labels[placement.dim % x.ndim]
-        if label in refused:
-            want, todo = refused[label]
-            raise ArgumentError(mismatch(caller, want, _told(x, placement), todo))
-        if along[axis] not in (None, label):
-            todo = "Another argument is divided along another axis: redistribute one of them."
-            raise ArgumentError(
-                mismatch(caller, "shards along one axis", _told(x, placement), todo)
-            )
-        along[axis] = label
-
-
-def _told(x: Any, placement: Any) -> str:
-    return f"{placement!r} of shape {tuple(x.shape)}"
-
-
-def _check_sizes(parts: Mapping[str, Part], along: Sequence[str | None], caller: str) -> None:
-    """Raise where axes that are divided together are not of one size.
-
-    A process sees its own part alone, which may fit by chance.
-    """
-    for label in along:
-        found = {
-            name: part.value.shape[part.labels.index(label)]
-            for name, part in parts.items()
-            if label in part.labels
-        }
-        leading = [size for name, size in found.items() if parts[name].leads]
-        expected = max(leading or found.values(), default=0)
-        for name, size in found.items():
-            if size not in (1, expected):
-                shape = tuple(parts[name].value.shape)
-                want = f"{expected} entries along the axis that is divided"
-                raise ArgumentError(mismatch(f"{caller}: {name}", want, f"shape {shape}"))
-
-
-def _local(part: Part, mesh: Any, along: Sequence[str | None]) -> Any:
-    """The part of an argument that this process works on; its gradient finds the way back."""
-    value = part.value
-    if not isinstance(value, Tensor):
-        return value
-    wanted: list[Any] = []
-    for axis, label in enumerate(along):
-        own = label in part.labels and value.shape[part.labels.index(label)] != 1
-        if isinstance(value, DTensor) and not value.placements[axis].is_replicate():
-            wanted.append(value.placements[axis])
-        else:
-            wanted.append(Shard(part.labels.index(label)) if own else Replicate())
-    if not isinstance(value, DTensor):
-        if all(placement.is_replicate() for placement in wanted) and not value.requires_grad:
-            return value
-        value = DTensor.from_local(value, mesh, [Replicate()] * mesh.ndim, run_check=False)
-    if tuple(wanted) != tuple(value.placements):
-        value = value.redistribute(placements=wanted)
-    # What serves several shards has a gradient that is the sum of theirs.
-    gradients = [
-        Partial() if placement.is_replicate() and label is not None else placement
-        for placement, label in zip(wanted, along, strict=True)
-    ]
-    local: Tensor = value.to_local(grad_placements=gradients)
-    return local
-
-
-def _padded(value: Any, labels: Sequence[str]) -> Any:
-    if not isinstance(value, Tensor) or HEADS not in labels:
-        return value
-    axis = tuple(labels).index(HEADS)
-    shape = [1 if i == axis else size for i, size in enumerate(value.shape)]
-    return torch.cat([value, value.new_zeros(shape)], dim=axis)
-
-
-def _global(
-    x: Tensor, labels: Sequence[str], mesh: Any, along: Sequence[str | None], sizes: Any
-) -> Any:
-    """A result as a DTensor; shards need not be of one size, so that of the whole is given."""
-    labels = tuple(labels)
-    placements = [Replicate() if label is None else Shard(labels.index(label)) for label in along]
-    shape = [
-        sizes[label] if label in along else size
-        for label, size in zip(labels, x.shape, strict=True)
-    ]
-    stride, count = [0] * len(shape), 1
-    for axis in range(len(shape) - 1, -1, -1):
-        stride[axis] = count
-        count *= max(shape[axis], 1)
-    return DTensor.from_local(
-        x.contiguous(),
-        mesh,
-        placements,
-        run_check=False,
-        shape=torch.Size(shape),
-        stride=tuple(stride),
-    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc._core.array import (
     astype,
+    compute_dtype,
     constants,
     device_of,
     is_array,
@@ -72,7 +73,8 @@ def relative_score(
         check_length(length, None, offsets, caller=caller)
     spec, choice = at_length(spec, length, "relative_score")
     require_plain(spec, caller)
-    xp, dtype, inner = checked(spec, q[..., None, :], caller)
+    xp, dtype = checked(spec, q[..., None, :], caller)
+    inner = compute_dtype(dtype, xp)
     checked(spec, k[..., None, :], caller)
     if q.shape[-1] != k.shape[-1]:
         received = f"{q.shape[-1]} and {k.shape[-1]}"
@@ -146,6 +148,7 @@ def logit_scale(
     1.2965
     """
     caller = f"logit_scale({name_of(spec)})"
+    temperature: Temperature | None
     if isinstance(spec, Temperature):
         constant, temperature = 1.0, spec
     else:
@@ -157,8 +160,8 @@ def logit_scale(
             # A number that is no constant is one that torch leaves open.
             own = namespace(length, caller) if is_array(length) else library(sys.modules["torch"])
             constant = choice.of(constant, choice.long.logit_factor, dtype=own.float32, xp=own)
-        if temperature is None:
-            return constant
+    if temperature is None:
+        return constant
     if positions is None:
         todo = "Its temperature depends on them."
         raise ArgumentError(mismatch(f"{caller}: positions", "those of the queries", None, todo))

@@ -74,15 +74,15 @@ def parameters(
     NumPy arrays are carried over to any library; others must be of the library already. `part`
     names second shapes that are right as well, such as those of a part of the heads.
     """
-    part = part or {}
     shapes = spec.shapes
+    if not shapes and (params is None or (isinstance(params, Mapping) and not params)):
+        return {}
+    part = part or {}
     caller = f"{caller}: params"
     if not shapes:
-        if params:
-            todo = "Leave them out."
-            names = list(params) if isinstance(params, Mapping) else type(params).__name__
-            raise ArgumentError(mismatch(caller, "none, as the spec learns nothing", names, todo))
-        return {}
+        todo = "Leave them out."
+        names = list(params) if isinstance(params, Mapping) else type(params).__name__
+        raise ArgumentError(mismatch(caller, "none, as the spec learns nothing", names, todo))
     if not isinstance(params, Mapping):
         expected = f"a dict with {_list(shapes)}"
         todo = "`posenc.init(spec, seed)` makes the first ones."

@@ -19,8 +19,7 @@ from posenc._core.array import (
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.relative.base import Places, RelativeSpec
 from posenc.functional.arguments import name_of, require
-from posenc.functional.scores import check_sides, head_range, known, sides
-from posenc.kernels import Sides
+from posenc.functional.scores import head_range, known, sides_of_content
 
 __all__ = ["relative", "relative_values"]
 
@@ -83,8 +82,8 @@ def relative(
     require(spec, RelativeSpec, "relative")
     learned = params.values() if isinstance(params, Mapping) else ()
     if is_divided(q, k, q_positions, k_positions, *learned):
-        both, sides_of = {"q": q, "k": k}, (q_positions, k_positions)
-        return _divided_scores(relative, spec, both, sides_of, params=params, heads=heads)
+        content, sides_of = {"q": q, "k": k}, (q_positions, k_positions)
+        return _divided_scores(relative, spec, content, sides_of, params=params, heads=heads)
     xp = namespace(q, f"{caller}: q")
     dtype = result_dtype(q, caller)
     result_dtype(k, caller)
@@ -101,7 +100,7 @@ def relative(
         raise ArgumentError(
             mismatch(caller, "q and k of one batch shape and heads", received, todo)
         )
-    both, first, end = _sides(
+    both, first, end = sides_of_content(
         spec, q, k.shape[-2], q_positions, k_positions, heads=heads, xp=xp, caller=caller
     )
     values = known(spec, params, first, end, both.q[0], xp=xp, device=device_of(q), caller=caller)
@@ -177,7 +176,7 @@ def relative_values(
             mismatch(f"{caller}: weights", expected, f"shape {tuple(weights.shape)}")
         )
     keys = weights.shape[-1]
-    both, first, end = _sides(
+    both, first, end = sides_of_content(
         spec, weights, keys, q_positions, k_positions, heads=heads, xp=xp, caller=caller
     )
     values = known(
@@ -187,49 +186,6 @@ def relative_values(
     wide = astype(weights, inner, xp)
     added = spec.values(wide, Places(*both.with_heads()), values, dtype=inner, xp=xp)
     return astype(added, dtype, xp)
-
-
-def _sides(
-    spec: RelativeSpec,
-    q: Array,
-    keys: int,
-    *given: Any,
-    heads: Any,
-    xp: Any,
-    caller: str,
-) -> tuple[Sides, int, int]:
-    """Positions of both sides and the range of heads, checked against the shape of the queries."""
-    q_positions, k_positions = given
-    rows, count, lead = q.shape[-2], q.shape[-3], tuple(q.shape[:-3])
-    if q_positions is None and k_positions is None and rows == keys and len(spec.axes) == 1:
-        q_positions = k_positions = rows
-    if q_positions is None or k_positions is None:
-        todo = "Queries of a decoding step are the last of their sequence, not the first."
-        raise ArgumentError(
-            mismatch(f"{caller}: positions", "those of queries and keys", None, todo)
-        )
-    both = sides(spec.axes, q_positions, k_positions, xp=xp, device=device_of(q), caller=caller)
-    for name, came, length in (
-        ("q_positions", both.rows, rows),
-        ("k_positions", both.columns, keys),
-    ):
-        if came != length:
-            raise ArgumentError(mismatch(f"{caller}: {name}", f"{length} positions", came))
-    fits = len(both.lead) in (0, len(lead)) and all(
-        a in (1, b) for a, b in zip(both.lead, lead[: len(both.lead)], strict=True)
-    )
-    if not fits:
-        expected = f"positions of the batch shape {lead}, or none"
-        raise ArgumentError(mismatch(caller, expected, both.lead))
-    if spec.heads is None and heads is not None:
-        todo = "Leave it out: all heads share the parameters."
-        raise ArgumentError(mismatch(f"{caller}: heads", "none", repr(heads), todo))
-    first, end = head_range(heads, count if spec.heads is None else spec.heads, caller)
-    if end - first != count:
-        expected = f"{end - first} heads" + ("" if heads is None else f", those of heads={heads}")
-        raise ArgumentError(mismatch(f"{caller}: q", expected, f"{count} heads"))
-    check_sides(spec, both)
-    return both, first, end
 
 
 def _divided_scores(
@@ -268,9 +224,9 @@ def _divided_scores(
 
     def scores(*, q_positions: Any, k_positions: Any, numbers: Any = None, **more: Array) -> Array:
         some = heads if numbers is None else _divided.range_of(numbers)
-        given = tuple(more.pop(name) for name in inputs)
+        arrays = tuple(more.pop(name) for name in inputs)
         return run(
-            spec, *given, q_positions, k_positions, params=_divided.params_of(more), heads=some
+            spec, *arrays, q_positions, k_positions, params=_divided.params_of(more), heads=some
         )
 
     todo = "Its entries need the whole sequence: divide the batch or the heads."

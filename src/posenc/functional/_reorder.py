@@ -61,15 +61,15 @@ def reorder(source: TableSpec, target: TableSpec) -> np.ndarray:
         received = f"{source.dim} and {target.dim}"
         raise SpecError(mismatch(caller, "two tables of one width", received))
     _same_rows(source, target)
-    known: dict[Hashable, list[int]] = {}
+    channels: dict[Hashable, list[int]] = {}
     for channel, label in enumerate(_labels(source)):
-        known.setdefault(label, []).append(channel)
-    found = []
+        channels.setdefault(label, []).append(channel)
+    order = []
     for channel, label in enumerate(_labels(target)):
-        if not known.get(label):
+        if not channels.get(label):
             raise SpecError(_explained(source, target, channel))
-        found.append(known[label].pop(0))
-    return np.array(found, dtype=np.int64)
+        order.append(channels[label].pop(0))
+    return np.array(order, dtype=np.int64)
 
 
 def _same_rows(source: Any, target: Any) -> None:

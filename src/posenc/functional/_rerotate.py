@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import constants, dtype_name, is_divided, numpy_rules
+from posenc._core.array import compute_dtype, constants, dtype_name, is_divided, numpy_rules
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
@@ -103,7 +103,8 @@ def rerotate(
     if spec.channels.output == "half" and spec.channels.order != "half":
         todo = "Rotate the keys from scratch."
         raise SpecError(mismatch(caller, "keys in the order of the weights", "output='half'", todo))
-    xp, dtype, inner = checked(spec, k, caller)
+    xp, dtype = checked(spec, k, caller)
+    inner = compute_dtype(dtype, xp)
     old = token_positions(spec, k, old_positions, None, seq_dim=seq_dim, xp=xp, caller=caller)
     new = token_positions(target, k, new_positions, None, seq_dim=seq_dim, xp=xp, caller=caller)
     if target == spec:

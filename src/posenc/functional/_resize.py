@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from posenc._core.array import astype, compute_dtype, device_of, library, namespace, numpy_rules
+from posenc._core.array import device_of, namespace, numpy_rules
 from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
-from posenc._core.resample import METHODS, Method, resample
+from posenc._core.resample import METHODS, Method
 from posenc._core.spec import Spec
-from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.learned import Learned
-from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional._parameters import parameters
-from posenc.functional._resize_scores import offsets_of, resized
+from posenc.functional._resize_scores import interpolated, offsets_of, resized, sinusoid
 from posenc.functional.arguments import name_of
 
 __all__ = ["extend", "resize"]
@@ -102,27 +99,17 @@ def resize(
     layout = offsets_of(spec)
     if layout is not None:
         size = _lengths(length, len(layout.size), "resize")
-        made = resized(layout, _given(spec, params, "resize"), size, method)
-        return spec.replace(**{layout.field: size}), made
+        tables = resized(layout, _learned_arrays(spec, params, "resize"), size, method)
+        return spec.replace(**{layout.field: size}), tables
     learned, rebuilt = _learned(spec, "resize")
     if learned.pad is not None and learned.pad >= learned.start:
         expected = "a pad row before `start`, which interpolation leaves alone"
         raise SpecError(mismatch("resize", expected, f"pad={learned.pad}, start={learned.start}"))
     new = _of_length(learned, length, "resize")
-    given = _given(spec, params, "resize")
-
-    def change(weight: Array, old: tuple[int, ...], now: tuple[int, ...], kept: int) -> Array:
-        xp = namespace(weight, "resize")
-        width = weight.shape[-1]
-        grid = astype(weight[kept:, :], compute_dtype(weight.dtype, xp), xp)
-        grid = xp.reshape(grid, (*old, width))
-        for axis in reversed(range(len(old))):
-            grid = resample(grid, axis, now[axis], method, xp=xp)
-        rows = astype(xp.reshape(grid, (-1, width)), weight.dtype, xp)
-        return xp.concat([weight[:kept, :], rows], axis=0) if kept else rows
-
-    return rebuilt(new), given | {
-        name: change(given[name], *sides) for name, sides in _sides(learned, new).items()
+    arrays = _learned_arrays(spec, params, "resize")
+    return rebuilt(new), arrays | {
+        name: interpolated(arrays[name], old, now, method, first=kept)
+        for name, (old, now, kept) in _sides(learned, new).items()
     }
 
 
@@ -183,7 +170,7 @@ def extend(
         expected = "a table for each axis, as rows of a grid would change their places"
         raise SpecError(mismatch("extend", expected, f"length={learned.length}", "Use `resize`."))
     new = _of_length(learned, length, "extend")
-    given = _given(spec, params, "extend")
+    arrays = _learned_arrays(spec, params, "extend")
 
     def change(weight: Array, old: tuple[int, ...], now: tuple[int, ...], kept: int) -> Array:
         kept = min(kept, learned.start)  # prefix rows are positions too
@@ -197,33 +184,12 @@ def extend(
             row = xp.asarray(row, device=device) if device is not None else xp.asarray(row)
             tail = xp.take(weight, row, axis=0)
         else:
-            tail = _sinusoid(weight, kept, expected, xp)
+            tail = sinusoid(weight, kept, expected, xp)
         return xp.concat([weight, tail], axis=0)
 
-    return rebuilt(new), given | {
-        name: change(given[name], *sides) for name, sides in _sides(learned, new).items()
+    return rebuilt(new), arrays | {
+        name: change(arrays[name], *sides) for name, sides in _sides(learned, new).items()
     }
-
-
-def _sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
-    """Sinusoids for the positions past the table, as large as its rows are on the whole."""
-    inner = compute_dtype(weight.dtype, xp)
-    have, width = weight.shape[0] - kept, weight.shape[-1]
-    rows = astype(weight[kept:, :], inner, xp)
-    unit = _unit_rows(width, have, expected)
-    device = device_of(weight)
-    tail = xp.asarray(unit) if device is None else xp.asarray(unit, device=device)
-    return astype(astype(tail, inner, xp) * xp.sqrt(xp.mean(rows * rows)), weight.dtype, xp)
-
-
-@compile_time
-def _unit_rows(width: int, first: int, end: int) -> np.ndarray:
-    """Rows of sinusoids whose root mean square is 1, float64."""
-    plain, numpy = Sinusoidal(width), library(np)
-    positions = np.arange(first, end, dtype=np.int64)[:, None]
-    rows: np.ndarray = plain.rows(positions, plain.arrays, dtype=numpy.float64, xp=numpy)
-    size = math.sqrt(float(np.square(rows).mean())) if rows.size else 1.0
-    return rows / size
 
 
 def _learned(spec: Any, verb: str) -> tuple[Learned, Any]:
@@ -250,7 +216,7 @@ def _lengths(length: Any, count: int, verb: str) -> tuple[int, ...]:
     return lengths
 
 
-def _given(spec: Spec, params: Mapping[str, Array], verb: str) -> dict[str, Array]:
+def _learned_arrays(spec: Spec, params: Mapping[str, Array], verb: str) -> dict[str, Array]:
     if not isinstance(params, Mapping) or not params:
         todo = "`posenc.init(spec, seed)` makes the first ones."
         raise ArgumentError(mismatch(f"{verb}: params", "the arrays of the spec", params, todo))

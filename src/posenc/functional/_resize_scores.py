@@ -1,16 +1,21 @@
-"""Tables of offsets for windows and grids of another size, by interpolation."""
+"""Rows of learned tables at another size: interpolated, or sinusoids that go on."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
-from posenc._core.array import astype, compute_dtype, namespace
+import numpy as np
+
+from posenc._core.array import astype, compute_dtype, device_of, library, namespace
 from posenc._core.resample import Method, resample
+from posenc._core.tracing import compile_time
 from posenc.encodings.bias.offset_table import OffsetTable
 from posenc.encodings.bias.window import WindowTable
 from posenc.encodings.relative.decomposed import Decomposed
+from posenc.encodings.table.sinusoidal import Sinusoidal
 
-__all__ = ["Offsets", "offsets_of", "resized"]
+__all__ = ["Offsets", "interpolated", "offsets_of", "resized", "sinusoid"]
 
 Array = Any
 
@@ -42,31 +47,61 @@ def offsets_of(spec: Any) -> Offsets | None:
 
 
 def resized(
-    layout: Offsets, given: dict[str, Array], size: tuple[int, ...], method: Method
+    layout: Offsets, params: dict[str, Array], size: tuple[int, ...], method: Method
 ) -> dict[str, Array]:
     """The tables for another size."""
     old, new = layout.lengths(layout.size), layout.lengths(size)
     if layout.along is None:
         # A table for each axis, in the order of the axes: rows of offsets by channels.
-        named = zip(given, old, new, strict=True)
-        return {name: _grid(given[name], (a,), (b,), 0, method) for name, a, b in named}
-    made = {}
-    for name, table in given.items():
+        named = zip(params, old, new, strict=True)
+        return {name: interpolated(params[name], (a,), (b,), method) for name, a, b in named}
+    tables = {}
+    for name, table in params.items():
         xp = namespace(table, "resize")
         rows = table if layout.along == 0 else xp.matrix_transpose(table)
-        rows = _grid(rows, old, new, layout.kept, method)
-        made[name] = rows if layout.along == 0 else xp.matrix_transpose(rows)
-    return made
+        rows = interpolated(rows, old, new, method, last=layout.kept)
+        tables[name] = rows if layout.along == 0 else xp.matrix_transpose(rows)
+    return tables
 
 
-def _grid(
-    rows: Array, old: tuple[int, ...], new: tuple[int, ...], kept: int, method: Method
+def interpolated(
+    rows: Array,
+    old: tuple[int, ...],
+    new: tuple[int, ...],
+    method: Method,
+    *,
+    first: int = 0,
+    last: int = 0,
 ) -> Array:
-    """Rows that are a flattened grid, but for the last ones, which are kept."""
+    """Rows that are a flattened grid, but for the first or the last ones, which are kept."""
     xp = namespace(rows, "resize")
-    count, width = rows.shape[0] - kept, rows.shape[1]
-    grid = xp.reshape(astype(rows[:count, :], compute_dtype(rows.dtype, xp), xp), (*old, width))
+    end, width = rows.shape[0] - last, rows.shape[1]
+    grid = astype(rows[first:end, :], compute_dtype(rows.dtype, xp), xp)
+    grid = xp.reshape(grid, (*old, width))
     for axis in reversed(range(len(old))):
         grid = resample(grid, axis, new[axis], method, xp=xp)
-    made = astype(xp.reshape(grid, (-1, width)), rows.dtype, xp)
-    return xp.concat([made, rows[count:, :]], axis=0) if kept else made
+    grid = astype(xp.reshape(grid, (-1, width)), rows.dtype, xp)
+    if not first and not last:
+        return grid
+    return xp.concat([rows[:first, :], grid, rows[end:, :]], axis=0)
+
+
+def sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
+    """Sinusoids for the positions past the table, as large as its rows are on the whole."""
+    inner = compute_dtype(weight.dtype, xp)
+    have, width = weight.shape[0] - kept, weight.shape[-1]
+    rows = astype(weight[kept:, :], inner, xp)
+    unit = _unit_rows(width, have, expected)
+    device = device_of(weight)
+    tail = xp.asarray(unit) if device is None else xp.asarray(unit, device=device)
+    return astype(astype(tail, inner, xp) * xp.sqrt(xp.mean(rows * rows)), weight.dtype, xp)
+
+
+@compile_time
+def _unit_rows(width: int, first: int, end: int) -> np.ndarray:
+    """Rows of sinusoids whose root mean square is 1, float64."""
+    plain, numpy = Sinusoidal(width), library(np)
+    positions = np.arange(first, end, dtype=np.int64)[:, None]
+    rows: np.ndarray = plain.rows(positions, plain.arrays, dtype=numpy.float64, xp=numpy)
+    size = math.sqrt(float(np.square(rows).mean())) if rows.size else 1.0
+    return rows / size

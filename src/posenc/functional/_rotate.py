@@ -89,22 +89,11 @@ def rotate(
     >>> posenc.rotate(rope, q, offset=5)[0, 0, 0].round(4)
     array([ 1.2426,  0.9488, -0.6753,  1.0487], dtype=float32)
     """
-    asked = Rotation(
-        spec,
-        ((x, role),),
-        positions,
-        offset,
-        cu_seqlens,
-        seq_dim,
-        inverse,
-        length,
-        inplace,
-        params,
-        kernel,
-    )
-    turned = at_once(asked)
+    inputs = ((x, role),)
+    options = positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
+    turned = at_once(spec, inputs, options)
     if turned is None:
-        turned = run(read(asked), kernel)
+        turned = run(read(Rotation(spec, inputs, *options)), kernel)
     return turned[0]
 
 
@@ -138,18 +127,6 @@ def rotate_together(
     tuple of arrays
         The arrays turned, in order.
     """
-    asked = Rotation(
-        spec,
-        tuple(inputs),
-        positions,
-        offset,
-        cu_seqlens,
-        seq_dim,
-        inverse,
-        length,
-        inplace,
-        params,
-        kernel,
-    )
-    turned = at_once(asked)
-    return run(read(asked), kernel) if turned is None else turned
+    options = positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
+    turned = at_once(spec, inputs, options)
+    return run(read(Rotation(spec, inputs, *options)), kernel) if turned is None else turned

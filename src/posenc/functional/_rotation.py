@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from posenc import kernels
 from posenc._core.array import (
-    compute_dtype,
     device_of,
     is_compiling,
     is_divided,
@@ -25,19 +24,30 @@ from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.functional._lengths import at_length
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments import Kernel, name_of, require
-from posenc.functional.tokens import check_length, check_tokens, place_of, token_positions
+from posenc.functional.tokens import (
+    check_length,
+    check_tokens,
+    is_start,
+    place_of,
+    token_positions,
+)
 from posenc.positions import packed
 
 __all__ = ["Rotation", "at_once", "check_role", "checked", "read", "require_plain"]
 
 Array = Any
+DIRECT = ("auto", "cpu")
+
+
+# The fields of `Rotation` from `positions` on.
+Options = tuple[Any, Any, Any, int, bool, Any, bool, Any, Kernel]
 
 
 class Rotation(NamedTuple):
     """The arguments of `rotate`, as they came."""
 
     spec: RotarySpec
-    inputs: tuple[tuple[Array, Role], ...]
+    inputs: Sequence[tuple[Array, Role]]
     positions: Any
     offset: Any
     cu_seqlens: Any
@@ -52,51 +62,44 @@ class Rotation(NamedTuple):
 # --- without a request ----------------------------------------------------------------------------
 
 
-def at_once(asked: Rotation) -> tuple[Array, ...] | None:
+def at_once(
+    spec: RotarySpec, inputs: Sequence[tuple[Array, Role]], options: Options
+) -> tuple[Array, ...] | None:
     """One token in eager torch, for a spec that has come this way before; and DTensors.
 
     None where the arguments are to be read. What is in doubt is read, which has the words for
     errors.
     """
-    if asked.length is not None:
-        _check_length(asked)
-    if asked.cu_seqlens is None and asked.kernel in ("auto", "cpu") and not is_compiling():
+    positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel = options
+    if length is not None:
+        tokens, caller = _tokens(inputs, seq_dim), f"rotate({name_of(spec)})"
+        check_length(length, tokens, positions, offset, cu_seqlens, caller=caller)
+    if cu_seqlens is None and kernel in DIRECT and (params is None or params.__class__ is dict):
         direct = sys.modules.get("posenc.kernels.direct")  # an import statement costs too much
-        if direct is None and "torch" in sys.modules:
+        if direct is None and "torch" in sys.modules and not is_compiling():
             direct = importlib.import_module("posenc.kernels.direct")
-        if direct is not None:
+        if direct is not None and not params:
             turned: tuple[Array, ...] | None = direct.rotated(
-                asked.spec,
-                asked.inputs,
-                asked.positions,
-                asked.offset,
-                asked.seq_dim,
-                asked.inverse,
-                asked.inplace,
+                spec, inputs, positions, offset, seq_dim, inverse, inplace
             )
             if turned is not None:
                 return turned
-    learned = asked.params.values() if isinstance(asked.params, Mapping) else ()
-    arrays = [x for x, _ in asked.inputs]
-    if is_divided(*arrays, asked.positions, asked.offset, asked.cu_seqlens, *learned):
-        check_tokens(arrays, asked.seq_dim, f"rotate({name_of(asked.spec)})")
-        return tuple([_divided_turn(asked, x, role) for x, role in asked.inputs])
+    learned = params.values() if isinstance(params, Mapping) else ()
+    arrays = [x for x, _ in inputs]
+    if is_divided(*arrays, positions, offset, cu_seqlens, *learned):
+        check_tokens(arrays, seq_dim, f"rotate({name_of(spec)})")
+        asked = Rotation(spec, inputs, *options)
+        return tuple([_divided_turn(asked, x, role) for x, role in inputs])
     return None
 
 
-def _check_length(asked: Rotation) -> None:
+def _tokens(inputs: Sequence[tuple[Array, Role]], seq_dim: Any) -> int | None:
+    """The number of tokens, or None where whoever reads the array has the words for the error."""
     try:
-        tokens = asked.inputs[0][0].shape[asked.seq_dim]
+        tokens: int = inputs[0][0].shape[seq_dim]
     except (AttributeError, TypeError, IndexError):
-        tokens = None  # whoever reads the array has the words for what is wrong
-    check_length(
-        asked.length,
-        tokens,
-        asked.positions,
-        asked.offset,
-        asked.cu_seqlens,
-        caller=f"rotate({name_of(asked.spec)})",
-    )
+        return None
+    return tokens
 
 
 def _divided_turn(asked: Rotation, x: Array, role: Role) -> Array:
@@ -152,7 +155,7 @@ def read(asked: Rotation) -> kernels.Rotate:
         check_apart(arrays, caller)
     places: list[Any] = []
     for x, role in asked.inputs:
-        xp, _, _ = checked(spec, x, caller)
+        xp, _ = checked(spec, x, caller)
         check_role(role, caller)
         places.append(_place(asked, spec, x, places, xp=xp, caller=caller))
     params = parameters(spec, asked.params, xp=xp, device=device_of(x), caller=caller)
@@ -185,10 +188,8 @@ def _place(
         if is_torch(x) and x.device.type != "cpu":
             return kernels.Packed(ends)  # a launch finds the sequence of each token by itself
         positions = packed(ends, total=x.shape[place])
-    # Comparing a symbolic offset would put a bound on it into the graph.
-    elif positions is None and len(spec.axes) == 1 and not is_compiling():
-        if offset is None or (type(offset) is int and abs(offset) < 2**62):
-            return offset or 0
+    elif positions is None and len(spec.axes) == 1 and is_start(offset):
+        return offset or 0
     if before and len(before[0].shape) == len(x.shape):
         lead, seq = tuple(before[0].shape[:-1]), before[0].shape[place]
         if seq == x.shape[place] and all(
@@ -209,14 +210,14 @@ def _sequence_ends(asked: Rotation, spec: RotarySpec, x: Array, *, xp: Any, call
     return integers(asked.cu_seqlens, xp=xp, device=device_of(x), caller=f"{caller}: cu_seqlens")
 
 
-def checked(spec: RotarySpec, x: Array, caller: str) -> tuple[Any, Any, Any]:
-    """The library of `x`, its dtype, and the dtype to compute in."""
+def checked(spec: RotarySpec, x: Array, caller: str) -> tuple[Any, Any]:
+    """The library and the dtype of `x`."""
     xp = namespace(x, f"{caller}: x")
     dtype = result_dtype(x, caller)
     if len(x.shape) < 2 or x.shape[-1] < spec.dim:
         expected = f"shape (..., seq, channels) with at least {spec.dim} channels"
         raise ArgumentError(mismatch(f"{caller}: x", expected, f"shape {tuple(x.shape)}"))
-    return xp, dtype, compute_dtype(dtype, xp)
+    return xp, dtype
 
 
 def check_role(role: Any, caller: str) -> None:

@@ -19,7 +19,7 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.table.base import TableSpec
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments import Kernel, X, home, name_of, require
-from posenc.functional.tokens import asked_positions, place_of, token_positions
+from posenc.functional.tokens import asked_positions, is_start, place_of, token_positions
 
 __all__ = ["add", "table"]
 
@@ -97,7 +97,7 @@ def table(
     xp, device = home(positions, params, xp=xp, device=device, caller=caller)
     out = dtype_named("float32" if dtype is None else dtype, xp, caller)
     places: Any
-    if type(positions) is int and positions >= 0 and _counts(spec):
+    if type(positions) is int and positions >= 0 and len(spec.axes) == 1 and not is_compiling():
         # A kernel that counts by itself needs no array of positions, which would take longer to
         # make than a small table does.
         places = kernels.Counted(positions, device)
@@ -182,9 +182,7 @@ def add(
         raise ArgumentError(mismatch(f"{caller}: x", expected, f"shape {shape}"))
     place_of(shape, seq_dim, caller)
     places: kernels.Positions
-    counted = positions is None and (offset is None or type(offset) is int) and _counts(spec)
-    # The ends of what integers hold are left to those who know the array library's.
-    if counted and abs(offset or 0) < 2**62:
+    if positions is None and len(spec.axes) == 1 and is_start(offset):
         places = offset or 0
     else:
         places = token_positions(spec, x, positions, offset, seq_dim=seq_dim, xp=xp, caller=caller)
@@ -193,11 +191,6 @@ def add(
     learned = parameters(spec, params, xp=xp, device=device_of(x), caller=caller)
     total: X = kernels.run(kernels.Add(spec, x, places, seq_dim, learned, xp, caller), kernel)
     return total
-
-
-def _counts(spec: TableSpec) -> bool:
-    """Whether positions of one axis may stay numbers, which no tracer is to follow."""
-    return len(spec.axes) == 1 and not is_compiling()
 
 
 # --- divided between processes --------------------------------------------------------------------

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import concrete, constants, limits
+from posenc._core.array import concrete, constants, device_of, limits
 from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.spec import Spec
+from posenc.encodings.relative.base import RelativeSpec
 from posenc.functional._parameters import parameters
 from posenc.functional.tokens import counted, is_number, with_axes
 from posenc.kernels import Sides
 
-__all__ = ["check_sides", "head_range", "known", "part_shapes", "sides"]
+__all__ = ["check_sides", "head_range", "known", "part_shapes", "sides", "sides_of_content"]
 
 Array = Any
 
@@ -64,6 +65,50 @@ def check_sides(spec: Any, both: Sides) -> None:
         if not isinstance(both.q[0], np.ndarray):
             both = Sides(*both.seen, both.lead)
         spec.check_positions(both.q, both.k)
+
+
+def sides_of_content(
+    spec: RelativeSpec,
+    q: Array,
+    keys: int,
+    q_positions: Any,
+    k_positions: Any,
+    *,
+    heads: Any,
+    xp: Any,
+    caller: str,
+) -> tuple[Sides, int, int]:
+    """Positions of both sides and the range of heads, checked against the shape of the queries."""
+    rows, count, lead = q.shape[-2], q.shape[-3], tuple(q.shape[:-3])
+    if q_positions is None and k_positions is None and rows == keys and len(spec.axes) == 1:
+        q_positions = rows
+    elif q_positions is None or k_positions is None:
+        todo = "Queries of a decoding step are the last of their sequence, not the first."
+        raise ArgumentError(
+            mismatch(f"{caller}: positions", "those of queries and keys", None, todo)
+        )
+    both = sides(spec.axes, q_positions, k_positions, xp=xp, device=device_of(q), caller=caller)
+    for name, came, length in (
+        ("q_positions", both.rows, rows),
+        ("k_positions", both.columns, keys),
+    ):
+        if came != length:
+            raise ArgumentError(mismatch(f"{caller}: {name}", f"{length} positions", came))
+    fits = len(both.lead) in (0, len(lead)) and all(
+        a in (1, b) for a, b in zip(both.lead, lead[: len(both.lead)], strict=True)
+    )
+    if not fits:
+        expected = f"positions of the batch shape {lead}, or none"
+        raise ArgumentError(mismatch(caller, expected, both.lead))
+    if spec.heads is None and heads is not None:
+        todo = "Leave it out: all heads share the parameters."
+        raise ArgumentError(mismatch(f"{caller}: heads", "none", repr(heads), todo))
+    first, end = head_range(heads, count if spec.heads is None else spec.heads, caller)
+    if end - first != count:
+        expected = f"{end - first} heads" + ("" if heads is None else f", those of heads={heads}")
+        raise ArgumentError(mismatch(f"{caller}: q", expected, f"{count} heads"))
+    check_sides(spec, both)
+    return both, first, end
 
 
 def _lead(q: tuple[int, ...], k: tuple[int, ...], caller: str) -> tuple[int, ...]:

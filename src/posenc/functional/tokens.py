@@ -27,6 +27,7 @@ __all__ = [
     "check_tokens",
     "counted",
     "is_number",
+    "is_start",
     "place_of",
     "token_positions",
     "with_axes",
@@ -60,6 +61,13 @@ def align(
     if fits and all(g in (1, n) for g, n in zip(received, lead, strict=True)):
         return received
     return None
+
+
+def is_start(offset: Any) -> bool:
+    """Whether an offset stays a number, rather than positions that are counted from it."""
+    if is_compiling():  # comparing a symbolic offset would put a bound on it into the graph
+        return False
+    return offset is None or (type(offset) is int and abs(offset) < 2**62)
 
 
 def token_positions(

@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import dtype_name, is_compiling, is_torch
+from posenc._core.array import is_compiling, is_torch
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
 from posenc.kernels import plans
 from posenc.kernels.native import flat, native, phases, rotation, sinusoids, threads
-from posenc.kernels.places import Counted, Packed, Positions
+from posenc.kernels.places import Counted
 from posenc.kernels.requests import Add, Bias, CosSin, Refusal, Request, Rotate, Table
 
 __all__ = ["Cpu"]
 
 Array = Any
-DTYPES = ("float32", "float16", "bfloat16")
 
 
 # --- what it computes -----------------------------------------------------------------------------
@@ -112,7 +111,7 @@ class Cpu:
         Bias: bias,
     }
     # The compiled code looks at memory, shapes and values before it writes.
-    refusals = (Refusal, ValueError, TypeError, BufferError)
+    refusals: tuple[type[Exception], ...] = (Refusal, ValueError, TypeError, BufferError)
 
     @property
     def about(self) -> str:
@@ -128,13 +127,14 @@ class Cpu:
         """Why it cannot do what is asked, or None."""
         if isinstance(request, Rotate):
             return plans.why_no_turning(request) or _first(
-                *map(_why_not_array, request.arrays), *map(_why_not_positions, request.positions)
+                *map(_why_not_array, request.arrays),
+                *map(plans.why_not_positions, request.positions),
             )
         if isinstance(request, Add):
             return (
                 _why_no_rows(request.spec)
                 or _why_not_array(request.x)
-                or _why_not_positions(request.positions)
+                or plans.why_not_positions(request.positions)
             )
         if isinstance(request, Bias):
             return _why_not_bias(request)
@@ -143,26 +143,21 @@ class Cpu:
             if isinstance(request, CosSin)
             else _why_no_rows(request.spec)
         )
-        reason = reason or _why_not_dtype(request.dtype)
+        reason = reason or plans.why_not_dtype(request.dtype)
         if isinstance(request.positions, Counted):
             return reason or _why_not_library(request.xp)
-        return reason or _why_not_host(request.positions) or _why_not_positions(request.positions)
+        return (
+            reason or _why_not_host(request.positions) or plans.why_not_positions(request.positions)
+        )
 
 
 def _first(*reasons: str | None) -> str | None:
     return next((reason for reason in reasons if reason), None)
 
 
-def _why_not_dtype(dtype: Any) -> str | None:
-    name = dtype_name(dtype)
-    if name in DTYPES:
-        return None
-    return f"{name}, where it has {', '.join(DTYPES)}"
-
-
 def _why_not_array(x: Array) -> str | None:
     """Why an array cannot be read where it lies."""
-    reason = _why_not_dtype(x.dtype)
+    reason = plans.why_not_dtype(x.dtype)
     if reason:
         return reason
     if is_torch(x):
@@ -199,12 +194,6 @@ def _why_not_library(xp: Any) -> str | None:
     return f"arrays of {name}, where it has NumPy and torch"
 
 
-def _why_not_positions(positions: Positions) -> str | None:
-    if isinstance(positions, (int, Packed)) or dtype_name(positions.dtype).startswith("int"):
-        return None
-    return "real positions, where it takes integers"
-
-
 def _why_no_rows(spec: Any) -> str | None:
     if "cosine_step" in spec.arrays:
         return plans.why_no_columns(spec) or "cosines with exponents of their own"
@@ -221,7 +210,7 @@ def _why_not_bias(request: Bias) -> str | None:
         return "an odd number of buckets for two directions"
     if sides.lead:
         return "positions that differ from row to row"
-    reason = _why_not_dtype(request.dtype)
+    reason = plans.why_not_dtype(request.dtype)
     if request.dtype == getattr(request.xp, "float16", None):
         return "float16, to whose range the reference keeps large biases"
     # Keys are of the library and on the device of the queries.

@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc._core.array import dtype_name, is_compiling, is_torch
+from posenc._core.array import is_compiling, is_torch
 from posenc.kernels import plans
-from posenc.kernels.places import Packed, Positions
+from posenc.kernels.places import Positions
 from posenc.kernels.requests import Add, Refusal, Request, Rotate
 
 __all__ = ["Gpu", "gpu_device"]
 
 Array = Any
-DTYPES = ("float32", "float16", "bfloat16")
 
 
 def rotate(request: Rotate) -> tuple[Array, ...]:
@@ -60,7 +59,7 @@ class Gpu:
 
     name = "triton"
     operations: Mapping[type[Request], Callable[[Any], Any]] = {Rotate: rotate, Add: add}
-    refusals = (Refusal,)
+    refusals: tuple[type[Exception], ...] = (Refusal,)
 
     @property
     def about(self) -> str:
@@ -93,26 +92,18 @@ class Gpu:
             reason = plans.why_no_columns(request.spec)
             arrays, places = (request.x,), (request.positions,)
         for x, positions in zip(arrays, places, strict=True):
-            reason = reason or _why_not_array(x) or _why_not_positions(positions)
+            reason = reason or _why_not_array(x) or plans.why_not_positions(positions)
         return reason
 
 
 def _why_not_array(x: Array) -> str | None:
     if not is_torch(x):
         return "an array that is no tensor of torch"
-    name = dtype_name(x.dtype)
-    if name not in DTYPES:
-        return f"{name}, where it has {', '.join(DTYPES)}"
-    if is_compiling():
-        return None  # the operator stands in the graph
+    reason = plans.why_not_dtype(x.dtype)
+    if reason or is_compiling():
+        return reason  # under a compiler the operator stands in the graph
     if x.device.type != ("cpu" if _interpreted() else "cuda"):
         return f"a tensor on {x.device.type}"
     from posenc.kernels.torch_state import why_not_memory
 
     return why_not_memory(x)
-
-
-def _why_not_positions(positions: Positions) -> str | None:
-    if isinstance(positions, (int, Packed)) or dtype_name(positions.dtype).startswith("int"):
-        return None
-    return "real positions, where it takes integers"

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc._core.array import dtype_name
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.sinusoidal import Sinusoidal
+from posenc.kernels.places import Packed, Positions
 from posenc.kernels.requests import CosSin, Rotate
 
 __all__ = [
@@ -17,11 +19,15 @@ __all__ = [
     "Turning",
     "Way",
     "column_phases",
+    "padding",
     "turning",
     "why_no_columns",
     "why_no_turning",
+    "why_not_dtype",
+    "why_not_positions",
 ]
 
+DTYPES = ("float32", "float16", "bfloat16")
 QUARTER = np.int64(2**62)  # of a turn, by which a cosine is ahead of a sine
 
 
@@ -47,6 +53,21 @@ class Turning(NamedTuple):
     sign: int
     factor: float  # on cosines and sines, which are divided by it where `divide` says so
     divide: bool
+
+
+def why_not_dtype(dtype: Any) -> str | None:
+    """Why the kernels do not compute in a dtype, or None."""
+    name = dtype_name(dtype)
+    if name in DTYPES:
+        return None
+    return f"{name}, where it has {', '.join(DTYPES)}"
+
+
+def why_not_positions(positions: Positions) -> str | None:
+    """Why the kernels do not read positions, or None."""
+    if isinstance(positions, (int, Packed)) or dtype_name(positions.dtype).startswith("int"):
+        return None
+    return "real positions, where it takes integers"
 
 
 def why_no_turning(request: Rotate | CosSin) -> str | None:

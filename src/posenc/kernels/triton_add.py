@@ -40,14 +40,14 @@ class Columns(NamedTuple):
 def add(x: Tensor, result: Tensor, columns: Columns, scale: float) -> None:
     """Write `scale * x + table` for x (n0, n1, repeats, dim) with a contiguous last axis."""
     n0, n1, repeats, dim = x.shape
-    where = columns.positions
+    positions = columns.positions
     grid = (n0 * n1, triton.cdiv(repeats, REPEATS), triton.cdiv(dim, COLUMNS))
     if not x.numel():
         return
     _kernel[grid](
         x,
         result,
-        columns.steps if where is None else where,
+        columns.steps if positions is None else positions,
         columns.steps,
         columns.origins,
         columns.start,
@@ -59,11 +59,11 @@ def add(x: Tensor, result: Tensor, columns: Columns, scale: float) -> None:
         dim,
         *(x.stride()[:3]),
         *(result.stride()[:3]),
-        *((0, 0, 0) if where is None else where.stride()),
+        *((0, 0, 0) if positions is None else positions.stride()),
         AXES=columns.steps.shape[0],
         REPEATS=REPEATS,
         COLUMNS=COLUMNS,
-        GIVEN=where is not None,
+        GIVEN=positions is not None,
         PAD=columns.pad is not None,
         num_warps=WARPS,
         # Contracted products would give other bits than the array engine, and memory is the limit.

@@ -91,8 +91,7 @@ class Axes(NamedTuple):
 def _axes(x: Tensor, positions: Positions, seq_dim: int) -> Axes:
     place = x.ndim + seq_dim
     others = [a for a in range(x.ndim - 1) if a != place]
-    counted = isinstance(positions, (int, Packed))
-    alike = [a for a in others if counted or positions.shape[a] == 1]
+    alike = [a for a in others if isinstance(positions, (int, Packed)) or positions.shape[a] == 1]
     repeats = (max(alike, key=lambda a: x.shape[a]),) if alike else ()
     return Axes(tuple(a for a in others if a not in repeats), place, repeats, x.ndim - 1)
 

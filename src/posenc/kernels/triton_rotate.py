@@ -46,22 +46,20 @@ def rotate(inputs: list[Tensor], outputs: list[Tensor], angles: Angles) -> None:
 
     The last axis of each is contiguous; n0 and n1 are common.
     """
-    q, q_out = inputs[0], outputs[0]
-    k, k_out = (inputs[1], outputs[1]) if len(inputs) > 1 else (q, q_out)
+    q, q_out, k, k_out = inputs[0], outputs[0], inputs[-1], outputs[-1]
     n0, n1, _, width = q.shape
     axes, pairs = angles.steps.shape
-    where = angles.positions
-    q_tiles = triton.cdiv(q.shape[2], HEADS)
-    k_tiles = triton.cdiv(k.shape[2], HEADS) if len(inputs) > 1 else 0
-    if not n0 * n1 * (q_tiles + k_tiles):
+    positions = angles.positions
+    tiles = [triton.cdiv(x.shape[2], HEADS) for x in inputs]
+    if not n0 * n1 * sum(tiles):
         return
     rest = max(width, k.shape[3]) - 2 * pairs
-    _kernel[(n0 * n1, q_tiles + k_tiles)](
+    _kernel[(n0 * n1, sum(tiles))](
         q,
         q_out,
         k,
         k_out,
-        angles.steps if where is None else where,
+        angles.steps if positions is None else positions,
         angles.steps if angles.ends is None else angles.ends,
         angles.steps,
         angles.steps if angles.origins is None else angles.origins,
@@ -72,12 +70,9 @@ def rotate(inputs: list[Tensor], outputs: list[Tensor], angles: Angles) -> None:
         n1,
         q.shape[2],
         k.shape[2],
-        q_tiles,
-        *(q.stride()[:3]),
-        *(q_out.stride()[:3]),
-        *(k.stride()[:3]),
-        *(k_out.stride()[:3]),
-        *((0, 0, 0) if where is None else where.stride()),
+        tiles[0],
+        *(step for x in (q, q_out, k, k_out) for step in x.stride()[:3]),
+        *((0, 0, 0) if positions is None else positions.stride()),
         width=width,
         k_width=k.shape[3],
         first=angles.first if angles.first >= 0 else width - 2 * pairs,
@@ -88,7 +83,7 @@ def rotate(inputs: list[Tensor], outputs: list[Tensor], angles: Angles) -> None:
         HEADS=HEADS,
         REST=triton.next_power_of_2(rest) if rest else 0,
         INTERLEAVED=angles.interleaved,
-        WHERE=2 if where is not None else 1 if angles.ends is not None else 0,
+        WHERE=2 if positions is not None else 1 if angles.ends is not None else 0,
         ORIGIN=angles.origins is not None,
         DIVIDE=angles.divide,
         INPLACE=q.data_ptr() == q_out.data_ptr(),

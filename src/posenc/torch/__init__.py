@@ -9,6 +9,7 @@ from posenc.torch.attend import attend
 from posenc.torch.bias import AttentionBias
 from posenc.torch.flex import alibi_mask_mod, alibi_reach, score_mod, slopes
 from posenc.torch.relative import RelativeAttention
+from posenc.torch.rope_types import rope_parameters, rope_types
 from posenc.torch.rotary import RotaryEmbedding
 from posenc.torch.table import PositionTable
 
@@ -25,6 +26,8 @@ __all__ = [
     "alibi_reach",
     "attend",
     "release",
+    "rope_parameters",
+    "rope_types",
     "score_mod",
     "slopes",
 ]

@@ -112,13 +112,12 @@ class AdoptedRotary(nn.Module):
         self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
     ) -> tuple[Tensor, Tensor] | Tensor:
         """Cosines and sines of the positions, on the device of `x`."""
-        form = self.forms.get(layer_type)
-        if form is None:
-            if None not in self.forms:
-                known = ", ".join(map(repr, self.forms))
-                received = repr(layer_type)
-                raise ArgumentError(mismatch("AdoptedRotary: layer_type", known, received))
-            form = self.forms[None]
+        form = self.forms.get(layer_type) or self.forms.get(None)
+        if form is None:  # a type of layer that no layer of the plan has
+            left: tuple[Tensor, Tensor] | Tensor = self.old(
+                x, position_ids=position_ids, layer_type=layer_type
+            )
+            return left
         answer: tuple[Tensor, Tensor] | Tensor = form.answer(x, position_ids)
         return answer
 
