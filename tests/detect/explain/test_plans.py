@@ -19,7 +19,7 @@ from posenc.detect.explain.describe import plan_lines
 from posenc.presets import plan, plan_names, plan_row
 from posenc.presets.families import families
 
-# FittedSizes of the default config, where the row has those of a published model.
+# Sizes of the default config, where the row has those of a published model.
 DEFAULTS = {"bloom": {"layers": 2, "heads": 8}}
 # How a plan calls a window that the config states in other words.
 WINDOWS = {"modernbert": ("local_attention", lambda width: width // 2 + 1)}
