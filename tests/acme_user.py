@@ -186,9 +186,9 @@ def jax() -> None:
 
 def study() -> None:
     """A name in the study, where its example fits; and a model that trains with it."""
-    from posenc.study.encodings import ENCODINGS, Sizes
+    from posenc.study.encodings import ENCODINGS, FittedSizes
 
-    sizes = Sizes(width=64, heads=4, layers=1, length=32, longest=64)
+    sizes = FittedSizes(width=64, heads=4, layers=1, length=32, longest=64)
     assert ENCODINGS["clockwork"].scheme(sizes).decoder.embeddings.specs[0].dim == 64
 
 

@@ -10,18 +10,18 @@ torch = pytest.importorskip("torch", reason="the model is torch's")
 
 import posenc  # noqa: E402
 from posenc.registry import SPECS  # noqa: E402
-from posenc.study.encodings import ENCODINGS, UNSUITED, Sizes, encoding, kebab  # noqa: E402
+from posenc.study.encodings import ENCODINGS, UNSUITED, FittedSizes, encoding, kebab  # noqa: E402
 from posenc.study.generate import beam, greedy  # noqa: E402
 from posenc.study.model import Cache, Scheme, Shape, Tokens, Transformer  # noqa: E402
 from posenc.torch.learned import LearnedModule  # noqa: E402
 
-SIZES = Sizes(width=24, heads=2, layers=2, length=16, longest=40)
+SIZES = FittedSizes(width=24, heads=2, layers=2, length=16, longest=40)
 CLOSE = 1e-12  # in float64, where rounding gives about 2e-15
 EVERY = sorted(ENCODINGS)
 
 
 def made(
-    name: str, stacks: str = "encoder-decoder", norm: str = "pre", sizes: Sizes = SIZES
+    name: str, stacks: str = "encoder-decoder", norm: str = "pre", sizes: FittedSizes = SIZES
 ) -> Transformer:
     """A model in float64 whose weights are all moved, as zeros would hide what they belong to."""
     shape = Shape(stacks, 20, sizes.width, sizes.heads, sizes.layers, 2 * sizes.width, norm)
@@ -149,7 +149,7 @@ def test_first_weights_follow_the_seed() -> None:
 
 def test_an_attention_layer_by_hand() -> None:
     """One layer, one head, no positions: every step of the paper written out."""
-    model = made("none", "decoder", sizes=Sizes(8, 1, 1, 16, 40))
+    model = made("none", "decoder", sizes=FittedSizes(8, 1, 1, 16, 40))
     tokens = drawn(1, 5)
     layer, state = model.decoder.layers[0], torch.nn.functional
     x = model.embedding.weight[tokens[0]] * 8**0.5
@@ -223,7 +223,7 @@ def test_shared_parameters_stand_once() -> None:
 
 @pytest.mark.parametrize("vocabulary", [1, 3])
 def test_odd_sizes(vocabulary: int) -> None:
-    sizes = Sizes(width=9, heads=3, layers=1, length=5, longest=7)
+    sizes = FittedSizes(width=9, heads=3, layers=1, length=5, longest=7)
     for name in ("none", "sinusoidal", "learned", "alibi", "t5", "kerple", "fire", "shaw"):
         shape = Shape("encoder-decoder", vocabulary, 9, 3, 1, 5)
         model = Transformer(shape, encoding(name).scheme(sizes), seed=0)
@@ -340,7 +340,7 @@ def test_mistakes_are_explained() -> None:
 
 @pytest.mark.parametrize(("length", "reach"), [(64, 32), (20, 10), (8, 8), (1, 8)])
 def test_reach_is_half_the_trained_length_or_eight(length: int, reach: int) -> None:
-    sizes = Sizes(width=64, heads=4, layers=2, length=length, longest=512)
+    sizes = FittedSizes(width=64, heads=4, layers=2, length=length, longest=512)
     (t5,) = ENCODINGS["t5"].scheme(sizes).decoder[0].specs
     (shaw,) = ENCODINGS["shaw"].scheme(sizes).decoder[0].specs
     assert (t5.max_distance, shaw.clip) == (reach, reach)

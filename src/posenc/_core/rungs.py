@@ -1,7 +1,8 @@
 """Ladders on their way through scalings: generic over the kind of number.
 
-A scaling is arithmetic on a handful of numbers. It is written once, against `Numbers`, and runs in
-50-digit decimals where phases need it, in floats for pictures, and in whatever a test brings along.
+A scaling is arithmetic on a handful of numbers. It is written once, against `RungArithmetic`, and
+runs in 50-digit decimals where phases need it, in floats for pictures, and in whatever a test
+brings along.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any, NamedTuple, Protocol
 
 from posenc._core.ladder import pi
 
-__all__ = ["DECIMAL", "FLOAT", "Float32Rungs", "Numbers", "Rescaling", "Rungs"]
+__all__ = ["DECIMAL", "FLOAT", "Float32Rungs", "Rescaling", "RungArithmetic", "Rungs"]
 
 Array = Any
 Number = Any  # Decimal, float, or a test's own
 
 
-class Numbers(Protocol):
+class RungArithmetic(Protocol):
     """The functions that scalings need beside `+ - * / <`; `math.floor` must accept the numbers."""
 
     def number(self, value: float) -> Number:
@@ -65,8 +66,8 @@ class _Floats:
         return math.pi
 
 
-DECIMAL: Numbers = _Decimals()
-FLOAT: Numbers = _Floats()
+DECIMAL: RungArithmetic = _Decimals()
+FLOAT: RungArithmetic = _Floats()
 
 
 class Rungs(NamedTuple):
@@ -82,7 +83,7 @@ class Rungs(NamedTuple):
         Channels that it serves: the d of the papers.
     axis : int
         Which axis of the positions, for scalings with a factor for each.
-    numbers : Numbers
+    numbers : RungArithmetic
         Their arithmetic: `Decimal` of 50 digits, or float64.
     """
 
@@ -90,7 +91,7 @@ class Rungs(NamedTuple):
     base: Number
     width: int
     axis: int
-    numbers: Numbers
+    numbers: RungArithmetic
 
     def with_frequencies(self, frequencies: list[Number]) -> Rungs:
         """The same ladder with other frequencies."""
@@ -130,7 +131,7 @@ class Float32Rungs(NamedTuple):
 class Rescaling(Protocol):
     """What a phase matrix asks of a scaling."""
 
-    def rebase(self, base: Number, width: int, axis: int, numbers: Numbers) -> Number:
+    def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:
         """The base to build the ladder with."""
 
     def scale(self, rungs: Rungs) -> Rungs:

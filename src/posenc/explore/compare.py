@@ -78,27 +78,25 @@ def _values_of_b(scene: Scene) -> dict[str, Any]:
 
 def _together(first: tuple[Panel, ...], second: tuple[Panel, ...]) -> list[Panel]:
     by_id = {panel.id: panel for panel in second}
-    used = set()
-    panels: list[Panel] = []
-    for panel in first:
-        twin = by_id.get(panel.id)
-        if isinstance(panel, Heatmap) and isinstance(twin, Heatmap):
-            panels.append(_maps(panel, twin))
-        elif isinstance(panel, Chart) and isinstance(twin, Chart):
-            panels.append(_overlay(panel, twin))
-        elif isinstance(panel, Matrix) and isinstance(twin, Matrix):
-            panels.append(_heads(panel, twin))
-        else:
-            panels.append(replace(panel, title=f"A: {panel.title}"))
-            if twin is not None:
-                panels.append(replace(twin, title=f"B: {twin.title}", id=f"b-{twin.id}"))
-        used.add(panel.id)
-    panels += [
-        replace(panel, title=f"B: {panel.title}", id=f"b-{panel.id}")
-        for panel in second
-        if panel.id not in used
-    ]
-    return panels
+    panels = [both for panel in first for both in _pair(panel, by_id.get(panel.id))]
+    used = {panel.id for panel in first}
+    return panels + [_second(panel) for panel in second if panel.id not in used]
+
+
+def _pair(panel: Panel, twin: Panel | None) -> list[Panel]:
+    """One panel for both where they are of a kind, else one after the other."""
+    if isinstance(panel, Heatmap) and isinstance(twin, Heatmap):
+        return [_maps(panel, twin)]
+    if isinstance(panel, Chart) and isinstance(twin, Chart):
+        return [_overlay(panel, twin)]
+    if isinstance(panel, Matrix) and isinstance(twin, Matrix):
+        return [_heads(panel, twin)]
+    alone = replace(panel, title=f"A: {panel.title}")
+    return [alone] if twin is None else [alone, _second(twin)]
+
+
+def _second(panel: Panel) -> Panel:
+    return replace(panel, title=f"B: {panel.title}", id=f"b-{panel.id}")
 
 
 # --- heatmaps -------------------------------------------------------------------------------------

@@ -125,23 +125,25 @@ def _drawn(scene: Scene, wanted: str) -> bytes:
 
 def numbers(panels: Iterable[Panel]) -> dict[str, np.ndarray]:
     """What the pictures were drawn from, by the name of the picture and of the curve."""
-    arrays: dict[str, np.ndarray] = {}
-    for panel in panels:
-        if isinstance(panel, Matrix):
-            arrays |= numbers(panel.cells)
-        elif isinstance(panel, Heatmap):
-            values = panel.tile if panel.values is None else panel.values
-            arrays[_named(panel.id)] = values
-        elif isinstance(panel, Chart):
-            for series in panel.series:
-                name = _named(panel.id, series.label)
-                arrays[f"{name}.x"], arrays[f"{name}.y"] = series.x, series.y
-                if series.lo is not None and series.hi is not None:
-                    arrays[f"{name}.least"], arrays[f"{name}.largest"] = series.lo, series.hi
-        elif isinstance(panel, Strips):
-            for number, strip in enumerate(panel.strips):
-                arrays[_named(panel.id, str(number), strip.label)] = strip.tile
+    arrays = {name: array for panel in panels for name, array in _of_panel(panel).items()}
     return {name: array for name, array in arrays.items() if array.size <= MOST_VALUES}
+
+
+def _of_panel(panel: Panel) -> dict[str, np.ndarray]:
+    if isinstance(panel, Matrix):
+        return numbers(panel.cells)
+    if isinstance(panel, Heatmap):
+        return {_named(panel.id): panel.tile if panel.values is None else panel.values}
+    if isinstance(panel, Strips):
+        strips = enumerate(panel.strips)
+        return {_named(panel.id, str(number), strip.label): strip.tile for number, strip in strips}
+    arrays: dict[str, np.ndarray] = {}
+    for series in panel.series if isinstance(panel, Chart) else ():
+        name = _named(panel.id, series.label)
+        arrays |= {f"{name}.x": series.x, f"{name}.y": series.y}
+        if series.lo is not None and series.hi is not None:
+            arrays |= {f"{name}.least": series.lo, f"{name}.largest": series.hi}
+    return arrays
 
 
 def _named(*words: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
 from posenc.plot.words import counted, number, whole
 
-__all__ = ["MOST_PIXELS", "Tile", "around", "limit_of", "span", "tile", "tile_of"]
+__all__ = ["MOST_PIXELS", "Tile", "TilePixels", "around", "limit_of", "span", "tile", "tile_of"]
 
 MOST_PIXELS = 1 << 22  # of one picture
 MOST_NUMBERS = 1 << 28  # of real rows that are computed and filtered for one picture
@@ -86,18 +86,24 @@ class Tile:
     caption: tuple[str, ...]
 
 
+class TilePixels(TypedDict, total=False):
+    """How a table stands in pixels: the keywords of `tile_of`."""
+
+    rows: int
+    columns: int
+    dims: tuple[int, int] | None
+    order: str | None
+    sample: bool
+
+
 def tile(
     spec: Any,
     positions: int | tuple[int, int] | None = None,
     *,
-    rows: int = 512,
-    columns: int = 512,
-    dims: tuple[int, int] | None = None,
-    order: str | None = None,
-    sample: bool = False,
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
+    **pixels: Unpack[TilePixels],
 ) -> Tile:
     """A table drawn in at most `rows` x `columns` pixels.
 
@@ -107,18 +113,10 @@ def tile(
         A table, or a rotation, of which the sines and cosines are drawn.
     positions : int or (int, int), optional
         A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
-    rows, columns : int
-        Pixels at hand; a table that needs fewer gets one pixel to a number.
-    dims : (int, int), optional
-        From, to (excluded): dimensions in the order drawn; all by default.
-    order : {"stored", "interleaved", "sin_cos", "cos_sin"}, optional
-        How the columns stand. By default as stored, but sines first where columns are narrower
-        than a pixel.
-    sample : bool
-        Whether to draw the row at which each pixel begins and no other: patterns that are not in
-        the table then appear, as in many published figures.
     params, length, grid
         See `posenc.plot.columns.source`.
+    **pixels
+        See `tile_of`.
 
     Returns
     -------
@@ -142,10 +140,7 @@ def tile(
     >>> found.values.shape, found.blank
     ((670, 50), 18)
     """
-    table = source(spec, params=params, length=length, grid=grid)
-    return tile_of(
-        table, positions, rows=rows, columns=columns, dims=dims, order=order, sample=sample
-    )
+    return tile_of(source(spec, params=params, length=length, grid=grid), positions, **pixels)
 
 
 def tile_of(
@@ -158,7 +153,25 @@ def tile_of(
     order: str | None = None,
     sample: bool = False,
 ) -> Tile:
-    """As `tile`, of a source that is at hand."""
+    """As `tile`, of a source that is at hand.
+
+    Parameters
+    ----------
+    table : TableSource
+        The columns.
+    positions : int or (int, int), optional
+        As of `tile`.
+    rows, columns : int
+        Pixels at hand; a table that needs fewer gets one pixel to a number.
+    dims : (int, int), optional
+        From, to (excluded): dimensions in the order drawn; all by default.
+    order : {"stored", "interleaved", "sin_cos", "cos_sin"}, optional
+        How the columns stand. By default as stored, but sines first where columns are narrower
+        than a pixel.
+    sample : bool
+        Whether to draw the row at which each pixel begins and no other: patterns that are not in
+        the table then appear, as in many published figures.
+    """
     start, stop = placed(table, positions)
     first, last = (0, table.width) if dims is None else span(dims, "dims")
     if last > table.width or first < 0:

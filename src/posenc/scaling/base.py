@@ -6,7 +6,7 @@ from abc import ABC
 from typing import Any, ClassVar
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import Array, Float32Rungs, Number, Numbers, Rungs
+from posenc._core.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc._core.spec import Value
 
 __all__ = ["Scaling", "contradiction", "require_factor", "require_length", "stretch"]
@@ -48,7 +48,7 @@ class Scaling(Value, ABC):
         """The factor on the softmax scale that the paper asks for besides."""
         return 1.0
 
-    def rebase(self, base: Number, width: int, axis: int, numbers: Numbers) -> Number:  # noqa: ARG002
+    def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:  # noqa: ARG002
         """The base to build the ladder with."""
         return base
 

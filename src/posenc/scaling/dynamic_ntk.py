@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, final
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import Number, Numbers
+from posenc._core.rungs import Number, RungArithmetic
 from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.ntk import larger_base
 
@@ -73,7 +73,7 @@ class DynamicNTK(Scaling):
             return self
         return self.replace(length=max(length, self.original_length))
 
-    def rebase(self, base: Number, width: int, axis: int, numbers: Numbers) -> Number:  # noqa: ARG002
+    def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:  # noqa: ARG002
         """The base for the length."""
         length = self.original_length if self.length is None else self.length
         factor, original = numbers.number(self.factor), numbers.number(self.original_length)

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.checks import positive
-from posenc._core.rungs import Array, Float32Rungs, Number, Numbers, Rungs
+from posenc._core.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling, require_factor
 
 __all__ = ["MixedNTK"]
@@ -48,7 +48,7 @@ class MixedNTK(Scaling):
         require_factor(self.factor, "MixedNTK")
         positive("MixedNTK", power=self.power)
 
-    def _exponents(self, width: int, numbers: Numbers, count: int) -> list[Number]:
+    def _exponents(self, width: int, numbers: RungArithmetic, count: int) -> list[Number]:
         half = numbers.number(width) / 2
         power = numbers.number(self.power)
         strength = numbers.ln(numbers.number(self.factor)) * numbers.exp(-power * numbers.ln(half))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import Number, Numbers
+from posenc._core.rungs import Number, RungArithmetic
 from posenc.scaling.base import Scaling, require_factor, stretch
 
 __all__ = ["NTK", "larger_base"]
@@ -39,13 +39,15 @@ class NTK(Scaling):
         """Raise `SpecError` for factors below 1."""
         require_factor(self.factor, "NTK")
 
-    def rebase(self, base: Number, width: int, axis: int, numbers: Numbers) -> Number:
+    def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:
         """The larger base."""
         factor = numbers.number(stretch(self.factor, axis, "NTK"))
         return larger_base(base, factor, width, numbers, "NTK")
 
 
-def larger_base(base: Number, factor: Number, width: int, numbers: Numbers, caller: str) -> Number:
+def larger_base(
+    base: Number, factor: Number, width: int, numbers: RungArithmetic, caller: str
+) -> Number:
     """Base * factor ** (width / (width - 2))."""
     if width <= 2:
         expected = "at least 2 pairs to an axis, as the first keeps its frequency"

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import FLOAT, Array, Float32Rungs, Number, Numbers, Rungs
+from posenc._core.rungs import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 
 __all__ = ["YaRN"]
@@ -95,7 +95,7 @@ class YaRN(Scaling):
         """The factor on the softmax scale."""
         return self._m(self.mscale_all_dim) ** 2
 
-    def bounds(self, base: Number, width: int, numbers: Numbers) -> tuple[Number, Number]:
+    def bounds(self, base: Number, width: int, numbers: RungArithmetic) -> tuple[Number, Number]:
         """The indices between which the ramp of the code rises."""
         length, last = numbers.number(self.original_length), numbers.number(width - 1)
 

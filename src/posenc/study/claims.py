@@ -28,8 +28,8 @@ __all__ = [
     "BETTER",
     "Claim",
     "ClaimPart",
+    "ClaimRegistration",
     "ClaimSide",
-    "Registration",
     "Score",
     "claims",
     "read_claims",
@@ -174,7 +174,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Registration:
+class ClaimRegistration:
     """A version of the claims as it was before a run.
 
     Parameters
@@ -190,12 +190,12 @@ class Registration:
     what: str
 
 
-def registrations() -> tuple[Registration, ...]:
+def registrations() -> tuple[ClaimRegistration, ...]:
     """When `claims.toml` was registered, and with which digest.
 
     Returns
     -------
-    tuple of Registration
+    tuple of ClaimRegistration
         In the order of time.
 
     Examples
@@ -204,7 +204,7 @@ def registrations() -> tuple[Registration, ...]:
     >>> registrations()[-1].time
     '2026-11-20T18:28:31Z'
     """
-    return tuple(Registration(**row) for row in tomllib.loads(_own())["registered"])
+    return tuple(ClaimRegistration(**row) for row in tomllib.loads(_own())["registered"])
 
 
 def _own() -> str:

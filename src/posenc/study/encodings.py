@@ -16,8 +16,8 @@ from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.spec import Spec
 from posenc.registry import specs
 from posenc.study.fitting import (
+    FittedSizes,
     Make,
-    Sizes,
     axis,
     base,
     half,
@@ -39,7 +39,7 @@ from posenc.study.fitting import (
 )
 from posenc.study.inputs import Scheme
 
-__all__ = ["ENCODINGS", "UNSUITED", "Encoding", "Sizes", "encoding"]
+__all__ = ["ENCODINGS", "UNSUITED", "Encoding", "FittedSizes", "encoding"]
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Encoding:
 
     Examples
     --------
-    >>> from posenc.study.encodings import ENCODINGS, Sizes
-    >>> sizes = Sizes(width=64, heads=4, layers=2, length=64, longest=512)
+    >>> from posenc.study.encodings import ENCODINGS, FittedSizes
+    >>> sizes = FittedSizes(width=64, heads=4, layers=2, length=64, longest=512)
     >>> ENCODINGS["alibi"].scheme(sizes).decoder[0].spec("bias").heads
     4
     """
@@ -77,14 +77,14 @@ class Encoding:
     drawn: bool = False
     shared: bool = False
     window: bool = False
-    stretched: Callable[[Sizes, int], Spec] | None = None
+    stretched: Callable[[FittedSizes, int], Spec] | None = None
 
-    def scheme(self, sizes: Sizes, *, at: int | None = None) -> Scheme:
+    def scheme(self, sizes: FittedSizes, *, at: int | None = None) -> Scheme:
         """The plans of a model.
 
         Parameters
         ----------
-        sizes : Sizes
+        sizes : FittedSizes
             What they are fitted to.
         at : int, optional
             The length of a test: encodings that are stretched for it differ from the trained ones.
@@ -102,7 +102,7 @@ class Encoding:
         drawn = 2 * sizes.longest if self.drawn else None
         return Scheme(encoder, decoder, drawn=drawn, reach=sizes.longest)
 
-    def _plan(self, sizes: Sizes, causal: bool) -> Plan:
+    def _plan(self, sizes: FittedSizes, causal: bool) -> Plan:
         spec = self.make(sizes, causal)
         embeddings, inside = None, spec
         if spec is not None and spec.kind == "table":
@@ -203,7 +203,7 @@ def kebab(name: str) -> str:
 
 
 # Fields that follow from the sizes; whatever else a class needs is as in its example.
-FITTED: dict[str, dict[str, Callable[[Sizes], Any]]] = {
+FITTED: dict[str, dict[str, Callable[[FittedSizes], Any]]] = {
     "Fourier": {"ladder": waves},
     "SoftPosition": {"space": axis},
     "LearnedFourier": {"features": width, "hidden": width, "space": axis},

@@ -31,8 +31,8 @@ from posenc.registry import lookup
 
 __all__ = [
     "Field",
+    "FittedSizes",
     "Make",
-    "Sizes",
     "axis",
     "base",
     "half",
@@ -55,7 +55,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Sizes:
+class FittedSizes:
     """What an encoding is fitted to.
 
     Parameters
@@ -88,21 +88,21 @@ class Sizes:
         return max(8, self.length // 2)
 
 
-Make = Callable[[Sizes, bool], "Spec | None"]
+Make = Callable[[FittedSizes, bool], "Spec | None"]
 
 
-def rope(sizes: Sizes, *scaling: Any) -> Spec:
+def rope(sizes: FittedSizes, *scaling: Any) -> Spec:
     """Rotations of whole heads."""
     return posenc.RoPE(sizes.head_dim, pairing="half", base=sizes.base, scaling=scaling)
 
 
-def sinusoidal(sizes: Sizes, causal: bool) -> Spec:
+def sinusoidal(sizes: FittedSizes, causal: bool) -> Spec:
     """The table of the paper."""
     del causal
     return posenc.Sinusoidal(sizes.width, base=sizes.base)
 
 
-def learned(sizes: Sizes, causal: bool, *, rows: int | None = None) -> Spec:
+def learned(sizes: FittedSizes, causal: bool, *, rows: int | None = None) -> Spec:
     """A row for each position, as many as the longest test has by default."""
     del causal
     # The deviation of the embeddings before they are multiplied by sqrt(width).
@@ -110,7 +110,7 @@ def learned(sizes: Sizes, causal: bool, *, rows: int | None = None) -> Spec:
     return posenc.Learned(sizes.width, length=rows or sizes.longest, init=init)
 
 
-def t5(sizes: Sizes, causal: bool) -> Spec:
+def t5(sizes: FittedSizes, causal: bool) -> Spec:
     """Buckets up to half the trained length."""
     # As many buckets as distances, but no more than the published 32, half of them for each
     # direction where there are two.
@@ -123,7 +123,7 @@ def t5(sizes: Sizes, causal: bool) -> Spec:
     )
 
 
-def yarn(sizes: Sizes, length: int) -> Spec:
+def yarn(sizes: FittedSizes, length: int) -> Spec:
     """Rotations for a length beyond the trained one."""
     factor = length / sizes.length
     fast = float(min(32, max(2, sizes.length // 16)))
@@ -133,7 +133,7 @@ def yarn(sizes: Sizes, length: int) -> Spec:
 def of(name: str, /, **choices: Field) -> Make:
     """A spec of a class whose fields are functions of the sizes."""
 
-    def make(sizes: Sizes, causal: bool) -> Spec:
+    def make(sizes: FittedSizes, causal: bool) -> Spec:
         del causal
         fields = {field: value(sizes) for field, value in choices.items()}
         kind: Any = lookup(name)
@@ -145,7 +145,7 @@ def of(name: str, /, **choices: Field) -> Make:
 
 
 # Fields of specs as functions of the sizes.
-Field = Callable[[Sizes], Any]
+Field = Callable[[FittedSizes], Any]
 heads: Field = attrgetter("heads")
 width: Field = attrgetter("width")
 head_dim: Field = attrgetter("head_dim")
@@ -164,11 +164,11 @@ pairing: Field = just("half")
 axis: Field = just(("x",))
 
 
-def line(sizes: Sizes) -> tuple[int]:
+def line(sizes: FittedSizes) -> tuple[int]:
     """The lengths of a window along the only axis, which holds the longest test."""
     return (sizes.longest,)
 
 
-def waves(sizes: Sizes) -> posenc.Ladder:
+def waves(sizes: FittedSizes) -> posenc.Ladder:
     """From half a wave over all positions to half a wave between two of them."""
     return posenc.Ladder(spacing="linear", first=math.pi, last=math.pi * sizes.longest)

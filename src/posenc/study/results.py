@@ -171,16 +171,15 @@ class Results:
             Where cells of one seed differ in their settings: they are no replicates.
         """
         values: dict[int, float] = {}
-        for record in self.finished(task):
-            if record.cell.encoding != encoding:
+        records = [r for r in self.finished(task) if r.cell.encoding == encoding]
+        for cell, row in ((r.cell, row) for r in records for row in r.rows):
+            if (row.metric, row.bucket) != (metric, bucket):
                 continue
-            for row in record.rows:
-                if (row.metric, row.bucket) == (metric, bucket):
-                    if record.cell.seed in values:
-                        todo = "Export the cells of one protocol and tier by themselves."
-                        expected, received = "one cell for each seed", f"several of {record.cell}"
-                        raise DataError(mismatch("the results", expected, received, todo))
-                    values[record.cell.seed] = row.value
+            if cell.seed in values:
+                todo = "Export the cells of one protocol and tier by themselves."
+                received = f"several of {cell}"
+                raise DataError(mismatch("the results", "one cell for each seed", received, todo))
+            values[cell.seed] = row.value
         return values
 
 

@@ -9,7 +9,7 @@ import torch
 
 from posenc import positions
 from posenc.study.cell import Cell
-from posenc.study.encodings import Encoding, Sizes, encoding
+from posenc.study.encodings import Encoding, FittedSizes, encoding
 from posenc.study.model import Tokens, Transformer
 from posenc.study.tasks import task
 from posenc.study.tasks.base import Batch, Task
@@ -48,14 +48,14 @@ class Run:
     data: Path | None = None
     task: Task = field(init=False)
     encoding: Encoding = field(init=False)
-    sizes: Sizes = field(init=False)
+    sizes: FittedSizes = field(init=False)
     model: Transformer = field(init=False)
 
     def __post_init__(self) -> None:
         self.task = task(self.cell.task)(dict(self.cell.settings), self.data)
         self.encoding = encoding(self.cell.encoding)
         shape = self.task.shape
-        self.sizes = Sizes(
+        self.sizes = FittedSizes(
             width=shape.width,
             heads=shape.heads,
             layers=shape.layers,

@@ -24,10 +24,10 @@ def _module(lab: Lab) -> Any:
         raise NotOffered("it is not made of torch tensors")
     import torch
 
-    made = lab.subject.build()
-    if not isinstance(made, torch.nn.Module):
+    target = lab.subject.build()
+    if not isinstance(target, torch.nn.Module):
         raise NotOffered("it is no torch module")
-    return made
+    return target
 
 
 @law("cast", "a module cast to bfloat16 still knows where tokens are", "rotary", "table")
@@ -35,19 +35,19 @@ def cast(lab: Lab) -> Found:
     """`.to(bfloat16)` must not round frequencies: 8000 positions, bfloat16 in and out."""
     import torch
 
-    made = _module(lab).to(torch.bfloat16)
+    target = _module(lab).to(torch.bfloat16)
     if lab.subject.kind == "rotary":
         x, places = lab.x(8000, batch=1, heads=1), np.arange(8000)
         x = lab.subject.numpy(lab.subject.array(x, "bfloat16")).astype(np.float32)
-        received = lab.rotate(x, places, dtype="bfloat16", made=made)
+        received = lab.rotate(x, places, dtype="bfloat16", target=target)
         expected, bound = _exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
         return lab.same(received, expected, bound, positions=places, module="bfloat16")
     several = lab.subject.axes > 1
     places = np.full((1, lab.subject.axes), 7) if several else np.arange(1000)
-    if next(iter(made.parameters()), None) is not None:
+    if next(iter(target.parameters()), None) is not None:
         raise NotOffered("its rows are parameters, which a cast rounds once")
     expected = _exact(lab, places)
-    received = lab.rows(places, dtype="bfloat16", made=made)
+    received = lab.rows(places, dtype="bfloat16", target=target)
     bound = EPSILONS["bfloat16"] * largest(expected)
     return lab.same(received, expected, bound, positions=places, module="bfloat16")
 
@@ -62,16 +62,16 @@ def _exact(lab: Lab, *args: Any) -> np.ndarray:
 @law("empty memory", "meta, to_empty, reset: as if made here", "rotary", "table", "bias")
 def empty_memory(lab: Lab) -> Found:
     """Memory after `to_empty` is arbitrary, so buffers are filled with NaN before a reset hook."""
-    made, fresh = _emptied(lab)
-    return lab.same(answer(lab, made), answer(lab, fresh), 0.0, steps="meta, to_empty, hooks")
+    target, fresh = _emptied(lab)
+    return lab.same(answer(lab, target), answer(lab, fresh), 0.0, steps="meta, to_empty, hooks")
 
 
 @law("checkpoint", "meta, to_empty, load: as what was saved", "rotary", "table", "bias")
 def checkpoint(lab: Lab) -> Found:
     """As large models are loaded: what the state dict lacks must come from elsewhere."""
-    made, fresh = _emptied(lab)
-    made.load_state_dict(fresh.state_dict())
-    return lab.same(answer(lab, made), answer(lab, fresh), 0.0, steps="meta, to_empty, load")
+    target, fresh = _emptied(lab)
+    target.load_state_dict(fresh.state_dict())
+    return lab.same(answer(lab, target), answer(lab, fresh), 0.0, steps="meta, to_empty, load")
 
 
 def _emptied(lab: Lab) -> tuple[Any, Any]:
@@ -80,23 +80,23 @@ def _emptied(lab: Lab) -> tuple[Any, Any]:
 
     fresh = _module(lab)
     with torch.device("meta"):
-        made = lab.subject.build()
-    made = made.to_empty(device="cpu")
+        target = lab.subject.build()
+    target = target.to_empty(device="cpu")
     with torch.no_grad():
-        for values in (*made.buffers(), *made.parameters()):
+        for values in (*target.buffers(), *target.parameters()):
             values.fill_(torch.nan if values.is_floating_point() else 7)
     for hook in HOOKS:
-        if callable(getattr(made, hook, None)):
-            getattr(made, hook)()
-    return made, fresh
+        if callable(getattr(target, hook, None)):
+            getattr(target, hook)()
+    return target, fresh
 
 
 @law("state dict", "a checkpoint holds what was learned, nothing else", "rotary", "table", "bias")
 def state_dict(lab: Lab) -> None:
     """A constant in it goes stale, or is missing from somebody else's checkpoint."""
-    made = _module(lab)
-    learned = {name for name, p in made.named_parameters() if p.requires_grad}
-    kept = [name for name in made.state_dict() if name not in learned]
+    target = _module(lab)
+    learned = {name for name, p in target.named_parameters() if p.requires_grad}
+    kept = [name for name in target.state_dict() if name not in learned]
     if kept:
         raise Broken(f"it holds {', '.join(kept)}", {"keys": kept}, None, None)
 
@@ -104,12 +104,12 @@ def state_dict(lab: Lab) -> None:
 @law("pickle", "saved and loaded, it answers alike", "rotary", "table", "bias")
 def pickled(lab: Lab) -> Found:
     """As a whole, as `torch.save` does it."""
-    made = _module(lab)
-    first = answer(lab, made)
-    held = io.BytesIO()
-    pickle.dump(made, held)
-    held.seek(0)
-    return lab.same(answer(lab, pickle.load(held)), first, 0.0)  # noqa: S301 - written just above
+    target = _module(lab)
+    first = answer(lab, target)
+    buffer = io.BytesIO()
+    pickle.dump(target, buffer)
+    buffer.seek(0)
+    return lab.same(answer(lab, pickle.load(buffer)), first, 0.0)  # noqa: S301 - written just above
 
 
 @law("gradient", "the gradient is turned back", "rotary")
@@ -117,14 +117,14 @@ def gradient(lab: Lab) -> Found:
     """d<w, R x> / dx = R^-1 w, so its length is that of w times the factor."""
     if lab.subject.library != "torch":
         raise NotOffered("it is not made of torch tensors")
-    found = (0.0, 0.0)
+    worst = (0.0, 0.0)
     for start in (0, 4_093):
         try:
-            found = max(found, _turned_back(lab, np.arange(start, start + 11)))
+            worst = max(worst, _turned_back(lab, np.arange(start, start + 11)))
         except NotOffered:
             if start == 0:
                 raise
-    return found
+    return worst
 
 
 def _turned_back(lab: Lab, places: np.ndarray) -> Found:
@@ -133,12 +133,12 @@ def _turned_back(lab: Lab, places: np.ndarray) -> Found:
     x = lab.subject.array(lab.x(11, heads=17), "float32").requires_grad_()
     w = lab.x(11, heads=17, seed=1)
     lab.looked.at(places, width=lab.subject.dim, heads=17, rows=2)
-    y = lab.subject.call(lab.made, x, places)
-    (found,) = torch.autograd.grad((y * lab.subject.array(w, "float32")).sum(), x)
+    y = lab.subject.call(lab.target, x, places)
+    (slope,) = torch.autograd.grad((y * lab.subject.array(w, "float32")).sum(), x)
     # <w, R x> = <R^-1 w, x>, whatever x.
     other = lab.x(11, heads=17, seed=2)
     left = np.sum(w * lab.rotate(other, places), axis=-1)
-    right = np.sum(lab.subject.numpy(found) * other, axis=-1)
+    right = np.sum(lab.subject.numpy(slope) * other, axis=-1)
     return lab.same(right, left, 1e-4 * largest(left), positions=places)
 
 
@@ -147,7 +147,7 @@ def compiled(lab: Lab) -> Found:
     """Traced whole by torch.compile; lengths become symbolic after the second."""
     import torch
 
-    made, graphs = _module(lab), 0
+    target, graphs = _module(lab), 0
 
     def count(module: Any, _: Any) -> Any:
         nonlocal graphs
@@ -156,20 +156,20 @@ def compiled(lab: Lab) -> Found:
 
     call = lab.subject.call
     # Before the compiler, which would wrap whatever is raised.
-    call(made, lab.subject.array(lab.x(12), "float32"), None)
+    call(target, lab.subject.array(lab.x(12), "float32"), None)
     torch._dynamo.reset()
-    traced = torch.compile(lambda x: call(made, x, None), backend=count, fullgraph=True)
-    found = (0.0, NEAR)
+    traced = torch.compile(lambda x: call(target, x, None), backend=count, fullgraph=True)
+    worst = (0.0, NEAR)
     for length in (12, 20, 33, 48, 64, 80):
         x, places = lab.x(length), np.arange(length)
         received = lab.subject.numpy(traced(lab.subject.array(x, "float32")))
-        found = max(
-            found, lab.same(received, lab.rotate(x, places), NEAR * largest(x), length=length)
+        worst = max(
+            worst, lab.same(received, lab.rotate(x, places), NEAR * largest(x), length=length)
         )
     if graphs > 2:
-        given = {"lengths": [12, 20, 33, 48, 64, 80]}
-        raise Broken(f"{graphs} graphs for six lengths", given, graphs, 2)
-    return found
+        case = {"lengths": [12, 20, 33, 48, 64, 80]}
+        raise Broken(f"{graphs} graphs for six lengths", case, graphs, 2)
+    return worst
 
 
 @law("export", "torch.export with any length", "rotary")
@@ -177,15 +177,15 @@ def exported(lab: Lab) -> Found:
     """One program for all lengths."""
     import torch
 
-    made, call = _module(lab), lab.subject.call
+    target, call = _module(lab), lab.subject.call
 
     class Whole(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.made = made
+            self.target = target
 
         def forward(self, x: Any) -> Any:
-            return call(self.made, x, None)
+            return call(self.target, x, None)
 
     length = torch.export.Dim("length", min=2, max=512)
     example = (lab.subject.array(lab.x(12), "float32"),)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Iterator
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.testing import _laws, _laws_torch
 from posenc.testing.card import Card, Result
 from posenc.testing.lab import LAWS, Law, run
 from posenc.testing.subject import KINDS, Kind, Subject
 
 __all__ = ["check", "laws", "results"]
 
-# The laws register themselves where they stand.
-_REGISTERED = (_laws, _laws_torch)
+# The laws register themselves where they stand, and are tried in this order.
+for _name in ("rotary", "rotary_numbers", "table", "bias", "every_kind", "torch"):
+    importlib.import_module(f"posenc.testing._laws_{_name}")
 
 
 def laws(kind: Kind) -> tuple[Law, ...]:
@@ -81,12 +82,12 @@ def check(
     >>> check(of_spec(rope, library="numpy"), laws=["shift", "near 2^31"]).passed
     True
     """
-    found = []
+    gathered = []
     for result in results(subject, laws):
-        found.append(result)
+        gathered.append(result)
         if progress is not None:
             progress(1)
-    return Card(subject.name, subject.kind, tuple(found), dict(subject.versions))
+    return Card(subject.name, subject.kind, tuple(gathered), dict(subject.versions))
 
 
 def results(subject: Subject, names: Iterable[str] | None = None) -> Iterator[Result]:
@@ -96,12 +97,12 @@ def results(subject: Subject, names: Iterable[str] | None = None) -> Iterator[Re
 
 
 def _chosen(kind: Kind, names: Iterable[str] | None) -> tuple[Law, ...]:
-    known = {law.name: law for law in laws(kind)}
+    every = {law.name: law for law in laws(kind)}
     if names is None:
-        return tuple(known.values())
+        return tuple(every.values())
     wanted = [names] if isinstance(names, str) else list(names)
     for name in wanted:
-        if name not in known:
-            todo = suggest(name, known)
+        if name not in every:
+            todo = suggest(name, every)
             raise ArgumentError(mismatch("check: laws", f"laws of a {kind}", repr(name), todo))
-    return tuple(law for name, law in known.items() if name in wanted)
+    return tuple(law for name, law in every.items() if name in wanted)

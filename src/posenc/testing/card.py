@@ -80,10 +80,10 @@ class Looked:
     def __str__(self) -> str:
         if not self.calls:
             return "nothing"
-        told = [f"{self.calls} calls", _span("width", self.widths), _span("head", self.heads)]
-        told += [_span("row", self.rows), ", ".join(sorted(self.dtypes))]
-        told += [f"positions {self.first} to {self.last}", f"sequences up to {self.length}"]
-        return "; ".join(text for text in told if text)
+        parts = [f"{self.calls} calls", _span("width", self.widths), _span("head", self.heads)]
+        parts += [_span("row", self.rows), ", ".join(sorted(self.dtypes))]
+        parts += [f"positions {self.first} to {self.last}", f"sequences up to {self.length}"]
+        return "; ".join(text for text in parts if text)
 
     def describe(self) -> dict[str, Any]:
         """The same as JSON holds it."""

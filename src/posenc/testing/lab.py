@@ -38,10 +38,10 @@ class Broken(Exception):  # noqa: N818
     """A law that does not hold: by how much, for which input."""
 
     def __init__(
-        self, says: str, given: dict[str, Any], measured: float | None, bound: float | None
+        self, says: str, case: dict[str, Any], measured: float | None, bound: float | None
     ) -> None:
         super().__init__(says)
-        self.says, self.given, self.measured, self.bound = says, given, measured, bound
+        self.says, self.case, self.measured, self.bound = says, case, measured, bound
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Lab:
         self.short = ""  # how much less was looked at than the statement says
 
     @functools.cached_property
-    def made(self) -> Any:
+    def target(self) -> Any:
         """An implementation that the laws share."""
         return self.subject.build()
 
@@ -117,44 +117,44 @@ class Lab:
     # --- calls ----------------------------------------------------------------------------------
 
     def rotate(
-        self, x: np.ndarray, positions: Any, *, dtype: str = "float32", made: Any = None
+        self, x: np.ndarray, positions: Any, *, dtype: str = "float32", target: Any = None
     ) -> np.ndarray:
         """The implementation's answer for queries `x`, as float64."""
-        where = np.asarray(positions, dtype=np.int64)
+        indices = np.asarray(positions, dtype=np.int64)
         array = self.subject.array(x, dtype)
-        turned = self.subject.call(self.made if made is None else made, array, where)
-        self.looked.at(where, width=x.shape[-1], heads=x.shape[1], rows=x.shape[0], dtype=dtype)
+        turned = self.subject.call(self.target if target is None else target, array, indices)
+        self.looked.at(indices, width=x.shape[-1], heads=x.shape[1], rows=x.shape[0], dtype=dtype)
         out = self.subject.numpy(turned)
         if out.shape != x.shape:
-            given = {"x": x.shape, "positions": _short(where)}
-            raise Broken(f"it answers with shape {out.shape}", given, None, None)
+            case = {"x": x.shape, "positions": _short(indices)}
+            raise Broken(f"it answers with shape {out.shape}", case, None, None)
         return out
 
-    def rows(self, positions: Any, *, dtype: str = "float32", made: Any = None) -> np.ndarray:
+    def rows(self, positions: Any, *, dtype: str = "float32", target: Any = None) -> np.ndarray:
         """The rows of a table at positions, (..., dim), as float64."""
-        where = np.asarray(positions, dtype=np.int64)
-        made = self.made if made is None else made
-        out = self.subject.numpy(self.subject.call(made, where, dtype))
-        self.looked.at(where, width=self.subject.dim, dtype=dtype)
-        lead = where.shape if self.subject.axes == 1 else where.shape[:-1]
+        indices = np.asarray(positions, dtype=np.int64)
+        target = self.target if target is None else target
+        out = self.subject.numpy(self.subject.call(target, indices, dtype))
+        self.looked.at(indices, width=self.subject.dim, dtype=dtype)
+        lead = indices.shape if self.subject.axes == 1 else indices.shape[:-1]
         if out.shape != (*lead, self.subject.dim):
-            given = {"positions": _short(where)}
-            raise Broken(f"it answers with shape {out.shape}", given, None, None)
+            case = {"positions": _short(indices)}
+            raise Broken(f"it answers with shape {out.shape}", case, None, None)
         return out
 
-    def bias(self, q: Any, k: Any, *, made: Any = None) -> np.ndarray:
+    def bias(self, q: Any, k: Any, *, target: Any = None) -> np.ndarray:
         """The bias between positions, (..., heads, q, k), as float64."""
         q, k = (np.asarray(p, dtype=np.int64) for p in (q, k))
-        made = self.made if made is None else made
-        out = self.subject.numpy(self.subject.call(made, q, k))
+        target = self.target if target is None else target
+        out = self.subject.numpy(self.subject.call(target, q, k))
         self.looked.at(np.concatenate([q.ravel(), k.ravel()]), heads=self.subject.heads)
         expected = (self.subject.heads, q.shape[-1], k.shape[-1])
         if out.ndim == len(expected) + 1 and out.shape[0] == 1 and q.ndim == 1:
             out = out[0]
         if out.shape != (*q.shape[:-1], *expected):
-            given = {"q_positions": _short(q), "k_positions": _short(k)}
+            case = {"q_positions": _short(q), "k_positions": _short(k)}
             says = f"it answers with shape {out.shape}, where {expected} was asked"
-            raise Broken(says, given, None, None)
+            raise Broken(says, case, None, None)
         return out
 
     # --- truth ----------------------------------------------------------------------------------
@@ -166,11 +166,13 @@ class Lab:
             raise NotOffered("no spec was named to compare with")
         if isinstance(spec, RotarySpec):
             x, positions = args
-            where = np.asarray(positions)
+            indices = np.asarray(positions)
             if len(spec.axes) > 1:
                 # Along the first axis; the others stand still.
-                where = np.stack([where, *[np.zeros_like(where)] * (len(spec.axes) - 1)], axis=-1)
-            return functional.rotate(spec, x.astype(np.float64), positions=where)
+                indices = np.stack(
+                    [indices, *[np.zeros_like(indices)] * (len(spec.axes) - 1)], axis=-1
+                )
+            return functional.rotate(spec, x.astype(np.float64), positions=indices)
         if isinstance(spec, BiasSpec):
             q, k = args
             return functional.bias(spec, np.asarray(q), np.asarray(k), dtype="float64")
@@ -202,7 +204,7 @@ class Lab:
     # --- comparisons ----------------------------------------------------------------------------
 
     def same(
-        self, received: np.ndarray, expected: np.ndarray, bound: float, **given: Any
+        self, received: np.ndarray, expected: np.ndarray, bound: float, **case: Any
     ) -> tuple[float, float]:
         """The largest difference, which must not exceed `bound`.
 
@@ -212,7 +214,7 @@ class Lab:
             If it does, naming the entry.
         """
         if received.shape != expected.shape:
-            raise Broken(f"shape {received.shape}, expected {expected.shape}", given, None, None)
+            raise Broken(f"shape {received.shape}, expected {expected.shape}", case, None, None)
         if not received.size:
             return 0.0, bound
         with np.errstate(invalid="ignore"):
@@ -223,7 +225,7 @@ class Lab:
         if measured > bound:
             index = [int(i) for i in worst]
             says = f"entry {index} is {received[worst]:.6g}, expected {expected[worst]:.6g}"
-            shown = {key: _short(value) for key, value in given.items()}
+            shown = {key: _short(value) for key, value in case.items()}
             raise Broken(says, shown, measured, bound)
         return measured, bound
 
@@ -250,18 +252,18 @@ def run(law: Law, subject: Subject) -> Result:
 
     try:
         with _quietly():
-            found = law.check(lab)
+            measured = law.check(lab)
     except NotOffered as reason:
         return result("not offered", says=str(reason))
     except Broken as b:
-        return result("fail", measured=b.measured, bound=b.bound, says=b.says, input=b.given)
+        return result("fail", measured=b.measured, bound=b.bound, says=b.says, input=b.case)
     except Exception as error:  # noqa: BLE001
         if (below := _under(error)) is not None:
             return result("not offered", says=str(below))
         return result("refused" if law.refusable else "fail", says=_message(error))
-    if found is None:
+    if measured is None:
         return result("pass")
-    return result("pass", measured=found[0], bound=found[1], says=lab.short)
+    return result("pass", measured=measured[0], bound=measured[1], says=lab.short)
 
 
 def _under(error: BaseException | None) -> NotOffered | None:

@@ -100,12 +100,12 @@ def _transformers_rotary() -> dict[str, Any]:
 
     def make(dim: int = 64, base: float = 10_000) -> Any:
         rope = {"rope_type": "default", "rope_theta": float(base)}
-        made = config(head_dim=dim, max_position_embeddings=8192, rope_parameters=rope)
-        return home.LlamaRotaryEmbedding(made)
+        target = config(head_dim=dim, max_position_embeddings=8192, rope_parameters=rope)
+        return home.LlamaRotaryEmbedding(target)
 
-    def call(made: Any, x: Any, positions: Any) -> Any:
-        where = tensor_of(positions, x)
-        cos, sin = made(x, where[None] if where.ndim == 1 else where)
+    def call(target: Any, x: Any, positions: Any) -> Any:
+        indices = tensor_of(positions, x)
+        cos, sin = target(x, indices[None] if indices.ndim == 1 else indices)
         return home.apply_rotary_pos_emb(x, x, cos, sin)[0]
 
     return _rotary(make, call, "half")
@@ -117,8 +117,8 @@ def _rotary_embedding_torch() -> dict[str, Any]:
     def make(dim: int = 64, base: float = 10_000) -> Any:
         return home.RotaryEmbedding(dim, theta=base)
 
-    def call(made: Any, x: Any, positions: Any) -> Any:
-        return made.rotate_queries_or_keys(x, offset=start_of(positions))
+    def call(target: Any, x: Any, positions: Any) -> Any:
+        return target.rotate_queries_or_keys(x, offset=start_of(positions))
 
     return _rotary(make, call, "interleaved")
 
@@ -129,8 +129,8 @@ def _x_transformers_rotary() -> dict[str, Any]:
     def make(dim: int = 64, base: float = 10_000) -> Any:
         return home.RotaryEmbedding(dim, base=base)
 
-    def call(made: Any, x: Any, positions: Any) -> Any:
-        freqs, scale = made(tensor_of(positions, x))
+    def call(target: Any, x: Any, positions: Any) -> Any:
+        freqs, scale = target(tensor_of(positions, x))
         return home.apply_rotary_pos_emb(x, freqs, scale)
 
     return _rotary(make, call, "interleaved")
@@ -142,11 +142,11 @@ def _torchtune_rotary() -> dict[str, Any]:
     def make(dim: int = 64, base: int = 10_000) -> Any:
         return home.RotaryPositionalEmbeddings(dim, max_seq_len=8192, base=base)
 
-    def call(made: Any, x: Any, positions: Any) -> Any:
-        where = None if positions is None else tensor_of(positions, x)
-        if where is not None and where.ndim == 1:
-            where = where[None].expand(x.shape[0], -1)
-        return made(x.transpose(1, 2), input_pos=where).transpose(1, 2)
+    def call(target: Any, x: Any, positions: Any) -> Any:
+        indices = None if positions is None else tensor_of(positions, x)
+        if indices is not None and indices.ndim == 1:
+            indices = indices[None].expand(x.shape[0], -1)
+        return target(x.transpose(1, 2), input_pos=indices).transpose(1, 2)
 
     return _rotary(make, call, "interleaved")
 
@@ -157,10 +157,10 @@ def _torchembed_rotary() -> dict[str, Any]:
     def make(dim: int = 64, base: float = 10_000) -> Any:
         return home.RotaryEmbedding(dim, max_seq_len=8192, base=base)
 
-    def call(made: Any, x: Any, positions: Any) -> Any:
+    def call(target: Any, x: Any, positions: Any) -> Any:
         if start_of(positions):
             raise NotOffered("it takes no positions: sequences start at 0")
-        return made(x, x)[0]
+        return target(x, x)[0]
 
     return _rotary(make, call, "half")
 
@@ -171,11 +171,11 @@ def _timm_rotary() -> dict[str, Any]:
     def make(dim: int = 64, base: float = 10_000) -> Any:
         return home.RotaryEmbeddingCat(dim, in_pixels=False, temperature=base)
 
-    def call(made: Any, x: Any, positions: Any) -> Any:
+    def call(target: Any, x: Any, positions: Any) -> Any:
         # The first column of a grid: the axis of its height turns, that of its width stands still.
         if start_of(positions):
             raise NotOffered("a grid starts at 0")
-        return home.apply_rot_embed_cat(x, made.get_embed([x.shape[-2], 1]))
+        return home.apply_rot_embed_cat(x, target.get_embed([x.shape[-2], 1]))
 
     spec = RoPE(64, pairing="interleaved", arrangement=Arrangement(rule="axial", axes=("h", "w")))
     return _rotary(make, call, "interleaved") | {"spec": spec}
@@ -187,10 +187,10 @@ def _equinox_rotary() -> dict[str, Any]:
     def make(dim: int = 64, base: float = 10_000) -> Any:
         return home.nn.RotaryPositionalEmbedding(dim, theta=base)
 
-    def call(made: Any, x: Any, positions: Any) -> Any:
+    def call(target: Any, x: Any, positions: Any) -> Any:
         if start_of(positions):
             raise NotOffered("it takes no positions: sequences start at 0")
-        return jax.vmap(jax.vmap(made))(x)
+        return jax.vmap(jax.vmap(target))(x)
 
     return _rotary(make, call, "half", library="jax")
 
@@ -202,8 +202,8 @@ def _dynamic_rotary() -> dict[str, Any]:
 
     def make(dim: int = 64, base: float = 10_000) -> Any:
         rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": float(base)}
-        made = config(head_dim=dim, max_position_embeddings=64, rope_parameters=rope)
-        return home.LlamaRotaryEmbedding(made)
+        target = config(head_dim=dim, max_position_embeddings=64, rope_parameters=rope)
+        return home.LlamaRotaryEmbedding(target)
 
     return plain | {"make": make, "spec": None}
 
@@ -219,17 +219,17 @@ def _positional_encodings(axes: int) -> Wrap:
         def make(dim: int = 60) -> Any:
             return cls(dim)
 
-        def call(made: Any, positions: Any, dtype: str) -> Any:
+        def call(target: Any, positions: Any, dtype: str) -> Any:
             import torch
 
             zero = torch.zeros((), dtype=getattr(torch, dtype))
             if axes == 1:
                 if start_of(positions):
                     raise NotOffered("it takes no positions: sequences start at 0")
-                shape = (1, positions.shape[-1], made.org_channels)
-                return made(zero.expand(shape))[0]
+                shape = (1, positions.shape[-1], target.org_channels)
+                return target(zero.expand(shape))[0]
             sizes = (positions.reshape(-1, axes).max(axis=0) + 1).tolist()
-            grid = made(zero.expand(1, *sizes, made.org_channels))[0]
+            grid = target(zero.expand(1, *sizes, target.org_channels))[0]
             return grid[tuple(torch.from_numpy(positions).unbind(-1))]
 
         spec = Sinusoidal(60)
@@ -248,12 +248,14 @@ def _torchembed_table() -> dict[str, Any]:
     def make(dim: int = 64) -> Any:
         return home.SinusoidalEmbedding(dim, max_seq_len=8192)
 
-    def call(made: Any, positions: Any, dtype: str) -> Any:
+    def call(target: Any, positions: Any, dtype: str) -> Any:
         import torch
 
         if start_of(positions):
             raise NotOffered("it takes no positions: sequences start at 0")
-        return made(torch.zeros(1, positions.shape[-1], made.dim, dtype=getattr(torch, dtype)))[0]
+        return target(torch.zeros(1, positions.shape[-1], target.dim, dtype=getattr(torch, dtype)))[
+            0
+        ]
 
     return {"kind": "table", "make": make, "call": call, "dim": 64, "spec": Sinusoidal(64)}
 
@@ -264,12 +266,12 @@ def _x_transformers_table() -> dict[str, Any]:
     def make(dim: int = 64, base: float = 10_000) -> Any:
         return home.ScaledSinusoidalEmbedding(dim, theta=base)
 
-    def call(made: Any, positions: Any, dtype: str) -> Any:
+    def call(target: Any, positions: Any, dtype: str) -> Any:
         import torch
 
         x = torch.zeros(1, positions.shape[-1], 1, dtype=getattr(torch, dtype))
-        rows = made(x, pos=tensor_of(positions, x))
-        return rows / made.scale
+        rows = target(x, pos=tensor_of(positions, x))
+        return rows / target.scale
 
     spec = Sinusoidal(64, order="sin_cos")
     return {"kind": "table", "make": make, "call": call, "dim": 64, "spec": spec}
@@ -284,7 +286,7 @@ def _torchembed_bias() -> dict[str, Any]:
     def make(heads: int = 8) -> Any:
         return home.ALiBiEmbedding(heads, max_seq_len=2048)
 
-    def call(made: Any, q: Any, k: Any) -> Any:
+    def call(target: Any, q: Any, k: Any) -> Any:
         import torch
 
         first, rows = start_of(q), q.shape[-1]
@@ -292,7 +294,7 @@ def _torchembed_bias() -> dict[str, Any]:
             raise NotOffered("it takes no positions: keys start at 0")
         if first + rows != k.shape[-1]:
             raise NotOffered("queries are the last of the keys")
-        return made(torch.zeros(1, made.num_heads, rows, k.shape[-1]))[0]
+        return target(torch.zeros(1, target.num_heads, rows, k.shape[-1]))[0]
 
     return {"kind": "bias", "make": make, "call": call, "heads": 8, "spec": ALiBi(8)}
 
@@ -303,8 +305,8 @@ def _x_transformers_bias() -> dict[str, Any]:
     def make(heads: int = 8) -> Any:
         return home.AlibiPositionalBias(heads)
 
-    def call(made: Any, q: Any, k: Any) -> Any:
-        return made.forward_custom_pos(tensor_of(q, None), tensor_of(k, None))
+    def call(target: Any, q: Any, k: Any) -> Any:
+        return target.forward_custom_pos(tensor_of(q, None), tensor_of(k, None))
 
     return {"kind": "bias", "make": make, "call": call, "heads": 8, "spec": ALiBi(8)}
 
@@ -315,10 +317,10 @@ def _attn_gym_bias() -> dict[str, Any]:
     def make(heads: int = 8) -> Any:
         return home.generate_alibi_bias(heads), heads
 
-    def call(made: Any, q: Any, k: Any) -> Any:
+    def call(target: Any, q: Any, k: Any) -> Any:
         import torch
 
-        score_mod, heads = made
+        score_mod, heads = target
         head = torch.arange(heads)[:, None, None]
         query, key = tensor_of(q, None)[..., None, :, None], tensor_of(k, None)[..., None, None, :]
         score = score_mod(torch.zeros(()), 0, head, query, key)
@@ -335,10 +337,10 @@ def _file(package: str, file: str) -> Any:
     It goes by a name of its own, in empty packages, so that only what the file itself imports is
     run, and the package can still be imported as it is.
     """
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
         raise ImportError(f"no module named {package!r}")
-    root = Path(found.origin).parent
+    root = Path(spec.origin).parent
     name = f"posenc_peer_{package}"
     for part in ("", *file.removesuffix(".py").split("/")[:-1]):
         name, root = (f"{name}.{part}", root / part) if part else (name, root)

@@ -37,9 +37,9 @@ def pytest_collection(session: pytest.Session) -> Iterator[Any]:
     result = yield
     for target in session.config.getoption("--posenc"):
         collector = Battery.from_parent(session, name=target)
-        found = list(collector.collect())
-        session.items.extend(found)
-        session.testscollected += len(found)
+        items = list(collector.collect())
+        session.items.extend(items)
+        session.testscollected += len(items)
     return result
 
 
@@ -106,16 +106,16 @@ def _subject(target: str) -> Subject:
     from posenc.testing.subject import Subject
     from posenc.testing.target import load, of_spec
 
-    found = load(target)
-    if callable(found) and not isinstance(found, (Subject, Spec, type)):
-        found = found()
-    if isinstance(found, Spec):
-        found = of_spec(found)
-    if not isinstance(found, Subject):
+    subject = load(target)
+    if callable(subject) and not isinstance(subject, (Subject, Spec, type)):
+        subject = subject()
+    if isinstance(subject, Spec):
+        subject = of_spec(subject)
+    if not isinstance(subject, Subject):
         expected = "a posenc.testing.Subject, a function that makes one, or a spec"
         todo = "posenc.testing.adapt makes one of a class or function."
-        raise ArgumentError(mismatch(f"--posenc {target}", expected, type(found).__name__, todo))
-    return found
+        raise ArgumentError(mismatch(f"--posenc {target}", expected, type(subject).__name__, todo))
+    return subject
 
 
 def _words(result: Any) -> str:

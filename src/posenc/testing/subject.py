@@ -136,8 +136,8 @@ class Subject:
             return np.array(values, dtype=_numpy_dtype(dtype) if dtype else None)
         module = _import("torch" if self.library == "torch" else "jax.numpy", self.name)
         if self.library == "torch":
-            made = module.from_numpy(np.array(values))
-            return made if dtype is None else made.to(getattr(module, dtype))
+            tensor = module.from_numpy(np.array(values))
+            return tensor if dtype is None else tensor.to(getattr(module, dtype))
         return module.asarray(values, dtype=dtype)
 
     def numpy(self, array: Array) -> np.ndarray:

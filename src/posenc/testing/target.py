@@ -78,27 +78,31 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     title = name or f"{type(spec).__module__.partition('.')[0]}.{type(spec).__name__}"
     if isinstance(spec, RotarySpec):
 
-        def rotated(made: Any, x: Any, positions: Any) -> Any:
-            where = None if positions is None else _like(positions, library)
+        def rotated(implementation: Any, x: Any, positions: Any) -> Any:
+            indices = None if positions is None else _like(positions, library)
             if library == "torch":
-                return made(x, x, where)[0]
-            return functional.rotate(made, x, positions=where)
+                return implementation(x, x, indices)[0]
+            return functional.rotate(implementation, x, positions=indices)
 
         return Subject(title, "rotary", _maker(spec, library), rotated, dim=spec.dim, **changes)
     if isinstance(spec, BiasSpec):
 
-        def biased(made: Any, q: Any, k: Any) -> Any:
+        def biased(implementation: Any, q: Any, k: Any) -> Any:
             q, k = _like(q, library), _like(k, library)
-            return made(q, k) if library == "torch" else functional.bias(made, q, k)
+            return (
+                implementation(q, k)
+                if library == "torch"
+                else functional.bias(implementation, q, k)
+            )
 
         make = _maker(spec, library)
         return Subject(title, "bias", make, biased, heads=spec.heads, **changes)
     if isinstance(spec, TableSpec):
 
-        def tabled(made: Any, positions: Any, dtype: str) -> Any:
-            where = _like(positions, library)
-            made = made.spec if library == "torch" else made
-            return functional.table(made, where, dtype=dtype)
+        def tabled(implementation: Any, positions: Any, dtype: str) -> Any:
+            indices = _like(positions, library)
+            implementation = implementation.spec if library == "torch" else implementation
+            return functional.table(implementation, indices, dtype=dtype)
 
         axes = len(spec.axes) if getattr(spec, "axes", None) else 1
         make = _maker(spec, library)
@@ -226,18 +230,21 @@ def adapt(
 
 
 def _constructor(
-    made: Any, size: Mapping[str, int], changes: Mapping[str, Any], fixed: Mapping[str, Any]
+    implementation: Any,
+    size: Mapping[str, int],
+    changes: Mapping[str, Any],
+    fixed: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The arguments of a class: sizes and changes under its own names for them."""
-    names = _parameters(made)
-    given = dict(fixed)
+    names = _parameters(implementation)
+    arguments = dict(fixed)
     for what, value in {**size, **changes}.items():
-        found = next((n for n in _SETTINGS[what] if n in names), None)
-        if found is not None and (found not in fixed or what in changes):
-            given[found] = value
+        keyword = next((n for n in _SETTINGS[what] if n in names), None)
+        if keyword is not None and (keyword not in fixed or what in changes):
+            arguments[keyword] = value
         elif what in changes:
             raise NotOffered(f"its constructor has no name for {what} that is known")
-    return given
+    return arguments
 
 
 def _parameters(target: Any) -> list[str]:
@@ -249,8 +256,8 @@ def _parameters(target: Any) -> list[str]:
         return []
 
 
-def _call_rotary(made: Any, x: Any, positions: Any, how: _How) -> Any:
-    names = _parameters(made)
+def _call_rotary(implementation: Any, x: Any, positions: Any, how: _How) -> Any:
+    names = _parameters(implementation)
     x = x if how.layout == "bhsd" else x.swapaxes(1, 2)
     more: dict[str, Any] = {}
     place = next((n for n in POSITIONS if n in names), None)
@@ -261,7 +268,7 @@ def _call_rotary(made: Any, x: Any, positions: Any, how: _How) -> Any:
         more[start] = start_of(positions)
     elif start_of(positions) != 0:
         raise NotOffered("it takes no positions: sequences start at 0")
-    y = made(x, **more)
+    y = implementation(x, **more)
     if isinstance(y, tuple):
         y = y[0]
     return y if how.layout == "bhsd" else y.swapaxes(1, 2)
@@ -275,40 +282,40 @@ def _positions_of(positions: Any, x: Any, how: _How) -> Any:
     return _like(positions, how.library)
 
 
-def _call_table(made: Any, positions: Any, dtype: str, how: _How) -> Any:
-    names = _parameters(made)
+def _call_table(implementation: Any, positions: Any, dtype: str, how: _How) -> Any:
+    names = _parameters(implementation)
     place = next((n for n in POSITIONS if n in names), None)
     if place is not None and names[0] == place:
-        return made(_like(positions, how.library))
+        return implementation(_like(positions, how.library))
     zeros = np.zeros((1, positions.shape[-1], how.dim))
     x = Subject("", "table", lambda: None, lambda: None, library=how.library).array(zeros, dtype)
     if place is not None:
-        return made(x, **{place: _like(positions, how.library)})[0]
+        return implementation(x, **{place: _like(positions, how.library)})[0]
     start = next((n for n in OFFSETS if n in names), None)
     if start is not None:
-        return made(x, **{start: start_of(positions)})[0]
+        return implementation(x, **{start: start_of(positions)})[0]
     if start_of(positions) != 0:
         raise NotOffered("it takes no positions: sequences start at 0")
-    return made(x)[0]
+    return implementation(x)[0]
 
 
-def _call_bias(made: Any, q: Any, k: Any, how: _How) -> Any:
-    names = _parameters(made)
+def _call_bias(implementation: Any, q: Any, k: Any, how: _How) -> Any:
+    names = _parameters(implementation)
     query = next((n for n in QUERIES if n in names), None)
     key = next((n for n in KEYS if n in names), None)
     if query is not None and key is not None:
-        return made(**{query: _like(q, how.library), key: _like(k, how.library)})
+        return implementation(**{query: _like(q, how.library), key: _like(k, how.library)})
     first, last = start_of(k), int(k.reshape(-1)[-1])
     if first != 0 or start_of(q) + q.shape[-1] - 1 != last:
         raise NotOffered("it takes lengths: the queries are the last of the keys, which start at 0")
-    return made(q.shape[-1], k.shape[-1])
+    return implementation(q.shape[-1], k.shape[-1])
 
 
 _CALLS: dict[str, Any] = {"rotary": _call_rotary, "table": _call_table, "bias": _call_bias}
 
 
-def _versions(made: Any) -> dict[str, str]:
-    package = (getattr(made, "__module__", None) or "").split(".")[0]
+def _versions(implementation: Any) -> dict[str, str]:
+    package = (getattr(implementation, "__module__", None) or "").split(".")[0]
     names = importlib.metadata.packages_distributions().get(package, [])
     return {name: importlib.metadata.version(name) for name in names[:1]}
 
@@ -345,14 +352,14 @@ def load(target: str) -> Any:
     if not (colon and module and name):
         todo = "Such as mypackage.rope:RotaryEmbedding or rope.py:rotate."
         raise ArgumentError(f"{target!r} is no MODULE:NAME. {todo}")
-    found = _import(module)
+    inner = _import(module)
     for part in name.split("."):
-        if not hasattr(found, part):
-            known = [n for n in dir(found) if not n.startswith("_")]
-            todo = suggest(part, known[:1000]) if known else "It has none."
+        if not hasattr(inner, part):
+            names = [n for n in dir(inner) if not n.startswith("_")]
+            todo = suggest(part, names[:1000]) if names else "It has none."
             raise ArgumentError(f"{module} has no {part!r}. {todo}")
-        found = getattr(found, part)
-    return found
+        inner = getattr(inner, part)
+    return inner
 
 
 def _import(module: str) -> Any:
@@ -376,8 +383,8 @@ def _of_file(file: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is no Python file")
-    made = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)
     # Pickling looks classes up by the name of their module.
-    sys.modules[name] = made
-    spec.loader.exec_module(made)
-    return made
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

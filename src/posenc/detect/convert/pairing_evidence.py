@@ -184,18 +184,8 @@ def _z(a: np.ndarray, b: np.ndarray) -> float:
 
 def groups(attention: AttentionTensors) -> Iterator[Group]:
     """The groups of one layer, read one at a time; weights with their biases and gains."""
-    q = [
-        (tensor, s)
-        for tensor in attention.tensors
-        if tensor.kind == "weight"
-        for s in tensor.of("q")
-    ]
-    k = [
-        (tensor, s)
-        for tensor in attention.tensors
-        if tensor.kind == "weight"
-        for s in tensor.of("k")
-    ]
+    weights = [tensor for tensor in attention.tensors if tensor.kind == "weight"]
+    q, k = ([(tensor, s) for tensor in weights for s in tensor.of(part)] for part in ("q", "k"))
     if not q or not k or len(q) % len(k):
         return
     if any(tensor.stored.tensor.stored is None for tensor in attention.tensors):

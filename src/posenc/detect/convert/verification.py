@@ -161,15 +161,16 @@ def _heads(
             value = _projected(tensor, stored, rng) if kind == "weight" else stored.array()
             value = value.reshape(-1, tensor.view[1])
             rows = np.stack([value[:, s.begin : s.begin + s.width] for s in tensor.of(part)])
-            if kind == "weight":
-                total = rows
-            elif total is None:
+            if total is None and kind != "weight":
                 return None
-            elif kind in ("gain", "scale"):
-                total = total * rows
-            else:
-                total = total + rows
+            total = _applied(total, rows, kind)
     return total
+
+
+def _applied(total: np.ndarray | None, rows: np.ndarray, kind: str) -> np.ndarray:
+    if total is None or kind == "weight":
+        return rows
+    return total * rows if kind in ("gain", "scale") else total + rows
 
 
 def _projected(tensor: HeadTensor, stored: Stored, rng: np.random.Generator) -> np.ndarray:

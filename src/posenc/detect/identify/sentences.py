@@ -61,36 +61,33 @@ def headline(finding: Finding) -> str:
 def _block(finding: Finding) -> Iterator[str]:
     shape = " x ".join(map(str, finding.shape))
     yield f"{finding.name}  {shape} {finding.dtype}: {KINDS[finding.kind]}"
+    yield from (f"  {line}" for line in _verdict(finding))
+    yield from (f"  - {remark}" for remark in finding.remarks)
+
+
+def _verdict(finding: Finding) -> list[str]:
+    """The verdict, and what it rests on."""
     measures = finding.measures
+    placement = [] if finding.placement is None else [finding.placement.words()]
     if finding.verdict == "claimed":
-        yield f"  {told(finding.spec)}"
-        if finding.placement is not None:
-            yield f"  {finding.placement.words()}"
-        yield f"  {_rebuilt(finding)}"
-        yield (
-            f"  {measures['evidence']:,.0f} bits of evidence, {measures['description']:.0f} to "
-            "state it"
-        )
-    elif finding.verdict == "by_name":
-        yield f"  {told(finding.spec)}, by its name and shape; its numbers were not judged"
-    elif finding.verdict == "close":
-        yield f"  close to, but not, {told(finding.spec)}"
-        if finding.placement is not None:
-            yield f"  {finding.placement.words()}"
-    elif finding.verdict == "unknown":
-        yield "  no rule that is known here rebuilds it"
+        bits = f"{measures['evidence']:,.0f} bits of evidence, {measures['description']:.0f}"
+        return [told(finding.spec), *placement, _rebuilt(finding), f"{bits} to state it"]
+    if finding.verdict == "by_name":
+        return [f"{told(finding.spec)}, by its name and shape; its numbers were not judged"]
+    if finding.verdict == "close":
+        return [f"close to, but not, {told(finding.spec)}", *placement]
+    if finding.verdict == "unknown":
+        lines = ["no rule that is known here rebuilds it"]
         if "effective_rank" in measures:
-            yield (
-                f"  mean cosine of neighbouring rows, less that of all rows: "
+            lines.append(
+                f"mean cosine of neighbouring rows, less that of all rows: "
                 f"{measures['smoothness']:.2f}; effective rank: {measures['effective_rank']:.0f}"
             )
-    elif finding.verdict == "unclear":
-        yield f"  too little to tell: no claim has {MARGIN:g} bits to spare"
-        if finding.spec is not None:
-            yield f"  perhaps {told(finding.spec)}"
-    else:
-        yield "  not read"
-    yield from (f"  - {remark}" for remark in finding.remarks)
+        return lines
+    if finding.verdict == "unclear":
+        lines = [f"too little to tell: no claim has {MARGIN:g} bits to spare"]
+        return lines if finding.spec is None else [*lines, f"perhaps {told(finding.spec)}"]
+    return ["not read"]
 
 
 def _rebuilt(finding: Finding) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from posenc.plot.columns import Params
 from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet, cells, thousands
+from posenc.plot.draw.sheet import Look, Sheet, asked, cells, thousands
 from posenc.plot.views import bias as _bias
 
 __all__ = ["bias", "paint_bias"]
@@ -38,9 +38,7 @@ def bias(
     softmax: str = "none",
     params: Params = None,
     grid: tuple[int, ...] | None = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw what is added to the scores: a matrix for each head, and curves by offset.
 
@@ -62,12 +60,8 @@ def bias(
         What a learned bias has learned.
     grid : tuple of int, optional
         Sides of a grid, for biases of several axes.
-    width : int, optional
-        Pixels of all matrices of a line.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of all matrices of a line. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -80,8 +74,8 @@ def bias(
     >>> posenc.plot.bias(posenc.ALiBi(heads=8), mask="causal").data.values.shape
     (8, 64, 64)
     """
-    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
-    room = width or 600
+    arguments, frame = asked("bias", locals())
+    room = frame.width or 600
     count = getattr(spec, "heads", 1) if heads is None else len(heads)
     across = max(1, min(ACROSS, count))
     most = (room - 14 * (across - 1)) // across
@@ -91,7 +85,7 @@ def bias(
         heads=heads,
         mask=mask,
         softmax=softmax,
-        pixels=max(1, round(most * (scale if ax is None else 1))),
+        pixels=max(1, round(most * (frame.scale if ax is None else 1))),
         params=params,
         grid=grid,
     )
@@ -105,8 +99,7 @@ def bias(
         left + max(wide + BAR, 470),
         lines * each + 40 + curves,
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="What is added to the scores of attention?",
         title=data.title,
         caption=data.caption,

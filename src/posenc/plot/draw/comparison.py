@@ -11,7 +11,7 @@ from posenc.plot.draw import curves, tables, turns
 from posenc.plot.draw.biases import paint_bias, paint_offsets
 from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet, cells, decades, thousands
+from posenc.plot.draw.sheet import Frame, Sheet, cells, decades, thousands
 from posenc.plot.draw.stretching import paint_stretch
 from posenc.plot.raster import span
 from posenc.plot.views import compare as _compare
@@ -30,9 +30,6 @@ def compare(
     *,
     a_params: Any = None,
     b_params: Any = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
     **options: Any,
 ) -> Picture:
     """Draw any picture of one encoding for two, and their difference.
@@ -51,14 +48,9 @@ def compare(
         Where to draw; a new figure by default.
     a_params, b_params : mapping, optional
         What each has learned.
-    width : int, optional
-        Pixels of a panel, at most.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
     **options
-        Of the picture, the same for both.
+        Of the picture, the same for both; `width`, here of each panel, `scale` and `theme` are as
+        for `table`.
 
     Returns
     -------
@@ -72,16 +64,18 @@ def compare(
     >>> round(posenc.plot.compare("table", a, b, positions=64).data.largest, 2)
     2.0
     """
-    arguments = {"view": view, "a": a, "b": b, "theme": theme, "scale": scale, **options}
-    most = width or SIDE
+    frame = Frame(**{key: options.pop(key) for key in Frame._fields if key in options})
+    arguments = {"view": view, "a": a, "b": b, "theme": frame.theme, "scale": frame.scale}
+    arguments |= options
+    most = frame.width or SIDE
     asked = dict(options)
     if view in ("table", "similarity", "bias"):
         count = _count(asked.get("positions", 64 if view == "bias" else 128))
-        pixels = max(1, round(cells(count, most) * scale))
-        asked |= {"rows": pixels, "columns": round(most * scale)} if view == "table" else {}
+        pixels = max(1, round(cells(count, most) * frame.scale))
+        asked |= {"rows": pixels, "columns": round(most * frame.scale)} if view == "table" else {}
         asked |= {} if view == "table" else {"pixels": pixels}
     if view in ("waves", "offset"):
-        asked["pixels"] = round(2 * most * scale)
+        asked["pixels"] = round(2 * most * frame.scale)
     data = _compare.data(
         view,
         a,
@@ -95,8 +89,7 @@ def compare(
         layout[0],
         layout[1],
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question=f"What differs? {view}",
         title="A | B | A \N{MINUS SIGN} B" if data.difference is not None else "A and B",
         caption=data.caption,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from posenc.plot.columns import Params
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet, decades, thousands
+from posenc.plot.draw.sheet import Look, Sheet, asked, decades, thousands
 from posenc.plot.raster import span
 from posenc.plot.views import offset as _offset
 from posenc.plot.views import wavelengths as _wavelengths
@@ -47,9 +47,7 @@ def waves(
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw some dimensions over positions, one panel for each.
 
@@ -69,12 +67,8 @@ def waves(
         As for `table`.
     grid : tuple of int, optional
         As for `table`.
-    width : int, optional
-        Pixels of a panel.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of a panel. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -88,13 +82,13 @@ def waves(
     >>> [curve.shape for curve in made.data.curves]
     ['band', 'line']
     """
-    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
-    wide, high, gap = width or 560, 64, 12
+    arguments, frame = asked("waves", locals())
+    wide, high, gap = frame.width or 560, 64, 12
     data = _waves.data(
         spec,
         dims,
         positions,
-        pixels=round(wide * (scale if ax is None else 1)),
+        pixels=round(wide * (frame.scale if ax is None else 1)),
         params=params,
         length=length,
         grid=grid,
@@ -104,8 +98,7 @@ def waves(
         LEFT + wide + RIGHT,
         count * (high + gap) + BOTTOM,
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="How does one dimension change?",
         title=data.title,
         caption=data.caption,
@@ -224,10 +217,8 @@ def wavelengths(
     length: int | None = None,
     labels: Sequence[str] | None = None,
     over: str | None = None,
-    width: int | None = None,
     height: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw the wavelength of each pair of one or several encodings.
 
@@ -244,12 +235,10 @@ def wavelengths(
     over : {"pair", "share"}, optional
         What stands below: the pair, or how far along the encoding it stands; the latter by default
         where encodings differ in width.
-    width, height : int, optional
+    height : int, optional
         Pixels of the panel.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of the panel. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -263,9 +252,9 @@ def wavelengths(
     >>> [ladder.finished for ladder in made.data.ladders]
     [18, 141]
     """
-    arguments = {k: v for k, v in locals().items() if k != "ax"}
+    arguments, frame = asked("wavelengths", locals())
     data = _wavelengths.data(spec, length=length, labels=labels)
-    wide, high = width or 520, height or 340
+    wide, high = frame.width or 520, height or 340
     sizes = {len(ladder.wavelengths) for ladder in data.ladders}
     chosen = over or ("share" if len(sizes) > 1 else "pair")
     room = 0 if ax is not None else 1
@@ -273,8 +262,7 @@ def wavelengths(
         wide + room * (LEFT + 190),
         high + room * BOTTOM,
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="How fast does each pair turn?",
         title=data.title,
         caption=data.caption,
@@ -315,9 +303,7 @@ def offset(
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw the product of two rows against their distance.
 
@@ -339,12 +325,8 @@ def offset(
         As for `table`.
     grid : tuple of int, optional
         As for `table`.
-    width : int, optional
-        Pixels of a panel.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of a panel. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -357,8 +339,8 @@ def offset(
     >>> posenc.plot.offset(posenc.Sinusoidal(512)).data.first_rise
     43
     """
-    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
-    wide, high = width or 560, 210
+    arguments, frame = asked("offset", locals())
+    wide, high = frame.width or 560, 210
     _, stop = span(offsets, "offsets")
     scales = ("linear", "log") if axis == "both" and stop > 4 else (axis,)
     scales = ("linear",) if scales == ("both",) else scales
@@ -368,7 +350,7 @@ def offset(
             offsets,
             kind=kind,
             scale=each,
-            pixels=round(wide * (scale if ax is None else 1)),
+            pixels=round(wide * (frame.scale if ax is None else 1)),
             params=params,
             length=length,
             grid=grid,
@@ -380,8 +362,7 @@ def offset(
         wide + room * (LEFT + 20),
         len(pictures) * (high + room * (BOTTOM + 8)),
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="What do two rows have in common, by their distance?",
         title=pictures[0].title,
         caption=pictures[0].caption,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from posenc.plot.columns import Params
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet, decades
+from posenc.plot.draw.sheet import Look, Sheet, asked, decades
 from posenc.plot.views import find as _find
 
 __all__ = ["find"]
@@ -24,9 +24,7 @@ def find(
     within: tuple[float, float] | None = None,
     conventions: str = "siblings",
     params: Params = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw the positions that values may come from, a line for each convention.
 
@@ -44,12 +42,8 @@ def find(
         Whether siblings of the stated convention are tried.
     params : mapping, optional
         What a learned table has learned.
-    width : int, optional
-        Pixels of the line.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of the line. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -63,16 +57,15 @@ def find(
     >>> made.data.candidates[0].positions[0]
     1
     """
-    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments, frame = asked("find", locals())
     data = _find.data(spec, values, within=within, conventions=conventions, params=params)
     lines = data.candidates[:MOST_LINES]
-    wide, left, row = width or 560, 20, 44
+    wide, left, row = frame.width or 560, 20, 44
     sheet = Sheet(
         left + wide + 20,
         max(1, len(lines)) * row + 56,
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question=f"Which position gave {data.asked}?",
         title=data.title,
         caption=data.caption,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.spec import Value
 from posenc.plot import palette
 from posenc.plot.draw.picture import DPI, RC, Picture, library
 from posenc.plot.words import number, whole
 
-__all__ = ["Sheet", "cells", "device", "fill", "plain"]
+__all__ = ["Frame", "Look", "Sheet", "asked", "cells", "device", "fill", "plain"]
 
 MARGIN = 18  # pixels around everything
 CHARACTER = 5.1  # mean width in pixels of a letter of a caption
@@ -22,6 +22,42 @@ LINE = 14  # of a caption
 HEAD = 44  # room of title and subtitle
 LARGEST = 1 << 14  # pixels of a side
 MOST_PIXELS = 1 << 26
+
+
+class Look(TypedDict, total=False):
+    """The keywords of every picture, which `Frame` reads."""
+
+    width: int | None
+    scale: float
+    theme: str
+
+
+class Frame(NamedTuple):
+    """How large a picture is, and in which colours."""
+
+    width: int | None = None  # pixels of a panel, at most
+    scale: float = 1.0  # device pixels to a pixel
+    theme: str = "light"
+
+
+def asked(picture: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Frame]:
+    """What a picture was asked for, its arrays left out; and its frame.
+
+    Parameters
+    ----------
+    picture : str
+        Its name.
+    arguments : mapping
+        The arguments of its function, with `look` among them.
+    """
+    look = arguments["look"]
+    settings = {k: v for k, v in arguments.items() if k not in ("ax", "params", "look")}
+    for name in look:
+        if name not in Frame._fields:
+            todo = suggest(name, [*arguments.keys() - {"look"}, *Frame._fields])
+            raise TypeError(f"posenc.plot.{picture} has no argument {name!r}. {todo}")
+    frame = Frame(**look)
+    return settings | frame._asdict(), frame
 
 
 class Sheet:
@@ -33,10 +69,8 @@ class Sheet:
         Room for panels and their labels, in pixels of the layout.
     ax : matplotlib.axes.Axes or None
         Where to draw instead of a new figure.
-    theme : str
-        Colours.
-    scale : float
-        Device pixels to a pixel of the layout, in a figure of its own.
+    frame : Frame
+        Its scale and colours.
     question, title, caption : str, str, sequence of str
         The words around the panels.
     lines : {"joined", "apart"}
@@ -49,16 +83,16 @@ class Sheet:
         height: int,
         *,
         ax: Any,
-        theme: str,
-        scale: float,
+        frame: Frame,
         question: str,
         title: str,
         caption: Sequence[str],
         lines: Literal["joined", "apart"] = "joined",
     ) -> None:
-        self.theme = palette.theme(theme)
-        self.series = palette.series(theme)
+        self.theme = palette.theme(frame.theme)
+        self.series = palette.series(frame.theme)
         self.library = library()
+        scale = frame.scale
         self.width, self.height, self.ax, self.scale = width, height, ax, scale
         self.question, self.title, self.caption = question, title, tuple(caption)
         if ax is not None:

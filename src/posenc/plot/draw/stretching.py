@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from posenc.plot.draw.curves import label_ends, mark_line
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet, decades, thousands
+from posenc.plot.draw.sheet import Look, Sheet, asked, decades, thousands
 from posenc.plot.views import stretch as _stretch
 from posenc.plot.words import counted, whole
 
@@ -66,9 +66,7 @@ def stretch(
     original_length: int | None = None,
     factor: float | None = None,
     rules: tuple[str, ...] | None = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw what rules that extend a context do to each pair.
 
@@ -84,12 +82,8 @@ def stretch(
         By which it grows; that of the spec's scaling by default, else 8.
     rules : tuple of str, optional
         Keys of `posenc.plot.views.stretch.RULES`; all by default.
-    width : int, optional
-        Pixels of a panel.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of a panel. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -102,15 +96,14 @@ def stretch(
     >>> posenc.plot.stretch(posenc.RoPE(128, pairing="half")).data.slow
     18
     """
-    arguments = {k: v for k, v in locals().items() if k != "ax"}
+    arguments, frame = asked("stretch", locals())
     data = _stretch.data(spec, original_length=original_length, factor=factor, rules=rules)
-    wide, left = width or 520, 70
+    wide, left = frame.width or 520, 70
     sheet = Sheet(
         left + wide + 130,
         240 + 24 + 150 + 44,
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="What changes when the context gets longer?",
         title=data.title,
         caption=data.caption,

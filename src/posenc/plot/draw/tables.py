@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from posenc.plot.columns import Params, source
 from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet, cells, device
+from posenc.plot.draw.sheet import Look, Sheet, asked, cells, device
 from posenc.plot.raster import Tile, placed, span
 from posenc.plot.views import similarity as _similarity
 from posenc.plot.views import sum as _sum
@@ -77,10 +77,8 @@ def table(
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
-    width: int | None = None,
     height: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw a table: a row for each position, a column for each dimension.
 
@@ -107,12 +105,12 @@ def table(
         Length of the sequence, for scalings that depend on it.
     grid : tuple of int, optional
         Sides of a grid whose cells are the positions, for specs of several axes.
-    width, height : int, optional
-        Pixels of the panel, at most; as many as the table needs by default, within reason.
-    scale : float
-        Device pixels to a pixel.
-    theme : {"light", "dark", "print"}
-        Colours.
+    height : int, optional
+        Pixels of the panel, at most, as its width; as many as the table needs by default, within
+        reason.
+    **look
+        `width`: pixels of the panel, at most. `scale`: device pixels to a pixel, 1 by default.
+        `theme`: `light`, `dark` or `print`.
 
     Returns
     -------
@@ -126,14 +124,14 @@ def table(
     >>> made.data.tile.blank
     18
     """
-    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments, frame = asked("table", locals())
     numbers = source(spec, params=params, length=length, grid=grid)
     start, stop = placed(numbers, positions)
     first, last = (0, numbers.width) if dims is None else span(dims, "dims")
     if ax is None:
-        wide = cells(last - first, width or MOST_WIDE)
+        wide = cells(last - first, frame.width or MOST_WIDE)
         high = cells(stop - start, height or MOST_HIGH)
-        rows, columns = round(high * scale), round(wide * scale)
+        rows, columns = round(high * frame.scale), round(wide * frame.scale)
     else:
         wide, high = 100, 100
         rows, columns = device(ax)
@@ -154,8 +152,7 @@ def table(
         wide + room * (LEFT + BAR),
         high + room * (BOTTOM + 16),
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="What does each position look like?",
         title=data.title,
         caption=data.caption,
@@ -190,9 +187,7 @@ def similarity(
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw the products of all rows with all rows.
 
@@ -212,12 +207,8 @@ def similarity(
         As for `table`.
     grid : tuple of int, optional
         As for `table`.
-    width : int, optional
-        Pixels of a side, at most.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of a side, at most. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -230,11 +221,11 @@ def similarity(
     >>> posenc.plot.similarity(posenc.Sinusoidal(64)).data.defect
     0.0
     """
-    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments, frame = asked("similarity", locals())
     numbers = source(spec, params=params, length=length, grid=grid, caller="similarity")
     start, stop = placed(numbers, positions)
-    side = cells(stop - start, width or 512) if ax is None else 100
-    pixels = round(side * scale) if ax is None else min(device(ax))
+    side = cells(stop - start, frame.width or 512) if ax is None else 100
+    pixels = round(side * frame.scale) if ax is None else min(device(ax))
     data = _similarity.data(
         spec,
         (start, stop),
@@ -249,8 +240,7 @@ def similarity(
         side + room * (LEFT + BAR),
         side + room * BOTTOM,
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="Which positions are alike?",
         title=f"{data.title}, {'dot product' if kind == 'dot' else 'cosine'} of rows",
         caption=data.caption,
@@ -271,9 +261,7 @@ def sum_(
     seed: int = 0,
     offset: int = 0,
     params: Params = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw embedding + encoding = input, token by token.
 
@@ -293,12 +281,8 @@ def sum_(
         Position of the first token.
     params : mapping, optional
         What a learned table has learned.
-    width : int, optional
-        Pixels of a strip, at most.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of a strip, at most. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -311,9 +295,9 @@ def sum_(
     >>> posenc.plot.sum(posenc.Sinusoidal(16), tokens="classify the book").data.tokens
     ('classify', 'the', 'book')
     """
-    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments, frame = asked("sum", locals())
     data = _sum.data(spec, tokens, embeddings=embeddings, seed=seed, offset=offset, params=params)
-    wide = cells(data.total.shape[1], width or 560)
+    wide = cells(data.total.shape[1], frame.width or 560)
     row = max(8, min(24, 180 // len(data.tokens)))
     high = row * len(data.tokens)
     gap, left = 30, 92
@@ -322,8 +306,7 @@ def sum_(
         left + wide + BAR,
         len(strips) * (high + gap) + 8 + BOTTOM - gap,
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="What reaches the model?",
         title=data.title,
         caption=data.caption,

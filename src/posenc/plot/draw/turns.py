@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from posenc.plot.columns import Params
 from posenc.plot.draw.curves import label_ends
 from posenc.plot.draw.heat import heat, place_ticks
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet, cells, thousands
+from posenc.plot.draw.sheet import Look, Sheet, asked, cells, thousands
 from posenc.plot.views import counter as _counter
 from posenc.plot.views import rotation as _rotation
 from posenc.plot.words import number, whole
@@ -31,9 +31,7 @@ def counter(
     bits: int | None = None,
     params: Params = None,
     length: int | None = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw the bits of positions above the waves with the nearest wavelengths.
 
@@ -53,12 +51,8 @@ def counter(
         As for `table`.
     length : int, optional
         As for `table`.
-    width : int, optional
-        Pixels of a strip, at most.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of a strip, at most. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -71,10 +65,10 @@ def counter(
     >>> posenc.plot.counter(posenc.Sinusoidal(8), at=150).data.digits
     '10010110'
     """
-    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments, frame = asked("counter", locals())
     data = _counter.data(spec, positions, at=at, bits=bits, params=params, length=length)
     start, stop = data.positions
-    wide, row, wave, gap = cells(stop - start, width or 560), 12, 26, 8
+    wide, row, wave, gap = cells(stop - start, frame.width or 560), 12, 26, 8
     each = row + wave + gap
     count = len(data.partners)
     below = 0 if data.row is None else 96
@@ -82,8 +76,7 @@ def counter(
         LEFT + wide + 170,
         count * each + 40 + below,
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="How is a position counted?",
         title=data.title,
         caption=data.caption,
@@ -202,9 +195,7 @@ def rotation(
     key: np.ndarray | None = None,
     params: Params = None,
     length: int | None = None,
-    width: int | None = None,
-    scale: float = 1.0,
-    theme: str = "light",
+    **look: Unpack[Look],
 ) -> Picture:
     """Draw dials of some pairs, the score as a sum over pairs, and the score by distance.
 
@@ -228,12 +219,8 @@ def rotation(
         As for `table`.
     length : int, optional
         As for `table`.
-    width : int, optional
-        Pixels of the panels.
-    scale : float
-        As for `table`.
-    theme : str
-        As for `table`.
+    **look
+        `width`: pixels of the panels. `scale` and `theme` are as for `table`.
 
     Returns
     -------
@@ -247,7 +234,7 @@ def rotation(
     >>> len(made.data.dials), len(made.data.scores)
     (6, 4)
     """
-    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments, frame = asked("rotation", locals())
     data = _rotation.data(
         spec,
         positions,
@@ -259,15 +246,14 @@ def rotation(
         params=params,
         length=length,
     )
-    wide = width or 560
+    wide = frame.width or 560
     count = len(data.dials)
     side = min(96, (wide - 10 * (count - 1)) // count)
     sheet = Sheet(
         64 + wide + 190,
         side + 58 + 96 + 60 + 190 + 44,
         ax=ax,
-        theme=theme,
-        scale=scale,
+        frame=frame,
         question="What does a rotation do to queries and keys?",
         title=data.title,
         caption=data.caption,

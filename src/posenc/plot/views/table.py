@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
 from posenc.plot.column_waves import TURN
 from posenc.plot.columns import Params, TableSource, source
-from posenc.plot.raster import Tile, placed, tile_of
+from posenc.plot.raster import Tile, TilePixels, placed, tile_of
 from posenc.plot.words import brief, counted, number
 
 __all__ = ["TableCell", "TableView", "cell", "data"]
@@ -100,20 +100,14 @@ def data(
     spec: Any,
     positions: int | tuple[int, int] | None = None,
     *,
-    rows: int = 512,
-    columns: int = 512,
-    dims: tuple[int, int] | None = None,
-    order: str | None = None,
-    sample: bool = False,
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
+    **pixels: Unpack[TilePixels],
 ) -> TableView:
     """The table in at most `rows` x `columns` pixels; see `posenc.plot.raster.tile`."""
     table = source(spec, params=params, length=length, grid=grid)
-    tile = tile_of(
-        table, positions, rows=rows, columns=columns, dims=dims, order=order, sample=sample
-    )
+    tile = tile_of(table, positions, **pixels)
     return TableView(tile, table, brief(table.spec), tile.caption)
 
 

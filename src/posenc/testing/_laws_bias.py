@@ -1,0 +1,118 @@
+"""The laws of biases, from their numbers alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posenc.testing._laws import (
+    Found,
+    largest,
+)
+from posenc.testing.lab import LONG, Lab, law
+
+__all__: list[str] = []
+
+
+@law("shift", "a bias depends on the distance alone", "bias")
+def shift_bias(lab: Lab) -> Found:
+    """b(m + s, n + s) = b(m, n)."""
+    places = np.arange(120)
+    whole = lab.bias(places, places)
+    bound = 1e-6 * largest(whole)
+    return lab.same(whole[:, 100:, 100:], whole[:, :20, :20], bound, shift=100)
+
+
+@law("decode", "the bias of one query is its row of the whole", "bias")
+def decode_bias(lab: Lab) -> Found:
+    """A single row of queries must neither be stretched nor start at 0."""
+    k = np.arange(16)
+    whole = lab.bias(k, k)
+    for p in (15, 7):
+        row = lab.bias([p], k[: p + 1])
+        worst = lab.same(row, whole[:, p : p + 1, : p + 1], 1e-6 * largest(whole), query=p)
+    return worst
+
+
+@law("rectangle", "fewer queries than keys: the last rows of the whole", "bias")
+def rectangle(lab: Lab) -> Found:
+    """As with a cache of earlier keys."""
+    k = np.arange(16)
+    whole = lab.bias(k, k)
+    return lab.same(lab.bias(k[12:], k), whole[:, 12:], 1e-6 * largest(whole), queries=k[12:])
+
+
+@law("history", "an answer does not depend on the calls before it", "bias")
+def history_bias(lab: Lab) -> Found:
+    """Short, long, short again."""
+    target = lab.subject.build()
+    few = np.arange(6)
+    first = lab.bias(few, few, target=target)
+    worst = (0.0, 0.0)
+    for many in (40, 700, 133_000):
+        keys = np.arange(many)
+        try:
+            lab.bias(keys if many < 1000 else keys[-1:], keys, target=target)
+        except Exception as error:
+            if many <= 40:
+                raise
+            lab.refused(many, error)
+            break
+        again = lab.bias(few, few, target=target)
+        worst = lab.same(again, first, 0.0, calls=f"6 tokens, {many} tokens, 6 tokens")
+    return worst
+
+
+@law("long", "the bias of the last query of up to 133,000 tokens is that of its distances", "bias")
+def long_bias(lab: Lab) -> Found:
+    """A row of a short sequence is the end of that of a long one."""
+    short = np.arange(60)
+    expected = lab.bias(short[-1:], short)
+
+    def ask(length: int) -> np.ndarray:
+        keys = np.arange(length)
+        return lab.bias(keys[-1:], keys)
+
+    length, received = lab.longest(ask, LONG)
+    bound = 1e-6 * max(1.0, largest(expected))
+    last = received[..., -60:]
+    # A bias that counts keys, as a causal softmax allows, differs by a number for each head.
+    last = last - (last[..., -1:] - expected[..., -1:])
+    return lab.same(last, expected, max(bound, 1e-6 * largest(received)), length=length)
+
+
+@law("rows", "each row of a batch has positions of its own", "bias")
+def rows_bias(lab: Lab) -> Found:
+    """As with left padding."""
+    q = np.array([[0, 1, 2], [7, 8, 9], [0, 0, 1]])
+    received = lab.bias(q, q)
+    alone = np.stack([lab.bias(row, row) for row in q])
+    return lab.same(received, alone, 1e-6 * largest(alone), positions=q)
+
+
+@law("far", "distances of 4095 and 65535 keep their bias", "bias", refusable=True)
+def far_bias(lab: Lab) -> Found:
+    """Against the named spec."""
+    q, k = np.array([65_535]), np.array([0, 1, 61_440, 65_534, 65_535])
+    expected = lab.truth(q, k)
+    return lab.same(lab.bias(q, k), expected, 1e-6 * max(1.0, largest(expected)), queries=q, keys=k)
+
+
+@law("head counts", "1, 2, 3, 8, 12, 20 and 71 heads have the slopes of the spec", "bias")
+def head_counts(lab: Lab) -> Found:
+    """Counts that are no power of two are where recipes differ."""
+    q = k = np.arange(9)
+    worst = (0.0, 1e-6)
+    for count in (1, 2, 3, 8, 12, 20, 71):
+        bench = lab.at(heads=count)
+        expected = bench.truth(q, k)
+        bound = 1e-6 * max(1.0, largest(expected))
+        worst = max(worst, bench.same(bench.bias(q, k), expected, bound, heads=count))
+    return worst
+
+
+@law("spec", "equal to the named spec", "bias")
+def spec_bias(lab: Lab) -> Found:
+    """In float32, against float64, for 64 by 64 positions."""
+    q = k = np.arange(64)
+    expected = lab.truth(q, k)
+    return lab.same(lab.bias(q, k), expected, 1e-6 * max(1.0, largest(expected)), queries=q)

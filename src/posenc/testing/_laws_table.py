@@ -1,0 +1,211 @@
+"""The laws of tables, from their numbers alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posenc.testing._laws import (
+    FAR_PLACES,
+    Found,
+    largest,
+    places_of,
+)
+from posenc.testing.lab import EPSILONS, FAR, LONG, NEAR, Broken, Lab, law
+from posenc.testing.subject import NotOffered
+
+__all__: list[str] = []
+
+
+@law("distinct", "no two positions below 256 share a row", "table")
+def distinct(lab: Lab) -> Found:
+    """Otherwise a model cannot tell them apart."""
+    places = places_of(lab, 256)
+    rows = lab.rows(places)
+    away = np.linalg.norm(rows[:, None] - rows[None], axis=-1)
+    np.fill_diagonal(away, np.inf)
+    i, j = np.unravel_index(int(np.argmin(away)), away.shape)
+    nearest, least = float(away[i, j]), 1e-6 * max(1e-30, largest(rows))
+    if nearest <= least:
+        a, b = places[i].tolist(), places[j].tolist()
+        raise Broken(f"positions {a} and {b} have one row", {"positions": [a, b]}, nearest, least)
+    return nearest, least
+
+
+@law("decode", "one position at a time gives the rows of the whole", "table")
+def decode_table(lab: Lab) -> Found:
+    """A step of decoding adds what a prefill would have added."""
+    places = places_of(lab, 24)
+    whole = lab.rows(places)
+    steps = np.concatenate([lab.rows(places[p : p + 1]) for p in range(len(places))])
+    return lab.same(steps, whole, 1e-6 * largest(whole), positions=places)
+
+
+@law("rows", "each row of a batch has positions of its own", "table")
+def rows_table(lab: Lab) -> Found:
+    """As with left padding, or in a batch of decoding steps."""
+    places = np.array([[0, 0, 1, 2], [0, 1, 2, 3]])
+    if lab.subject.axes > 1:
+        raise NotOffered("a grid is the same in every row")
+    whole = lab.rows(np.arange(4))
+    return lab.same(lab.rows(places), whole[places], 1e-6 * largest(whole), positions=places)
+
+
+@law("offset", "a sequence may start anywhere", "table")
+def offset_table(lab: Lab) -> Found:
+    """Positions 100, 101, … as part of a longer sequence."""
+    if lab.subject.axes > 1:
+        raise NotOffered("a grid starts at 0 on each axis")
+    whole = lab.rows(np.arange(110))
+    return lab.same(lab.rows(np.arange(100, 110)), whole[100:], NEAR * largest(whole), start=100)
+
+
+@law("history", "an answer does not depend on the calls before it", "table")
+def history_table(lab: Lab) -> Found:
+    """Short, long, short again."""
+    target, few = lab.subject.build(), places_of(lab, 8)
+    first = lab.rows(few, target=target)
+    worst = (0.0, 0.0)
+    for many in (300,) if lab.subject.axes > 1 else (300, *reversed(LONG)):
+        try:
+            lab.rows(places_of(lab, many), target=target)
+        except Exception as error:
+            if many <= 300:
+                raise
+            lab.refused(many, error)
+            break
+        again = lab.rows(few, target=target)
+        worst = lab.same(again, first, 0.0, calls=f"8 positions, {many} positions, 8 positions")
+    return worst
+
+
+@law("long", "rows of a long sequence are those of their positions alone, up to 133,000", "table")
+def long_table(lab: Lab) -> Found:
+    """Rows differ from those before, too: an end that is held or wrapped is seen."""
+
+    def along(places: np.ndarray) -> np.ndarray:
+        if lab.subject.axes == 1:
+            return places
+        return np.stack([places, *[0 * places] * (lab.subject.axes - 1)], axis=-1)
+
+    length, whole = lab.longest(lambda n: lab.rows(along(np.arange(n))), LONG)
+    bound = 1e-6 * largest(whole)
+    worst = (0.0, bound)
+    for power in range(8, length.bit_length()):
+        places = np.arange(2**power - 2, min(2**power + 3, length))
+        received = lab.rows(along(places))
+        worst = max(worst, lab.same(received, whole[places], bound, positions=places))
+    steps = np.linalg.norm(np.diff(whole, axis=0), axis=1)
+    still = int(np.argmin(steps))
+    if steps[still] <= 1e-6 * largest(whole):
+        says = f"positions {still} and {still + 1} have one row"
+        raise Broken(says, {"length": length}, float(steps[still]), bound)
+    for power in range(8, length.bit_length() - 1):
+        away = np.linalg.norm(whole[2**power : 2**power + 64] - whole[:64], axis=1)
+        if largest(whole) and float(away.max()) <= 1e-6 * largest(whole):
+            says = f"positions from {2**power} have the rows of those from 0"
+            raise Broken(says, {"length": length}, float(away.max()), bound)
+    return worst
+
+
+@law("history of dtypes", "half precision first leaves later float32 exact", "table")
+def history_of_dtypes_table(lab: Lab) -> Found:
+    """A table cached for a half-precision call must not serve float32."""
+    target, places = lab.subject.build(), places_of(lab, 300)
+    lab.rows(places, dtype="bfloat16", target=target)
+    after = lab.rows(places, target=target)
+    fresh = lab.rows(places, target=lab.subject.build())
+    return lab.same(after, fresh, 1e-6 * largest(fresh), calls="bfloat16, then float32")
+
+
+@law("axes", "every axis of a grid leaves its mark", "table")
+def axes(lab: Lab) -> Found:
+    """A step along any one axis changes the row; widths 2, 4, 6, 8, 12 and the asked one."""
+    count = lab.subject.axes
+    if count == 1:
+        raise NotOffered("positions have one axis")
+    worst = np.inf
+    for dim in (lab.subject.dim, 12, 8, 6, 4, 2):
+        bench = lab if dim == lab.subject.dim else lab.at(dim=dim)
+        try:
+            origin = bench.rows(np.zeros((1, count)))
+            stepped = [bench.rows(np.eye(count, dtype=np.int64)[a : a + 1]) for a in range(count)]
+        except Broken:
+            raise
+        except Exception:  # noqa: BLE001, S112
+            continue  # a width that is refused loses nothing
+        for axis, rows in enumerate(stepped):
+            away = largest(rows - origin)
+            if away < 1e-6:
+                says = f"a step along axis {axis} of {count} changes nothing at width {dim}"
+                raise Broken(says, {"dim": dim, "axis": axis}, away, 1e-6)
+            worst = min(worst, away)
+    return worst, 1e-6
+
+
+@law("grid", "a cell has one row, whatever the size of the grid around it", "table")
+def grid(lab: Lab) -> Found:
+    """Cells of a 3 by 5 grid, alone and inside a larger one that is wider than high."""
+    count = lab.subject.axes
+    if count == 1:
+        raise NotOffered("positions have one axis")
+    small = places_of(lab, 0)
+    corner = np.full((1, count), 9)
+    corner[0, 0] = 4
+    inside = lab.rows(np.concatenate([small, corner]))[:-1]
+    return lab.same(lab.rows(small), inside, 1e-6 * largest(inside), cells=small)
+
+
+def _far_table(power: str) -> Any:
+    def check(lab: Lab) -> Found:
+        """Against the named spec."""
+        near = FAR_PLACES[power]
+        if lab.subject.axes > 1:
+            raise NotOffered("a grid of that size is not built")
+        places = np.arange(near - 5, near - 1)
+        expected = lab.truth(places)
+        return lab.same(lab.rows(places), expected, FAR * largest(expected), positions=places)
+
+    return check
+
+
+for _power in FAR_PLACES:
+    law(f"near {_power}", f"within 2^-7 of exact below {_power}", "table", refusable=True)(
+        _far_table(_power)
+    )
+
+
+def _half_table(dtype: str) -> Any:
+    def check(lab: Lab) -> Found:
+        """Within one rounding of what float32 gives."""
+        places = places_of(lab, 1000)
+        try:
+            expected = lab.truth(places)
+        except NotOffered:
+            expected = lab.rows(places)
+        received = lab.rows(places, dtype=dtype)
+        return lab.same(
+            received, expected, EPSILONS[dtype] * largest(expected), positions=places, dtype=dtype
+        )
+
+    return check
+
+
+for _dtype in ("bfloat16", "float16"):
+    law(_dtype, f"{_dtype} costs its own rounding, no more", "table")(_half_table(_dtype))
+
+
+@law("spec", "equal to the named spec: to 2e-4, and to 1e-5 at the first positions", "table")
+def spec_table(lab: Lab) -> Found:
+    """In float32, against float64, at the first 256 positions; the first 9 have exact angles."""
+    places = places_of(lab, 256)
+    expected, received = lab.truth(places), lab.rows(places)
+    near = lab.same(received[:9], expected[:9], 1e-5 * largest(expected), positions=places[:9])
+    return max(near, lab.same(received, expected, NEAR * largest(expected), positions=places))
+
+
+@law("odd width", "an odd width is filled or refused", "table", refusable=True)
+def odd_table(lab: Lab) -> Found:
+    """No position may lose its mark."""
+    return distinct(lab.at(dim=lab.subject.dim + 1 - lab.subject.dim % 2))
