@@ -13,7 +13,6 @@ from posenc._core import powers
 from posenc._core.array import concrete
 from posenc._core.checks import even_width, positive
 from posenc._core.errors import PositionError, SpecError, mismatch
-from posenc._core.example import Example
 from posenc._core.ladder import Arrangement, Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
@@ -91,7 +90,6 @@ class XPos(RotarySpec):
     ladder: Ladder = Ladder()
     phase: Literal["exact", "float32"] = "exact"
 
-    example = Example({"pairing": "half"})
     bibtex = """@article{sun2022xpos,
   title   = {A Length-Extrapolatable Transformer},
   author  = {Sun, Yutao and Dong, Li and Patra, Barun and Ma, Shuming and Huang, Shaohan and
