@@ -12,7 +12,7 @@ from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.channels import ChannelCosSin, Columns
 
-__all__ = ["AdoptedRotary", "CosSinForm", "FormedCosSin"]
+__all__ = ["AdoptedRotary", "CosSinForm", "FormedCosSin", "LayerCosSin"]
 
 Answer = tuple[Tensor, Tensor] | Tensor
 
@@ -27,6 +27,17 @@ class CosSinForm(NamedTuple):
     dtype: torch.dtype | None = None  # None where it is that of the input
     is_complex: bool = False
     leading: int = 0  # axes of size 1 before those of the positions
+
+    @property
+    def still(self) -> bool:
+        """Whether no channel turns."""
+        return not isinstance(self.columns, str) and {*self.columns} == {self.spec.pairs}
+
+    def stilled(self) -> CosSinForm:
+        """The same for a layer without positions: cosines are 1 and sines 0."""
+        pairs = self.spec.pairs
+        width = 2 * pairs if isinstance(self.columns, str) else len(self.columns)
+        return self._replace(columns=(pairs,) * width)
 
     def positions(self, given: Tensor) -> Tensor:
         """Positions as `posenc.cos_sin` takes them: (...), or (..., axes)."""
@@ -77,6 +88,25 @@ class FormedCosSin:
         for _ in range(form.leading):
             cos, sin = cos[None], sin[None]
         return torch.complex(cos, sin) if form.is_complex else (cos, sin)
+
+
+class LayerCosSin:
+    """A hook that gives one layer cosines and sines of its own, whatever the others get."""
+
+    def __init__(self, form: CosSinForm) -> None:
+        self.form = form
+        self._formed = FormedCosSin(form)
+
+    def __call__(
+        self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the layer is called with."""
+        x = args[0] if args else kwargs["hidden_states"]
+        positions = kwargs.get("position_ids")
+        if kwargs.get("position_embeddings") is None or positions is None:
+            expected = "to be called with position_embeddings and position_ids by name"
+            raise ArgumentError(mismatch(type(layer).__name__, expected, ", ".join(kwargs)))
+        return args, {**kwargs, "position_embeddings": self._formed(x, positions)}
 
 
 class AdoptedRotary(nn.Module):

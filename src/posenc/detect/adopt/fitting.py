@@ -18,7 +18,7 @@ from posenc.detect.contract.seen import NEAR, SEEN, Seen, allowed, expected, fre
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm, FormedCosSin
 
-__all__ = ["Fit", "Silent", "distance", "fits", "labels", "takes_positions", "twin"]
+__all__ = ["Fit", "Silent", "distance", "fits", "labels", "parameters", "takes_positions", "twin"]
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 DENSE, STRIDED = 2**16, 2**20  # positions that are all compared, and up to where each 64th is
@@ -39,26 +39,27 @@ class Fit(NamedTuple):
 
 def takes_positions(module: nn.Module) -> bool:
     """Whether a module is called with an input, position ids, and at most a type of layer."""
-    if any(module.children()) or "position_ids" not in _names(module):
+    if any(module.children()) or "position_ids" not in parameters(module):
         return False
     needed = [
         p.name for p in _signature(module).parameters.values()
         if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]  # fmt: skip
-    return len(_names(module)) >= 2 and set(needed[1:]) <= KNOWN
+    return len(parameters(module)) >= 2 and set(needed[1:]) <= KNOWN
 
 
 def _signature(module: nn.Module) -> inspect.Signature:
     return inspect.signature(type(module).forward)
 
 
-def _names(module: nn.Module) -> list[str]:
+def parameters(module: nn.Module) -> list[str]:
+    """The names of what a module is called with."""
     return list(_signature(module).parameters)[1:]
 
 
 def labels(module: nn.Module, names: list[str]) -> list[str | None]:
     """The types of layers that a module answers for; [None] where it asks for none."""
-    if "layer_type" not in _names(module):
+    if "layer_type" not in parameters(module):
         return [None]
     ends = [key.removesuffix("_inv_freq") for key, _ in module.named_buffers(recurse=False)]
     known = [*getattr(module, "layer_types", ()), *ends, *names]
