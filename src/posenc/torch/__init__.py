@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from posenc.torch.attend import attend
+from posenc.torch.attention import attention
 from posenc.torch.bias import AttentionBias, alibi_mask_mod, alibi_reach, score_mod, slopes
 from posenc.torch.relative import RelativeAttention
 from posenc.torch.rope_types import rope_parameters, rope_types
@@ -24,6 +25,7 @@ __all__ = [
     "alibi_mask_mod",
     "alibi_reach",
     "attend",
+    "attention",
     "release",
     "rope_parameters",
     "rope_types",
