@@ -192,6 +192,52 @@ def test_asking_the_old_module_leaves_no_trace() -> None:
     assert all(torch.equal(buffer, numbers[key]) for key, buffer in old.named_buffers())
 
 
+def gptj() -> Any:
+    torch.manual_seed(0)
+    more = {"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 16, "vocab_size": 99}
+    return transformers.GPTJForCausalLM(transformers.GPTJConfig(**more)).eval()
+
+
+def xglm() -> Any:
+    torch.manual_seed(0)
+    more = {"d_model": 64, "num_layers": 2, "attention_heads": 4, "ffn_dim": 64, "vocab_size": 99}
+    return transformers.XGLMForCausalLM(transformers.XGLMConfig(**more)).eval()
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [(gptj, "transformer.h.0.attn.embed_positions"), (xglm, "model.embed_positions.weights")],
+)
+def test_rows_that_a_module_keeps(make: Any, where: str, tmp_path: Path) -> None:
+    model = make()
+    before, old, keys = logits(model), model.get_buffer(where), [*model.state_dict()]
+    row = adopt(model).replaced[0]
+    assert (row.where, row.what, row.wrong) == (where, "rows", None)
+    places = torch.arange(len(old))
+    if make is gptj:
+        exact = torch.cat(posenc.cos_sin(row.spec, places, dtype="float64")[::-1], dim=-1)
+    else:
+        places = places - row.spec.arrangement.start
+        exact = posenc.table(row.spec, places, dtype="float64")
+    assert torch.equal(model.get_buffer(where), exact.float())
+    assert row.change == pytest.approx(float((old - exact).abs().max()))
+    assert 0 < off(logits(model), before) < LOGITS
+    assert [*model.state_dict()] == keys
+    with pytest.raises(posenc.ArgumentError, match="adopted before"):
+        adopt(model)
+    other = copy.deepcopy(model)
+    release(other)
+    assert torch.equal(logits(other), before)
+    model.to(torch.bfloat16).to(torch.float32)
+    release(model)
+    assert torch.equal(model.get_buffer(where), old)
+    model = make()
+    old = model.get_buffer(where)
+    adopt(model)
+    release(model)
+    assert model.get_buffer(where) is old
+
+
 # --- what people do with models -----------------------------------------------------------------
 
 
@@ -373,7 +419,7 @@ def test_what_is_no_model_or_has_no_rotations() -> None:
     with pytest.raises(posenc.ArgumentError, match="Give the model inside"):
         adopt(wrapped)
     config = transformers.GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=9)
-    with pytest.raises(posenc.DataError, match="a table .* stays as it is"):
+    with pytest.raises(posenc.DataError, match="a table that is learned: its values are weights"):
         adopt(transformers.GPT2Model(config))
     with pytest.raises(posenc.ArgumentError, match="in which nothing was"):
         release(llama())

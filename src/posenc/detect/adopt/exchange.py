@@ -19,6 +19,8 @@ from posenc.detect.adopt.fitting import (
 )
 from posenc.detect.adopt.refusals import CALLER, refuse_model
 from posenc.detect.adopt.report import Adoption, Replacement
+from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, restore, row_buffers
+from posenc.detect.adopt.tables import swap as swap_rows
 from posenc.detect.explain import from_hf
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import AdoptedRotary, CosSinForm
@@ -101,12 +103,21 @@ def adopt(model: Any, *, phase: Literal["exact", "float32"] = "exact") -> Adopti
         swaps.append(_Swap(places, module, AdoptedRotary(module, forms)))
         rows += told
         covered |= used
+    tables: list[Rows] = []
+    for path, module, name in row_buffers(model):
+        for entry in plan:
+            found = exact_rows(module, name, entry, phase)
+            if found is not None:
+                tables.append(found)
+                rows.append(_row(path, entry, found, phase))
+                covered.add(id(entry))
+                break
     left += [note for entry in plan if id(entry) not in covered for note in _left(entry)]
     left += list(plan.errors)
-    if not swaps:
-        expected = "a model with a module whose cosines and sines are those of its plan"
+    if not swaps and not tables:
+        expected = "cosines and sines, or rows, that a module of the model computes by its plan"
         raise DataError(mismatch(CALLER, expected, f"none: {'; '.join(left) or 'no positions'}"))
-    _exchange(swaps)
+    _exchange(swaps, tables)
     return Adoption(
         type(model).__name__, replaced=tuple(rows), left=tuple(dict.fromkeys(left)),
         remarks=plan.warnings,
@@ -129,11 +140,14 @@ def release(model: Any) -> None:
     if not isinstance(model, nn.Module):
         raise ArgumentError(mismatch("release", "a model that was adopted", type(model).__name__))
     adopted = [(place, m) for place, m in _places(model) if isinstance(m, AdoptedRotary)]
-    if not adopted:
+    rows = [module for module in model.modules() if has_rows(module)]
+    if not adopted and not rows:
         received = f"a {type(model).__name__} in which nothing was"
         raise ArgumentError(mismatch("release", "a model that was adopted", received))
     for place, module in adopted:
         place.parent._modules[place.leaf] = module.old
+    for owner in rows:
+        restore(owner)
 
 
 def _places(model: nn.Module) -> Iterator[tuple[_Place, nn.Module]]:
@@ -144,14 +158,18 @@ def _places(model: nn.Module) -> Iterator[tuple[_Place, nn.Module]]:
                 yield _Place(parent, leaf), module
 
 
-def _exchange(swaps: list[_Swap]) -> None:
+def _exchange(swaps: list[_Swap], tables: list[Rows]) -> None:
     done: list[tuple[_Place, nn.Module]] = []
     try:
         for swap in swaps:
             for place in swap.places:
                 done.append((place, swap.old))
                 place.parent._modules[place.leaf] = swap.new
+        for rows in tables:
+            swap_rows(rows)
     except BaseException:
+        for rows in tables:
+            restore(rows.module)
         for place, old in done:
             place.parent._modules[place.leaf] = old
         raise
@@ -213,9 +231,16 @@ def _forms(
     forms: dict[str | None, CosSinForm] = {}
     told: list[Replacement] = []
     covered: set[int] = set()
+    unknown: list[DataError] = []
     for label in labels(asked, names):
         own = [e for e, name in zip(entries, names, strict=True) if label and name == label]
-        entry, form = _fit(path, asked, label, own or entries)
+        try:
+            entry, form = _fit(path, asked, label, own or entries)
+        except DataError as error:
+            if own or label is None:
+                raise
+            unknown.append(error)  # of no layer of the plan: the old module goes on to answer
+            continue
         covered |= {id(e) for e in entries if e.spec == entry.spec}
         meta = any(buffer.is_meta for buffer in module.buffers())
         far = distance(asked if meta else module, label, form, entry.length)
@@ -224,7 +249,17 @@ def _forms(
             Replacement(path, layer=entry.layer, spec=forms[label].spec, was=type(module).__name__,
                         **far._asdict())
         )  # fmt: skip
+    if not forms:
+        raise unknown[0]
     return forms, told, covered
+
+
+def _row(path: str, entry: Layer, rows: Rows, phase: str) -> Replacement:
+    spec: Any = entry.spec
+    spec = spec if phase == "exact" else spec.replace(phase=phase)
+    was = f"a buffer of {type(rows.module).__name__}"
+    told = rows.distance._asdict()
+    return Replacement(path, layer=entry.layer, spec=spec, was=was, what="rows", **told)
 
 
 def _phased(spec: RotarySpec, phase: str) -> RotarySpec:
@@ -269,8 +304,16 @@ def _fit(
 
 
 def _left(entry: Layer) -> Iterator[str]:
+    """Why an entry of the plan that was not put in stays as the model has it."""
     name = f"{entry.layer}:{entry.attention}" if entry.attention else entry.layer
-    if entry.kind == "rotary":
-        yield f"{name}: no module answers position ids with its cosines and sines"
-    elif entry.kind in ("table", "bias", "relative"):
-        yield f"{name}: a {entry.kind} ({type(entry.spec).__name__}) stays as it is"
+    kind = type(entry.spec).__name__
+    if entry.spec is not None and entry.spec.parameters():
+        yield f"{name}: {kind}, a {entry.kind} that is learned: its values are weights, which stay"
+    elif entry.kind == "rotary":
+        yield f"{name}: {kind}: no module answers positions with its cosines and sines alone"
+    elif entry.kind == "table":
+        yield f"{name}: {kind}: its rows are in no buffer, but weights or made in code"
+    elif entry.spec is not None:
+        yield f"{name}: {kind}, a {entry.kind} that is made in the code of the model, by no module"
+    elif entry.kind == "convolution":
+        yield f"{name}: a convolution, whose weights stay"

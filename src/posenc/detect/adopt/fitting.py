@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import itertools
@@ -12,11 +13,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from posenc.detect.adopt.report import Distance
 from posenc.detect.contract.seen import NEAR, SEEN, Seen, allowed, expected, frequencies_of
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.torch.adopted import CosSinForm
+from posenc.torch.adopted import CosSinForm, FormedCosSin
 
-__all__ = ["Distance", "Fit", "Silent", "distance", "fits", "labels", "takes_positions", "twin"]
+__all__ = ["Fit", "Silent", "distance", "fits", "labels", "takes_positions", "twin"]
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 DENSE, STRIDED = 2**16, 2**20  # positions that are all compared, and up to where each 64th is
@@ -33,16 +35,6 @@ class Fit(NamedTuple):
 
     form: CosSinForm
     excess: float  # the largest difference, over what float32 angles may be off
-
-
-class Distance(NamedTuple):
-    """How far a module is from exact angles."""
-
-    change: float  # the largest, of cosines and sines, up to `last`
-    place: int  # where it is
-    last: int
-    wrong: int | None  # the first position that is off by more than 1e-3, if there is one
-    looked: int  # up to which position it was looked for
 
 
 def takes_positions(module: nn.Module) -> bool:
@@ -70,17 +62,17 @@ def labels(module: nn.Module, names: list[str]) -> list[str | None]:
         return [None]
     ends = [key.removesuffix("_inv_freq") for key, _ in module.named_buffers(recurse=False)]
     known = [*getattr(module, "layer_types", ()), *ends, *names]
-    answered: list[str | None] = []
-    for name in dict.fromkeys(known):
-        try:
-            answers(module, torch.arange(3)[None], name)
-        except Silent:
-            try:
-                answers(module, torch.zeros(3, 1, 3, dtype=torch.int64), name)
-            except Silent:
-                continue
-        answered.append(name)
-    return answered or [None]
+    if _answers(module, None):  # the name is an option, and changes nothing
+        return [None]
+    return [name for name in dict.fromkeys(known) if _answers(module, name)] or [None]
+
+
+def _answers(module: nn.Module, label: str | None) -> bool:
+    for ids in (torch.arange(3)[None], torch.zeros(3, 1, 3, dtype=torch.int64)):
+        with contextlib.suppress(Silent):
+            answers(module, ids, label)
+            return True
+    return False
 
 
 def answers(
@@ -134,7 +126,7 @@ def twin(module: nn.Module) -> nn.Module | None:
     try:
         with torch.device("cpu"):
             made: nn.Module = type(module)(module.config)
-    except Exception:  # whatever code of somebody else raises
+    except Exception:  # noqa: BLE001 - whatever code of somebody else raises
         return None
     fresh = dict(made.named_buffers(recurse=False))
     alike = own.keys() <= fresh.keys() and all(
@@ -227,7 +219,7 @@ def _columns(spec: RotarySpec, where: np.ndarray, values: np.ndarray) -> tuple[A
     pairs, width = spec.pairs, values.shape[-1]
     forms: list[tuple[Any, np.ndarray]] = []
     if width == pairs:
-        forms = [("pairs", np.arange(pairs))]
+        forms = [(tuple(range(pairs)), np.arange(pairs))]
     elif width == 2 * pairs:
         forms = [("halves", np.tile(np.arange(pairs), 2)), ("twice", np.arange(width) // 2)]
     best: tuple[Any, float] = ((), np.inf)
@@ -260,8 +252,8 @@ def _shared(
     if values.shape[-3:-1] != (2, 7):
         return {}
     where = np.stack([np.arange(7) * 3] * len(spec.axes), axis=-1)
-    own = form._replace(axes={2: "shared"}, dtype=torch.float64, is_complex=False)
-    cos, sin = own.answer(torch.zeros(1), torch.from_numpy(where[:, 0])[None])
+    own = form._replace(axes={2: "shared"}, dtype=torch.float64, is_complex=False, leading=0)
+    cos, sin = FormedCosSin(own)(torch.zeros(1), torch.from_numpy(where[:, 0])[None])
     off = np.abs(np.asarray(cos + 1j * sin) - values.reshape(2, 7, -1)[:1])
     return {2: "shared"} if np.max(off) < 1e-4 else {}
 
@@ -298,7 +290,9 @@ def distance(
     looked = max(last, STRIDED)
     if form.spec.lengths is not None:  # one set of frequencies, that of short sequences
         last = looked = form.spec.lengths[0] - 1
-    own = form._replace(spec=form.spec.at(last + 1), dtype=torch.float32, axes={2: "shared"})
+    own = FormedCosSin(
+        form._replace(spec=form.spec.at(last + 1), dtype=torch.float32, axes={2: "shared"})
+    )
     stride = 64 * max(1, looked // (64 * DENSE))
     dense = np.arange(min(DENSE, looked + 1))
     places = np.unique(np.r_[dense, np.arange(0, looked, stride), last, looked])
@@ -307,7 +301,7 @@ def distance(
         rows = torch.from_numpy(places[begin : begin + CHUNK])
         pairs = zip(
             _parts(answers(module, _same(rows, form), label)),
-            _parts(own.answer(torch.zeros(1), rows[None])),
+            _parts(own(torch.zeros(1), rows[None])),
             strict=True,
         )
         gaps = [(a.flatten(0, -2).cpu() - b.flatten(0, -2)).abs().amax(dim=-1) for a, b in pairs]

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc.detect.adopt.tables import has_rows
 from posenc.torch.adopted import AdoptedRotary
 
 __all__ = ["CALLER", "refuse_model"]
@@ -40,7 +41,10 @@ def _named(value: Any) -> str:
 
 
 def _refuse_foreign(model: nn.Module, name: str) -> None:
-    adopted = [path for path, module in model.named_modules() if isinstance(module, AdoptedRotary)]
+    adopted = [
+        path for path, module in model.named_modules()
+        if isinstance(module, AdoptedRotary) or has_rows(module)
+    ]  # fmt: skip
     if adopted:
         todo = "Call posenc.torch.release(model) first."
         received = f"one whose {adopted[0]} was adopted before"
