@@ -6,7 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from posenc.torch.attend import attend
+from posenc.torch.attention import attention
 from posenc.torch.bias import AttentionBias, alibi_mask_mod, alibi_reach, score_mod, slopes
+from posenc.torch.diffusers import get_1d_rotary_pos_embed
 from posenc.torch.relative import RelativeAttention
 from posenc.torch.rope_types import rope_parameters, rope_types
 from posenc.torch.rotary import RotaryEmbedding
@@ -24,6 +26,8 @@ __all__ = [
     "alibi_mask_mod",
     "alibi_reach",
     "attend",
+    "attention",
+    "get_1d_rotary_pos_embed",
     "release",
     "rope_parameters",
     "rope_types",
