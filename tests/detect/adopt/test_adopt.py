@@ -493,6 +493,35 @@ def test_no_positions_in_some_layers_and_another_base_in_others() -> None:
     assert off(logits(model), logits(oracle)) < LOGITS
 
 
+def test_a_bias_in_place_of_rotations() -> None:
+    # By hand: nothing turns, and the slopes of four heads are in a mask that is added to scores.
+    model = llama(attn_implementation="eager")
+    before = logits(model)
+    slopes = torch.tensor([2.0 ** -(2 * h) for h in range(1, 5)])
+    places = torch.arange(12)
+    behind = (places[:, None] - places[None]).float()
+    added = (-slopes[:, None, None] * behind).masked_fill(behind < 0, torch.finfo().min)
+    adopt(model, plan=posenc.Plan((posenc.Entry("nope"),), layers=("nope", "nope")))
+    wanted = logits(model, attention_mask=added[None].expand(2, 4, 12, 12))
+    release(model)
+    report = adopt(model, spec=posenc.ALiBi(4))
+    assert report.replaced[0].spec is None
+    assert off(logits(model), wanted) < LOGITS
+    steps = model(ids()[:, :8], use_cache=True).past_key_values
+    last = model(ids()[:, 8:], past_key_values=steps).logits
+    assert off(last, wanted[:, 8:]) < LOGITS
+    release(model)
+    assert model.config._attn_implementation == "eager"
+    assert torch.equal(logits(model), before)
+    # One layer has a bias, the other turns.
+    entries = (posenc.Entry("turns", specs=(ROPE,)), posenc.Entry("bias", specs=(posenc.ALiBi(4),)))
+    adopt(model, plan=posenc.Plan(entries, layers=("turns", "bias")))
+    assert off(logits(model), wanted) > LOGITS
+    assert off(logits(model), before) > LOGITS
+    release(model)
+    assert torch.equal(logits(model), before)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
