@@ -15,7 +15,7 @@ from posenc.scaling.linear import Linear
 __all__ = ["get_1d_rotary_pos_embed"]
 
 
-def get_1d_rotary_pos_embed(  # noqa: PLR0917 - as it is called there
+def get_1d_rotary_pos_embed(
     dim: int,
     pos: np.ndarray | Tensor | int,
     theta: float = 10000.0,
