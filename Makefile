@@ -150,6 +150,17 @@ bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and re
 	@$(BIN)/python tools/speed_picture.py
 	@$(BIN)/python tools/generate.py
 
+# The Python at hand where there is no .venv: a machine with a GPU brings its own torch.
+GPU_PYTHON = $(or $(wildcard $(BIN)/python),$(PYTHON))
+
+.PHONY: gpu
+gpu: ## the Triton kernels on a GPU: bits, then speed, into benchmarks/results; without one a walk through both
+	@$(GPU_PYTHON) -c 'import posenc, pytest, torch, triton' || { \
+	  echo "make gpu needs torch, triton, pytest and posenc in $(GPU_PYTHON):" \
+	    "pip install --no-build-isolation --no-deps ." >&2; exit 1; }
+	@$(GPU_PYTHON) -m pytest tests/test_triton.py -m 'slow or not slow' -q
+	@$(GPU_PYTHON) benchmarks/gpu.py
+
 .PHONY: generate
 generate: $(READY) ## the tables that files show of the measurements in benchmarks/results
 	@$(BIN)/python tools/generate.py

@@ -5,27 +5,33 @@ row is compared with the float64 reference before it is timed; all of them are t
 run, each with an event before and after it and a cold cache. The floor is a copy of the same
 tensors into memory that exists (for what works in place) or the same with new memory.
 
-Peers that are not installed are left out by name. `--dry-run` walks through everything with tiny
-shapes in Triton's interpreter on the CPU, times nothing and stores nothing.
+Peers that are not installed are left out by name. Each aim is a row of its own: the figure, what
+was aimed at, and whether it was met. Without a GPU, or with `--dry-run`, it walks through all of it
+with tiny shapes in Triton's interpreter on the CPU; such times mean nothing, and none is stored.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
 import importlib.util
+import json
 import os
 import statistics
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-if "--dry-run" in sys.argv:
-    os.environ["TRITON_INTERPRET"] = "1"
-
 import torch
 from torch import Tensor
+
+if "--dry-run" in sys.argv or not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
+
+import triton
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -34,6 +40,7 @@ from benchmarks.rows import append, circumstances
 from posenc.torch import RotaryEmbedding
 
 Call = Callable[[], Any]
+DRY = os.environ.get("TRITON_INTERPRET") == "1"
 PACKAGES = ("torch", "triton", "flash_attn", "liger_kernel", "transformers")
 # batch, heads of queries and keys, tokens, channels
 SHAPES = (
@@ -42,24 +49,49 @@ SHAPES = (
     (1, 32, 8, 131072, 128),
     (64, 32, 8, 1, 128),
 )
-TINY = ((2, 4, 2, 3, 16),)
+TINY = ((2, 4, 2, 3, 16), (2, 4, 2, 1, 16))
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 ROUNDING = {torch.float32: 2.0**-22, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 REPEATS = 50
+BACKEND = "eager" if DRY else "inductor"
+
+
+COPY, INPLACE, LAUNCH = "copy into existing memory", "posenc, triton, in place", "an empty launch"
+FLASH, LIGER = "flash-attention, triton (table at hand)", "Liger, triton, in place (table at hand)"
+
+
+@triton.jit
+def nothing():
+    """A kernel whose time is that of a launch."""
 
 
 def installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
+def versioned(name: str) -> bool:
+    """Whether a package says its version; a file that was brought along does not."""
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def start(tokens: int) -> int:
+    """The position of the first token: one that is alone has others in the cache."""
+    return 4096 if tokens == 1 else 0
+
+
 def tables(spec: posenc.RoPE, count: int, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Cosines and sines for those who read them from memory: (tokens, pairs)."""
-    cos, sin = posenc.cos_sin(spec, torch.arange(count, device=device))
+    cos, sin = posenc.cos_sin(spec, torch.arange(count, device=device) + start(count))
     return cos.to(dtype), sin.to(dtype)
 
 
 def rotations(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> dict[str, Call]:
     """What turns one q and k of a shape, by name; each returns both."""
+    torch.compiler.reset()  # it would give up after eight sets of shapes and dtypes
     batch, heads, few, tokens, width = shape
     generator = torch.Generator(device).manual_seed(0)
     q, k = (
@@ -76,27 +108,26 @@ def rotations(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> dict[s
     module = RotaryEmbedding(spec, kernel="triton")
     inplace = RotaryEmbedding(spec, kernel="triton", inplace=True)
     reference = RotaryEmbedding(spec, kernel="reference")
+    compiled, first = torch.compile(reference, backend=BACKEND), start(tokens)
     calls: dict[str, Call] = {
-        "copy into existing memory": written,
+        LAUNCH: lambda: (nothing[(1,)](), ())[1],
+        COPY: written,
         "copy into new memory": lambda: (q.clone(), k.clone()),
-        "posenc, triton": lambda: module(q, k),
-        "posenc, triton, in place": lambda: inplace(spare_q, spare_k),
-        "posenc, reference": lambda: reference(q, k),
+        "posenc, triton": lambda: module(q, k, offset=first),
+        INPLACE: lambda: inplace(spare_q, spare_k, offset=first),
+        "posenc, reference": lambda: reference(q, k, offset=first),
+        "posenc, compiled": lambda: compiled(q, k, offset=first),
     }
-    if device == "cuda":
-        calls["posenc, compiled"] = _partial(torch.compile(reference), q, k)
-    calls |= _transformers(spec, q, k, compiled=device == "cuda")
+    calls |= _transformers(spec, q, k)
     if installed("flash_attn"):
         turn = importlib.import_module("flash_attn.ops.triton.rotary").apply_rotary
         cos, sin = tables(spec, tokens, device, torch.float32)
         swapped = [x.transpose(1, 2) for x in (q, k)]
-        calls["flash-attention, triton (table at hand)"] = lambda: tuple(
-            turn(x, cos, sin).transpose(1, 2) for x in swapped
-        )
+        calls[FLASH] = lambda: tuple(turn(x, cos, sin).transpose(1, 2) for x in swapped)
     if installed("liger_kernel"):
         liger = importlib.import_module("liger_kernel.transformers.rope").liger_rotary_pos_emb
         full = [torch.cat([t, t], -1)[None] for t in tables(spec, tokens, device, dtype)]
-        calls["Liger, triton, in place (table at hand)"] = lambda: liger(spare_q, spare_k, *full)
+        calls[LIGER] = lambda: liger(spare_q, spare_k, *full)
     return calls
 
 
@@ -104,7 +135,7 @@ def _partial(function: Any, *inputs: Tensor) -> Call:
     return lambda: function(*inputs)
 
 
-def _transformers(spec: posenc.RoPE, q: Tensor, k: Tensor, *, compiled: bool) -> dict[str, Call]:
+def _transformers(spec: posenc.RoPE, q: Tensor, k: Tensor) -> dict[str, Call]:
     if not installed("transformers"):
         return {}
     llama = importlib.import_module("transformers.models.llama.modeling_llama")
@@ -112,15 +143,16 @@ def _transformers(spec: posenc.RoPE, q: Tensor, k: Tensor, *, compiled: bool) ->
         hidden_size=q.shape[1] * spec.dim, num_attention_heads=q.shape[1], head_dim=spec.dim
     )
     table = llama.LlamaRotaryEmbedding(config).to(q.device)
-    where = torch.arange(q.shape[2], device=q.device)[None]
+    positions = torch.arange(q.shape[2], device=q.device)[None] + start(q.shape[2])
 
     def whole(q: Tensor, k: Tensor) -> Any:
-        return llama.apply_rotary_pos_emb(q, k, *table(q, where))
+        return llama.apply_rotary_pos_emb(q, k, *table(q, positions))
 
-    calls: dict[str, Call] = {"transformers, eager": _partial(whole, q, k)}
-    if compiled:
-        calls["transformers, compiled"] = _partial(torch.compile(whole), q, k)
-    return calls
+    compiled = torch.compile(whole, backend=BACKEND)
+    return {
+        "transformers, eager": _partial(whole, q, k),
+        "transformers, compiled": _partial(compiled, q, k),
+    }
 
 
 def sums(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> dict[str, Call]:
@@ -148,6 +180,7 @@ def exact(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> list[Tenso
             torch.randn(batch, n, tokens, width, device=device, generator=generator)
             .to(dtype)
             .double(),
+            offset=start(tokens),
         )
         for n in (heads, few)
     ]
@@ -157,7 +190,7 @@ def checked(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> dict[str
     """The worst error of each way to turn, in roundings of the dtype; ours must stay within one."""
     found = {}
     for name, call in rotations(shape, dtype, device).items():
-        if name.startswith("copy"):
+        if name.startswith("copy") or name == LAUNCH:
             continue
         want = exact(shape, dtype, device)
         worst = max(
@@ -173,6 +206,8 @@ def checked(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> dict[str
 
 def timed(calls: dict[str, Call]) -> dict[str, float]:
     """Median milliseconds of each, in turns; a large write between them empties the cache."""
+    if DRY:
+        return {name: _once(call) for name, call in calls.items()}
     cold = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
     for call in calls.values():
         for _ in range(5):
@@ -190,35 +225,61 @@ def timed(calls: dict[str, Call]) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in spans.items()}
 
 
+def _once(call: Call) -> float:
+    begin = time.perf_counter()
+    call()
+    return 1e3 * (time.perf_counter() - begin)
+
+
+def aims(shape: tuple[int, ...], times: dict[str, float]) -> list[dict[str, Any]]:
+    """What a rotation aims at, beside what the times of a row say."""
+    pairs = [("the compiled reference beside Triton", "posenc, compiled", "posenc, triton", 1.3)]
+    if shape[3] == 1:
+        pairs.append(("decoding beside an empty launch", INPLACE, LAUNCH, 1.2))
+    else:
+        pairs.append(("in place beside a copy", INPLACE, COPY, 1 / 0.9))
+    pairs += [
+        ("beside Liger", INPLACE, LIGER, 1.0),
+        ("beside flash-attention", "posenc, triton", FLASH, 1.0),
+    ]
+    rows = []
+    for what, ours, other, most in pairs:
+        if other in times:
+            ratio = times[ours] / times[other]
+            rows.append({"aim": what, "ratio": ratio, "most": most, "met": ratio <= most})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dry-run", action="store_true", help="tiny shapes on the CPU")
-    dry = parser.parse_args().dry_run
-    if not dry and not torch.cuda.is_available():
-        raise SystemExit("No GPU here; --dry-run walks through without one.")
-    device, shapes = ("cpu", TINY) if dry else ("cuda", SHAPES)
-    packages = [name for name in PACKAGES if installed(name)]
-    common = {} if dry else circumstances(*packages) | {"device": torch.cuda.get_device_name()}
-    common |= {"absent": [name for name in PACKAGES if not installed(name)]}
+    parser.parse_args()
+    if DRY:
+        print("A walk through in Triton's interpreter: the times mean nothing, nothing is stored.")
+    device, shapes = ("cpu", TINY) if DRY else ("cuda", SHAPES)
+    present = [name for name in PACKAGES if installed(name)]
+    common = circumstances(*filter(versioned, present)) | {
+        "device": "the CPU" if DRY else torch.cuda.get_device_name(),
+        "absent": [name for name in PACKAGES if name not in present],
+    }
     rows = []
     for shape in shapes:
         for dtype in DTYPES:
             with torch.no_grad():
                 errors = checked(shape, dtype, device)
-                times = {} if dry else timed(rotations(shape, dtype, device))
-            row = {"what": "rotate", "shape": shape, "dtype": str(dtype), "ms": times}
-            rows.append(common | row | {"roundings": errors})
-            print(row | {"roundings": errors})
-    for size in ((2, 3, 8),) if dry else ((8, 1024, 768), (8, 8192, 4096)):
+                times = timed(rotations(shape, dtype, device))
+            row = {"what": "rotate", "shape": shape, "dtype": str(dtype)}
+            rows.append(common | row | {"ms": times, "roundings": errors})
+            rows += [common | row | aim for aim in aims(shape, times)]
+    for size in ((2, 3, 8),) if DRY else ((8, 1024, 768), (8, 8192, 4096)):
         for dtype in DTYPES:
-            calls = sums(size, dtype, device)
             with torch.no_grad():
-                times = (
-                    {name: 0.0 for name, call in calls.items() if call()} if dry else timed(calls)
-                )
+                times = timed(sums(size, dtype, device))
             rows.append(common | {"what": "add", "shape": size, "dtype": str(dtype), "ms": times})
-            print(rows[-1])
-    if not dry:
+    unsaid = {*common, "ms", "ratio", "met"} if DRY else {*common}
+    for row in rows:
+        print(json.dumps({name: value for name, value in row.items() if name not in unsaid}))
+    if not DRY:
         print(append("gpu", rows))
 
 

@@ -136,6 +136,13 @@ INTEGER_TABLES = (
         lambda p: [value / 8**0.5 for value in oracle.vaswani(p, 8)],
     ),
     Case(
+        "scaled-up",
+        Sinusoidal(8, magnitude=Magnitude(table_scale="sqrt_dim")),
+        lambda p: [value * 8**0.5 for value in oracle.vaswani(p, 8)],
+        POSITIONS[:5],
+        scale=4,
+    ),
+    Case(
         "axial",
         Sinusoidal(
             16,
@@ -258,6 +265,18 @@ REAL_TABLES = (
         REALS,
     ),
     Case(
+        "fourier-cosines-then-sines",
+        Fourier(8, order="cos_sin"),
+        lambda p: fourier.cosines_then_sines((p,), [[PI * 2**k for k in range(4)]]),
+        REALS,
+    ),
+    Case(
+        "fourier-sines-then-cosines-of-each-axis",
+        Fourier(8, ladder=Ladder(spacing="octave"), blocks="axis", arrangement=XY),
+        lambda p: [v for x in p for v in fourier.sines_then_cosines((x,), [[1, 2]])],
+        POINTS,
+    ),
+    Case(
         "fourier-linear-per-axis-raw-last",
         Fourier(
             14,
@@ -304,6 +323,16 @@ REAL_TABLES = (
             arrangement=Arrangement(rule="mixed", axes=("x", "y")),
         ),
         lambda p: fourier.mixed(p, MATRIX),
+        POINTS,
+    ),
+    Case(
+        "fourier-matrix-in-radians",
+        Fourier(
+            6,
+            ladder=FrequencyMatrix(MATRIX),
+            arrangement=Arrangement(rule="mixed", axes=("x", "y")),
+        ),
+        lambda p: fourier.mixed(p, MATRIX, turns=False),
         POINTS,
     ),
     Case(

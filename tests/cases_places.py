@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from posenc import (
     GridCells,
     HashGrid,
@@ -40,6 +42,10 @@ UNIT_CUBE = ((0.0, 0.5, 1.0), (0.25, 0.333984375, 0.75), (1.0, 1.0, 1.0), (0.062
 BOXES = ((0.0, 0.5, 1.0, 0.25), (-2.5, 0.75, 3.0, 1.0))
 PATHS = ((-1, -1, -1), (0, -1, -1), (1, -1, -1), (0, 1, 1), (2, 0, 1), (2, 2, 2))
 WIDE = Init(scale=1.0)
+STEEP = {
+    name: (2 * np.random.default_rng(5).normal(size=shape)).astype(np.float32).tolist()
+    for name, shape in LearnedFourier(6, features=8, hidden=5).shapes.items()
+}
 
 PLACES = (
     # The error of an angle is that of a product of floats, and grows with it: up to 50 here.
@@ -121,6 +127,13 @@ PLACES = (
         )
         for mixing, share in (("sphereC", 3), ("sphereC+", 6), ("sphereM", 5), ("sphereM+", 8))
     ),
+    Case(
+        "sphere2vec-radians",
+        Sphere2Vec(24, mixing="sphereM+", shortest=0.5, longest=360.0, unit="radians"),
+        lambda p: oracle.sphere(p, "sphereM+", 3, 0.5, 360, "radians"),
+        ((0.0, 0.0), (3.25, -1.5), (-1.0, 1.5703125)),
+        scale=3,
+    ),
     learned(
         "soft-position",
         SoftPosition(5, init=WIDE),
@@ -140,6 +153,22 @@ PLACES = (
         lambda w, p: oracle.learned_fourier(p, w, 1, "gelu"),
         POINTS[:2] + UNIT_SQUARE,
         scale=4,
+    ),
+    Case(
+        "learned-fourier-far-from-linear",
+        LearnedFourier(6, features=8, hidden=5),
+        lambda p: oracle.learned_fourier(p, STEEP, 1, "gelu"),
+        UNIT_SQUARE,
+        scale=32,
+        params={name: np.array(values, np.float32) for name, values in STEEP.items()},
+    ),
+    Case(
+        "learned-fourier-far-from-linear-tanh",
+        LearnedFourier(6, features=8, hidden=5, activation="gelu_tanh"),
+        lambda p: oracle.learned_fourier(p, STEEP, 1, "gelu_tanh"),
+        UNIT_SQUARE,
+        scale=32,
+        params={name: np.array(values, np.float32) for name, values in STEEP.items()},
     ),
     learned(
         "learned-fourier-groups",

@@ -272,6 +272,13 @@ BIASES: tuple[ScoreCase, ...] = (
         CELLS[1:],
     ),
     ScoreCase(
+        "alibi-2d-geometric",
+        ALiBi2D(6, recipe="geometric"),
+        lambda m, n, h, w: oracle.euclidean(m, n, oracle.power_slopes(6)[h]),
+        CELLS,
+        CELLS[1:],
+    ),
+    ScoreCase(
         "alibi-2d-class",
         ALiBi2D(3, extra="class_token", max_bias=4),
         lambda m, n, h, w: oracle.euclidean(m, n, oracle.slopes(3, 4)[h], token=True),
@@ -380,9 +387,9 @@ BIASES: tuple[ScoreCase, ...] = (
     ScoreCase("decay", Decay(4), lambda m, n, h, w: oracle.decay(m, n, 1 - 2.0 ** (-5 - h))),
     ScoreCase(
         "decay-even",
-        Decay(5, recipe="even"),
+        Decay(4, recipe="even"),  # five heads would have the powers
         lambda m, n, h, w: oracle.decay(
-            m, n, 1 - math.exp(math.log(1 / 32) + h / 4 * (math.log(1 / 512) - math.log(1 / 32)))
+            m, n, 1 - math.exp(math.log(1 / 32) + h / 3 * (math.log(1 / 512) - math.log(1 / 32)))
         ),
     ),
 )
@@ -490,6 +497,11 @@ RELATIVES: tuple[RelativeCase, ...] = (
         lambda *a: relative.disentangled(*a, 8, lambda r: r),
     ),
     RelativeCase(
+        "disentangled-p2c",
+        Disentangled(6, count=2, max_distance=8, terms="p2c"),
+        lambda *a: relative.disentangled(*a, 8, lambda r: r),
+    ),
+    RelativeCase(
         "decomposed",
         Decomposed(6, size=(2, 3)),
         lambda *a: relative.decomposed(*a, (2, 3), ("row", "column")),
@@ -587,6 +599,13 @@ RELATIVES: tuple[RelativeCase, ...] = (
         "dape",
         DAPE(6, count=3, width=5),
         lambda *a: relative.dape(*a, oracle.slopes(3)),
+        heads=3,
+        sees="heads",
+    ),
+    RelativeCase(
+        "dape-geometric",
+        DAPE(6, count=3, width=5, recipe="geometric"),
+        lambda *a: relative.dape(*a, oracle.power_slopes(3)),
         heads=3,
         sees="heads",
     ),

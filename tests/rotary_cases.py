@@ -103,6 +103,7 @@ def mixed(p: Any) -> tuple[list[float], list[float]]:
 
 FOPE = FoPE(16, heads=1, pairing="half", length=512)
 FOPE_WEIGHTS = init(FOPE, seed=2)
+LRPE_FREQUENCIES = np.random.default_rng(1).normal(size=(1, 1, 4)).astype(np.float32)
 STRING_SPEC = STRING(8, heads=1, pairing="half", spread=0.5)
 STRING_PARAMS = init(STRING_SPEC, seed=4)
 
@@ -405,6 +406,27 @@ ROTARY = (
         lambda p: heads.series(p, FOPE_WEIGHTS, [ONE[j] for j in range(4)], 8, 1.0),
         scale=8,  # a sum of four weighted waves
         params=FOPE_WEIGHTS,
+    ),
+    RotaryCase(
+        "fope-plain",
+        FOPE.replace(still="plain"),
+        lambda p: heads.series(p, FOPE_WEIGHTS, [ONE[j] for j in range(4)], 8, 0.0),
+        scale=8,
+        params=FOPE_WEIGHTS,
+    ),
+    RotaryCase(
+        "lrpe-learned",
+        LRPE(8, heads=1, pairing="half", form="turned", learned="frequencies"),
+        lambda p: heads.mixed((p,), LRPE_FREQUENCIES[0].tolist()),
+        (0, 1, 2, 17, -5),
+        scale=30,  # the error grows with the angle
+        params={"frequencies": LRPE_FREQUENCIES},
+    ),
+    RotaryCase(
+        "between-integers",
+        RoPE(16, pairing="half", phase="real"),
+        lambda p: oracle.cos_sin(oracle.mpf(p), ONE),
+        (0.0, 0.5, -1.25, 7.000244140625, 8191.75),
     ),
 )
 

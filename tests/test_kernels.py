@@ -6,6 +6,7 @@ compared.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 
 import posenc
 from posenc import ArgumentError, Arrangement, Ladder, Pairing, RoPE, Sinusoidal, kernels
-from posenc.kernels import choose, native
+from posenc.encodings.rotary import rope
+from posenc.kernels import choose, cpu, native
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.requests import Refusal
 from tests.backends import BACKENDS, Backend
@@ -359,6 +361,74 @@ def test_what_the_compiled_code_leaves_alone() -> None:
         assert reason in refusal(call)
     same = posenc.rotate(real, x.astype("f"), positions=[0, 1, 2], kernel="cpu")
     assert same.dtype == np.float32
+
+
+# --- the way from a verb --------------------------------------------------------------------------
+
+
+def ours() -> list[str]:
+    """The functions of ours that are at work, from the verb on."""
+    package, names, frame = str(Path(posenc.__file__).parent), [], sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(package):
+            names.insert(0, frame.f_code.co_name)
+        frame = frame.f_back
+    return names
+
+
+def test_the_way_to_the_sine_of_the_reference_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[list[str]] = []
+    evaluate = rope.evaluate
+
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        ways.append(ours())
+        return evaluate(*args, **kwargs)
+
+    monkeypatch.setattr(rope, "evaluate", seen)
+    posenc.rotate(
+        GRID, np.ones((3, 8), np.float32), positions=np.ones((3, 2), int), kernel="reference"
+    )
+    assert ways == [["rotate", "run", "rotate", "cos_sin"]]  # and `evaluate`
+
+
+def test_the_way_to_the_compiled_code_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    ways: list[list[str]] = []
+
+    class Plan:
+        def turn(self, *args: Any) -> None:
+            ways.append(ours())
+
+    spec, x = RoPE(8, pairing="half"), np.ones((3, 8), np.float32)
+    monkeypatch.setattr(cpu, "rotation", lambda *args, **kwargs: Plan())
+    monkeypatch.setattr(Cpu, "absent", lambda self: None)
+    posenc.rotate(spec, x)
+    spec.plans["direct", False] = Plan()
+    posenc.rotate(spec, torch.ones(1, 8), offset=5)
+    assert ways == [["rotate", "run", "rotate"], ["rotate", "at_once", "rotated"]]
+
+
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+def test_a_warm_bias_enters_few_functions(kernel: Any) -> None:
+    spec, names, package = posenc.ALiBi(12), [], str(Path(posenc.__file__).parent)
+
+    def count(frame: Any, event: str, arg: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            names.append(frame.f_code.co_name)
+
+    for _ in range(2):
+        posenc.bias(spec, 16, kernel=kernel)
+    profiler = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        posenc.bias(spec, 16, kernel=kernel)
+    finally:
+        sys.setprofile(profiler)
+    # 50, and two more to ask JAX for its rules where it is loaded.
+    assert 0 < len(names) <= 52, names
+
+
+# --- what is here ---------------------------------------------------------------------------------
 
 
 def test_the_report_names_every_operation_and_kernel() -> None:

@@ -1,7 +1,7 @@
-"""The Triton kernels in Triton's interpreter, which needs a process of its own.
+"""The Triton kernels in Triton's interpreter, and on a GPU where there is one.
 
 Triton decides where a kernel is defined whether it is interpreted, so the tests themselves are in
-`interpreted_triton.py`, run by another pytest.
+`triton_kernels.py`, run by another pytest.
 """
 
 from __future__ import annotations
@@ -13,17 +13,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("triton", reason="triton is not installed: pip install 'posenc[triton]'")
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize(
-    "tier", ["not slow", pytest.param("slow", marks=pytest.mark.slow("kernels"))]
-)
-def test_interpreted(tier: str) -> None:
-    inner = Path(__file__).with_name("interpreted_triton.py")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+def run(tier: str, **more: str) -> None:
+    inner = Path(__file__).with_name("triton_kernels.py")
+    environment = {**os.environ, **more, "OMP_NUM_THREADS": "1"}
     environment.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", str(inner), "-q", "-m", tier, "-p", "no:cacheprovider"],
@@ -35,3 +31,18 @@ def test_interpreted(tier: str) -> None:
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(
+    "tier", ["not slow", pytest.param("slow", marks=pytest.mark.slow("kernels"))]
+)
+def test_interpreted(tier: str) -> None:
+    run(tier, TRITON_INTERPRET="1")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.costly
+def test_on_a_gpu() -> None:
+    """Whatever the interpreter runs, slow or not, and what only a GPU does."""
+    run("slow or not slow", TRITON_INTERPRET="0")

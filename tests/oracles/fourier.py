@@ -22,6 +22,14 @@ def sines_then_cosines(
         return [float(mp.sin(a)) for a in angles] + [float(mp.cos(a)) for a in angles]
 
 
+def cosines_then_sines(
+    position: Sequence[float], frequencies: Sequence[Sequence[float | mpf]]
+) -> list[float]:
+    """The same, cosines first."""
+    row = sines_then_cosines(position, frequencies)
+    return row[len(row) // 2 :] + row[: len(row) // 2]
+
+
 def lines(ends: Sequence[tuple[float, float]], count: int) -> list[list[mpf]]:
     """`count` numbers evenly spaced between each pair of ends."""
     with mp.workdps(WORK):
@@ -61,12 +69,15 @@ def interleaved_per_axis(
     return row
 
 
-def mixed(position: Sequence[float], rows: Sequence[Sequence[float]]) -> list[float]:
-    """Sines, then cosines, of 2 pi times the sum over axes of coordinate times matrix entry."""
+def mixed(
+    position: Sequence[float], rows: Sequence[Sequence[float]], *, turns: bool = True
+) -> list[float]:
+    """Sines, then cosines, of sums over axes of coordinate times matrix entry, in turns or not."""
     with mp.workdps(WORK):
         columns = list(zip(*rows, strict=True))
         angles = [
-            2 * mp.pi * sum(mpf(x) * mpf(f) for x, f in zip(position, column, strict=True))
+            (2 * mp.pi if turns else 1)
+            * sum(mpf(x) * mpf(f) for x, f in zip(position, column, strict=True))
             for column in columns
         ]
         return [float(mp.sin(a)) for a in angles] + [float(mp.cos(a)) for a in angles]

@@ -99,12 +99,18 @@ def _associated(n: int, m: int, x: mpf) -> mpf:
 
 
 def sphere(
-    position: Sequence[float], mixing: str, count: int, shortest: float, longest: float
+    position: Sequence[float],
+    mixing: str,
+    count: int,
+    shortest: float,
+    longest: float,
+    unit: str = "degrees",
 ) -> list[float]:
     """Mai et al. 2023, the four mixtures, scale by scale."""
     row: list[float] = []
     with mp.workdps(WORK):
-        lon, lat = (mpf(c) * mp.pi / 180 for c in position)
+        turn = 180 if unit == "degrees" else mp.pi
+        lon, lat = (mpf(c) * mp.pi / turn for c in position)
         for length in scales(count, shortest, longest):
             a, o = lat / length, lon / length
             entries = [mp.sin(a)]

@@ -8,9 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["AROUND", "Example", "around", "small"]
+__all__ = ["AROUND", "USUAL", "Example", "around", "small"]
 
 AROUND = "a way once around the world"
+USUAL: dict[str, dict[str, Any]] = {
+    "table": {"dim": 64},
+    "rotary": {"dim": 64, "pairing": "half"},
+    "bias": {"heads": 4},
+    "relative": {"dim": 64},
+}
 
 
 class Example(NamedTuple):
@@ -19,7 +25,7 @@ class Example(NamedTuple):
     Parameters
     ----------
     fields : mapping
-        Its fields, but for a width of 64 or 4 heads, if it has one of these.
+        Its fields, but for a width of 64, 4 heads of a bias, and the pairing of a rotation.
     points : callable, optional
         () -> positions of a picture, 64 or so of them; 0 to 63, or the cells of a grid, by default.
     where : str
@@ -49,6 +55,7 @@ def around() -> np.ndarray:
 
 
 def small(encoding: Any) -> Any:
-    """A small one of a class of encodings: 64 wide or of 4 heads, and as its example says."""
-    size = {"heads": 4} if encoding.kind == "bias" else {"dim": 64}
-    return encoding(**{**size, **encoding.example.fields})
+    """A small one of a class of encodings: as its example says, and of a usual size."""
+    fields = encoding.__dataclass_fields__
+    usual = {name: value for name, value in USUAL[encoding.kind].items() if name in fields}
+    return encoding(**{**usual, **encoding.example.fields})

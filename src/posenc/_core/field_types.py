@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import math
 import numbers
@@ -25,7 +24,7 @@ def coerce(value: Any, hint: Any, caller: str) -> Any:
     if isinstance(value, str):
         inside = [c for option in _options(hint) for c in (option, *typing.get_args(option))]
         words = [c for c in inside if isinstance(c, str)]
-        kinds = [c for c in inside if isinstance(c, type) and dataclasses.is_dataclass(c)]
+        kinds = [c for c in inside if isinstance(c, type) and c.__module__ != "builtins"]
         todo = suggest(value, words) if words else _object_for(value, kinds)
     raise SpecError(mismatch(caller, words_of(hint), show(value), todo))
 

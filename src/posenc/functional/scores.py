@@ -26,12 +26,13 @@ def sides(
 ) -> Sides:
     """Positions of both sides, checked against each other."""
     q = _side(axes, q_positions, xp=xp, device=device, caller=f"{caller}: q_positions")
+    lead: tuple[int, ...] = ()
     if type(q_positions) is int and k_positions is None:
         k = q  # counted positions are never too far apart
     else:
         keys = q_positions if k_positions is None else k_positions
         k = _side(axes, keys, xp=xp, device=device, caller=f"{caller}: k_positions")
-    lead = _lead(tuple(q.shape[:-2]), tuple(k.shape[:-2]), caller)
+        lead = _lead(tuple(q.shape[:-2]), tuple(k.shape[:-2]), caller)
     rows = concrete(q)
     columns = rows if k is q else concrete(k)
     if rows is None or columns is None:

@@ -13,6 +13,7 @@ from typing import Any
 import posenc
 from posenc import Entry, Plan
 from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.example import USUAL
 from posenc._core.spec import Spec
 from posenc.registry import specs
 from posenc.study.fitting import (
@@ -250,10 +251,18 @@ FITTED: dict[str, dict[str, Callable[[FittedSizes], Any]]] = {
 }
 
 
+# The size that comes first, which follows from the kind.
+LEADS = {"table": "dim", "rotary": "dim", "bias": "heads", "relative": "dim"}
+
+
 def _fitted(cls: type[Spec]) -> Encoding:
     fields = FITTED.get(cls.__name__)
     if fields is None:
-        fields = {name: just(value) for name, value in cls.example.fields.items()}
+        example = {**USUAL[cls.kind], **cls.example.fields}
+        fields = {name: just(value) for name, value in example.items()}
+        if "heads" in example and cls.kind != "bias":
+            fields["heads"] = heads
+        fields = {name: value for name, value in fields.items() if name != LEADS[cls.kind]}
     return Encoding(cls.__name__, of(cls.__name__, **fields))
 
 

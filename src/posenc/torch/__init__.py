@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from posenc._core.errors import suggest
 from posenc.torch.attend import attend
+from posenc.torch.attention import attention
 from posenc.torch.bias import AttentionBias
+from posenc.torch.diffusers import get_1d_rotary_pos_embed
 from posenc.torch.flex import alibi_mask_mod, alibi_reach, score_mod, slopes
 from posenc.torch.relative import RelativeAttention
 from posenc.torch.rope_types import rope_parameters, rope_types
@@ -25,6 +28,8 @@ __all__ = [
     "alibi_mask_mod",
     "alibi_reach",
     "attend",
+    "attention",
+    "get_1d_rotary_pos_embed",
     "release",
     "rope_parameters",
     "rope_types",
@@ -36,9 +41,13 @@ __all__ = [
 _LAZY = {"adopt": "posenc.detect.adopt", "release": "posenc.detect.adopt"}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'posenc.torch' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+# A type checker must not see it: to it, every misspelt name would then be there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            todo = suggest(name, __all__)
+            raise AttributeError(f"posenc.torch has no {name!r}. {todo}")
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 from posenc._core.errors import ArgumentError, mismatch
 
-__all__ = ["Registration"]
+__all__ = ["RegisteredNames"]
 
 Row = tuple[MutableMapping[str, Any] | type, str, Any]  # a dictionary or class, a name, its value
 
 
-class Registration:
+class RegisteredNames:
     """Names in tables of another library, until they are removed; a context manager.
 
     A name that another value has is refused before anything is written, and a name that has this

@@ -8,30 +8,36 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from posenc import functional
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.torch.channels import ChannelCosSin, Columns
 
-__all__ = ["AdoptedRotary", "CosSinForm"]
+__all__ = ["AdoptedRotary", "CosSinForm", "FormedCosSin", "LayerCosSin"]
 
-Columns = str | tuple[int, ...]
+Answer = tuple[Tensor, Tensor] | Tensor
 
 
 class CosSinForm(NamedTuple):
-    """How a rotary module takes positions, and in which form it returns cosines and sines.
-
-    `columns` says which pair each channel of the answer belongs to: "pairs" for one entry a pair,
-    "halves" for cat([cos, cos]), "twice" for each entry twice in a row, or the pairs one by one,
-    where the number of pairs stands for a channel that does not turn.
-    """
+    """How a rotary module takes positions, and in which form it returns cosines and sines."""
 
     spec: RotarySpec
-    columns: Columns
+    columns: Columns  # the pair of each channel, as `ChannelCosSin` takes it
     axes: Mapping[int, str]  # of positions of so many dimensions: where their axes stand
     order: tuple[int, ...]  # which of the module's axes is each axis of the spec
-    dtype: torch.dtype | None  # None where it is that of the input
+    dtype: torch.dtype | None = None  # None where it is that of the input
     is_complex: bool = False
     leading: int = 0  # axes of size 1 before those of the positions
+
+    @property
+    def still(self) -> bool:
+        """Whether no channel turns."""
+        return not isinstance(self.columns, str) and {*self.columns} == {self.spec.pairs}
+
+    def stilled(self) -> CosSinForm:
+        """The same for a layer without positions: cosines are 1 and sines 0."""
+        pairs = self.spec.pairs
+        width = 2 * pairs if isinstance(self.columns, str) else len(self.columns)
+        return self._replace(columns=(pairs,) * width)
 
     def positions(self, given: Tensor) -> Tensor:
         """Positions as `posenc.cos_sin` takes them: (...), or (..., axes)."""
@@ -46,40 +52,61 @@ class CosSinForm(NamedTuple):
         elif place != "last":
             known = " or ".join(str(ndim) for ndim in self.axes)
             received = f"shape {tuple(given.shape)}"
-            raise ArgumentError(
-                mismatch("AdoptedRotary: position_ids", f"positions of {known} axes", received)
-            )
+            expected = f"positions of {known} dimensions"
+            raise ArgumentError(mismatch("AdoptedRotary: position_ids", expected, received))
         return given if self.order == tuple(range(count)) else given[..., list(self.order)]
 
-    def answer(self, x: Tensor, given: Tensor) -> Any:
-        """What the module that is replaced would return, with exact angles."""
-        spec = self.spec
-        dtype = self.dtype or x.dtype
-        if given.is_floating_point():
-            spec = spec.replace(phase="real")
-        length = given.max() + 1 if spec.needs_length else None
-        if self.is_complex:
-            dtype = torch.float64 if dtype == torch.complex128 else torch.float32
-        cos, sin = functional.cos_sin(
-            spec, self.positions(given), length=length, dtype=dtype, device=x.device
-        )
-        cos, sin = self.widened(cos, torch.ones_like), self.widened(sin, torch.zeros_like)
-        for _ in range(self.leading):
-            cos, sin = cos[None], sin[None]
-        return torch.complex(cos, sin) if self.is_complex else (cos, sin)
 
-    def widened(self, half: Tensor, still: Callable[[Tensor], Tensor]) -> Tensor:
-        """The entry of each pair at the channels of the answer."""
-        if self.columns == "pairs":
-            return half
-        if self.columns == "halves":
-            return torch.cat((half, half), dim=-1)
-        if self.columns == "twice":
-            return torch.stack((half, half), dim=-1).flatten(-2)
-        assert not isinstance(self.columns, str)  # noqa: S101 - the words are above
-        if max(self.columns) == half.shape[-1]:
-            half = torch.cat((half, still(half[..., :1])), dim=-1)
-        return half[..., list(self.columns)]
+class FormedCosSin:
+    """Cosines and sines of a form."""
+
+    def __init__(self, form: CosSinForm) -> None:
+        self.form = form
+        self.channels = ChannelCosSin(form.spec, form.columns)
+        self.needs_length = form.spec.needs_length
+        # One axis, and what the module returns is what comes out.
+        self.plain = (
+            len(form.order) == 1 and form.dtype is None and not form.is_complex
+            and not form.leading and not self.needs_length
+        )  # fmt: skip
+        try:
+            self.real = ChannelCosSin(form.spec.replace(phase="real"), form.columns)
+        except SpecError:  # it has no coordinates that are not integers
+            self.real = self.channels
+
+    def __call__(self, x: Tensor, given: Tensor) -> Answer:
+        """What the module that is replaced would return, with exact angles."""
+        channels = self.real if given.dtype.is_floating_point else self.channels
+        if given.device != x.device:
+            given = given.to(x.device)
+        if self.plain:
+            return channels(given, x.dtype)
+        form = self.form
+        dtype = form.dtype or x.dtype
+        length = given.max() + 1 if self.needs_length else None
+        cos, sin = channels(form.positions(given), dtype, length=length)
+        for _ in range(form.leading):
+            cos, sin = cos[None], sin[None]
+        return torch.complex(cos, sin) if form.is_complex else (cos, sin)
+
+
+class LayerCosSin:
+    """A hook that gives one layer cosines and sines of its own, whatever the others get."""
+
+    def __init__(self, form: CosSinForm) -> None:
+        self.form = form
+        self._formed = FormedCosSin(form)
+
+    def __call__(
+        self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the layer is called with."""
+        x = args[0] if args else kwargs["hidden_states"]
+        positions = kwargs.get("position_ids")
+        if kwargs.get("position_embeddings") is None or positions is None:
+            expected = "to be called with position_embeddings and position_ids by name"
+            raise ArgumentError(mismatch(type(layer).__name__, expected, ", ".join(kwargs)))
+        return args, {**kwargs, "position_embeddings": self._formed(x, positions)}
 
 
 class AdoptedRotary(nn.Module):
@@ -100,7 +127,8 @@ class AdoptedRotary(nn.Module):
     def __init__(self, old: nn.Module, forms: Mapping[str | None, CosSinForm]) -> None:
         super().__init__()
         self._old = (old,)  # a tuple: a module by itself would become part of the tree
-        self.forms = dict(forms)
+        self._formed = {name: FormedCosSin(form) for name, form in forms.items()}
+        self._only = self._formed.get(None)
         self.training = old.training
 
     @property
@@ -108,18 +136,18 @@ class AdoptedRotary(nn.Module):
         """The module that is replaced."""
         return self._old[0]
 
-    def forward(
-        self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
-    ) -> tuple[Tensor, Tensor] | Tensor:
+    @property
+    def forms(self) -> dict[str | None, CosSinForm]:
+        """What is computed, for each type of layer."""
+        return {name: formed.form for name, formed in self._formed.items()}
+
+    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Answer:
         """Cosines and sines of the positions, on the device of `x`."""
-        form = self.forms.get(layer_type) or self.forms.get(None)
-        if form is None:  # a type of layer that no layer of the plan has
-            left: tuple[Tensor, Tensor] | Tensor = self.old(
-                x, position_ids=position_ids, layer_type=layer_type
-            )
+        formed = self._only or self._formed.get(layer_type)
+        if formed is None:  # a type of layer that no layer of the plan has
+            left: Answer = self.old(x, position_ids=position_ids, layer_type=layer_type)
             return left
-        answer: tuple[Tensor, Tensor] | Tensor = form.answer(x, position_ids)
-        return answer
+        return formed(x, position_ids)
 
     def __getattr__(self, name: str) -> Any:
         try:

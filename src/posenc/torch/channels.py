@@ -25,7 +25,7 @@ from posenc.encodings.rotary.rope import RoPE
 from posenc.kernels import native
 from posenc.kernels.torch_state import followed
 
-__all__ = ["ChannelCosSin"]
+__all__ = ["ChannelCosSin", "Columns"]
 
 Columns = Literal["halves", "twice"] | tuple[int, ...]
 NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel writes

@@ -15,7 +15,7 @@ from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.base import Scaling, contradiction
 from posenc.scaling.yarn import YaRN
-from posenc.torch._registration import Registration
+from posenc.torch._registration import RegisteredNames
 
 __all__ = ["rope_parameters", "rope_types"]
 
@@ -87,7 +87,7 @@ def rope_parameters(
     return parameters
 
 
-def rope_types() -> Registration:
+def rope_types() -> RegisteredNames:
     """Let transformers make models of configs that `posenc.torch.rope_parameters` wrote.
 
     Two names are added to `ROPE_INIT_FUNCTIONS`, "posenc" and "posenc_dynamic", and what checks
@@ -96,7 +96,7 @@ def rope_types() -> Registration:
 
     Returns
     -------
-    Registration
+    RegisteredNames
         Its `remove()` takes the names out again; as a context manager it does so at the end.
 
     Raises
@@ -134,7 +134,7 @@ def rope_types() -> Registration:
             (functions, name, _frequencies),
             (configs, f"_validate_{name}_rope_parameters", _check),
         ]
-    return Registration(rows, "rope_types")
+    return RegisteredNames(rows, "rope_types")
 
 
 def _frequencies(

@@ -435,3 +435,114 @@ def test_a_failure_midway_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(posenc.DataError, match="full_attention"):
         adopt(model)
     assert model.rotary_emb is old
+
+
+# --- another encoding, on purpose -----------------------------------------------------------------
+
+ROPE = posenc.RoPE(16, pairing="half")
+
+
+def test_another_base() -> None:
+    model, other = llama(), llama(rope_parameters={"rope_type": "default", "rope_theta": 5e5})
+    wanted, before = logits(other), logits(model)
+    report = adopt(model, spec=ROPE.replace(base=5e5))
+    assert off(logits(model), wanted) < LOGITS < off(before, wanted)
+    assert report.replaced[0].trained == ROPE
+    assert "weights were not trained for RoPE" in report.remarks[0]
+    assert "on purpose" in str(report)
+    release(model)
+    assert torch.equal(logits(model), before)
+
+
+def test_no_positions_in_some_layers_and_another_base_in_others() -> None:
+    model = llama()
+    before = logits(model)
+    theta = {"rope_type": "default", "rope_theta": 5e5}
+    config = transformers.SmolLM3Config(
+        **SMALL,
+        no_rope_layers=[1, 0],
+        rope_parameters=theta,
+        use_sliding_window=False,
+        tie_word_embeddings=False,
+    )
+    oracle = transformers.SmolLM3ForCausalLM(config).eval()
+    oracle.load_state_dict(model.state_dict())
+    entries = (posenc.Entry("far", specs=(ROPE.replace(base=5e5),)), posenc.Entry("nope"))
+    plan = posenc.Plan(entries, layers=("far", "nope"))
+    adopt(model, plan=plan)
+    assert off(logits(model), logits(oracle)) < LOGITS
+    mask = torch.ones(2, 12, dtype=torch.int64)
+    mask[0, :5] = 0
+    given = {"input_ids": ids(), "attention_mask": mask, "max_new_tokens": 8, "do_sample": False}
+    given["eos_token_id"] = None
+    other = copy.deepcopy(model)
+    assert torch.equal(other.generate(**given), oracle.generate(**given))
+    for one in (model, other):
+        release(one)
+        assert torch.equal(logits(one), before)
+        assert not any(
+            m._forward_pre_hooks or m._forward_pre_hooks_with_kwargs for m in one.modules()
+        )
+    # A reading of an edited config says the same; without positions in any layer no hook is needed.
+    adopt(model, plan=posenc.from_hf(config))
+    assert off(logits(model), logits(oracle)) < LOGITS
+    release(model)
+    adopt(model, plan=posenc.Plan((posenc.Entry("nope"),), layers=("nope", "nope")))
+    for layer in oracle.model.layers:
+        layer.self_attn.use_rope = False
+    assert off(logits(model), logits(oracle)) < LOGITS
+
+
+def test_a_bias_in_place_of_rotations() -> None:
+    # By hand: nothing turns, and the slopes of four heads are in a mask that is added to scores.
+    model = llama(attn_implementation="eager")
+    before = logits(model)
+    slopes = torch.tensor([2.0 ** -(2 * h) for h in range(1, 5)])
+    places = torch.arange(12)
+    behind = (places[:, None] - places[None]).float()
+    added = (-slopes[:, None, None] * behind).masked_fill(behind < 0, torch.finfo().min)
+    adopt(model, plan=posenc.Plan((posenc.Entry("nope"),), layers=("nope", "nope")))
+    wanted = logits(model, attention_mask=added[None].expand(2, 4, 12, 12))
+    release(model)
+    report = adopt(model, spec=posenc.ALiBi(4))
+    assert report.replaced[0].spec is None
+    assert off(logits(model), wanted) < LOGITS
+    steps = model(ids()[:, :8], use_cache=True).past_key_values
+    last = model(ids()[:, 8:], past_key_values=steps).logits
+    assert off(last, wanted[:, 8:]) < LOGITS
+    release(model)
+    assert model.config._attn_implementation == "eager"
+    assert torch.equal(logits(model), before)
+    # One layer has a bias, the other turns.
+    entries = (posenc.Entry("turns", specs=(ROPE,)), posenc.Entry("bias", specs=(posenc.ALiBi(4),)))
+    adopt(model, plan=posenc.Plan(entries, layers=("turns", "bias")))
+    assert off(logits(model), wanted) > LOGITS
+    assert off(logits(model), before) > LOGITS
+    release(model)
+    assert torch.equal(logits(model), before)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"spec": posenc.RoPE(32, pairing="half")}, "8 pairs of 1 axes"),
+        ({"spec": posenc.RoPE(16, pairing="interleaved")}, "as its code turns"),
+        ({"spec": posenc.Sinusoidal(64)}, "a rotation, or a bias"),
+        ({"spec": posenc.ALiBi(8)}, "4 heads"),
+        ({"plan": posenc.Plan((posenc.Entry("nope"),), layers=())}, "layers"),
+        (
+            {"plan": posenc.Plan((posenc.Entry("a", specs=(ROPE,)), posenc.Entry("b")),
+                                 layers=("a", "b", "b"))},
+            "one for each of the layers",
+        ),
+        ({"plan": "nope"}, "a Plan or a Reading"),
+        ({"spec": ROPE, "plan": posenc.Plan((), layers=())}, "both"),
+    ],
+)  # fmt: skip
+def test_what_a_model_cannot_compute(given: dict[str, Any], words: str) -> None:
+    model = llama()
+    before, old = logits(model), model.model.rotary_emb
+    with pytest.raises(posenc.ArgumentError, match=words):
+        adopt(model, **given)
+    assert model.model.rotary_emb is old
+    assert torch.equal(logits(model), before)

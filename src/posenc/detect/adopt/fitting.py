@@ -16,9 +16,9 @@ from torch import nn
 from posenc.detect.adopt.report import Distance
 from posenc.detect.contract.seen import NEAR, SEEN, Seen, allowed, expected, frequencies_of
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.torch.adopted import CosSinForm
+from posenc.torch.adopted import CosSinForm, FormedCosSin
 
-__all__ = ["Fit", "Silent", "distance", "fits", "labels", "takes_positions", "twin"]
+__all__ = ["Fit", "Silent", "distance", "fits", "labels", "parameters", "takes_positions", "twin"]
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 DENSE, STRIDED = 2**16, 2**20  # positions that are all compared, and up to where each 64th is
@@ -39,26 +39,27 @@ class Fit(NamedTuple):
 
 def takes_positions(module: nn.Module) -> bool:
     """Whether a module is called with an input, position ids, and at most a type of layer."""
-    if any(module.children()) or "position_ids" not in _names(module):
+    if any(module.children()) or "position_ids" not in parameters(module):
         return False
     needed = [
         p.name for p in _signature(module).parameters.values()
         if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]  # fmt: skip
-    return len(_names(module)) >= 2 and set(needed[1:]) <= KNOWN
+    return len(parameters(module)) >= 2 and set(needed[1:]) <= KNOWN
 
 
 def _signature(module: nn.Module) -> inspect.Signature:
     return inspect.signature(type(module).forward)
 
 
-def _names(module: nn.Module) -> list[str]:
+def parameters(module: nn.Module) -> list[str]:
+    """The names of what a module is called with."""
     return list(_signature(module).parameters)[1:]
 
 
 def labels(module: nn.Module, names: list[str]) -> list[str | None]:
     """The types of layers that a module answers for; [None] where it asks for none."""
-    if "layer_type" not in _names(module):
+    if "layer_type" not in parameters(module):
         return [None]
     ends = [key.removesuffix("_inv_freq") for key, _ in module.named_buffers(recurse=False)]
     known = [*getattr(module, "layer_types", ()), *ends, *names]
@@ -219,7 +220,7 @@ def _columns(spec: RotarySpec, where: np.ndarray, values: np.ndarray) -> tuple[A
     pairs, width = spec.pairs, values.shape[-1]
     forms: list[tuple[Any, np.ndarray]] = []
     if width == pairs:
-        forms = [("pairs", np.arange(pairs))]
+        forms = [(tuple(range(pairs)), np.arange(pairs))]
     elif width == 2 * pairs:
         forms = [("halves", np.tile(np.arange(pairs), 2)), ("twice", np.arange(width) // 2)]
     best: tuple[Any, float] = ((), np.inf)
@@ -252,8 +253,8 @@ def _shared(
     if values.shape[-3:-1] != (2, 7):
         return {}
     where = np.stack([np.arange(7) * 3] * len(spec.axes), axis=-1)
-    own = form._replace(axes={2: "shared"}, dtype=torch.float64, is_complex=False)
-    cos, sin = own.answer(torch.zeros(1), torch.from_numpy(where[:, 0])[None])
+    own = form._replace(axes={2: "shared"}, dtype=torch.float64, is_complex=False, leading=0)
+    cos, sin = FormedCosSin(own)(torch.zeros(1), torch.from_numpy(where[:, 0])[None])
     off = np.abs(np.asarray(cos + 1j * sin) - values.reshape(2, 7, -1)[:1])
     return {2: "shared"} if np.max(off) < 1e-4 else {}
 
@@ -290,7 +291,9 @@ def distance(
     looked = max(last, STRIDED)
     if form.spec.lengths is not None:  # one set of frequencies, that of short sequences
         last = looked = form.spec.lengths[0] - 1
-    own = form._replace(spec=form.spec.at(last + 1), dtype=torch.float32, axes={2: "shared"})
+    own = FormedCosSin(
+        form._replace(spec=form.spec.at(last + 1), dtype=torch.float32, axes={2: "shared"})
+    )
     stride = 64 * max(1, looked // (64 * DENSE))
     dense = np.arange(min(DENSE, looked + 1))
     places = np.unique(np.r_[dense, np.arange(0, looked, stride), last, looked])
@@ -299,7 +302,7 @@ def distance(
         rows = torch.from_numpy(places[begin : begin + CHUNK])
         pairs = zip(
             _parts(answers(module, _same(rows, form), label)),
-            _parts(own.answer(torch.zeros(1), rows[None])),
+            _parts(own(torch.zeros(1), rows[None])),
             strict=True,
         )
         gaps = [(a.flatten(0, -2).cpu() - b.flatten(0, -2)).abs().amax(dim=-1) for a, b in pairs]

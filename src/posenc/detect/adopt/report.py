@@ -32,8 +32,8 @@ class Replacement:
         The path of the module, the first where it stands at several, or of the buffer.
     layer : str
         The entry of the plan whose numbers it has.
-    spec : Spec
-        What is computed in its place.
+    spec : Spec, optional
+        What is computed in its place; None where nothing turns.
     was : str
         The class of the module that was replaced, or that has the buffer.
     change : float
@@ -49,6 +49,9 @@ class Replacement:
         Up to which position that was looked for.
     what : {"cos and sin", "rows"}
         Which numbers were replaced.
+    trained : Spec, optional
+        What the config says, for which the weights were trained, where another encoding was put in
+        on purpose.
 
     Examples
     --------
@@ -58,7 +61,7 @@ class Replacement:
     where: str
     _: KW_ONLY
     layer: str
-    spec: Spec
+    spec: Spec | None
     was: str
     change: float
     place: int
@@ -66,6 +69,7 @@ class Replacement:
     wrong: int | None
     looked: int
     what: str = "cos and sin"
+    trained: Spec | None = None
 
     @property
     def text(self) -> str:
@@ -79,6 +83,9 @@ class Replacement:
             f"{self.layer}: {self.what} change by at most {self.change:.2g} up to position "
             f"{self.last:,}, at {self.place:,}; "
         )
+        if self.trained is not None:
+            other = "no positions" if self.spec is None else repr(self.spec)
+            return f"{told}{other} in place of {self.trained!r}, on purpose"
         if self.wrong is None:
             return f"{told}the old ones were off by no more than {SEEN:g} up to {self.looked:,}"
         return f"{told}the old ones were off by more than {SEEN:g} from position {self.wrong:,} on"

@@ -11,12 +11,11 @@ from torch import nn
 
 from posenc import functional
 from posenc._core.errors import PosencError
-from posenc._core.reading import Layer
 from posenc.detect.adopt.report import Distance
 from posenc.detect.contract.seen import SEEN, UNIT
 from posenc.encodings.rotary.base import RotarySpec
 
-__all__ = ["Rows", "exact_rows", "has_rows", "restore", "row_buffers", "swap"]
+__all__ = ["Rows", "exact_rows", "has_rows", "put_in", "restore", "row_buffers"]
 
 KEPT = "_posenc_rows"  # of a module: name of a buffer -> (the old one, ours)
 FEWEST = 8  # rows that say which table it is
@@ -43,11 +42,10 @@ def row_buffers(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
                 yield f"{path}.{name}" if path else name, module, name
 
 
-def exact_rows(module: nn.Module, name: str, entry: Layer, phase: str) -> Rows | None:
-    """The exact rows of an entry in place of a buffer; None where it holds others."""
+def exact_rows(module: nn.Module, name: str, spec: Any, phase: str) -> Rows | None:
+    """The exact rows of a spec in place of a buffer; None where it holds others."""
     buffer: torch.Tensor = module._buffers[name]  # type: ignore[assignment]
     stored = np.asarray(buffer.detach().to("cpu", torch.float64))
-    spec: Any = entry.spec
     try:
         unit = UNIT[str(buffer.dtype).removeprefix("torch.")]
         wanted = _rows(spec, stored, "exact", unit)
@@ -94,7 +92,7 @@ def _woven(parts: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     return np.stack(parts, axis=-1).reshape(len(parts[0]), -1)
 
 
-def swap(rows: Rows) -> None:
+def put_in(rows: Rows) -> None:
     """Put the exact rows in, and keep the old ones beside the module."""
     kept = rows.module.__dict__.setdefault(KEPT, {})
     kept[rows.name] = (rows.module._buffers[rows.name], rows.exact)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc import registry
+from posenc._core.example import USUAL
 from posenc.detect.files import MOST_ENTRIES, Array
 from posenc.detect.identify.description_length import MARGIN
 from posenc.detect.identify.placement import Placement
@@ -88,14 +89,13 @@ def _candidates(kind: Kind, shape: tuple[int, ...]) -> Iterator[Any]:
         "table": ("table", {"dim": shape[-1]}),
         "bias": ("bias", {"heads": shape[0]}),
     }.get(kind, ("rotary", {"dim": 2 * shape[0]}))
-    pairing = {"pairing": "half"} if acts == "rotary" else {}
     seen = set()
     for cls in registry.others():
         if cls.kind != acts:
             continue
         for fields in (cls.example.fields, {}):
             try:
-                spec: Any = cls(**{**pairing, **fields, **size})
+                spec: Any = cls(**{**USUAL[acts], **fields, **size})
             except Exception:  # noqa: BLE001, S112 - a size that it does not have
                 continue
             if spec not in seen and not spec.shapes and len(spec.axes) == 1:

@@ -86,7 +86,7 @@ class FoPE(RotarySpec):
     gain: float = 0.3
     still: Literal["doubled", "plain"] = "doubled"
 
-    example = Example({"pairing": "half", "heads": 1, "length": 512})
+    example = Example({"heads": 1, "length": 512})
     bibtex = """@inproceedings{hua2025fope,
   title     = {Fourier Position Embedding: Enhancing Attention's Periodic Extension for Length
                Generalization},

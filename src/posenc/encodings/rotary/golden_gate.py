@@ -82,7 +82,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
     still: float = 0.0
     space: tuple[str, ...] = ("x", "y")
 
-    example = Example({"pairing": "half", "heads": 1, "lowest": 0.01, "highest": 1.0})
+    example = Example({"heads": 1, "lowest": 0.01, "highest": 1.0})
     bibtex = """@misc{xiong2025ndrope,
   title        = {On n-dimensional Rotary Positional Embeddings},
   author       = {Xiong, Jerry},

@@ -81,7 +81,7 @@ class LRPE(RotarySpec):
     form: Literal["doubled", "turned"] = "doubled"
     learned: Literal["nothing", "frequencies"] = "nothing"
 
-    example = Example({"pairing": "half", "heads": 1})
+    example = Example({"heads": 1})
     bibtex = """@article{qin2023lrpe,
   title   = {Linearized Relative Positional Encoding},
   author  = {Qin, Zhen and Sun, Weixuan and Lu, Kaiyue and Deng, Hui and Li, Dongxu and

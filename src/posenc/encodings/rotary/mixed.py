@@ -71,7 +71,7 @@ class MixedRoPE(SpatialRotarySpec):
     base: float = 10.0
     init: Literal["rotated", "axial", "normal"] = "rotated"
 
-    example = Example({"pairing": "half", "heads": 1})
+    example = Example({"heads": 1})
     bibtex = """@inproceedings{heo2024ropevit,
   title     = {Rotary Position Embedding for Vision Transformer},
   author    = {Heo, Byeongho and Park, Song and Han, Dongyoon and Yun, Sangdoo},

@@ -83,7 +83,7 @@ class PoPE(RotarySpec):
     base: float = 10_000.0
     offset: Literal["zero", "uniform", "none"] = "zero"
 
-    example = Example({"pairing": "half", "heads": 1})
+    example = Example({"heads": 1})
     bibtex = """@article{gopalakrishnan2025pope,
   title   = {Decoupling the "What" and "Where" With Polar Coordinate Positional Embeddings},
   author  = {Gopalakrishnan, Anand and Csord{\\'a}s, R{\\'o}bert and Schmidhuber, J{\\"u}rgen and

@@ -12,7 +12,6 @@ import numpy as np
 from posenc._core.arrangement import Arrangement
 from posenc._core.checks import even_width, positive
 from posenc._core.errors import ArgumentError, SpecError, mismatch
-from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import evaluate, turns
@@ -87,7 +86,6 @@ class RoPE(RotarySpec):
     magnitude: RotaryMagnitude = RotaryMagnitude()
     phase: Literal["exact", "float32", "real"] = "exact"
 
-    example = Example({"pairing": "half"})
     bibtex = """@article{su2021roformer,
   title   = {{RoFormer}: Enhanced Transformer with Rotary Position Embedding},
   author  = {Su, Jianlin and Lu, Yu and Pan, Shengfeng and Murtadha, Ahmed and Wen, Bo and

@@ -84,7 +84,7 @@ class STRING(SpatialRotarySpec):
     start: Literal["repeated", "axial"] = "repeated"
     spread: float = 0.02
 
-    example = Example({"pairing": "half", "heads": 1})
+    example = Example({"heads": 1})
     bibtex = """@inproceedings{schenck2025string,
   title   = {Learning the {RoPEs}: Better {2D} and {3D} Position Encodings with {STRING}},
   author  = {Schenck, Connor and Reid, Isaac and Jacob, Mithun George and Bewley, Alex and

@@ -13,7 +13,6 @@ from posenc._core.arrangement import Arrangement
 from posenc._core.array import concrete
 from posenc._core.checks import even_width, positive
 from posenc._core.errors import PositionError, SpecError, mismatch
-from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc.encodings.rotary import powers
@@ -92,7 +91,6 @@ class XPos(RotarySpec):
     ladder: Ladder = Ladder()
     phase: Literal["exact", "float32"] = "exact"
 
-    example = Example({"pairing": "half"})
     bibtex = """@article{sun2022xpos,
   title   = {A Length-Extrapolatable Transformer},
   author  = {Sun, Yutao and Dong, Li and Patra, Barun and Ma, Shuming and Huang, Shaohan and

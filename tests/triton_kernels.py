@@ -1,11 +1,13 @@
 """The Triton kernels against the array engine: integers first, then every bit. See `test_triton`.
 
-The interpreter cuts bfloat16 off where a GPU rounds, so there either is accepted, of the very
-float32 number that the array engine has.
+They run on the GPU where there is one, else on the CPU in Triton's interpreter. The interpreter
+cuts bfloat16 off where a GPU rounds, so there either is accepted, of the very float32 number that
+the array engine has.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -24,15 +26,24 @@ from tests.cases import TABLES, Case, RotaryCase
 from tests.rotary_cases import ROTARY
 from tests.test_kernels import layouts, refusal, why_not_rows
 
+DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
 GENERATOR = torch.Generator().manual_seed(0)
 RNG = np.random.default_rng(0)
+gpu = pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter runs on the CPU")
+# torch's compiler warns of its own code when it is imported.
+compiles = pytest.mark.filterwarnings("default")
+
+
+def normal(*shape: Any) -> Tensor:
+    """The same numbers on every device."""
+    return torch.randn(*shape, generator=GENERATOR).to(DEVICE)
 
 
 def same(got: Tensor, want: Tensor, exact: Tensor | None = None) -> None:
     """Raise unless the bits agree; for bfloat16, with the float32 result rounded or cut off."""
     assert got.dtype == want.dtype
     assert got.shape == want.shape
-    if got.dtype != torch.bfloat16 or exact is None:
+    if got.dtype != torch.bfloat16 or exact is None or DEVICE == "cuda":
         torch.testing.assert_close(got, want, rtol=0, atol=0)
         return
     cut = (exact.view(torch.int32) & ~0xFFFF).view(torch.float32).to(torch.bfloat16)
@@ -72,12 +83,14 @@ def test_integers(base: float) -> None:
         want = quadrants(turns(positions[:, None], step, origin))
         wanted = cos_sin(positions[:, None], step, origin, dtype=np.float32, xp=np)
     shape = len(positions), spec.pairs
-    got = [torch.empty(shape, dtype=torch.int64) for _ in range(2)]
-    found = [torch.empty(shape) for _ in range(2)]
-    where, steps, origins = (torch.from_numpy(a.copy()) for a in (positions, step[0], origin))
+    got = [torch.empty(shape, dtype=torch.int64, device=DEVICE) for _ in range(2)]
+    found = [torch.empty(shape, device=DEVICE) for _ in range(2)]
+    where, steps, origins = (
+        torch.from_numpy(a.copy()).to(DEVICE) for a in (positions, step[0], origin)
+    )
     integers[(len(positions),)](where, steps, origins, *got, *found, spec.pairs, LANES=16)
     for a, b in zip((*got, *found), (*want, *wanted), strict=True):
-        np.testing.assert_array_equal(a.numpy(), b)
+        np.testing.assert_array_equal(a.cpu().numpy(), b)
 
 
 @triton.jit
@@ -91,7 +104,8 @@ def places(ends, out, sequences):
 )
 def test_packed_positions(ends: list[int]) -> None:
     """By halving; tokens past the last end count on from it."""
-    out, cumulative = torch.empty(9, dtype=torch.int64), torch.tensor(ends)
+    out = torch.empty(9, dtype=torch.int64, device=DEVICE)
+    cumulative = torch.tensor(ends, device=DEVICE)
     places[(9,)](cumulative, out, len(ends))
     assert torch.equal(out, posenc.positions.packed(cumulative, 9))
 
@@ -101,8 +115,8 @@ def test_packed_positions(ends: list[int]) -> None:
 
 @pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
 def test_every_rotation(case: RotaryCase) -> None:
-    positions = torch.tensor(case.positions)
-    x = torch.randn(2, 3, len(case.positions), case.spec.dim + 1, generator=GENERATOR)
+    positions = torch.tensor(case.positions, device=DEVICE)
+    x = normal(2, 3, len(case.positions), case.spec.dim + 1)
     spec, how = case.spec, {"positions": positions, "params": case.params}
     if not isinstance(spec, RoPE) or spec.phase == "float32":
         refusal(lambda: rotated(spec, x, "triton", **how))
@@ -131,8 +145,10 @@ def test_every_rotation(case: RotaryCase) -> None:
 )
 def test_layouts(dtype: torch.dtype, inplace: bool) -> None:
     for spec, shape, how in layouts():
-        x = torch.randn(shape, generator=GENERATOR).to(dtype)
-        how = {k: torch.as_tensor(v) if k == "positions" else v for k, v in how.items()}
+        x = normal(shape).to(dtype)
+        how = {
+            k: torch.as_tensor(v, device=DEVICE) if k == "positions" else v for k, v in how.items()
+        }
         want = rotated(spec, x, "reference", **how)
         exact = rotated(spec, x.float(), "reference", **how)
         got = rotated(spec, x, "triton", inplace=inplace, **how)
@@ -147,9 +163,9 @@ def test_queries_and_keys_in_one_launch(order: Any, part: Any) -> None:
     from posenc.torch import RotaryEmbedding
 
     spec = RoPE(12, pairing=Pairing(order, part=part, direction="backward"))
-    q = torch.randn(2, 11, 3, 17, generator=GENERATOR)
-    k = torch.randn(2, 1, 3, 13, generator=GENERATOR)
-    ids = torch.tensor([[5, 2**31 - 1, -4], [0, 7, 1]])
+    q = normal(2, 12, 3, 17)
+    k = normal(2, 1, 3, 13)
+    ids = torch.tensor([[5, 2**31 - 1, -4], [0, 7, 1]], device=DEVICE)
     want = RotaryEmbedding(spec, kernel="reference")(q, k, ids)
     for inplace in (False, True):
         got = RotaryEmbedding(spec, kernel="triton", inplace=inplace)(q.clone(), k.clone(), ids)
@@ -167,8 +183,8 @@ def test_queries_and_keys_in_one_launch(order: Any, part: Any) -> None:
 def test_backward(inplace: bool, inverse: bool) -> None:
     """The gradient, from upstream of awkward strides, and the gradient of the gradient."""
     spec = RoPE(8, pairing="interleaved", scaling=posenc.scaling.YaRN(4, original_length=64))
-    x = torch.randn(2, 3, 4, 9, generator=GENERATOR, requires_grad=True)
-    upstream = torch.randn(4, 9, 2, 3, generator=GENERATOR).permute(2, 3, 0, 1).requires_grad_()
+    x = normal(2, 3, 4, 9).requires_grad_()
+    upstream = normal(4, 9, 2, 3).permute(2, 3, 0, 1).requires_grad_()
 
     def gradients(kernel: Any) -> Any:
         y = rotated(spec, x * 1, kernel, inverse=inverse, inplace=inplace, offset=3)
@@ -196,11 +212,13 @@ def test_operator() -> None:
 @pytest.mark.parametrize("case", TABLES, ids=lambda case: case.name)
 def test_every_sum(case: Case) -> None:
     """Every layout of columns is one origin and one step for each of them."""
-    spec, positions = case.spec, torch.tensor(case.positions)
+    spec, positions = case.spec, torch.tensor(case.positions, device=DEVICE)
     params = None
     if case.params is not None:
-        params = {name: torch.as_tensor(value) for name, value in case.params.items()}
-    x = torch.randn(3, len(case.positions), spec.dim, generator=GENERATOR)
+        params = {
+            name: torch.as_tensor(value, device=DEVICE) for name, value in case.params.items()
+        }
+    x = normal(3, len(case.positions), spec.dim)
 
     def total(kernel: Any, x: Tensor = x) -> Tensor:
         return posenc.add(spec, x, positions=positions, params=params, kernel=kernel)
@@ -220,8 +238,8 @@ def test_sums_in_half_precision(dtype: torch.dtype) -> None:
         arrangement=Arrangement(start=2, pad=1),
         magnitude=posenc.Magnitude(embedding_scale="sqrt_dim", table_scale=0.7),
     )
-    x = torch.randn(6, 3, 300, generator=GENERATOR).to(dtype)
-    for how in ({}, {"offset": -1}, {"offset": torch.arange(6) * 2**28 - 1}):
+    x = normal(6, 3, 300).to(dtype)
+    for how in ({}, {"offset": -1}, {"offset": torch.arange(6, device=DEVICE) * 2**28 - 1}):
         want = posenc.add(spec, x, kernel="reference", **how)
         exact = posenc.add(spec, x.float(), kernel="reference", **how)
         same(posenc.add(spec, x, kernel="triton", **how), want, exact)
@@ -229,7 +247,7 @@ def test_sums_in_half_precision(dtype: torch.dtype) -> None:
 
 def test_the_gradient_of_a_sum() -> None:
     spec = Sinusoidal(6, magnitude=posenc.Magnitude(embedding_scale=3.0))
-    x = torch.zeros(2, 3, 6, requires_grad=True)
+    x = torch.zeros(2, 3, 6, device=DEVICE, requires_grad=True)
     posenc.add(spec, x, kernel="triton").sum().backward()
     torch.testing.assert_close(x.grad, torch.full_like(x, 3.0))
 
@@ -242,5 +260,63 @@ def test_what_it_leaves_alone() -> None:
     assert "no tensor of torch" in refusal(
         lambda: rotated(spec, np.ones((3, 8), np.float32), "triton")  # type: ignore[arg-type]
     )
-    assert "float64" in refusal(lambda: rotated(spec, torch.ones(3, 8).double(), "triton"))
+    assert "float64" in refusal(
+        lambda: rotated(spec, torch.ones(3, 8, device=DEVICE).double(), "triton")
+    )
     assert "no such operation" in refusal(lambda: posenc.cos_sin(spec, 3, kernel="triton"))
+
+
+# --- torch's machinery on a GPU -------------------------------------------------------------------
+
+
+@gpu
+def test_a_graph_of_cuda_captures_a_rotation_in_place() -> None:
+    from posenc.torch import RotaryEmbedding
+
+    module = RotaryEmbedding(RoPE(16, pairing="half"), kernel="triton", inplace=True)
+    q, k = normal(2, 12, 5, 16), normal(2, 3, 5, 16)
+    want = module(q.clone(), k.clone())  # compiles, outside of the graph
+    memory = q.clone(), k.clone()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        module(*memory)
+    for x, new in zip(memory, (q, k), strict=True):
+        x.copy_(new)
+    graph.replay()
+    for a, b in zip(memory, want, strict=True):
+        same(a, b)
+
+
+@gpu
+@compiles
+@pytest.mark.parametrize("inplace", [False, True])
+def test_the_compiler_keeps_the_operator(inplace: bool) -> None:
+    spec, x = RoPE(16, pairing="half"), normal(2, 12, 5, 16)
+
+    def turned(x: Tensor) -> Tensor:
+        return rotated(spec, x * 2, "triton", inplace=inplace, offset=7)
+
+    same(torch.compile(turned, fullgraph=True)(x), turned(x))
+
+
+@gpu
+@compiles
+def test_flex_attention_with_the_entries_of_a_bias() -> None:
+    """Forward and gradient, against the dense bias."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    from posenc.torch import score_mod
+
+    spec = posenc.ALiBi(4)
+    q, k, v = (normal(2, 4, 128, 32).requires_grad_() for _ in range(3))
+    compiled = torch.compile(flex_attention)(q, k, v, score_mod=score_mod(spec))
+    bias = posenc.bias(spec, 128, xp=torch, device=DEVICE)
+    dense = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+    torch.testing.assert_close(compiled, dense, rtol=1e-2, atol=1e-2)
+    upstream = normal(2, 4, 128, 32)
+    for a, b in zip(
+        torch.autograd.grad(compiled, (q, k, v), upstream),
+        torch.autograd.grad(dense, (q, k, v), upstream),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-2)

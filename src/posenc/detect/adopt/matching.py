@@ -1,0 +1,167 @@
+"""Which entry of a plan each module of a model computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from posenc._core.errors import DataError, PosencError, mismatch
+from posenc._core.reading import Layer, Reading
+from posenc.detect.adopt.fitting import Silent, fits, labels, takes_positions, twin
+from posenc.detect.adopt.refusals import CALLER
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.torch.adopted import CosSinForm
+
+__all__ = ["Answered", "Place", "answered", "candidates", "entries_of", "places_of", "why_left"]
+
+
+class Place(NamedTuple):
+    """Where a module stands in its parent."""
+
+    parent: nn.Module
+    leaf: str
+
+
+class Answered(NamedTuple):
+    """A module, and the entry and form of each type of layer that it answers for."""
+
+    path: str
+    places: list[Place]
+    module: nn.Module
+    asked: nn.Module  # whose numbers were compared: itself, or as its config makes it
+    forms: dict[str | None, tuple[Layer, CosSinForm]]
+
+
+def places_of(model: nn.Module) -> Iterator[tuple[Place, nn.Module]]:
+    """Every place in the tree of modules, each parent once."""
+    for parent in model.modules():
+        for leaf, module in parent._modules.items():
+            if module is not None:
+                yield Place(parent, leaf), module
+
+
+def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]:
+    """(path, places, module) of each module that is called with position ids alone."""
+    places: dict[nn.Module, list[Place]] = {}
+    for place, module in places_of(model):
+        places.setdefault(module, []).append(place)
+    for path, module in model.named_modules():
+        if module in places and takes_positions(module):
+            yield path, places[module], module
+
+
+def answered(path: str, places: list[Place], module: nn.Module, entries: list[Layer]) -> Answered:
+    """What a module answers for.
+
+    Raises
+    ------
+    Silent
+        If it cannot be asked, or not be replaced.
+    DataError
+        If its numbers are not those that the plan states.
+    """
+    if any(True for _ in module.parameters()) or module.state_dict():
+        raise Silent("it has weights of its own, which are never replaced")
+    if "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks:
+        raise Silent("it has hooks or a forward of its own, which would be lost")
+    asked = twin(module) or module
+    names = [entry.layer.rpartition(".")[2] for entry in entries]
+    forms: dict[str | None, tuple[Layer, CosSinForm]] = {}
+    unknown: list[DataError] = []
+    for label in labels(asked, names):
+        own = [e for e, name in zip(entries, names, strict=True) if label and name == label]
+        try:
+            forms[label] = _fit(path, asked, label, own or entries)
+        except DataError as error:
+            if own or label is None:
+                raise
+            unknown.append(error)  # of no layer of the plan: the old module goes on to answer
+    if not forms:
+        raise unknown[0]
+    return Answered(path, places, module, asked, forms)
+
+
+def entries_of(plan: Reading, config: Any, module: nn.Module) -> list[Layer]:
+    """The rotary entries of the part of the model that a module was made for."""
+    turning = [e for e in plan if isinstance(e.spec, RotarySpec)]
+    parts = dict(_parts(config, ""))
+    own = getattr(module, "config", None)
+    known = [name for name, sub in parts.items() if sub is own]
+    known = known or [
+        name for name, sub in parts.items()
+        if own is not None and sub.model_type == getattr(own, "model_type", None)
+    ]  # fmt: skip
+    if own is config:
+        inside = [e for e in turning if not any(name and _is_in(e, name) for name in parts)]
+    else:
+        inside = [e for e in turning if any(_is_in(e, name) for name in known)]
+    return inside or turning
+
+
+def _is_in(entry: Layer, part: str) -> bool:
+    return entry.layer == part or entry.layer.startswith(f"{part}.")
+
+
+def _parts(config: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The configs inside of a config, under the names of a plan."""
+    for key, value in list(vars(config).items()):
+        if callable(getattr(value, "to_dict", None)) and hasattr(value, "model_type"):
+            inner = key.removesuffix("_config")
+            path = f"{name}.{inner}" if name else inner
+            yield path, value
+            yield from _parts(value, path)
+
+
+def _fit(
+    path: str, module: nn.Module, label: str | None, entries: list[Layer]
+) -> tuple[Layer, CosSinForm]:
+    """The entry whose numbers a module has.
+
+    Raises
+    ------
+    Silent
+        If it cannot be asked.
+    DataError
+        If its numbers are those of no entry.
+    """
+    reason: Silent | None = None
+    nearest: tuple[float, Layer] | None = None
+    for entry in entries:
+        try:
+            fit = fits(module, label, entry.spec)  # type: ignore[arg-type]
+        except Silent as error:
+            reason = error
+            continue
+        except PosencError as error:
+            reason = Silent(str(error))
+            continue
+        if fit.excess <= 1:
+            return entry, fit.form
+        if nearest is None or fit.excess < nearest[0]:
+            nearest = fit.excess, entry
+    if nearest is None:
+        raise reason or Silent("the plan has no rotation for it")
+    entry = nearest[1]
+    expected = f"cosines and sines of {entry.spec!r}, which its config says of {entry.layer}"
+    what = f"{path} ({type(module).__name__})" + (f", {label}" if label else "")
+    received = f"others, {nearest[0]:.2g} times what float32 angles may be off"
+    todo = "The config contradicts the model, or was changed after the model was made."
+    raise DataError(mismatch(f"{CALLER}: {what}", expected, received, todo))
+
+
+def why_left(entry: Layer) -> Iterator[str]:
+    """Why an entry of the plan that was not put in stays as the model has it."""
+    name = f"{entry.layer}:{entry.attention}" if entry.attention else entry.layer
+    kind = type(entry.spec).__name__
+    if entry.spec is not None and entry.spec.parameters():
+        yield f"{name}: {kind}, a {entry.kind} that is learned: its values are weights, which stay"
+    elif entry.kind == "rotary":
+        yield f"{name}: {kind}: no module answers positions with its cosines and sines alone"
+    elif entry.kind == "table":
+        yield f"{name}: {kind}: its rows are in no buffer, but weights or made in code"
+    elif entry.spec is not None:
+        yield f"{name}: {kind}, a {entry.kind} that is made in the code of the model, by no module"
+    elif entry.kind == "convolution":
+        yield f"{name}: a convolution, whose weights stay"

@@ -1,0 +1,255 @@
+"""Another encoding than that of the config, on purpose, in all layers or layer by layer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.plan import Plan
+from posenc._core.reading import Layer, Reading
+from posenc._core.spec import Spec
+from posenc.detect.adopt.fitting import parameters
+from posenc.detect.adopt.matching import Answered
+from posenc.detect.adopt.refusals import CALLER
+from posenc.encodings.bias.base import BiasSpec
+from posenc.encodings.relative.base import RelativeSpec
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.torch.adopted import CosSinForm, LayerCosSin
+
+__all__ = ["Trial", "forget"]
+
+KEPT = "_posenc_attention"  # of a model: its attention implementations before
+
+
+class _Wish(NamedTuple):
+    """What one layer is to do."""
+
+    rotary: RotarySpec | None
+    scores: Spec | None
+
+
+class Trial:
+    """What is put into a model beside, or in place of, what its config says.
+
+    Raises
+    ------
+    ArgumentError
+        If the model cannot compute it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        reading: Reading,
+        modules: Sequence[Answered],
+        spec: Spec | None,
+        plan: Plan | Reading | None,
+    ) -> None:
+        if spec is not None and plan is not None:
+            raise ArgumentError(mismatch(CALLER, "spec or plan", "both"))
+        self.model = model
+        self.hooks: list[tuple[nn.Module, LayerCosSin]] = []
+        self._forms: dict[tuple[int, str | None], CosSinForm] = {}
+        wishes = [_of_spec(spec)] if plan is None else _of_plan(plan)
+        self._scores = [wish.scores for wish in wishes]
+        if len({wish.rotary for wish in wishes}) == 1:
+            self._everywhere(modules, wishes[0])
+        else:
+            self._layer_by_layer(reading, modules, wishes)
+        if any(scores is not None for scores in self._scores):
+            self._check_attention()
+        what = "the plan that was given" if plan is not None else type(spec).__name__
+        told = f"the weights were not trained for {what}: its config says "
+        own = {f"{e.layer}: {e.spec!r}" for one in modules for e, _ in one.forms.values()}
+        self.remarks = (told + "; ".join(sorted(own)),)
+
+    def form(self, one: Answered, label: str | None, form: CosSinForm) -> CosSinForm:
+        """What a module is to compute for a type of layer."""
+        return self._forms.get((id(one.module), label), form)
+
+    def _everywhere(self, modules: Sequence[Answered], wish: _Wish) -> None:
+        why: list[str] = []
+        for one in modules:
+            for label, (entry, form) in one.forms.items():
+                if wish.rotary is None:
+                    self._forms[id(one.module), label] = form.stilled()
+                    continue
+                reason = _why_not(wish.rotary, entry, form)
+                if reason:
+                    why.append(f"{one.path}: {reason}")
+                else:
+                    self._forms[id(one.module), label] = form._replace(spec=wish.rotary)
+        if not self._forms:
+            expected = "an encoding that a rotary module of the model can compute"
+            received = f"{wish.rotary!r}: {'; '.join(why) or 'no module answers for its plan'}"
+            raise ArgumentError(mismatch(f"{CALLER}: spec", expected, received))
+
+    def _layer_by_layer(
+        self, reading: Reading, modules: Sequence[Answered], wishes: Sequence[_Wish]
+    ) -> None:
+        one, layers = _stack(self.model, modules, len(wishes))
+        kinds = getattr(getattr(one.module, "config", None), "layer_types", None)
+        for number, (layer, wish) in enumerate(zip(layers, wishes, strict=True)):
+            label = None if None in one.forms else kinds[number] if kinds else ""
+            turns = any(e.kind == "rotary" for e in _own(reading, one, number))
+            if label not in one.forms or not turns:
+                if wish.rotary is not None:
+                    expected = "no rotation, as its code turns nothing there"
+                    received = repr(wish.rotary)
+                    raise ArgumentError(mismatch(f"{CALLER}: layer {number}", expected, received))
+                continue
+            entry, form = one.forms[label]
+            if wish.rotary is None:
+                self.hooks.append((layer, LayerCosSin(form.stilled())))
+            elif wish.rotary != form.spec:
+                reason = _why_not(wish.rotary, entry, form)
+                if reason:
+                    raise ArgumentError(
+                        mismatch(f"{CALLER}: layer {number}", reason, repr(wish.rotary))
+                    )
+                self.hooks.append((layer, LayerCosSin(form._replace(spec=wish.rotary))))
+
+    # --- scores -----------------------------------------------------------------------------------
+
+    def _check_attention(self) -> None:
+        able: Callable[[], bool] = getattr(
+            self.model, "_can_set_attn_implementation", lambda: False
+        )
+        if not able():
+            expected = "a model whose layers ask AttentionInterface for their attention"
+            raise ArgumentError(mismatch(CALLER, expected, type(self.model).__name__))
+        text = _text(self.model)
+        heads = getattr(text, "num_attention_heads", None)
+        for scores in self._scores:
+            count = getattr(scores, "heads", heads)
+            if scores is not None and count != heads:
+                name = type(scores).__name__
+                raise ArgumentError(mismatch(f"{CALLER}: {name}", f"{heads} heads", count))
+
+    def put_in(self) -> None:
+        """Hooks on layers, and the attention that adds to scores."""
+        for layer, hook in self.hooks:
+            layer.register_forward_pre_hook(hook, with_kwargs=True)
+        if any(scores is not None for scores in self._scores):
+            self._put_attention_in()
+
+    def _put_attention_in(self) -> None:
+        from posenc.torch.attention import attention
+
+        same = len(set(self._scores)) == 1
+        encodings: Any = self._scores[0] if same else list(self._scores)
+        name = f"posenc_{hashlib.sha256(repr(encodings).encode()).hexdigest()[:12]}"
+        if name not in _registered:
+            _registered[name] = attention(encodings)
+        _registered[name].register(name)
+        config: Any = self.model.config
+        kept = {"": config._attn_implementation}
+        for key in config.sub_configs:
+            part = getattr(config, key, None)
+            kept[key] = None if part is None else part._attn_implementation
+        self.model.__dict__[KEPT] = kept
+        main = next((k for k in config.sub_configs if getattr(config, k) is _text(self.model)), "")
+        self.model.set_attn_implementation({**kept, main: name})  # type: ignore[operator]
+        if _text(self.model)._attn_implementation != name:
+            expected = "a model that takes another attention implementation"
+            raise ArgumentError(mismatch(CALLER, expected, type(self.model).__name__))
+
+
+# Attention by the name under which models ask for it: one for each encoding that was tried.
+_registered: dict[str, Any] = {}
+
+
+def forget(model: Any) -> None:
+    """Take hooks and attention out of a model."""
+    for module in model.modules():
+        for key, hook in list(module._forward_pre_hooks.items()):
+            if isinstance(hook, LayerCosSin):
+                del module._forward_pre_hooks[key]
+                module._forward_pre_hooks_with_kwargs.pop(key, None)
+    kept = model.__dict__.pop(KEPT, None)
+    if kept is not None:
+        model.set_attn_implementation(kept)
+
+
+def _of_spec(spec: Any) -> _Wish:
+    if isinstance(spec, RotarySpec):
+        return _Wish(spec, None)
+    if isinstance(spec, (BiasSpec, RelativeSpec)):
+        return _Wish(None, spec)
+    expected = "a rotation, or a bias or relative encoding"
+    raise ArgumentError(mismatch(f"{CALLER}: spec", expected, repr(spec)))
+
+
+def _of_plan(plan: Any) -> list[_Wish]:
+    """What each layer is to do."""
+    if isinstance(plan, Plan):
+        every = [list(entry.specs) for entry in plan]
+    elif isinstance(plan, Reading):
+        if any(entry.layer.startswith("text.") for entry in plan):
+            plan = plan.part("text")
+        count = 1 + max((i for e in plan for i in e.indices or ()), default=0)
+        every = [
+            [e.spec for e in plan.at(i) if e.spec is not None and not e.attention]
+            for i in range(count)
+        ]
+    else:
+        expected = "a Plan or a Reading"
+        raise ArgumentError(mismatch(f"{CALLER}: plan", expected, type(plan).__name__))
+    wishes = []
+    for number, specs in enumerate(every):
+        scores = [s for s in specs if isinstance(s, (BiasSpec, RelativeSpec))]
+        rotary = [s for s in specs if isinstance(s, RotarySpec)]
+        if len(scores) > 1 or len(rotary) > 1 or len(scores) + len(rotary) < len(specs):
+            expected = "at most a rotation and one encoding of scores"
+            names = ", ".join(type(s).__name__ for s in specs)
+            raise ArgumentError(mismatch(f"{CALLER}: layer {number}", expected, names))
+        wishes.append(_Wish(rotary[0] if rotary else None, scores[0] if scores else None))
+    if not wishes:
+        raise ArgumentError(mismatch(f"{CALLER}: plan", "layers", "none"))
+    return wishes
+
+
+def _why_not(spec: RotarySpec, entry: Layer, form: CosSinForm) -> str:
+    """Why a module cannot compute another rotation; nothing where it can."""
+    own: Any = entry.spec
+    if spec.parameters():
+        return "a rotation without parameters, as it has none"
+    if spec.pairs != own.pairs or len(spec.axes) != len(form.order):
+        return f"{own.pairs} pairs of {len(form.order)} axes, as its heads have"
+    if spec.channels != own.channels:
+        return f"{own.channels}, as its code turns"
+    return ""
+
+
+def _stack(
+    model: nn.Module, modules: Sequence[Answered], count: int
+) -> tuple[Answered, nn.ModuleList]:
+    """So many layers, beside a rotary module, that take its cosines and sines."""
+    seen = []
+    for one in modules:
+        parent = model.get_submodule(one.path.rpartition(".")[0])
+        for stack in parent.children():
+            if isinstance(stack, nn.ModuleList) and all(
+                "position_embeddings" in parameters(layer) for layer in stack
+            ):
+                seen.append(len(stack))
+                if len(stack) == count:
+                    return one, stack
+    expected = f"one for each of the layers that take cosines and sines, {seen or 'none'}"
+    raise ArgumentError(mismatch(f"{CALLER}: plan", expected, f"{count} layers"))
+
+
+def _own(reading: Reading, one: Answered, number: int) -> list[Layer]:
+    """The entries of the same part of the model that act in a layer."""
+    part = next(iter(one.forms.values()))[0].layer.rpartition(".")[0]
+    inside = reading.part(part) if part else reading
+    return [entry for entry in inside.at(number) if not entry.attention]
+
+
+def _text(model: Any) -> Any:
+    """The config of the text, which is that of the whole where it has no parts."""
+    return model.config.get_text_config(decoder=True)
