@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import posenc
-from posenc._core import files
+from posenc._core.io import files
 from posenc.detect.contract import read
 from posenc.detect.contract.canonical import canonical
 from posenc.scaling import DynamicNTK, Llama3, LongRoPE, YaRN

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
+from posenc._core.io import inputs
 from posenc.detect.contract.asked import Asked, CannotSay
 from posenc.detect.contract.buffers import FREQUENCIES, Cosines, of_model
 from posenc.detect.contract.contract import Part

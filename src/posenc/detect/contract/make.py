@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch
+from posenc._core.io import inputs
 from posenc._core.plan import Entry, Plan
 from posenc._core.positions import Positions
 from posenc._core.reading import Layer, Note, Reading, Source

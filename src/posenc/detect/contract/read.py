@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from posenc import registry
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, SpecError, mismatch, suggest
+from posenc._core.io import files, inputs
 from posenc._core.reading import Note
 from posenc._core.spec import Value, from_dict
 from posenc.detect.contract.canonical import digest

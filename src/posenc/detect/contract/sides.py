@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.io import inputs
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec

@@ -10,9 +10,9 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from posenc._core import files
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc._core.outputs import replacing
+from posenc._core.io import files
+from posenc._core.io.outputs import replacing
 from posenc.detect.contract.contract import Contract
 
 __all__ = ["FORMATS", "LONG", "METADATA", "save", "targets"]
