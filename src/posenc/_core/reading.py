@@ -221,7 +221,7 @@ class Reading(Value):
     def __getitem__(self, layer: int) -> tuple[Layer, ...]: ...
 
     def __getitem__(self, layer: str | int) -> Layer | tuple[Layer, ...]:
-        """By name the first entry of a type of layer, its main attention's; by number as `at`.
+        """The first entry of a type of layer, its main attention's, by name; by number as `at`.
 
         Raises
         ------

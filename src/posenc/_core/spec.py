@@ -112,7 +112,7 @@ def _replaced(value: Self, names: tuple[str, ...], values: tuple[Any, ...]) -> S
 
 
 def _initialised(*args: Any, **kwargs: Any) -> None:
-    """In place of `__init__`, for a value that has its fields."""
+    """Stand in for `__init__`, for a value that has its fields."""
 
 
 class FirstValues(Protocol):

@@ -104,19 +104,19 @@ class App(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, with a suggestion."""
+        """Find the command as click does, with a suggestion."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             ctx.fail(f"No such command {name!r}. {suggest(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """As click's, which prints the help here."""
+        """Make the context as click does, which prints the help here."""
         with _closed_pipes_are_signals():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click's."""
+        """Run the command as click does."""
         with _closed_pipes_are_signals():
             return super().invoke(ctx)
 

@@ -54,13 +54,13 @@ class Pictures(click.Group):
     """The pictures, with a suggestion for a misspelt one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """In the order in which they are best read."""
+        """List the pictures in the order in which they are best read."""
         return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, with a suggestion."""
+        """Find the picture as click does, with a suggestion."""
         if args[0] not in self.commands and not args[0].startswith("-"):
             ctx.fail(f"No such picture {args[0]!r}. {suggest(args[0], self.commands)}")
         return super().resolve_command(ctx, args)

@@ -121,7 +121,7 @@ def command(
 
 
 def _default_length(spec: TableSpec, first: int) -> int:
-    """As many rows as are shown unasked, or all of a table that has fewer."""
+    """The number of rows that are shown unasked, or all of a table that has fewer."""
     for length in range(DEFAULT_LENGTH, 1, -1):
         try:
             spec.check_count(first, length)

@@ -163,7 +163,7 @@ def _csv(data: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _npz(data: Mapping[str, np.ndarray]) -> bytes:
-    """As `numpy.savez`, without the time of day: equal numbers make equal files."""
+    """An archive as `numpy.savez` writes it, without times: equal numbers, equal files."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in data.items():

@@ -48,6 +48,6 @@ def learnt(spec: Any) -> Any:
 
 
 def window(centre: int, low: int, high: int, size: int = 20) -> np.ndarray:
-    """At most `size` integers around one of them, from low to high (excluded)."""
+    """A range of at most `size` integers around one of them, within low to high (excluded)."""
     first = max(low, min(centre - size // 2, high - size))
     return np.arange(first, min(first + size, high))

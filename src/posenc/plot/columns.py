@@ -50,7 +50,7 @@ USUAL = 128  # positions drawn unasked
 
 
 class Pairs(NamedTuple):
-    """Of each dimension its pair, -1 where it has none, and 0 for the sine, 1 for the cosine."""
+    """The pair of each dimension, -1 where it has none, and 0 for the sine, 1 for the cosine."""
 
     pair: np.ndarray
     function: np.ndarray

@@ -115,7 +115,7 @@ def curve_of(
     *,
     pixels: int = 512,
 ) -> Curve:
-    """As `curve`, of a source that is at hand."""
+    """Draw a column as `curve` does, from a source that is at hand."""
     start, stop = placed(table, positions)
     if not 0 <= dim < table.width:
         raise ArgumentError(mismatch("plot: dims", f"dimensions 0 to {table.width - 1}", dim))

@@ -153,7 +153,7 @@ def tile_of(
     order: str | None = None,
     sample: bool = False,
 ) -> Tile:
-    """As `tile`, of a source that is at hand.
+    """Draw a table as `tile` does, from a source that is at hand.
 
     Parameters
     ----------
@@ -215,12 +215,12 @@ def tile_of(
 
 
 def placed(table: TableSource, positions: int | tuple[int, int] | None) -> tuple[int, int]:
-    """From, to: of positions, the usual ones where none are given."""
+    """The range of positions (from, to), the usual one where none is given."""
     return (0, table.usual()) if positions is None else span(positions, "positions")
 
 
 def span(extent: int | tuple[int, int], what: str) -> tuple[int, int]:
-    """From, to: of a number of things from 0, or of a range; raises where it is empty."""
+    """A range (from, to), or a number of things from 0 as one; raises where it is empty."""
     start, stop = (0, extent) if isinstance(extent, (int, np.integer)) else extent
     if isinstance(extent, bool) or stop <= start:
         expected = "a number of at least 1, or a range (from, to)"
@@ -273,7 +273,7 @@ class _PixelRows:
             raise ArgumentError(mismatch("plot", expected, whole(numbers), todo))
 
     def pixels_per_wave(self, dims: np.ndarray) -> np.ndarray:
-        """Of each column; infinite where it is no wave."""
+        """Pixels to a wave of each column; infinite where it is no wave."""
         waves = self.table.waves
         if waves is None:
             return np.full(len(dims), np.inf)

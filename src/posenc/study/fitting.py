@@ -170,5 +170,5 @@ def line(sizes: FittedSizes) -> tuple[int]:
 
 
 def waves(sizes: FittedSizes) -> posenc.Ladder:
-    """From half a wave over all positions to half a wave between two of them."""
+    """The range of waves: half a wave over all positions to half a wave between two of them."""
     return posenc.Ladder(spacing="linear", first=math.pi, last=math.pi * sizes.longest)

@@ -68,7 +68,7 @@ def read_layout(path: str | os.PathLike[str]) -> Layout:
 
 
 def read_open_layout(path: Path, file: IO[bytes]) -> Layout:
-    """As `read_layout`, of a file that is open and need not have its name yet."""
+    """Read a layout as `read_layout` does, from a file that is open and may lack its name yet."""
     file.seek(0)
     state = inputs.state_of(file)
     start = file.read(8) or b""

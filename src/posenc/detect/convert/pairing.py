@@ -208,7 +208,7 @@ def claimed(weights: Evidence) -> Answer:
 
 
 def doubted(weights: Evidence) -> str:
-    """In words, that the weights look like heads of another width; empty if they do not."""
+    """A sentence, where the weights look like heads of another width; else an empty text."""
     for name in ("narrower", "wider"):
         z = getattr(weights, name)
         if z >= DOUBT:

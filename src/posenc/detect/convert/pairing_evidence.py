@@ -129,7 +129,7 @@ def _blocks(alike: np.ndarray) -> float:
 
 
 def _better(alike: np.ndarray, places: np.ndarray, others: np.ndarray) -> float:
-    """By how much M falls with the distance of one kind of places rather than another."""
+    """The fall of M with the distance of one kind of places rather than another."""
     distances = [np.abs(place[:, None] - place[None, :]) for place in (others, places)]
     return _z(_ranks(alike), _ranks(distances[0]) - _ranks(distances[1]))
 

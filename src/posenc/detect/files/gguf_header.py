@@ -179,7 +179,7 @@ def read_header(path: Path) -> Header:
 
 
 def read_open_header(path: Path, file: IO[bytes]) -> Header:
-    """As `read_header`, of a file that is open."""
+    """Read a header as `read_header` does, from a file that is open."""
     size = inputs.state_of(file).size
     cursor = _Cursor(file, size, path.name)
     if size < 24 or cursor.take(4) != MAGIC:

@@ -165,7 +165,7 @@ def _guesses(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Itera
 
 
 def nearest_ladder(f: np.ndarray) -> tuple[float, float, float]:
-    """Of plain ladders, the one nearest: first, ratio, and the largest relative distance."""
+    """The nearest plain ladder: first, ratio, and the largest relative distance."""
     j = np.arange(len(f), dtype=np.float64)
     slope, level = np.polyfit(j, np.log(f), 1) if len(f) > 1 else (0.0, math.log(f[0]))
     off = np.abs(np.exp(level + slope * j) / f - 1)

@@ -64,7 +64,7 @@ class TableFit(NamedTuple):
 
     @property
     def positions(self) -> np.ndarray:
-        """Of all rows that were fitted; `posenc.table(spec, positions)` rebuilds them."""
+        """Positions of all rows that were fitted; `posenc.table(spec, positions)` rebuilds them."""
         return self.placement.positions(0, self.placement.rows)
 
 

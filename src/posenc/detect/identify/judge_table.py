@@ -267,7 +267,7 @@ def measures_of(values: np.ndarray) -> dict[str, float]:
 
 
 def _nearest(values: np.ndarray) -> tuple[str, float]:
-    """Of four common sinusoids, the nearest, and how much of the table it leaves unexplained."""
+    """The nearest of four common sinusoids, and how much of the table it leaves unexplained."""
     from posenc._core.ladder import Ladder
 
     best, name = -1.0, ""

@@ -42,7 +42,7 @@ class AxisGrid(NamedTuple):
 
 
 def circle_tolerance(eps: float) -> float:
-    """By how much the sum of two rounded squares may differ from 1, both ways."""
+    """The most by which the sum of two rounded squares may differ from 1, both ways."""
     return 3 * eps + 6 * FLOAT32
 
 

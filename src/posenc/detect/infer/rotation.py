@@ -56,7 +56,7 @@ class MeasuredTurns(NamedTuple):
     def allowed(
         self, x: np.ndarray, y: np.ndarray, positions: np.ndarray, eps: float
     ) -> np.ndarray:
-        """By how much the arithmetic of the implementation explains a difference.
+        """The difference that the arithmetic of the implementation explains.
 
         Frequencies and angles are rounded, so what is allowed grows with the angle.
 

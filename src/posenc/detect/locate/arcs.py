@@ -138,7 +138,7 @@ def arcs_of(function: str, low: Decimal, high: Decimal, reach: int) -> tuple[Arc
 
 
 def _arcsine(value: Decimal) -> int:
-    """In units of phase, -TURN/4 to TURN/4; the square root keeps digits near the extremes."""
+    """Arc sine in units of phase, -TURN/4 to TURN/4; the root keeps digits near the extremes."""
     arithmetic = context()
     rest = arithmetic.multiply(1 - value, 1 + value).sqrt(arithmetic)
     return round(math.atan2(float(value), float(rest)) / (2 * math.pi) * TURN)

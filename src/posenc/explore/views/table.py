@@ -334,7 +334,7 @@ def _formula(spec: Any, table: TableSource, entry: TableCell) -> Math:
 
 
 def _equal(entry: TableCell) -> tuple[Block, ...]:
-    """At how many positions the same value stands, to two digits, and the same pair."""
+    """The number of positions where the same value stands, to two digits, and the same pair."""
     blocks: list[Block] = []
     if entry.same is not None:
         blocks.append(Fact("Same value at", count(entry.same, entry.among)))

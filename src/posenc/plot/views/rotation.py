@@ -282,7 +282,7 @@ def _scores(
     *,
     params: Params,
 ) -> tuple[Scores, ...]:
-    """Of both layouts, and of a query in one with a key in the other, at two places."""
+    """Scores in both layouts, and of a query in one with a key in the other, at two places."""
 
     def score(for_q: Any, for_k: Any, at: int) -> np.ndarray:
         turned = _turn(for_q, q, at + distance, "query", params)

@@ -192,7 +192,7 @@ def _start(table: TableSource) -> int:
 
 
 def _formula(table: TableSource, dim: int, function: str, moved: int) -> str:
-    """As printed in papers where the ladder is that of the papers, else with the frequency."""
+    """The formula as papers print it where the ladder is theirs, else with the frequency."""
     spec, waves = inner(table.spec), table.waves
     assert waves is not None, "asked of waves alone"  # noqa: S101 - for the type checker
     pair = int(waves.pair[dim])

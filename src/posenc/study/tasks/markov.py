@@ -52,7 +52,7 @@ class Markov(Task):
         return ("·", *(chr(ord("a") + i) for i in range(self._whole("symbols"))))
 
     def span(self, length: int) -> int:
-        """As many tokens as symbols."""
+        """The number of tokens, which is that of the symbols."""
         return length
 
     def draw(self, rng: np.random.Generator, count: int, length: int | None) -> Batch:

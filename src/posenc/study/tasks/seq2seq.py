@@ -100,7 +100,7 @@ class Seq2Seq(Task):
         self._number = {word: i for i, word in enumerate(self._tokens)}
 
     def lengths(self, factor: float) -> tuple[int, ...]:
-        """Of a file, those of a bucket that it has sentences of."""
+        """The lengths of a bucket; of a file, those that it has sentences of."""
         lengths = super().lengths(factor)
         pairs = getattr(self, "pairs", None)
         return lengths if pairs is None else tuple(n for n in lengths if n in pairs) or lengths[-1:]

@@ -72,7 +72,7 @@ class TextLM(Task):
         return self._tokens
 
     def span(self, length: int) -> int:
-        """As many tokens as characters."""
+        """The number of tokens, which is that of the characters."""
         return length
 
     def draw(self, rng: np.random.Generator, count: int, length: int | None) -> Batch:
