@@ -321,3 +321,10 @@ def test_unknown_pictures_are_suggested() -> None:
     with pytest.raises(AttributeError, match="Did you mean 'table'"):
         _ = posenc.plot.tabel
     assert "wavelengths" in dir(posenc.plot)
+
+
+def test_a_misspelt_keyword_is_told() -> None:
+    with pytest.raises(
+        TypeError, match=r"plot.waves has no argument 'widht'. Did you mean 'width'"
+    ):
+        posenc.plot.waves(posenc.Sinusoidal(8), widht=100)  # type: ignore[call-arg]

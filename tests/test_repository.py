@@ -316,6 +316,35 @@ def test_docstrings_pass_their_check() -> None:
     assert int(re.findall(r"(\d+) public names", done.stdout)[0]) > len(posenc.__all__) // 2
 
 
+def test_the_ceilings_notice_what_rises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import ceilings
+
+    many = ", ".join(f"p{n}" for n in range(10))
+    nested = "for a in b:\n  if a:\n   while a:\n    with a:\n     pass"
+    source = tmp_path / "src" / "posenc"
+    source.mkdir(parents=True)
+    (source / "one.py").write_text(
+        f"def f({many}):\n found = 1\n\nclass Twice: pass\n" + "\n" * 400
+    )
+    indented = "".join(f" {line}\n" for line in nested.split("\n"))
+    (source / "two.py").write_text(f"class _Twice: pass\ndef g(self, b):\n{indented}")
+    monkeypatch.setattr(ceilings, "ROOT", tmp_path)
+    monkeypatch.setattr(ceilings, "SOURCE", source)
+    figures, places = ceilings.measured()
+    assert figures == dict.fromkeys(figures, 1) | {"empty-names": round(100 / 14, 2)}
+    assert all(places.values())
+    project = tmp_path / "pyproject.toml"
+    lines = "".join(f"{key} = {9 if key == 'long-files' else 0}\n" for key in figures)
+    project.write_text(f"[tool.ceilings]\n{lines}")
+    monkeypatch.setattr(ceilings, "PROJECT", project)
+    monkeypatch.setattr(sys, "argv", ["ceilings.py", "--lower"])
+    assert ceilings.main() == 1
+    assert project.read_text() == f"[tool.ceilings]\n{lines}".replace(
+        "long-files = 9", "long-files = 1"
+    )
+
+
 # --- the documentation ----------------------------------------------------------------------------
 
 

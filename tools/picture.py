@@ -13,7 +13,7 @@ import numpy as np
 
 import posenc
 from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
-from posenc.plot.draw.sheet import Sheet
+from posenc.plot.draw.sheet import Frame, Sheet
 from posenc.plot.words import brief
 
 __all__ = ["draw", "draw_table"]
@@ -39,8 +39,7 @@ def draw(
         LEFT + wide + BAR,
         high + BELOW,
         ax=None,
-        theme="light",
-        scale=1.0,
+        frame=Frame(),
         question=title,
         title=f"{rows} × {columns} numbers, a square of pixels each",
         caption=(),
