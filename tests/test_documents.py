@@ -34,6 +34,12 @@ PAGES = sorted(
 )
 
 
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an example registers is known to that example alone."""
+    monkeypatch.setattr("posenc.registry._registered", {})
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name: str) -> None:
     module = importlib.import_module(name)

@@ -14,16 +14,18 @@ import posenc
 from posenc.explore import Session, catalogue, frame, unpack
 from posenc.explore import text as words
 from posenc.explore.catalogue import why_not
-from posenc.explore.entry import Entry, samples
+from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.files import load
+from posenc.explore.pictures import PICTURES
 from posenc.explore.protocol import pack
+from posenc.explore.views import SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import Stretch
 from tests.configs import GEMMA_3, VERSION_4
 
-ALL = ("table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
+ALL = tuple(SHAPES)
 BIG = {"w": "2000", "h": "2000"}
 
 
@@ -217,7 +219,7 @@ def said_pair(header) -> int:
 @pytest.mark.parametrize("name", ROTATIONS)
 def test_one_dimension_is_of_one_pair_in_every_view(name, width):
     spec = ROTATIONS[name]
-    entry = Entry("file:one", name, "", "rotary", (), lambda _: spec, lambda _: "")
+    entry = CatalogueEntry("file:one", name, "", "rotary", (), lambda _: spec, lambda _: "")
     views = [v for v in ("waves", "rotate", "stretch", "table") if not why_not(v, entry, spec)]
     if name in ("float32", "of two sizes"):  # whose table has stored numbers, and no dials
         views.remove("table")
@@ -237,7 +239,7 @@ def test_a_click_on_a_pair_is_a_channel_of_it_in_every_view():
 
 def test_a_channel_without_a_pair_says_so():
     spec = posenc.Sinusoidal(15, odd="zero_pad")
-    entry = Entry("file:one", "odd", "", "table", (), lambda _: spec, lambda _: "")
+    entry = CatalogueEntry("file:one", "odd", "", "table", (), lambda _: spec, lambda _: "")
     for j in range(15):
         state = {**BIG, "v": "waves", "enc": "file:one", "j": str(j), "L": "9"}
         header = unpack(frame(state, Session((entry,)))).header
@@ -648,6 +650,13 @@ def test_the_command_that_is_shown_draws(state, tmp_path):
     done = CliRunner().invoke(app, [*arguments, str(tmp_path / name)])
     assert done.exit_code == 0, (line, done.output)
     assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_view_is_everywhere():
+    """Each says which encodings it shows, and which plot it is on paper."""
+    assert set(catalogue.SHOWS) == set(ALL), "explore/catalogue.py: SHOWS"
+    assert set().union(*catalogue.VIEWS_OF.values()) == set(ALL), "explore/catalogue.py: VIEWS_OF"
+    assert set(PICTURES) == set(ALL), "explore/pictures.py: PICTURES"
 
 
 @pytest.mark.parametrize("view", ALL)

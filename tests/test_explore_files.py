@@ -105,11 +105,10 @@ def test_the_json_of_a_spec_can_be_chosen(tmp_path):
     np.testing.assert_array_equal(arrays[header["panels"][0]["tile"]], palette.indices(expected))
 
 
-def test_an_encoding_without_a_row_is_drawn_from_its_json(tmp_path):
-    note = unpack(frame({"v": "table", "enc": "treepositions"})).header["notes"][0]
-    assert "TreePositions is not offered here" in note
-    assert "axes" not in note
-    assert "coordinates" not in note
+def test_an_encoding_without_a_row_is_drawn_by_its_example_and_from_its_json(tmp_path):
+    header = unpack(frame({"v": "table", "enc": "treepositions"})).header
+    assert header["state"]["enc"] == "treepositions"
+    assert not header["problems"]
     path = tmp_path / "spec.json"
     spec = next(c.spec for c in CASES if type(c.spec).__name__ == "TreePositions")
     path.write_text(posenc.to_json(spec))

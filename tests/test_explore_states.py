@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from posenc.explore import Session, app, catalogue, frame, unpack
-from posenc.explore.entry import Entry
+from posenc.explore.entry import CatalogueEntry
 from posenc.explore.scene import read
 from posenc.explore.views import SHAPES
 from tests.asynchronous import finished
@@ -285,7 +285,9 @@ def test_every_encoding_of_the_registry_is_shown_or_says_why_not():
 def test_any_spec_of_a_file_is_drawn_to_its_last_dimension(view):
     for case in CASES:
         spec = case.spec
-        entry = Entry("file:x", case.name, "", spec.kind, (), lambda _, s=spec: s, lambda _: "")
+        entry = CatalogueEntry(
+            "file:x", case.name, "", spec.kind, (), lambda _, s=spec: s, lambda _: ""
+        )
         if catalogue.why_not(view, entry, spec):
             continue
         state = {"v": view, "enc": "file:x", "L": "33", "j": "9" * 9, "w": "100", "h": "100"}

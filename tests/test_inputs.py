@@ -18,7 +18,7 @@ from posenc._core import files, inputs
 from posenc._core.errors import DataError
 
 SOURCE = Path(posenc.__file__).parent
-KIND = inputs.Kind("a note", 100, 10)
+KIND = inputs.FileKind("a note", 100, 10)
 
 
 # --- what is opened -------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_json_is_refused_in_words(text: str, words: str) -> None:
 
 
 def test_deep_json_and_long_numbers_are_refused_in_words() -> None:
-    roomy = inputs.Kind("a note", 2**22, 2**22)
+    roomy = inputs.FileKind("a note", 2**22, 2**22)
     for text, words in (("[" * 10**6, "nested deeper"), ("1" * 5000, "too many digits")):
         with pytest.raises(DataError, match=words):
             inputs.parse(text, "who", roomy)

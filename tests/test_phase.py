@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools import fit_cos_sin
 
 import posenc
 from posenc import Ladder, Sinusoidal
-from posenc._core import _fit_cos_sin, phase
+from posenc._core import phase
 from posenc._core.array import library
 from posenc._core.ladder import pi
 from tests.backends import BACKENDS, Backend, each_backend
@@ -214,7 +215,7 @@ def test_slow_pairs_keep_their_relative_accuracy_at_small_positions() -> None:
 
 
 def test_the_coefficients_come_from_the_script() -> None:
-    sine, cosine = _fit_cos_sin.fit()
+    sine, cosine = fit_cos_sin.fit()
     assert_close(np.array(phase.SIN), np.array(sine), 1e-12)
     assert_close(np.array(phase.COS), np.array(cosine), 1e-12)
 

@@ -22,11 +22,17 @@ from PIL import Image
 
 import posenc
 import posenc.plot
+from posenc import registry
 from posenc._core.errors import ArgumentError
+from posenc._core.example import small
+from posenc.cli.plot import command
 from posenc.plot import export, palette
+from posenc.plot.able import pictures_of
+from posenc.plot.draw import comparison
 from posenc.plot.draw.sheet import MARGIN, cells
 from posenc.plot.draw.tables import LEFT
 from posenc.plot.raster import tile
+from posenc.plot.views.compare import VIEWS
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROPE = posenc.RoPE(16, pairing="half")
@@ -51,6 +57,22 @@ PICTURES: dict[str, Any] = {
         "table", posenc.Sinusoidal(8), posenc.Sinusoidal(8, base=100), positions=16, **k
     ),
 }
+
+
+def test_every_picture_is_everywhere() -> None:
+    """One that is drawn has a small one here, a file of numbers, a command, and can be compared."""
+    drawn = set(posenc.plot.__all__) - {"Picture"}
+    # Two of these have no difference: a search has no encoding, and a comparison is one already.
+    one = drawn - {"find", "compare"}
+    assert set(PICTURES) == drawn, "tests/test_plot_files.py: PICTURES"
+    assert set(export._TABLES) == drawn, "plot/export.py: _TABLES"
+    assert set(command.commands) == drawn, "cli/plot.py"
+    assert set(VIEWS) == one, "plot/views/compare.py: VIEWS"
+    assert set(comparison._LAYOUTS) == one, "plot/draw/comparison.py: _LAYOUTS"
+    assert set(comparison._PAINT) == one, "plot/draw/comparison.py: _PAINT"
+    every = (small(registry.lookup(name)) for name in registry.SPECS)
+    able = {name for spec in every for name in pictures_of(spec)}
+    assert able | {"compare"} == drawn, "plot/able.py: pictures_of"
 
 
 def pixels(data: bytes) -> np.ndarray:

@@ -14,9 +14,10 @@ import pytest
 
 import posenc
 from posenc._core.errors import ArgumentError, PosencError, SpecError
+from posenc.plot.column_order import arranged
 from posenc.plot.columns import source
 from posenc.plot.curves import curve
-from posenc.plot.raster import arranged, tile, tile_of
+from posenc.plot.raster import tile, tile_of
 from posenc.plot.response import FADE, FULL, centres, gain, reduced
 from posenc.plot.views import offset
 from tests.tolerances import FLOAT64, assert_close

@@ -60,6 +60,37 @@ def test_that_test_would_notice() -> None:
     assert "scipy" in loaded_after("import scipy")
 
 
+UNASKED = ("posenc.study", "posenc.explore", "posenc.learn", "posenc.plot")
+COMMANDS = (
+    "list",
+    "cite RoPE",
+    "table --dim 4 --length 2",
+    "encode word --dim 4 --json",
+    "locate --dim 8 --at 0 --value 0.5",
+    "explain --plan bloom",
+    "check --list",
+)
+
+
+def test_what_is_not_asked_for_is_not_imported() -> None:
+    """The larger packages cost nothing to those who do not use them."""
+    verbs = (
+        "import posenc; posenc.table(posenc.Sinusoidal(8), 4); posenc.bias(posenc.ALiBi(2), 3)\n"
+        "for name in posenc.__all__: getattr(posenc, name)"
+    )
+    commands = (
+        "import contextlib, io\nfrom posenc.cli import app\n"
+        f"for line in {COMMANDS}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()):\n"
+        "        try: app.main(line.split())\n"
+        "        except SystemExit as end: assert not end.code, (line, end.code)"
+    )
+    for statement in (verbs, commands):
+        loaded = loaded_after(statement)
+        assert "posenc.functional" in loaded
+        assert not {name for name in loaded if name.startswith(UNASKED)}
+
+
 def test_a_bare_import_leaves_even_numpy_alone() -> None:
     assert "numpy" not in loaded_after("import posenc")
 
@@ -153,6 +184,32 @@ def test_every_folder_of_the_source_is_a_package() -> None:
         if not (path.parent / "__init__.py").exists()
     ]
     assert not bare
+
+
+def lines_of(place: str) -> int:
+    """How many lines a function or class has, named as `path: Class.method`."""
+    path, _, name = place.partition(": ")
+    text = (ROOT / "src" / "posenc" / path).read_text(encoding="utf-8")
+    missing = f"docs/house.md: {path} has no {name}"
+    if not path.endswith(".py"):
+        body = re.search(rf"^\S[^\n;]*\b{name}\(.*?^\}}$", text, re.MULTILINE | re.DOTALL)
+        assert body is not None, missing
+        return body[0].count("\n") + 1
+    node: Any = ast.parse(text)
+    for part in name.split("."):
+        node = next((n for n in node.body if getattr(n, "name", "") == part), None)
+        assert node is not None, missing
+    return int(node.end_lineno - node.lineno + 1)
+
+
+def test_each_trail_through_the_house_exists_and_is_short() -> None:
+    text = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    trails = re.findall(r"^### (.+?)\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
+    assert len(trails) == 3
+    for title, trail in trails:
+        places = re.findall(r"^\| `(\S+: [\w.]+)` \|", trail, re.MULTILINE)
+        assert len(places) > 4, title
+        assert sum(map(lines_of, places)) <= 600, title
 
 
 def test_types_are_announced() -> None:

@@ -27,7 +27,7 @@ TWO = Local(2)
 
 def run(path: Path, cells: list, train=fakes.quick, **more) -> Summary:
     with Store(path, WHERE) as store:
-        return run_cells(cells, store, train=train, **{"where": TWO, **more})
+        return run_cells(cells, store, train=train, **{"workers": TWO, **more})
 
 
 @pytest.mark.costly
@@ -90,7 +90,7 @@ def test_a_killed_driver_loses_the_running_cells_alone(tmp_path: Path) -> None:
         "with Store(Path(sys.argv[1]), {}) as store:\n"
         "    cells = [fakes.cell(seed) for seed in range(12)]\n"
         "    seen = lambda r: print(r.cell.seed, flush=True)\n"
-        "    run_cells(cells, store, where=Local(2), train=fakes.slow, seen=seen)\n"
+        "    run_cells(cells, store, workers=Local(2), train=fakes.slow, seen=seen)\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     with subprocess.Popen(
@@ -150,10 +150,10 @@ def test_a_cluster_does_the_same_and_outlives_a_worker(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     cells = [fakes.cell(seed, folder=str(tmp_path)) for seed in (0, 2, 3, 4)]
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
     ) as cluster:
-        where = Cluster(cluster.scheduler_address)
-        done = run(path, cells, fakes.deadly, where=where)
+        workers = Cluster(cluster.scheduler_address)
+        done = run(path, cells, fakes.deadly, workers=workers)
     assert (done.finished, done.failed) == (4, 0)
     assert (tmp_path / "once").exists()
     for seed, value in read_store(path).values("order", "rope", "accuracy", "L").items():
@@ -166,7 +166,7 @@ def test_a_cluster_of_one_thread_trains_and_the_driver_does_not(tmp_path: Path) 
     cells = [fakes.cell(seed, folder=str(tmp_path)) for seed in range(4)]
     told: list[str] = []
     with distributed.LocalCluster(
-        n_workers=0, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=0, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
     ) as cluster:
 
         def say(text: str) -> None:
@@ -174,8 +174,8 @@ def test_a_cluster_of_one_thread_trains_and_the_driver_does_not(tmp_path: Path) 
             if "no workers" in text:  # the cells wait for the first
                 cluster.scale(1)
 
-        path, where = tmp_path / "s.sqlite", Cluster(cluster.scheduler_address)
-        done = run(path, cells, fakes.placed, where=where, say=say)
+        path, workers = tmp_path / "s.sqlite", Cluster(cluster.scheduler_address)
+        done = run(path, cells, fakes.placed, workers=workers, say=say)
     assert (done.finished, done.failed) == (4, 0)
     assert ["no workers; start some" in text for text in told] == [True, False]
     ran = {int(file.read_text()) for file in tmp_path.glob("*.pid")}
@@ -185,14 +185,14 @@ def test_a_cluster_of_one_thread_trains_and_the_driver_does_not(tmp_path: Path) 
 
 def test_an_interrupt_ends_the_wait_for_workers(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
-    with distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as cluster:
+    with distributed.LocalCluster(n_workers=0, dashboard_address=":0", host="127.0.0.1") as cluster:
 
         def interrupt(text: str) -> None:
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 
-        where, begun = Cluster(cluster.scheduler_address), time.monotonic()
+        workers, begun = Cluster(cluster.scheduler_address), time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            run(tmp_path / "s.sqlite", [fakes.cell()], where=where, say=interrupt)
+            run(tmp_path / "s.sqlite", [fakes.cell()], workers=workers, say=interrupt)
     assert time.monotonic() - begun < 60
 
 
@@ -201,10 +201,10 @@ def test_no_cluster_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.Monkey
     pytest.importorskip("distributed", reason="Dask is not installed")
     monkeypatch.setattr(engine, "PATIENCE", 1)
     with pytest.raises(ArgumentError, match="tcp://127.0.0.1:1: expected a Dask scheduler"):
-        run(tmp_path / "s.sqlite", [fakes.cell()], where=Cluster("tcp://127.0.0.1:1"))
+        run(tmp_path / "s.sqlite", [fakes.cell()], workers=Cluster("tcp://127.0.0.1:1"))
     file = tmp_path / "scheduler.json"
     for text in (None, "{", "{}", "[]"):
         if text is not None:
             file.write_text(text)
         with pytest.raises(ArgumentError, match="expected the file of a Dask scheduler"):
-            run(tmp_path / "s.sqlite", [fakes.cell()], where=Cluster(file=file))
+            run(tmp_path / "s.sqlite", [fakes.cell()], workers=Cluster(file=file))

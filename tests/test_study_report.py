@@ -19,10 +19,11 @@ import scipy.stats
 from posenc._core.errors import DataError
 from posenc.study.cell import Cell
 from posenc.study.claims import BETTER, Claim, claims, read_claims, registrations
-from posenc.study.document import Heading, Table, Words, as_html, as_markdown
+from posenc.study.document import Paragraph, SectionHeading, TextTable, as_html, as_markdown
 from posenc.study.figures import apart
 from posenc.study.grid import TIERS
-from posenc.study.report import UNITS, curves, document, probability, write_report
+from posenc.study.report import UNITS, curves, document, write_report
+from posenc.study.report_claims import probability
 from posenc.study.results import Record, Results, Row, read_csv
 from posenc.study.statistics import detectable, holm, interval
 from posenc.study.verdicts import ALPHA, differences, finding, judge
@@ -343,7 +344,9 @@ def test_html_is_whole_and_escaped() -> None:
     parser.feed(as_html(document(some(), claims()), "a & b"))
     assert not parser.open
     assert "a | <b>" in parser.text
-    made = as_html([Heading(1, "x"), Words("`a<b` **c**"), Table(("d",), (("e",),))], "t")
+    made = as_html(
+        [SectionHeading(1, "x"), Paragraph("`a<b` **c**"), TextTable(("d",), (("e",),))], "t"
+    )
     assert "<code>a&lt;b</code> <strong>c</strong>" in made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -212,9 +213,10 @@ def test_a_tenth_of_the_source_is_blotted_out() -> None:
 
 
 def test_the_corpus_is_the_frozen_one() -> None:
-    raw = CORPUS.read_bytes()
-    assert hashlib.sha256(raw).hexdigest() == DIGEST
-    assert len(raw) < 470_000
+    assert (
+        hashlib.sha256(lzma.decompress(CORPUS.read_bytes())).hexdigest() == digest(CORPUS) == DIGEST
+    )
+    assert CORPUS.stat().st_size < 96_000
     licence = (CORPUS.parent / "python-reference.LICENSE.txt").read_text()
     assert "PYTHON SOFTWARE FOUNDATION LICENSE VERSION 2" in licence
     notes = (CORPUS.parent / "README.md").read_text()
@@ -224,7 +226,7 @@ def test_the_corpus_is_the_frozen_one() -> None:
 
 def test_windows_are_of_the_text_and_tests_of_what_was_held_back() -> None:
     made = TextLM()
-    text = CORPUS.read_text(encoding="utf-8")
+    text = lzma.decompress(CORPUS.read_bytes()).decode()
     cut = len(text) * 9 // 10
     batch = made.batch(0, 0)
     for row, asked in zip(batch.target.ids, batch.answers, strict=True):
@@ -278,6 +280,29 @@ def test_bad_texts_are_explained(name: str, tmp_path: Path) -> None:
     path.write_bytes(raw)
     with pytest.raises(DataError, match=message):
         TextLM({"data": digest(path)}, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("broken", "a file in xz"),
+        ("cut", "one whole stream of xz, got a part of one"),
+        ("longer", "one whole stream of xz, got bytes behind it"),
+        ("bomb", "a text of at most 67108864 bytes, got more"),
+    ],
+)
+def test_texts_in_xz_that_are_not_read(tmp_path: Path, name: str, message: str) -> None:
+    whole = lzma.compress(b"a text of characters\n" * 40)
+    path = tmp_path / f"{name}.txt.xz"
+    contents = {
+        "broken": b"words that nobody compressed",
+        "cut": whole[:-20],
+        "longer": whole + b"more",
+        "bomb": lzma.compress(bytes(2**26 + 1), preset=0),
+    }
+    path.write_bytes(contents[name])
+    with pytest.raises(DataError, match=message):
+        digest(path)
 
 
 def test_files_that_are_not_the_ones_meant(tmp_path: Path) -> None:

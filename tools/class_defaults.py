@@ -21,6 +21,10 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tools.class_reads import made, parameters, reads, shares, value
+
 from posenc.detect.explain.layer_groups import COUNT_KEYS
 from posenc.detect.explain.reader import MAIN_PARTS
 from posenc.detect.explain.rotary_entries import TRAINED
@@ -60,28 +64,6 @@ DICTIONARIES = ("rope_scaling", "rope_parameters")
 OWN = {"num_attention_heads", "n_head", "n_heads", "num_heads"}
 SKIPPED = ("length", "max_length")  # of texts that it writes
 PROBE = ("llama", "LlamaConfig")  # a type of part that only classes which take any part take
-
-
-def made(cls: Any, **keys: Any) -> Any:
-    """A config of the class, or None where it refuses."""
-    try:
-        return cls(**keys)
-    except Exception:  # noqa: BLE001 - whatever a class of somebody else raises
-        return None
-
-
-def value(config: Any, key: str) -> Any:
-    """The value of a key; None where there is none, or each layer has one of its own."""
-    try:
-        return getattr(config, key, None)
-    except Exception:  # noqa: BLE001 - likewise
-        return None
-
-
-def parameters(config: Any) -> dict[str, Any]:
-    """Its rotary parameters."""
-    found = getattr(config, "rope_parameters", None)
-    return found if isinstance(found, dict) else {}
 
 
 def kinds(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -237,6 +219,8 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         found["flat_base_unread"] = unread
     if added := adds(cls):
         found["adds"] = added
+    for kind, (plain, scaled) in shares(cls).items():
+        _own_share(found["kinds"].get(kind) if "kinds" in found else found, plain, scaled)
     if (types := layers(cls)) is not None:
         found["layers"] = types
     return found
@@ -254,6 +238,14 @@ def _kind(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
         return found
     own = {key: value for key, value in params.items() if key not in ("rope_theta", "type")}
     return {**found, "rope_type": rule, "parameters": own}
+
+
+def _own_share(row: dict[str, Any] | None, plain: float, scaled: float) -> None:
+    """Note that the rule of the class takes a share that its configs do not have."""
+    if row is not None and plain < 1 and "share" not in row and "share_alone" in row:
+        row["share"] = row.pop("share_alone")
+        if scaled != plain:
+            row["share_scaled"] = scaled
 
 
 def _other(alone: Mapping[str, Any], given: Mapping[str, Any] | None) -> bool:
@@ -436,10 +428,19 @@ def rows() -> dict[str, Any]:
         inner |= parts(CONFIG_MAPPING[name], name)
         for kind, part in parts_inside(CONFIG_MAPPING[name], name):
             classes.setdefault(kind, part)
+    every: list[dict[str, Any]] = []
     for name, family in sorted(families().items()):
-        if name in classes and (known := whole(classes[name], family.entries)):
+        if name not in classes:
+            continue
+        known = whole(classes[name], family.entries)
+        turns = name in CONFIG_MAPPING and any("rotary" in rule for rule in family.entries)
+        if turns and (own := reads(classes[name])) is not None:
+            every += [] if own in every else [own]
+            known["reads"] = every.index(own)
+        if known:
             found[name] = known
-    return {"version": transformers.__version__, "types": found, "parts": inner}
+    version = transformers.__version__
+    return {"version": version, "reads": every, "types": found, "parts": inner}
 
 
 def text(found: Mapping[str, Any]) -> str:
@@ -448,9 +449,9 @@ def text(found: Mapping[str, Any]) -> str:
     for key in ("types", "parts"):
         lines = [f"  {json.dumps(n)}: {json.dumps(r)}" for n, r in found[key].items()]
         body[key] = f'"{key}": {{\n' + ",\n".join(lines) + "\n}"
-    return (
-        f'{{\n"version": {json.dumps(found["version"])},\n{body["types"]},\n{body["parts"]}\n}}\n'
-    )
+    lines = ",\n".join(f"  {json.dumps(row)}" for row in found["reads"])
+    head = f'"version": {json.dumps(found["version"])},\n"reads": [\n{lines}\n]'
+    return f"{{\n{head},\n{body['types']},\n{body['parts']}\n}}\n"
 
 
 def main() -> int:
@@ -471,5 +472,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     sys.exit(main())

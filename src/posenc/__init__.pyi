@@ -2,6 +2,7 @@
 from . import positions as positions
 from . import presets as presets
 from . import scaling as scaling
+from posenc._core.arrangement import Arrangement as Arrangement
 from posenc._core.errors import ArgumentError as ArgumentError
 from posenc._core.errors import DTypeError as DTypeError
 from posenc._core.errors import DataError as DataError
@@ -9,7 +10,6 @@ from posenc._core.errors import DependencyError as DependencyError
 from posenc._core.errors import PosencError as PosencError
 from posenc._core.errors import PositionError as PositionError
 from posenc._core.errors import SpecError as SpecError
-from posenc._core.ladder import Arrangement as Arrangement
 from posenc._core.ladder import Ladder as Ladder
 from posenc._core.magnitude import Magnitude as Magnitude
 from posenc._core.mixing import FrequencyMatrix as FrequencyMatrix
@@ -125,6 +125,7 @@ from posenc.functional._table import add as add
 from posenc.functional._table import table as table
 from posenc.presets import preset as preset
 from posenc.registry import from_json as from_json
+from posenc.registry import register as register
 
 __all__ = [
     "ALiBi",
@@ -238,6 +239,7 @@ __all__ = [
     "positions",
     "preset",
     "presets",
+    "register",
     "relative",
     "relative_score",
     "relative_values",

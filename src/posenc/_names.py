@@ -68,7 +68,7 @@ SPECS: dict[str, str] = {
 }
 
 VALUES: dict[str, str] = {
-    "Arrangement": "posenc._core.ladder",
+    "Arrangement": "posenc._core.arrangement",
     "FrequencyMatrix": "posenc._core.mixing",
     "Gaussian": "posenc._core.mixing",
     "Init": "posenc._core.parameters",
@@ -136,7 +136,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "wavelengths",
     ),
     "posenc.presets": ("preset",),
-    "posenc.registry": ("from_json", "to_json"),
+    "posenc.registry": ("from_json", "register", "to_json"),
 }
 
 MODULES = ("positions", "presets", "scaling")

@@ -14,18 +14,12 @@ from typing import Any
 import numpy as np
 
 from posenc._core.array import arange as _arange
-from posenc._core.array import (
-    concrete,
-    device_of,
-    integers,
-    is_array,
-    library,
-    namespace,
-    numpy_rules,
-)
+from posenc._core.array import concrete, device_of, is_array, library, namespace, numpy_rules
+from posenc._core.boxes import boxes, descending
+from posenc._core.coordinates import integers
 from posenc._core.counting import arange, from_mask, offset
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.grid import boxes, descending, from_grid_mask, grid
+from posenc._core.grid import from_grid_mask, grid
 from posenc._core.sequences import multimodal, shard
 
 __all__ = [

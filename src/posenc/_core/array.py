@@ -10,22 +10,21 @@ What the rest of posenc may rely on:
 from __future__ import annotations
 
 import functools
-import math
 import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DTypeError, PositionError, mismatch
+from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.phase import Halves, halves
 from posenc._core.tracing import is_compiling
 
 __all__ = [
     "Array",
-    "along",
     "arange",
     "astype",
+    "carried",
     "compute_dtype",
     "concrete",
     "constants",
@@ -33,8 +32,6 @@ __all__ = [
     "dtype_name",
     "dtype_named",
     "fixed",
-    "gather",
-    "integers",
     "is_array",
     "is_compiling",
     "is_divided",
@@ -44,13 +41,10 @@ __all__ = [
     "is_torch",
     "library",
     "limits",
-    "lookup",
     "marked",
     "namespace",
     "numpy_rules",
     "product",
-    "rank",
-    "reals",
     "result_dtype",
     "undivided",
     "widest",
@@ -187,9 +181,17 @@ def device_of(x: Array) -> Any:
 
 
 def concrete(x: Array) -> np.ndarray | None:
-    """The values of `x` for a check, or None where they are not known or not cheap to look at.
+    """The values of an array for a check, or None where they cannot be looked at cheaply.
 
-    Tracers and fake tensors have none; looking at a GPU's would stop it.
+    Parameters
+    ----------
+    x : array
+        Tracers and fake tensors have no values; looking at those of a GPU would stop it.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The values.
     """
     if type(x) is np.ndarray:
         return x
@@ -257,12 +259,12 @@ def dtype_named(dtype: Any, xp: Any, caller: str) -> Any:
         raise DTypeError(
             mismatch(f"{caller}: dtype", "float32, as JAX runs without x64", name, todo)
         )
-    found = getattr(xp, name, None)
-    if found is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
-        found = _numpy_dtype(name, caller)
-    if found is None:
+    native = getattr(xp, name, None)
+    if native is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
+        native = _numpy_dtype(name, caller)
+    if native is None:
         raise DTypeError(mismatch(f"{caller}: dtype", f"a dtype of {xp.__name__}", name))
-    return found
+    return native
 
 
 def _numpy_dtype(name: str, caller: str) -> Any:
@@ -303,46 +305,6 @@ def astype(x: Array, dtype: Any, xp: Any) -> Array:
     return x.astype(dtype) if hasattr(x, "astype") else xp.astype(x, dtype)
 
 
-def gather(table: Array, rows: Array, *, xp: Any) -> Array:
-    """The rows of a table (n, width) at integers of any shape (...): (..., width)."""
-    taken = xp.take(table, xp.reshape(rows, (-1,)), axis=0)
-    return xp.reshape(taken, (*rows.shape, table.shape[-1]))
-
-
-def lookup(table: Array, *indices: Array, xp: Any) -> Array:
-    """`table[i, j, …]` for integers of shapes that broadcast; each index in range."""
-    if isinstance(table, np.ndarray) or is_torch(table) or is_jax(table):
-        return table[indices]
-    number = indices[0]
-    for axis in range(1, len(indices)):
-        number = number * table.shape[axis] + indices[axis]
-    tail = tuple(table.shape[len(indices) :])
-    rows = xp.reshape(table, (-1, *tail))
-    return xp.reshape(xp.take(rows, xp.reshape(number, (-1,)), axis=0), (*number.shape, *tail))
-
-
-def along(x: Array, index: Array, *, xp: Any) -> Array:
-    """Entries of the last axis by number: x (..., n), index (..., m) -> (..., m).
-
-    The axes before the last broadcast.
-    """
-    if is_torch(x):
-        torch = sys.modules["torch"]
-        lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])
-        index = index.expand(*lead, index.shape[-1])
-        return torch.gather(x.expand(*lead, x.shape[-1]), -1, index)
-    if isinstance(x, np.ndarray) or is_jax(x):
-        shape = np.broadcast_shapes(x.shape[:-1], index.shape[:-1])
-        x = xp.broadcast_to(x, (*shape, x.shape[-1]))
-        return xp.take_along_axis(x, xp.broadcast_to(index, (*shape, index.shape[-1])), axis=-1)
-    shape = np.broadcast_shapes(x.shape[:-1], index.shape[:-1])
-    rows = xp.reshape(xp.arange(math.prod(shape)), shape)[..., None]
-    index = xp.broadcast_to(index, (*shape, index.shape[-1]))
-    flat = xp.reshape(xp.broadcast_to(x, (*shape, x.shape[-1])), (-1,))
-    taken = xp.take(flat, xp.reshape(rows * x.shape[-1] + index, (-1,)), axis=0)
-    return xp.reshape(taken, index.shape)
-
-
 def product(a: Array, b: Array, *, xp: Any) -> Array:
     """The matrix product in the dtype of the arrays, under autocast too."""
     if is_torch(a):
@@ -352,27 +314,12 @@ def product(a: Array, b: Array, *, xp: Any) -> Array:
     return xp.matmul(a, b)
 
 
-def rank(sorted_values: Array, n: Array, size: int, *, xp: Any) -> Array:
-    """How many of `size` = 2**s - 1 rising values are at most n, for each n, by s halvings.
-
-    Values of 2**31 - 1 stand for none, and no n reaches them. Each halving works entry by entry, so
-    that it runs inside a fused attention kernel, where `searchsorted` does not exist.
-    """
-    n = xp.where(n < 2**31 - 2, n, xp.full_like(n, 2**31 - 2))
-    count, step = xp.zeros_like(n), (size + 1) // 2
-    while step:
-        reached = lookup(sorted_values, count + (step - 1), xp=xp) <= n
-        count = count + step * xp.astype(reached, count.dtype)
-        step //= 2
-    return count
-
-
-def marked(x: Array, where: Array, mark: float, *, xp: Any) -> Array:
+def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:
     """The same values with NaN or an infinity where a condition holds."""
     if is_jax(x):
         # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
-        return xp.where(where, mark, x)
-    return xp.where(where, xp.full_like(x, mark), x)
+        return xp.where(mask, mark, x)
+    return xp.where(mask, xp.full_like(x, mark), x)
 
 
 def fixed(x: Array) -> Array:
@@ -391,135 +338,14 @@ def arange(length: int, *, xp: Any, device: Any = None) -> Array:
     return xp.arange(length, dtype=dtype, device=device)
 
 
-def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
-    """Positions as an array of int64 (int32 in JAX without x64) of the library `xp`.
-
-    Parameters
-    ----------
-    value : int, sequence of int, or array of integers
-        What the user passed. NumPy arrays and lists are carried over to any library.
-    xp : namespace
-        The library of the result.
-    device : device, optional
-        The device of the result.
-    caller : str
-        The name to begin an error with.
-
-    Raises
-    ------
-    DTypeError
-        If the positions are not integers: a float position has already lost what it stood for
-        (float16 knows no odd number above 2048, bfloat16 none above 256).
-    PositionError
-        If a position does not fit the integers of the library.
-    """
-    if is_foreign(value):
-        return _own_integers(value, xp, device, caller)
-    array = _numpy_integers(value, caller)
-    low, high = limits(xp)
-    if array.size and (int(array.min()) < low or int(array.max()) > high):
-        todo = "" if has_int64(xp) else "Set jax_enable_x64 for more."
-        received = f"{array.min()} to {array.max()}"
-        raise PositionError(mismatch(caller, f"positions from {low} to {high}", received, todo))
-    return _carried(array.astype(np.int64 if has_int64(xp) else np.int32), xp, device)
+# --- constants ------------------------------------------------------------------------------------
 
 
-def _carried(array: np.ndarray, xp: Any, device: Any) -> Array:
+def carried(array: np.ndarray, xp: Any, device: Any) -> Array:
     """A NumPy array as one of the library `xp`."""
     if xp.__name__.endswith("numpy") and not xp.__name__.startswith("jax"):
         return array
     return xp.asarray(array, device=device) if device is not None else xp.asarray(array)
-
-
-def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
-    """Positions of a spec that takes real ones: integers as `integers` has them, else floats.
-
-    Parameters
-    ----------
-    value : number, sequence of numbers, or array
-        What the user passed: integers, float32 or float64. Python floats become float64, or float32
-        in JAX without x64.
-    xp : namespace
-        The library of the result.
-    device : device, optional
-        The device of the result.
-    caller : str
-        The name to begin an error with.
-
-    Raises
-    ------
-    DTypeError
-        If the positions are floats in half precision, or no numbers.
-    PositionError
-        If a position that can be looked at is not finite or does not fit the integers.
-    """
-    own = is_foreign(value)
-    try:
-        array = value if own else np.asarray(value)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ArgumentError(mismatch(caller, "an array of numbers", f"{error}")) from None
-    name = dtype_name(array.dtype)
-    if name.startswith(("int", "uint", "object")) or (not own and array.size == 0):
-        return integers(value, xp=xp, device=device, caller=caller)
-    if name not in ("float32", "float64"):
-        todo = "Form positions in float32 or as integers: half precision merges neighbours."
-        raise DTypeError(mismatch(caller, "integers, float32 or float64", name, todo))
-    known = concrete(array)
-    limit = float(limits(xp)[1] + 1)
-    if known is not None and not (np.abs(known) < limit).all():
-        worst = known[~(np.abs(known) < limit)][0]
-        expected = f"finite positions below {limit:.0f} in size"
-        raise PositionError(mismatch(caller, expected, worst))
-    if own:
-        return _own_library(value, xp, device, caller)
-    return _carried(array if has_int64(xp) else array.astype(np.float32), xp, device)
-
-
-def _own_library(value: Array, xp: Any, device: Any, caller: str) -> Array:
-    if namespace(value, caller) is not xp:
-        what = f"positions of {xp.__name__.rpartition('.')[2]}, as the input"
-        raise ArgumentError(mismatch(caller, what, type(value).__module__, "Convert one of them."))
-    return value.to(device=device) if is_torch(value) else value
-
-
-def _numpy_integers(value: Any, caller: str) -> np.ndarray:
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ArgumentError(mismatch(caller, "an array of integers", f"{error}")) from None
-    if array.dtype.kind in "fO" and not isinstance(value, (np.ndarray, np.generic)):
-        # NumPy makes floats of Python integers on both sides of 2**63, objects of larger ones.
-        exact = np.asarray(value, dtype=object)
-        if exact.size and all(type(item) is int for item in exact.flat):
-            return exact  # the range check names them
-    if array.size == 0 and not isinstance(value, (np.ndarray, np.generic)):
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise _refused(array.dtype, caller)
-    return array
-
-
-def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
-    name = dtype_name(value.dtype)
-    if not name.startswith(("int", "uint")):
-        raise _refused(name, caller)
-    value = _own_library(value, xp, device, caller)
-    if name == "uint64" or (name == "uint32" and not has_int64(xp)):
-        todo = "Convert them to a signed dtype yourself; values that do not fit would wrap."
-        raise DTypeError(mismatch(caller, "signed positions", name, todo))
-    if is_torch(value):
-        return value.to(device=device, dtype=xp.int64)
-    return xp.astype(value, xp.int64 if has_int64(xp) else xp.int32)
-
-
-def _refused(dtype: object, caller: str) -> DTypeError:
-    todo = "Positions count tokens: use integers."
-    if "float" in str(dtype):
-        todo = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256)."
-    return DTypeError(mismatch(caller, "integer positions", str(dtype), todo))
-
-
-# --- constants ------------------------------------------------------------------------------------
 
 
 def constants(spec: Any, beside: Array, *, xp: Any) -> dict[str, Array | Halves]:
@@ -541,4 +367,4 @@ def _carry(value: np.ndarray, xp: Any, device: Any) -> Array | Halves:
     if value.dtype == np.int64 and not has_int64(xp):
         words = halves(value)
         return Halves(xp.asarray(words.high), xp.asarray(words.low))
-    return _carried(value, xp, device)
+    return carried(value, xp, device)

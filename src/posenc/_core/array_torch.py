@@ -19,22 +19,27 @@ from torch import Tensor
 from posenc._core.phase import words
 from posenc._core.tracing import outside
 
-__all__ = ["constants"]
+__all__ = ["constants", "holds_tensors"]
 
 
 def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
     """The constants of `spec` on the device of `beside`."""
     device = beside.device
     if torch.compiler.is_compiling():
-        if _exporting() or _every_length_symbolic():
-            made = _made(spec, device)
+        if not holds_tensors():
+            constants = _made(spec, device)
         else:
             # The compiler names a constant after the function it came from, and refuses two of one
             # name. Taking all of it gives each a name of its own, and costs nothing in the graph.
-            made = {key: _resident(spec, key, device)[...] for key in spec.texts}
+            constants = {key: _resident(spec, key, device)[...] for key in spec.texts}
         # The compiler writes C++, where the overflow of a signed product is undefined.
-        return {k: words(v) if v.dtype == torch.int64 else v for k, v in made.items()}
+        return {k: words(v) if v.dtype == torch.int64 else v for k, v in constants.items()}
     return _kept(spec, device) if type(beside) is Tensor else _made(spec, device)
+
+
+def holds_tensors() -> bool:
+    """Whether the graph that is traced may hold tensors of ours, rather than their numbers."""
+    return not (_exporting() or _every_length_symbolic())
 
 
 def _exporting() -> bool:
@@ -66,19 +71,21 @@ def _kept(spec: Any, device: torch.device) -> dict[str, Tensor]:
         try:
             # An inference tensor in the cache would be refused by autograd ever after.
             with torch.inference_mode(mode=False):
-                made = _made(spec, device)
+                tensors = _made(spec, device)
         finally:
             jit._set_tracing_state(tracing)
-        if any(type(value) is not Tensor for value in made.values()):
-            return made
-        cache[device] = made
+        if any(type(value) is not Tensor for value in tensors.values()):
+            return tensors
+        cache[device] = tensors
     return cache[device]
 
 
 def _made(spec: Any, device: torch.device) -> dict[str, Tensor]:
-    made = {}
+    tensors = {}
     for key, (dtype, shape, text) in spec.texts.items():
         number = float if dtype.startswith("float") else int
         values = [number(word) for word in text.split(" ")] if text else []
-        made[key] = torch.tensor(values, dtype=getattr(torch, dtype), device=device).reshape(shape)
-    return made
+        tensors[key] = torch.tensor(values, dtype=getattr(torch, dtype), device=device).reshape(
+            shape
+        )
+    return tensors

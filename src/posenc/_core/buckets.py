@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import rank
 from posenc._core.errors import SpecError, mismatch
+from posenc._core.lookups import rank
 
 __all__ = [
     "bucket_of",
@@ -61,7 +61,7 @@ def log_thresholds(exact: int, limit: int, steps: int, count: int, *, strict: bo
     list of int
         Rising.
     """
-    found = []
+    thresholds = []
     for j in range(count):
         # For j > steps that is a fraction: both sides are multiplied by exact ** (j - steps).
         value = limit**j * exact ** max(steps - j, 0)
@@ -69,8 +69,8 @@ def log_thresholds(exact: int, limit: int, steps: int, count: int, *, strict: bo
         whole = value // divisor
         n = root(whole, steps)
         reached = n**steps * divisor > value if strict else n**steps * divisor >= value
-        found.append(n if reached else n + 1)
-    return found
+        thresholds.append(n if reached else n + 1)
+    return thresholds
 
 
 def padded(thresholds: list[int]) -> np.ndarray:
@@ -96,9 +96,19 @@ def check_buckets(
 
 
 def direction_thresholds(side: int, max_distance: int) -> np.ndarray:
-    """The least distance in each of the `side` buckets of one direction, but the first.
+    """The least distance in each bucket of one direction, but the first.
 
-    Half of them hold a distance each; the others grow geometrically up to `max_distance`.
+    Parameters
+    ----------
+    side : int
+        Buckets of the direction. Half of them hold a distance each; the others grow geometrically.
+    max_distance : int
+        Where the last bucket begins to take all.
+
+    Returns
+    -------
+    numpy.ndarray
+        int32, filled up to 2**s - 1 entries with a number that no distance reaches.
     """
     exact = side // 2
     above = log_thresholds(exact, max_distance, side - exact, side - exact, strict=False)

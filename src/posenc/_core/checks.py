@@ -51,6 +51,15 @@ def not_too_many(caller: str, what: str, count: int, most: int = MOST_NUMBERS, /
     """Raise `SpecError` where a spec would work out more constants than anybody has use for.
 
     Specs are read from files of strangers, and work their constants out when they are made.
+
+    Parameters
+    ----------
+    caller : str
+        The class.
+    what : str
+        What there would be too many of.
+    count, most : int
+        How many there would be, and how many there may be: 2**22 by default.
     """
     if count > most:
         raise SpecError(mismatch(caller, f"at most {most} {what}", count))

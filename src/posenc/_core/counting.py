@@ -13,7 +13,6 @@ from posenc._core.array import arange as _arange
 from posenc._core.array import (
     concrete,
     device_of,
-    integers,
     is_array,
     is_foreign,
     is_symbolic,
@@ -22,6 +21,7 @@ from posenc._core.array import (
     namespace,
     numpy_rules,
 )
+from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 
 __all__ = ["arange", "from_mask", "offset"]
@@ -144,10 +144,10 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
 
 
 def _sum(first: Array, count: Array, length: int) -> Array:
-    known = concrete(first)
-    if known is not None and known.size and length:
-        limit = int(np.iinfo(known.dtype).max)
-        last = int(known.max()) + length - 1
+    values = concrete(first)
+    if values is not None and values.size and length:
+        limit = int(np.iinfo(values.dtype).max)
+        last = int(values.max()) + length - 1
         if last > limit:
             raise PositionError(mismatch("positions", f"positions up to {limit}", last))
     return first + count if len(first.shape) == 0 else first[:, None] + count

@@ -25,6 +25,7 @@ __all__ = [
     "PositionError",
     "SpecError",
     "mismatch",
+    "one_of",
     "suggest",
 ]
 
@@ -63,11 +64,19 @@ def mismatch(caller: str, expected: str, received: object, todo: str = "") -> st
     return f"{text}. {todo}" if todo else text
 
 
-def suggest(name: object, known: Iterable[str]) -> str:
+def suggest(name: object, choices: Iterable[str]) -> str:
     """`Did you mean 'x'?`, or the list of valid names when nothing is close."""
-    names = sorted(known)
+    names = sorted(choices)
     folded = {candidate.lower(): candidate for candidate in names}
     close = difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=0.6)
     if close:
         return f"Did you mean {folded[close[0]]!r}?"
     return f"Known: {', '.join(names)}."
+
+
+def one_of(value: str, choices: tuple[str, ...], caller: str) -> None:
+    """Raise `ArgumentError` where a word is none of the choices."""
+    if value not in choices:
+        raise ArgumentError(
+            mismatch(caller, " or ".join(choices), repr(value), suggest(value, choices))
+        )

@@ -9,20 +9,17 @@ import numpy as np
 
 from posenc._core.array import (
     arange,
-    astype,
     concrete,
     device_of,
-    dtype_name,
     dtype_named,
-    integers,
     is_array,
     library,
     namespace,
     numpy_rules,
 )
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import ArgumentError, mismatch, one_of
 
-__all__ = ["boxes", "descending", "from_grid_mask", "grid"]
+__all__ = ["from_grid_mask", "grid"]
 
 Array = Any
 Normalise = Literal["none", "unit", "centred", "reference"]
@@ -124,8 +121,8 @@ def grid(
         raise ArgumentError(
             mismatch(f"{caller}: prefix", "0 unless coordinates count", prefix, todo)
         )
-    _one_of(order, ("row_major", "column_major"), f"{caller}: order")
-    _one_of(ends, ("cells", "points"), f"{caller}: ends")
+    one_of(order, ("row_major", "column_major"), f"{caller}: order")
+    one_of(ends, ("cells", "points"), f"{caller}: ends")
     if block != 1:
         _check_block(block, lengths, order, caller)
     lines = []
@@ -180,7 +177,7 @@ def _for_each(value: Any, count: int, caller: str) -> tuple[Any, ...]:
 
 
 def _references(reference: Any, normalise: str, count: int, caller: str) -> tuple[Any, ...]:
-    _one_of(normalise, ("none", "unit", "centred", "reference"), f"{caller}: normalise")
+    one_of(normalise, ("none", "unit", "centred", "reference"), f"{caller}: normalise")
     if (reference is not None) != (normalise == "reference"):
         expected = "it with normalise='reference' alone"
         raise ArgumentError(mismatch(f"{caller}: reference", expected, repr(reference)))
@@ -191,13 +188,6 @@ def _references(reference: Any, normalise: str, count: int, caller: str) -> tupl
 
 def _is_whole(start: float) -> bool:
     return not isinstance(start, float) or start.is_integer()
-
-
-def _one_of(value: str, known: tuple[str, ...], caller: str) -> None:
-    if value not in known:
-        raise ArgumentError(
-            mismatch(caller, " or ".join(known), repr(value), suggest(value, known))
-        )
 
 
 def _places(axes: Sequence[str], names: tuple[str, ...] | None, caller: str) -> list[int]:
@@ -232,11 +222,11 @@ def _product(lines: list[Array], order: str, xp: Any) -> list[Array]:
     shape = tuple(line.shape[0] for line in lines)
     # The slowest axis of the sequence comes first in memory.
     slowest = range(count) if order == "row_major" else range(count - 1, -1, -1)
-    where = {axis: place for place, axis in enumerate(slowest)}
+    places = {axis: place for place, axis in enumerate(slowest)}
     extent = tuple(shape[axis] for axis in slowest)
     columns = []
     for axis, line in enumerate(lines):
-        thin = tuple(shape[axis] if place == where[axis] else 1 for place in range(count))
+        thin = tuple(shape[axis] if place == places[axis] else 1 for place in range(count))
         columns.append(xp.reshape(xp.broadcast_to(xp.reshape(line, thin), extent), (-1,)))
     return columns
 
@@ -295,7 +285,7 @@ def from_grid_mask(
            [0, 2]])
     """
     caller = "positions.from_grid_mask"
-    _one_of(normalise, ("none", "unit"), f"{caller}: normalise")
+    one_of(normalise, ("none", "unit"), f"{caller}: normalise")
     mask = mask if is_array(mask) else np.asarray(mask)
     xp = namespace(mask, caller)
     if axes < 1 or len(mask.shape) < axes:
@@ -323,119 +313,3 @@ def from_grid_mask(
             line = line / (count[tuple(last)] + margin)
         columns.append(xp.reshape(line, (*lead, -1)))
     return xp.stack(columns, axis=-1)
-
-
-@numpy_rules
-def descending(
-    first: int, last: int, *, clip: int | None = None, xp: Any = np, device: Any = None
-) -> Array:
-    """Signed offsets first, first - 1, …, last: the rows of tables for relative attention.
-
-    A layer that looks at keys from `first` tokens back to `-last` tokens ahead reads a table of
-    these rows: L-1 down to -(L-1) for both directions, keys-1 down to 0 for the past alone.
-
-    Parameters
-    ----------
-    first, last : int
-        The ends, both included; `first >= last - 1`, where equality gives no rows.
-    clip : int, optional
-        Offsets beyond this size are cut to it.
-    xp : module
-        `numpy`, `torch`, `jax.numpy` or another array-API module.
-    device : device, optional
-        Where the array goes.
-
-    Returns
-    -------
-    array of integers
-        (first - last + 1,).
-
-    Raises
-    ------
-    ArgumentError
-        If the offsets rise, or the clip is negative.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> posenc.positions.descending(2, -2)
-    array([ 2,  1,  0, -1, -2])
-    """
-    caller = "positions.descending"
-    if isinstance(first, (bool, float, str)) or isinstance(last, (bool, float, str)):
-        raise ArgumentError(mismatch(caller, "two integers", f"{first!r} and {last!r}"))
-    if first < last - 1:
-        raise ArgumentError(
-            mismatch(caller, "a first offset above the last", f"{first} and {last}")
-        )
-    if clip is not None and clip < 0:
-        raise ArgumentError(mismatch(f"{caller}: clip", "a distance of at least 0", clip))
-    xp = library(xp)
-    found = first - arange(first - last + 1, xp=xp, device=device)
-    return found if clip is None else xp.clip(found, -clip, clip)
-
-
-@numpy_rules
-def boxes(
-    corners: Array,
-    *,
-    form: Literal["centre", "corners", "corners_and_size"] = "centre",
-    size: tuple[float, float] | None = None,
-) -> Array:
-    """Coordinates of boxes from their corners.
-
-        centre            (x, y, w, h)              x, y the centre
-        corners           (x0, y0, x1, y1)
-        corners_and_size  (x0, y0, x1, y1, w, h)
-
-    Parameters
-    ----------
-    corners : array
-        (..., 4): x0, y0, x1, y1, left and top before right and bottom.
-    form : {"centre", "corners", "corners_and_size"}
-        The coordinates wanted.
-    size : tuple of float, optional
-        Width and height of the image, which coordinates are then divided by.
-
-    Returns
-    -------
-    array
-        (..., 4) or (..., 6). Integers for integer corners, unless a centre or a size needs
-        float32; floats keep their dtype.
-
-    Raises
-    ------
-    ArgumentError
-        If the last axis is not of length 4, or a box ends before it begins.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> posenc.positions.boxes([[10, 20, 30, 60]], form="corners_and_size")
-    array([[10, 20, 30, 60, 20, 40]])
-    """
-    caller = "positions.boxes"
-    _one_of(form, ("centre", "corners", "corners_and_size"), f"{caller}: form")
-    corners = corners if is_array(corners) else np.asarray(corners)
-    xp = namespace(corners, caller)
-    if not corners.shape or corners.shape[-1] != 4:
-        received = f"shape {tuple(corners.shape)}"
-        raise ArgumentError(
-            mismatch(f"{caller}: corners", "shape (..., 4): x0, y0, x1, y1", received)
-        )
-    known = concrete(corners)
-    if known is not None and (known[..., 2:] < known[..., :2]).any():
-        todo = "Corners are x0, y0, x1, y1 with x0 <= x1 and y0 <= y1."
-        raise ArgumentError(mismatch(caller, "boxes that end after they begin", "others", todo))
-    if dtype_name(corners.dtype).startswith(("int", "uint")):
-        whole = size is None and form != "centre"
-        corners = integers(corners, xp=xp, device=device_of(corners), caller=caller)
-        corners = corners if whole else astype(corners, xp.float32, xp)
-    x0, y0, x1, y1 = (corners[..., k] for k in range(4))
-    if size is not None:
-        width, height = size
-        x0, x1, y0, y1 = x0 / width, x1 / width, y0 / height, y1 / height
-    w, h = x1 - x0, y1 - y0
-    if form == "centre":
-        return xp.stack([(x0 + x1) / 2, (y0 + y1) / 2, w, h], axis=-1)
-    return xp.stack([x0, y0, x1, y1, *([w, h] if form == "corners_and_size" else [])], axis=-1)

@@ -73,8 +73,8 @@ def _check_torch(x: Array, caller: str) -> None:
     if x.is_leaf or (base is not None and base.is_leaf and base.requires_grad):
         todo = "An optimiser steps from its old value. Leave `inplace` out."
         raise ArgumentError(mismatch(caller, "the result of a computation", "a leaf", todo))
-    made = torch._C._autograd._get_creation_meta(x) if base is not None else None
-    if made is not None and made != torch._C._autograd.CreationMeta.DEFAULT:
+    origin = torch._C._autograd._get_creation_meta(x) if base is not None else None
+    if origin is not None and origin != torch._C._autograd.CreationMeta.DEFAULT:
         todo = "Slices can be written in place; chunk, split and unbind give views that cannot."
         raise ArgumentError(mismatch(caller, "a tensor or a slice", "such a view", todo))
 
@@ -83,8 +83,8 @@ def check_apart(arrays: Sequence[Array], caller: str) -> None:
     """Raise `ArgumentError` if two arrays that are to be written to have an element in common."""
     if is_compiling():
         return
-    known = [memory for x in arrays if (memory := _memory(x)) is not None]
-    for x, y in itertools.combinations(known, 2):
+    memories = [memory for x in arrays if (memory := _memory(x)) is not None]
+    for x, y in itertools.combinations(memories, 2):
         try:
             shared = np.shares_memory(x, y, 10**6)  # type: ignore[arg-type] # the stubs know -1 and 0
         except np.exceptions.TooHardError:

@@ -31,7 +31,7 @@ __all__ = [
     "TEXT",
     "TOKENIZER",
     "VECTOR",
-    "Kind",
+    "FileKind",
     "State",
     "check_count",
     "content",
@@ -47,7 +47,7 @@ __all__ = [
 PIECE = 2**20
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """What a file is for.
 
     Parameters
@@ -65,16 +65,18 @@ class Kind(NamedTuple):
     most: int = 0
 
 
-CONFIG = Kind("a config", 2**24, 2**18)
-SPEC = Kind("the JSON of a spec", 2**23, 2**18)
-INDEX = Kind("an index of files", 2**25, 2**19)  # the largest published ones have 150,000 tensors
-RECORD = Kind("the record of a conversion", 2**22, 2**18)
-TOKENIZER = Kind("a tokenizer", 2**26, 2**22)
-VECTOR = Kind("a text of numbers", 2**19)
-TEXT = Kind("a text", 2**26)
-TABLE = Kind("a table of results", 2**26)
-PAGE = Kind("a text of settings", 2**20, 2**16)
-SCHEDULER = Kind("the file of a scheduler", 2**16, 2**12)
+CONFIG = FileKind("a config", 2**24, 2**18)
+SPEC = FileKind("the JSON of a spec", 2**23, 2**18)
+INDEX = FileKind(
+    "an index of files", 2**25, 2**19
+)  # the largest published ones have 150,000 tensors
+RECORD = FileKind("the record of a conversion", 2**22, 2**18)
+TOKENIZER = FileKind("a tokenizer", 2**26, 2**22)
+VECTOR = FileKind("a text of numbers", 2**19)
+TEXT = FileKind("a text", 2**26)
+TABLE = FileKind("a table of results", 2**26)
+PAGE = FileKind("a text of settings", 2**20, 2**16)
+SCHEDULER = FileKind("the file of a scheduler", 2**16, 2**12)
 
 
 class State(NamedTuple):
@@ -92,14 +94,14 @@ def state_of(file: IO[bytes]) -> State:
     return State(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def opened(path: str | os.PathLike[str], kind: Kind | None = None) -> IO[bytes]:
+def opened(path: str | os.PathLike[str], kind: FileKind | None = None) -> IO[bytes]:
     """A file open for reading, without a buffer.
 
     Parameters
     ----------
     path : path
         Links are followed.
-    kind : Kind, optional
+    kind : FileKind, optional
         Limits its size; without one the file is one that is read in parts.
 
     Raises
@@ -136,27 +138,27 @@ def _check_regular(name: str, mode: int) -> None:
     raise DataError(mismatch(name, "a regular file", received, todo))
 
 
-def _check_size(name: str, kind: Kind | None, size: int) -> None:
+def _check_size(name: str, kind: FileKind | None, size: int) -> None:
     if kind is not None and size > kind.largest:
         raise _too_large(name, kind, size)
 
 
-def _too_large(caller: str, kind: Kind, size: object) -> DataError:
+def _too_large(caller: str, kind: FileKind, size: object) -> DataError:
     return DataError(mismatch(caller, f"{kind.name} of at most {kind.largest} bytes", size))
 
 
-def content(path: str | os.PathLike[str], kind: Kind) -> bytes:
+def content(path: str | os.PathLike[str], kind: FileKind) -> bytes:
     """All bytes of a file of a kind; errors as of `opened`."""
     with opened(path, kind) as file:
         return _bounded(file, os.fspath(path), kind)
 
 
-def text_of(path: str | os.PathLike[str], kind: Kind) -> str:
+def text_of(path: str | os.PathLike[str], kind: FileKind) -> str:
     """The text of a file of a kind, in UTF-8; errors as of `opened`, and `DataError` for others."""
     return _decoded(content(path, kind), os.fspath(path))
 
 
-def standard_input(kind: Kind) -> str:
+def standard_input(kind: FileKind) -> str:
     """The text that comes on standard input.
 
     Raises
@@ -168,7 +170,7 @@ def standard_input(kind: Kind) -> str:
     return _decoded(b"" if sys.stdin is None else _bounded(sys.stdin.buffer, caller, kind), caller)
 
 
-def _bounded(file: IO[bytes], caller: str, kind: Kind) -> bytes:
+def _bounded(file: IO[bytes], caller: str, kind: FileKind) -> bytes:
     # The size that the system states is not believed: files of /proc have none, others grow.
     pieces: list[bytes] = []
     left = kind.largest
@@ -226,7 +228,7 @@ def _check_state(path: str | os.PathLike[str], file: IO[bytes], state: State) ->
 
 
 def check_count(
-    text: str, caller: str, kind: Kind, *, error: type[PosencError] = DataError
+    text: str, caller: str, kind: FileKind, *, error: type[PosencError] = DataError
 ) -> None:
     """Raise if a JSON text stands for too many values, before any is made."""
     # Each value but the first follows one of these marks, so the count is never too low.
@@ -240,7 +242,7 @@ def check_count(
 def parse(
     text: str | bytes,
     caller: str,
-    kind: Kind,
+    kind: FileKind,
     *,
     error: type[PosencError] = DataError,
     constant: Any = None,
@@ -253,7 +255,7 @@ def parse(
         Bytes are UTF-8.
     caller : str
         What the text is, for errors.
-    kind : Kind
+    kind : FileKind
         Limits its length and the number of its values.
     error : type
         What is raised.

@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc._core import real
-from posenc._core.ladder import Arrangement, Ladder, context
+from posenc._core.arrangement import Arrangement
+from posenc._core.ladder import Ladder, context
 from posenc._core.phase import Array, classic, evaluate, steps, turns
 from posenc._core.rungs import DECIMAL, FLOAT, Float32Rungs, Rescaling, Rungs
 
@@ -23,13 +24,33 @@ __all__ = ["PhaseMatrix"]
 
 
 class PhaseMatrix(NamedTuple):
-    """Which frequencies turn which pairs, and with which arithmetic."""
+    """Which frequencies turn which pairs, and with which arithmetic.
 
-    base: float | tuple[float, ...]  # one for all axes, or one for each
-    ladder: Ladder | tuple[Ladder, ...]  # likewise
+    Parameters
+    ----------
+    base : float or tuple of float
+        One for all axes, or one for each.
+    ladder : Ladder or tuple of Ladder
+        Likewise.
+    arrangement : Arrangement
+        Which pair turns with which axis and rung.
+    pairs : int
+        How many there are.
+    width : int
+        Channels served: 2 pairs, or one less where the last sine stands alone.
+    phase : {"exact", "float32"}
+        Integer phases, or the arithmetic of published code.
+    coordinates : {"integer", "real"}
+        Whether positions may be real numbers.
+    scaling : tuple of Scaling
+        What changes the ladders, in this order.
+    """
+
+    base: float | tuple[float, ...]
+    ladder: Ladder | tuple[Ladder, ...]
     arrangement: Arrangement
     pairs: int
-    width: int  # channels served: 2 * pairs, or one less where the last sine stands alone
+    width: int
     phase: Literal["exact", "float32"]
     coordinates: Literal["integer", "real"] = "integer"
     scaling: tuple[Rescaling, ...] = ()
@@ -78,10 +99,10 @@ class PhaseMatrix(NamedTuple):
 
     def constants(self) -> dict[str, np.ndarray]:
         """What `cos_sin` needs; the cosines have entries of their own where they differ."""
-        made = self._constants(cosine=False)
+        constants = self._constants(cosine=False)
         if self._two_exponents:
-            made |= {f"cosine_{k}": v for k, v in self._constants(cosine=True).items()}
-        return made
+            constants |= {f"cosine_{k}": v for k, v in self._constants(cosine=True).items()}
+        return constants
 
     def _constants(self, *, cosine: bool) -> dict[str, np.ndarray]:
         axes, start = len(self.arrangement.axes), self.arrangement.start
@@ -90,16 +111,16 @@ class PhaseMatrix(NamedTuple):
         if self.phase == "float32":
             return self._float32_constants(onehot, cosine)
         frequencies = self.frequencies(cosine=cosine)
-        made = {"step": np.where(onehot, steps(frequencies), 0)}
+        constants = {"step": np.where(onehot, steps(frequencies), 0)}
         if start:
             with np.errstate(over="ignore"):
-                made["origin"] = made["step"].sum(axis=0) * np.array([start])
+                constants["origin"] = constants["step"].sum(axis=0) * np.array([start])
         if self.coordinates == "real":
-            made |= real.constants(np.where(onehot, np.array(frequencies, dtype=object), 0))
-        return made
+            constants |= real.constants(np.where(onehot, np.array(frequencies, dtype=object), 0))
+        return constants
 
     def _float32_constants(self, onehot: np.ndarray, cosine: bool) -> dict[str, np.ndarray]:
-        made: dict[str, np.ndarray] = {}
+        constants: dict[str, np.ndarray] = {}
         numbers, total = [], 0
         for a, ((ladder, _), (count, width)) in enumerate(
             zip(self.ladders, self._sizes(), strict=True)
@@ -109,13 +130,13 @@ class PhaseMatrix(NamedTuple):
             if count:
                 base = self._float32_base(a)
                 terms = ladder.float32_terms(base, count=count, width=width, cosine=cosine)
-                made[f"terms{a}"] = np.array(terms, dtype=np.float32)
-                made[f"index{a}"] = np.arange(count, dtype=np.float32)
+                constants[f"terms{a}"] = np.array(terms, dtype=np.float32)
+                constants[f"index{a}"] = np.arange(count, dtype=np.float32)
         # Pairs that do not turn read any rung and multiply it by the zero of the mask.
         picked = np.array(self._of_rungs(numbers, -1))
-        made["pick"] = np.maximum(picked, 0).astype(np.int32)
-        made["mask"] = (onehot & (picked >= 0)).astype(np.float32)
-        return made
+        constants["pick"] = np.maximum(picked, 0).astype(np.int32)
+        constants["mask"] = (onehot & (picked >= 0)).astype(np.float32)
+        return constants
 
     def _float32_base(self, axis: int) -> float:
         base, width = self.ladders[axis][1], self._sizes()[axis][1]

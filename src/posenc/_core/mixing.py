@@ -139,7 +139,7 @@ def _limited(value: Decimal) -> Decimal:
     return value
 
 
-class Rows(Protocol):
+class FrequencyRows(Protocol):
     """What gives a matrix of frequencies when asked, which is never while a graph is traced."""
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
@@ -147,9 +147,19 @@ class Rows(Protocol):
 
 
 class DenseMatrix(NamedTuple):
-    """The phases of pairs that mix axes: what `PhaseMatrix` is for pairs with one axis each."""
+    """The phases of pairs that mix axes: what `PhaseMatrix` is for pairs with one axis each.
 
-    rows: Rows
+    Parameters
+    ----------
+    rows : FrequencyMatrix, Gaussian, or what has a method `matrix` like theirs
+        (axes, pairs) -> radians per position, one row for each axis.
+    axes, pairs : int
+        Its shape.
+    phase : {"exact", "float32"}
+        Integer phases, or the arithmetic of published code.
+    """
+
+    rows: FrequencyRows
     axes: int
     pairs: int
     phase: Literal["exact", "float32"]

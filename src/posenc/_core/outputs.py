@@ -138,8 +138,8 @@ def _exchanged(beside: Path, path: Path) -> None:
         aside.rename(beside)
     except OSError as error:
         if not path.exists():
-            where = f"{error.strerror}; the old folder is {aside}"
-            raise OSError(error.errno, where, str(path)) from error
+            reason = f"{error.strerror}; the old folder is {aside}"
+            raise OSError(error.errno, reason, str(path)) from error
         raise
     finally:
         os.close(descriptor)

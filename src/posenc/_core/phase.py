@@ -55,7 +55,7 @@ __all__ = [
 MASK = 0xFFFFFFFF
 Array = Any  # an array of NumPy, torch, JAX or another library of the array API standard
 
-# sin(pi u / 4) / u and cos(pi u / 4) for |u| <= 1, fitted by `_fit_cos_sin.py`. The first
+# sin(pi u / 4) / u and cos(pi u / 4) for |u| <= 1, fitted by `tools/fit_cos_sin.py`. The first
 # coefficient of the sine is split into a float32 and what that rounding leaves, to keep slow pairs
 # to the last bit.
 SIN = (

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.array import rank
 from posenc._core.buckets import padded
 from posenc._core.errors import SpecError, mismatch
+from posenc._core.lookups import rank
 
 __all__ = ["Method", "bucket_count", "buckets_2d", "check_piecewise", "piecewise_thresholds"]
 
@@ -101,8 +101,8 @@ def buckets_2d(
     rows, columns = (_within(x, xp) for x in (rows, columns))
 
     def signed(x: Any) -> Any:
-        found = rank(thresholds, xp.abs(x), size, xp=xp)
-        return xp.where(x < 0, -found, found) + last
+        bucket = rank(thresholds, xp.abs(x), size, xp=xp)
+        return xp.where(x < 0, -bucket, bucket) + last
 
     if method == "cross":
         return {"rows": signed(rows), "columns": signed(columns)}

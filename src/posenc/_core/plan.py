@@ -16,7 +16,7 @@ from posenc._core.checks import at_least, positive
 from posenc._core.errors import PositionError, SpecError, mismatch, suggest
 from posenc._core.spec import Spec, Value
 
-__all__ = ["Entry", "Plan"]
+__all__ = ["Entry", "Plan", "of_part", "of_type"]
 
 
 @final
@@ -209,12 +209,8 @@ class Plan(Value):
 
     def by_type(self, name: str) -> tuple[Entry, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
-        found = tuple(e for e in self.entries if e.name == name or e.name.endswith(f".{name}"))
-        if not found:
-            names = sorted({entry.name.rpartition(".")[2] for entry in self.entries})
-            todo = suggest(name, names) if names else "The plan has no entries."
-            raise SpecError(mismatch("Plan.by_type", "a type of layer", repr(name), todo))
-        return found
+        places = of_type("Plan.by_type", [entry.name for entry in self.entries], name)
+        return tuple(self.entries[i] for i in places)
 
     def part(self, name: str) -> Plan:
         """The plan of one part of a model, whose entries are named `part.name` in the whole.
@@ -240,12 +236,29 @@ class Plan(Value):
         def own(entry: Entry) -> Entry:
             return entry.replace(name=entry.name.removeprefix(inside))
 
-        entries = tuple(own(e) for e in self.entries if e.name.startswith(inside))
-        if not entries:
-            names = sorted({e.name.partition(".")[0] for e in self.entries if "." in e.name})
-            todo = suggest(name, names) if names else "The model has one part: ask the plan itself."
-            raise SpecError(mismatch("Plan.part", "a part of the model", repr(name), todo))
-        layers = tuple(n.removeprefix(inside) for n in self.layers if n.startswith(inside))
+        places = of_part("Plan.part", [entry.name for entry in self.entries], name)
+        entries = tuple(own(self.entries[i]) for i in places)
+        layers = tuple(n.removeprefix(inside) for n in self.layers if f"{n}.".startswith(inside))
         first = self.embeddings
-        kept = own(first) if first is not None and first.name.startswith(inside) else None
+        kept = own(first) if first is not None and f"{first.name}.".startswith(inside) else None
         return Plan(entries, layers=layers, embeddings=kept)
+
+
+def of_type(caller: str, names: Sequence[str], name: str) -> list[int]:
+    """Which of the names are that of a type of layer, in whatever part; `SpecError` if none is."""
+    places = [i for i, known in enumerate(names) if f".{known}".endswith(f".{name}")]
+    if not places:
+        types = sorted({known.rpartition(".")[2] for known in names})
+        todo = suggest(name, types) if types else "It has no layers."
+        raise SpecError(mismatch(caller, "a type of layer", repr(name), todo))
+    return places
+
+
+def of_part(caller: str, names: Sequence[str], name: str) -> list[int]:
+    """Which of the names, `part.type`, are of a part of a model; `SpecError` if none is."""
+    places = [i for i, known in enumerate(names) if f"{known}.".startswith(f"{name}.")]
+    if not places:
+        parts = sorted({known.partition(".")[0] for known in names if "." in known})
+        todo = suggest(name, parts) if parts else "The model has one part: ask the plan itself."
+        raise SpecError(mismatch(caller, "a part of the model", repr(name), todo))
+    return places

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, final
 
+from posenc._core.boxes import boxes
 from posenc._core.counting import arange, from_mask
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.grid import boxes, from_grid_mask, grid
+from posenc._core.grid import from_grid_mask, grid
 from posenc._core.sequences import multimodal
 from posenc._core.spec import Value
 
@@ -101,11 +102,11 @@ class Positions(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when the builder has no such argument."""
-        known = BUILDERS[self.builder].arguments
+        names = BUILDERS[self.builder].arguments
         for name in self.arguments:
-            if name not in known:
+            if name not in names:
                 caller = f"Positions: {self.builder}"
-                expected = f"arguments {', '.join(known)}"
+                expected = f"arguments {', '.join(names)}"
                 raise SpecError(mismatch(caller, expected, f"{name}={getattr(self, name)!r}"))
 
     @property
@@ -118,12 +119,12 @@ class Positions(Value):
     def _names(cls) -> tuple[str, ...]:
         return tuple(name for name in cls.__dataclass_fields__ if name not in ("builder", "_"))
 
-    def build(self, *given: Any, **more: Any) -> Any:
+    def build(self, *inputs: Any, **more: Any) -> Any:
         """The positions of one call.
 
         Parameters
         ----------
-        *given
+        *inputs
             What the builder takes first: a length, a mask, sizes, a layout, corners.
         **more
             Further arguments of the builder, also in place of those of the model: `xp`, `device`.
@@ -140,7 +141,7 @@ class Positions(Value):
         array([[0, 0],
                [1, 0]])
         """
-        return BUILDERS[self.builder].call(*given, **{**self.arguments, **more})
+        return BUILDERS[self.builder].call(*inputs, **{**self.arguments, **more})
 
     def to_dict(self) -> dict[str, Any]:
         """The builder and the arguments that are given, as plain JSON types."""
@@ -148,5 +149,5 @@ class Positions(Value):
         return {key: value for key, value in plain.items() if value is not None}
 
     def __str__(self) -> str:
-        given = [f"{name}={value!r}" for name, value in self.arguments.items()]
-        return f"{self.builder}({', '.join([BUILDERS[self.builder].takes, *given])})"
+        arguments = [f"{name}={value!r}" for name, value in self.arguments.items()]
+        return f"{self.builder}({', '.join([BUILDERS[self.builder].takes, *arguments])})"

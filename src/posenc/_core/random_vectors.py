@@ -28,10 +28,12 @@ def random_vectors(tokens: list[str], dim: int, seed: int) -> np.ndarray:
     numpy.ndarray
         (tokens, dim), float32.
     """
-    made: dict[str, np.ndarray] = {}
+    vectors: dict[str, np.ndarray] = {}
     for token in tokens:
-        if token not in made:
+        if token not in vectors:
             words = f"{seed} {token}".encode("utf-8", "surrogateescape")
             bits = np.frombuffer(hashlib.shake_256(words).digest(4 * dim), dtype="<u4") >> 8
-            made[token] = (bits.astype(np.int64) - 2**23).astype(np.float32) * np.float32(2.0**-23)
-    return np.stack([made[token] for token in tokens])
+            vectors[token] = (bits.astype(np.int64) - 2**23).astype(np.float32) * np.float32(
+                2.0**-23
+            )
+    return np.stack([vectors[token] for token in tokens])

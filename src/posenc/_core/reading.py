@@ -15,6 +15,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final, overload
 
 from posenc._core.errors import PositionError, SpecError, mismatch, suggest
+from posenc._core.plan import of_part, of_type
 from posenc._core.positions import Positions
 from posenc._core.spec import Spec, Value
 
@@ -231,12 +232,12 @@ class Reading(Value):
         """
         if not isinstance(layer, str):
             number = operator.index(layer)
-            found = self.at(number)
-            if number < 0 or not found:
+            layers = self.at(number)
+            if number < 0 or not layers:
                 last = max((i for e in self.layers for i in e.indices or ()), default=-1)
                 expected = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
                 raise PositionError(mismatch("Reading", expected, number))
-            return found
+            return layers
         for entry in self.layers:
             if entry.layer == layer:
                 return entry
@@ -246,12 +247,8 @@ class Reading(Value):
 
     def by_type(self, name: str) -> tuple[Layer, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
-        found = tuple(e for e in self.layers if e.layer == name or e.layer.endswith(f".{name}"))
-        if not found:
-            names = sorted({entry.layer.rpartition(".")[2] for entry in self.layers})
-            todo = suggest(name, names) if names else "The plan has no layers."
-            raise SpecError(mismatch("Reading.by_type", "a type of layer", repr(name), todo))
-        return found
+        places = of_type("Reading.by_type", [entry.layer for entry in self.layers], name)
+        return tuple(self.layers[i] for i in places)
 
     def part(self, name: str) -> Reading:
         """The plan of one part of a model; notes that name no layer concern it too.
@@ -272,15 +269,8 @@ class Reading(Value):
             If the model has no such part.
         """
         inside = f"{name}."
-        layers = tuple(
-            dataclasses.replace(e, layer=e.layer.removeprefix(inside))
-            for e in self.layers
-            if e.layer == name or e.layer.startswith(inside)
-        )
-        if not layers:
-            names = sorted({e.layer.partition(".")[0] for e in self.layers if "." in e.layer})
-            todo = suggest(name, names) if names else "The model has one part: ask the plan itself."
-            raise SpecError(mismatch("Reading.part", "a part of the model", repr(name), todo))
+        own = [self.layers[i] for i in of_part("Reading.part", [e.layer for e in self], name)]
+        layers = tuple(dataclasses.replace(e, layer=e.layer.removeprefix(inside)) for e in own)
         notes = tuple(
             dataclasses.replace(n, layer=n.layer.removeprefix(inside))
             for n in self.notes

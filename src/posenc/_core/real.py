@@ -48,8 +48,8 @@ __all__ = ["constants", "cos_sin", "differentiable", "turns"]
 def constants(frequencies: np.ndarray) -> dict[str, np.ndarray]:
     """What `cos_sin` needs besides the steps, from `Decimal` frequencies of shape (axes, pairs)."""
     whole = np.array([whole_turns(row) for row in frequencies])
-    made = {"slope": frequencies.astype(np.float64).astype(np.float32)}
-    return {**made, "whole": whole} if whole.any() else made
+    constants = {"slope": frequencies.astype(np.float64).astype(np.float32)}
+    return {**constants, "whole": whole} if whole.any() else constants
 
 
 def cos_sin(

@@ -113,13 +113,13 @@ def resample(x: Array, axis: int, target: int, method: Method, *, xp: Any) -> Ar
         return x
     index, weight = taps(source, target, method)
     device = device_of(x)
-    where = {} if device is None else {"device": device}
+    options = {} if device is None else {"device": device}
     shape = [1] * len(x.shape)
     shape[axis] = target
     total = None
     for tap in range(index.shape[1]):
-        rows = xp.asarray(index[:, tap].copy(), **where)
-        share = xp.astype(xp.asarray(weight[:, tap].copy(), **where), x.dtype)
+        rows = xp.asarray(index[:, tap].copy(), **options)
+        share = xp.astype(xp.asarray(weight[:, tap].copy(), **options), x.dtype)
         part = xp.take(x, rows, axis=axis) * xp.reshape(share, tuple(shape))
         total = part if total is None else total + part
     return total

@@ -75,8 +75,8 @@ def first_collision(
             end = limit if best is None else best[1]
             if distance >= end:
                 return best
-            found = _at_distance(rows, distance, dtype, end)
-            best = found or best
+            collision = _at_distance(rows, distance, dtype, end)
+            best = collision or best
     return best
 
 

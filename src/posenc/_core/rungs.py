@@ -70,12 +70,26 @@ FLOAT: Numbers = _Floats()
 
 
 class Rungs(NamedTuple):
-    """The ladder of one axis, while scalings act on it."""
+    """The ladder of one axis, while scalings act on it.
 
-    frequencies: tuple[Number, ...]  # radians per position
+    Parameters
+    ----------
+    frequencies : tuple of numbers
+        Radians per position.
+    base : number
+        What the ladder was built with.
+    width : int
+        Channels that it serves: the d of the papers.
+    axis : int
+        Which axis of the positions, for scalings with a factor for each.
+    numbers : Numbers
+        Their arithmetic: `Decimal` of 50 digits, or float64.
+    """
+
+    frequencies: tuple[Number, ...]
     base: Number
-    width: int  # channels that the ladder serves: the d of the papers
-    axis: int  # which axis of the positions, for scalings with a factor for each
+    width: int
+    axis: int
     numbers: Numbers
 
     def with_frequencies(self, frequencies: list[Number]) -> Rungs:
@@ -84,15 +98,33 @@ class Rungs(NamedTuple):
 
 
 class Float32Rungs(NamedTuple):
-    """The same in the float32 arithmetic of the array library that the caller uses."""
+    """The same in the float32 arithmetic of the array library that the caller uses.
 
-    frequencies: Array  # (rungs,)
-    periods: Array  # (rungs,): base ** (2j/d), of which the frequencies are the reciprocals
-    index: Array  # (rungs,): 0, 1, … as float32
+    Parameters
+    ----------
+    frequencies : array
+        (rungs,).
+    periods : array
+        (rungs,): base ** (2j/d), of which the frequencies are the reciprocals.
+    index : array
+        (rungs,): 0, 1, … as float32.
+    base : float
+        What the ladder was built with.
+    width : int
+        Channels that it serves.
+    axis : int
+        Which axis of the positions.
+    leading : callable
+        k -> the first k frequencies of the plain ladder, computed alone.
+    """
+
+    frequencies: Array
+    periods: Array
+    index: Array
     base: float
     width: int
     axis: int
-    leading: Callable[[int], Array]  # the first k frequencies of the plain ladder, computed alone
+    leading: Callable[[int], Array]
 
 
 class Rescaling(Protocol):

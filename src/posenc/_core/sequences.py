@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.array import arange, integers, library, numpy_rules
+from posenc._core.array import arange, library, numpy_rules
+from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, mismatch
 
 __all__ = ["multimodal", "shard"]

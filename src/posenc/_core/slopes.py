@@ -16,10 +16,24 @@ Recipe = Literal["paper", "geometric"]
 
 
 def slopes_of(heads: int, recipe: Recipe, max_bias: float) -> np.ndarray:
-    """Slopes 2 ** (-max_bias (h + 1) / H) where H is a power of two, or by the formula throughout.
+    """Slopes of linear biases, one for each head.
 
-    Else the recipe of the paper takes those of the power of two below, and then every other one of
-    the power above.
+        slope[h] = 2 ** (-max_bias (h + 1) / H)
+
+    Parameters
+    ----------
+    heads : int
+        H.
+    recipe : {"paper", "geometric"}
+        Whether H that is no power of two takes the slopes of the power below, and then every other
+        one of the power above, or has the formula all the same.
+    max_bias : float
+        8 in the paper.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64, (heads,).
     """
     not_too_many("slopes", "heads", heads, MOST_HEADS)
     whole = heads if recipe == "geometric" else 1 << max(heads.bit_length() - 1, 0)

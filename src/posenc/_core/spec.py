@@ -8,22 +8,19 @@ anything derived from one may be keyed by the whole of it.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import hashlib
 import json
-import math
-import numbers
-import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, Union
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from posenc._core import inputs
 from posenc._core.errors import PosencError, SpecError, mismatch, suggest
 from posenc._core.example import Example
+from posenc._core.field_types import coerce, show, words_of
 from posenc._core.tracing import compile_time, is_followed, unseen
 
 __all__ = [
@@ -65,12 +62,12 @@ class Value:
         """The same value with some fields changed, checked anew."""
         if is_followed():
             return _replaced(self, tuple(changes), tuple(changes.values()))
-        known = _hints(type(self))
+        hints = _hints(type(self))
         for key in changes:
-            if key not in known:
+            if key not in hints:
                 caller = f"{type(self).__name__}.replace"
                 raise SpecError(
-                    mismatch(caller, "the name of a field", repr(key), suggest(key, known))
+                    mismatch(caller, "the name of a field", repr(key), suggest(key, hints))
                 )
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
@@ -92,9 +89,9 @@ def _settle(value: Value) -> None:
     """Bring the fields to the types of their annotations, and check them."""
     name = type(value).__name__
     for field, hint in _hints(type(value)).items():
-        given = getattr(value, field)
-        coerced = _coerce(given, hint, f"{name}: {field}")
-        if coerced is not given:
+        stated = getattr(value, field)
+        coerced = coerce(stated, hint, f"{name}: {field}")
+        if coerced is not stated:
             object.__setattr__(value, field, coerced)
     value.check()
 
@@ -126,7 +123,15 @@ class FirstValues(Protocol):
 
 
 class Parameter(NamedTuple):
-    """A learned array of a spec: its shape, and its first values as a rule or another encoding."""
+    """A learned array of a spec.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    init : Init or Spec
+        Its first values, as a rule or the rows of another encoding.
+    """
 
     shape: tuple[int, ...]
     init: FirstValues | Spec
@@ -257,21 +262,21 @@ def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise SpecError(mismatch("from_json", "a JSON text", type(text).__name__))
-    found = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
-    return from_dict(found, resolve)
+    data = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
+    return from_dict(data, resolve)
 
 
 def from_dict(
-    data: object, resolve: Callable[[str], type[Value]], where: str = "from_json", depth: int = 0
+    data: object, resolve: Callable[[str], type[Value]], place: str = "from_json", depth: int = 0
 ) -> Value:
     """Build a spec or value from plain JSON types."""
     if depth > DEEPEST_NESTING:
-        raise SpecError(f"{where[:80]}: nested deeper than {DEEPEST_NESTING} levels")
+        raise SpecError(f"{place[:80]}: nested deeper than {DEEPEST_NESTING} levels")
     if not isinstance(data, Mapping):
-        raise SpecError(mismatch(where, "a JSON object with a key 'type'", _show(data)))
+        raise SpecError(mismatch(place, "a JSON object with a key 'type'", show(data)))
     if not isinstance(data.get("type"), str):
-        received = f"keys {sorted(map(str, data))}" if "type" not in data else _show(data["type"])
-        raise SpecError(mismatch(where, "a key 'type' that names an encoding", received))
+        received = f"keys {sorted(map(str, data))}" if "type" not in data else show(data["type"])
+        raise SpecError(mismatch(place, "a key 'type' that names an encoding", received))
     cls = resolve(data["type"])
     fields = _hints(cls)
     arguments: dict[str, Any] = {}
@@ -279,9 +284,9 @@ def from_dict(
         if key == "type":
             continue
         if key not in fields:
-            caller = f"{where}: {cls.__name__}"
+            caller = f"{place}: {cls.__name__}"
             raise SpecError(mismatch(caller, "known keys only", repr(key), suggest(key, fields)))
-        arguments[key] = _build(value, resolve, f"{where}: {cls.__name__}.{key}", depth + 1)
+        arguments[key] = _build(value, resolve, f"{place}: {cls.__name__}.{key}", depth + 1)
     missing = [
         field.name
         for field in dataclasses.fields(cls)  # type: ignore[arg-type]
@@ -290,22 +295,26 @@ def from_dict(
         and field.name not in arguments
     ]
     if missing:
-        raise SpecError(mismatch(f"{where}: {cls.__name__}", f"the keys {missing}", sorted(data)))
+        raise SpecError(mismatch(f"{place}: {cls.__name__}", f"the keys {missing}", sorted(data)))
     try:
         return cls(**arguments)
     except PosencError:
         raise
-    except (ArithmeticError, MemoryError, ValueError) as error:
-        received = f"{_show(arguments)} ({error})"
+    except Exception as error:
+        # An error of another kind is one of posenc itself, or of a class that others wrote.
+        ours = cls.__module__.partition(".")[0] == "posenc"
+        if ours and not isinstance(error, (ArithmeticError, MemoryError, ValueError)):
+            raise
+        received = f"{show(arguments)} ({type(error).__name__}: {error})"
         expected = "numbers that its constants can be computed from"
-        raise SpecError(mismatch(f"{where}: {cls.__name__}", expected, received)) from error
+        raise SpecError(mismatch(f"{place}: {cls.__name__}", expected, received)) from error
 
 
-def _build(value: object, resolve: Callable[[str], type[Value]], where: str, depth: int) -> object:
+def _build(value: object, resolve: Callable[[str], type[Value]], place: str, depth: int) -> object:
     if isinstance(value, Mapping):
-        return from_dict(value, resolve, where, depth)
+        return from_dict(value, resolve, place, depth)
     if isinstance(value, list):
-        return tuple(_build(item, resolve, where, depth + 1) for item in value)
+        return tuple(_build(item, resolve, place, depth + 1) for item in value)
     return value
 
 
@@ -334,106 +343,4 @@ _hints: Callable[[type], dict[str, Any]] = functools.cache(_find_hints)
 
 def field_help(cls: type[Value]) -> dict[str, str]:
     """The fields of a spec class with their allowed values in words."""
-    return {name: _words(hint) for name, hint in _hints(cls).items()}
-
-
-def _coerce(value: Any, hint: Any, caller: str) -> Any:
-    for option in _options(hint):
-        fits, coerced = _fit(value, option, caller)
-        if fits:
-            return coerced
-    todo = ""
-    if isinstance(value, str):
-        inside = [c for option in _options(hint) for c in (option, *typing.get_args(option))]
-        words = [c for c in inside if isinstance(c, str)]
-        kinds = [c for c in inside if isinstance(c, type) and issubclass(c, Value)]
-        todo = suggest(value, words) if words else _object_for(value, kinds)
-    raise SpecError(mismatch(caller, _words(hint), _show(value), todo))
-
-
-def _object_for(name: str, kinds: list[type[Value]]) -> str:
-    """What to write where a name stands for an object: one of the kinds, or made by them."""
-    made = [one.__name__ for kind in kinds for one in (kind.__subclasses__() or [kind])]
-    by_letters = {known.lower(): known for known in made}
-    close = difflib.get_close_matches(name.lower(), by_letters, n=1)
-    shown = [by_letters[close[0]]] if close else sorted(set(made))
-    listed = ", ".join(f"{known}(…)" for known in shown)
-    return f"Give an object: {listed}." if made else ""
-
-
-def _options(hint: Any) -> tuple[Any, ...]:
-    if typing.get_origin(hint) in (Union, types.UnionType):
-        return typing.get_args(hint)
-    return (hint,)
-
-
-def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
-    """Whether `value` can stand for `hint`, and the value in its canonical type."""
-    origin = typing.get_origin(hint)
-    if hint is types.NoneType:
-        return value is None, None
-    if origin is Literal:
-        for choice in typing.get_args(hint):
-            if type(value) is type(choice) and value == choice:
-                return True, value
-        return False, None
-    if origin is tuple:
-        return _fit_tuple(value, typing.get_args(hint), caller)
-    if hint is bool:
-        return isinstance(value, bool), value
-    if hint is int:
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            return False, None
-        return True, int(value)
-    if hint is float:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            return False, None
-        try:
-            number = float(value)
-        except OverflowError:
-            return False, None
-        if not math.isfinite(number):
-            raise SpecError(mismatch(caller, "a finite number", _show(value)))
-        return True, number
-    if isinstance(hint, type):
-        return isinstance(value, hint), value
-    raise TypeError(f"{caller}: annotation {hint} is not one that specs understand")
-
-
-def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, Any]:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-        return False, None
-    items = list(value)
-    repeated = len(args) == 2 and args[1] is Ellipsis
-    if not repeated and len(items) != len(args):
-        return False, None
-    hints = [args[0]] * len(items) if repeated else list(args)
-    pairs = enumerate(zip(items, hints, strict=True))
-    result = tuple(_coerce(item, hint, f"{caller}[{index}]") for index, (item, hint) in pairs)
-    same = isinstance(value, tuple) and all(a is b for a, b in zip(value, result, strict=True))
-    return True, value if same else result
-
-
-def _words(hint: Any) -> str:
-    options = []
-    for option in _options(hint):
-        origin = typing.get_origin(option)
-        if option is types.NoneType:
-            options.append("None")
-        elif origin is Literal:
-            options.extend(repr(choice) for choice in typing.get_args(option))
-        elif origin is tuple:
-            args = typing.get_args(option)
-            inner = _words(args[0])
-            several = args[-1] is Ellipsis
-            options.append(f"a tuple of {inner}" if several else f"{len(args)} {inner}")
-        else:
-            words = {int: "an integer", float: "a number", str: "a text", bool: "True or False"}
-            name = getattr(option, "__name__", str(option))
-            options.append(words.get(option, f"{'an' if name[0] in 'AEIO' else 'a'} {name}"))
-    return " or ".join(options)
-
-
-def _show(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return {name: words_of(hint) for name, hint in _hints(cls).items()}

@@ -47,8 +47,7 @@ def unseen(function: Callable[..., T], *args: Any) -> T:
     disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
     if disable is None:
         return function(*args)
-    found: T = disable(function)(*args)
-    return found
+    return disable(function)(*args)
 
 
 # --- what is made while Dynamo traces ------------------------------------------------------------
@@ -85,10 +84,10 @@ def compile_time(function: F) -> F:
             return function(*args, **kwargs)
         items: list[Any] = []
         form = _taken_apart((args, tuple(kwargs.values())), items)
-        found = getattr(RESULTS, _named(number, tuple(kwargs), form, *items))
-        if isinstance(found, Refused):
-            raise found.kind(found.text)
-        return found
+        result = getattr(RESULTS, _named(number, tuple(kwargs), form, *items))
+        if isinstance(result, Refused):
+            raise result.kind(result.text)
+        return result
 
     return cast("F", called)
 
@@ -114,18 +113,18 @@ def _put_together(form: Any, items: Iterator[Any]) -> Any:
 def _named(number: int, names: tuple[str, ...], form: Any, *items: Any) -> str:
     key: Any = (number, names, form, items, tuple(map(type, items)))
     try:
-        known = _names.get(key)
+        name = _names.get(key)
     except TypeError:  # something that cannot be looked up, such as an array
-        known = key = None
-    if known is None:
+        name = key = None
+    if name is None:
         args, rest = _put_together(form, iter(items))
         function = _functions[number]
-        known = f"{function.__name__}_{len(vars(RESULTS))}"
+        name = f"{function.__name__}_{len(vars(RESULTS))}"
         try:
-            found = function(*args, **dict(zip(names, rest, strict=True)))
+            result = function(*args, **dict(zip(names, rest, strict=True)))
         except (ValueError, TypeError) as error:  # as all of ours are
-            found = Refused(type(error), str(error))
-        setattr(RESULTS, known, found)
+            result = Refused(type(error), str(error))
+        setattr(RESULTS, name, result)
         if key is not None:
-            _names[key] = known
-    return known
+            _names[key] = name
+    return name

@@ -139,8 +139,8 @@ def _exit_code(
         return error.exit_code
     except click.UsageError as error:
         _debug()
-        said = in_flags(error.format_message(), _command(group, args))
-        click.UsageError(said, error.ctx).show()
+        text = in_flags(error.format_message(), _command(group, args))
+        click.UsageError(text, error.ctx).show()
         return error.exit_code
     except click.ClickException as error:
         _debug()

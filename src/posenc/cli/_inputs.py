@@ -111,14 +111,14 @@ class InputText(click.ParamType):
         return str(value)
 
 
-def standard_input(expected: str, kind: inputs.Kind) -> str:
+def standard_input(expected: str, kind: inputs.FileKind) -> str:
     """The text that comes on standard input.
 
     Parameters
     ----------
     expected : str
         What it should be, in the words of the error.
-    kind : Kind
+    kind : FileKind
         Limits its length.
 
     Raises

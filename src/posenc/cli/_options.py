@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
 
 __all__ = [
-    "Choice",
-    "Option",
+    "RenamedOption",
     "SpecChoice",
+    "WordChoice",
     "any_spec",
     "as_json",
     "count_of",
+    "grouped",
     "is_json",
     "make_spec",
     "spec_of",
@@ -35,7 +37,7 @@ ODDS = ("sin_extra", "zero_pad", "cut", "error")
 LARGEST_DIM = 2**19  # a spec works its frequencies out to 50 digits each
 
 
-class Choice(click.ParamType):
+class WordChoice(click.ParamType):
     """One of some words, with a suggestion for a misspelt one."""
 
     name = "choice"
@@ -55,7 +57,7 @@ class Choice(click.ParamType):
         return "[" + "|".join(self.words) + "]"
 
 
-class Option(click.Option):
+class RenamedOption(click.Option):
     """An option that has older spellings, which still work and are not shown.
 
     Parameters
@@ -91,6 +93,34 @@ class Option(click.Option):
             self.opts = every
 
 
+def grouped(
+    kind: type[Any], name: str, *options: Callable[[Any], Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add options to a command, which gets their values as one value.
+
+    Parameters
+    ----------
+    kind : type
+        What holds the values, a field for each option.
+    name : str
+        The parameter of the command.
+    *options : callable
+        Decorators as of `click.option`.
+    """
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def call(**values: Any) -> Any:
+            fields = {field: values.pop(field) for field in kind._fields}
+            return command(**values, **{name: kind(**fields)})
+
+        for option in reversed(options):
+            option(call)
+        return call
+
+    return decorated
+
+
 class SpecChoice(NamedTuple):
     """What the command line says about the spec."""
 
@@ -102,24 +132,18 @@ class SpecChoice(NamedTuple):
     spec: str | None = None
 
 
-def spec_options(command: F) -> F:
-    """Add `--dim --base --order --odd --preset --spec`."""
-    for option in reversed(
-        (
-            click.option(
-                "--dim", type=click.IntRange(1, LARGEST_DIM), help="Width of the encoding."
-            ),
-            click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
-            click.option("--order", type=Choice(ORDERS), help="Order of the channels."),
-            click.option("--odd", type=Choice(ODDS), help="What happens at an odd width."),
-            click.option("--preset", metavar="NAME", help="A family of models; see `posenc list`."),
-            click.option(
-                "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+spec_options = grouped(
+    SpecChoice,
+    "choice",
+    click.option("--dim", type=click.IntRange(1, LARGEST_DIM), help="Width of the encoding."),
+    click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
+    click.option("--order", type=WordChoice(ORDERS), help="Order of the channels."),
+    click.option("--odd", type=WordChoice(ODDS), help="What happens at an odd width."),
+    click.option("--preset", metavar="NAME", help="A family of models; see `posenc list`."),
+    click.option(
+        "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."
+    ),
+)
 
 
 def as_json(command: F) -> F:
@@ -140,18 +164,20 @@ def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> 
         Width where neither says.
     """
     fields = {key: getattr(choice, key) for key in ("base", "order", "odd")}
-    given = [f"--{key}" for key, value in fields.items() if value is not None]
-    _refuse_contradictions(choice, given)
+    options = [f"--{key}" for key, value in fields.items() if value is not None]
+    _refuse_contradictions(choice, options)
     if width is not None and choice.dim not in (None, width):
         raise click.UsageError(f"--dim is {choice.dim}, but the data are {width} wide.")
     if width is not None and width > LARGEST_DIM:
         raise ArgumentError(mismatch("encode", f"a width up to {LARGEST_DIM}", width))
     dim = choice.dim or width or default
     if choice.spec is not None:
-        made = spec_of(choice.spec, "--spec")
+        encoding = spec_of(choice.spec, "--spec")
     else:
-        made = _spec_from_fields(choice, dim, {k: v for k, v in fields.items() if v is not None})
-    return _table(made, width)
+        encoding = _spec_from_fields(
+            choice, dim, {k: v for k, v in fields.items() if v is not None}
+        )
+    return _table(encoding, width)
 
 
 def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
@@ -174,18 +200,18 @@ def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
     return _spec_from_fields(choice, dim, {k: v for k, v in fields.items() if v is not None})
 
 
-def _refuse_contradictions(choice: SpecChoice, given: list[str]) -> None:
+def _refuse_contradictions(choice: SpecChoice, options: list[str]) -> None:
     if choice.spec is not None:
         others = [
-            *given,
+            *options,
             *(["--preset"] if choice.preset else []),
             *(["--dim"] if choice.dim else []),
         ]
         if others:
             raise click.UsageError(f"--spec says everything: leave out {', '.join(others)}.")
-    if choice.preset is not None and given:
+    if choice.preset is not None and options:
         raise click.UsageError(
-            f"--preset settles {', '.join(given)}: leave them out, or use --spec."
+            f"--preset settles {', '.join(options)}: leave them out, or use --spec."
         )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch, suggest
 from posenc.cli._inputs import InputFile
+from posenc.cli._options import grouped
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
@@ -39,27 +40,23 @@ class Learnt(NamedTuple):
     origin: str
 
 
-def parameter_options(command: F) -> F:
-    """Add `--params --init-seed`."""
-    for option in reversed(
-        (
-            click.option(
-                "--params",
-                type=InputFile(),
-                metavar="FILE",
-                help="The parameters of a learned table, by their names: .safetensors, or .npy "
-                "where there is one.",
-            ),
-            click.option(
-                "--init-seed",
-                metavar="N",
-                type=click.IntRange(0),
-                help="Begin a learned table as posenc.init does; it is then untrained.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+parameter_options = grouped(
+    ParameterChoice,
+    "parameters",
+    click.option(
+        "--params",
+        type=InputFile(),
+        metavar="FILE",
+        help="The parameters of a learned table, by their names: .safetensors, or .npy "
+        "where there is one.",
+    ),
+    click.option(
+        "--init-seed",
+        metavar="N",
+        type=click.IntRange(0),
+        help="Begin a learned table as posenc.init does; it is then untrained.",
+    ),
+)
 
 
 def learnt_from(choice: ParameterChoice, spec: TableSpec, *, finite: bool = True) -> Learnt:
@@ -74,18 +71,18 @@ def learnt_from(choice: ParameterChoice, spec: TableSpec, *, finite: bool = True
     finite : bool
         Whether NaN and infinity in a file are errors.
     """
-    given = [f"--{k.replace('_', '-')}" for k, v in choice._asdict().items() if v is not None]
+    options = [f"--{k.replace('_', '-')}" for k, v in choice._asdict().items() if v is not None]
     name, shapes = type(spec).__name__, spec.shapes
-    if len(given) > 1:
-        raise click.UsageError(f"{' or '.join(given)}, not both.")
+    if len(options) > 1:
+        raise click.UsageError(f"{' or '.join(options)}, not both.")
     if not shapes:
-        if given:
-            raise click.UsageError(f"{given[0]} is for learned tables; {name} learns nothing.")
+        if options:
+            raise click.UsageError(f"{options[0]} is for learned tables; {name} learns nothing.")
         return Learnt(None, "")
     wanted = ", ".join(
         f"{key} {'x'.join(map(str, shape)) or '()'}" for key, shape in shapes.items()
     )
-    if not given:
+    if not options:
         raise click.UsageError(
             f"{name} learns {wanted}: give them with --params FILE, "
             "or begin untrained with --init-seed N."
@@ -109,15 +106,15 @@ def _read(
     if layout.format == "npy" and len(shapes) > 1:
         received = "a .npy, which holds one array"
         raise DataError(mismatch(str(path), f"the parameters {', '.join(shapes)}", received, TODO))
-    found = {}
+    tensors = {}
     for name, shape in shapes.items():
         if layout.format == "safetensors" and name not in layout.tensors:
-            known = list(layout.tensors)[:1000]
-            todo = suggest(name, known) if known else TODO
+            names = list(layout.tensors)[:1000]
+            todo = suggest(name, names) if names else TODO
             raise DataError(mismatch(str(path), f"a tensor {name!r}", "none of that name", todo))
         tensor = layout.pick(None if layout.format == "npy" else name)
-        found[name] = _tensor(path, tensor, shape, f"{path}: {name!r}", finite=finite)
-    return found
+        tensors[name] = _tensor(path, tensor, shape, f"{path}: {name!r}", finite=finite)
+    return tensors
 
 
 def _tensor(

@@ -15,12 +15,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import click
 import numpy as np
 
-from posenc.cli._options import count_of
+from posenc.cli._options import count_of, grouped
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
 
-__all__ = ["Grid", "Listed", "PlaceChoice", "Places", "grid_sides", "place_options", "places_from"]
+__all__ = [
+    "Grid",
+    "Listed",
+    "PlaceChoice",
+    "PositionSequence",
+    "grid_sides",
+    "place_options",
+    "places_from",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,30 +53,26 @@ class PlaceChoice(NamedTuple):
     offset: int | None = None
 
 
-def place_options(command: F) -> F:
-    """Add `--offset --positions --grid`."""
-    for option in reversed(
-        (
-            click.option("--offset", type=int, help="Position of the first token. [default: 0]"),
-            click.option(
-                "--positions",
-                metavar="LIST",
-                help="Of each token: 3,1,4 or 0:10 or 0:100:10; 0.5,1.25 for specs of real "
-                "positions; '0,0 0,1 1,0' for specs of two axes.",
-            ),
-            click.option(
-                "--grid",
-                metavar="HxW",
-                help="Tokens row after row, for specs of several axes: 3x4 or h=3,w=4, the slowest "
-                "axis first. A preset says how its coordinates follow.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+place_options = grouped(
+    PlaceChoice,
+    "places",
+    click.option("--offset", type=int, help="Position of the first token. [default: 0]"),
+    click.option(
+        "--positions",
+        metavar="LIST",
+        help="Of each token: 3,1,4 or 0:10 or 0:100:10; 0.5,1.25 for specs of real "
+        "positions; '0,0 0,1 1,0' for specs of two axes.",
+    ),
+    click.option(
+        "--grid",
+        metavar="HxW",
+        help="Tokens row after row, for specs of several axes: 3x4 or h=3,w=4, the slowest "
+        "axis first. A preset says how its coordinates follow.",
+    ),
+)
 
 
-class Places(ABC):
+class PositionSequence(ABC):
     """The positions of a sequence of tokens, a stretch at a time."""
 
     @abstractmethod
@@ -89,8 +93,7 @@ class Places(ABC):
 
     def tolist(self) -> list[Any]:
         """All positions as plain numbers; lists of coordinates for several axes."""
-        found: list[Any] = self.array(slice(0, len(self))).tolist()
-        return found
+        return self.array(slice(0, len(self))).tolist()
 
     @property
     def words(self) -> str:
@@ -98,7 +101,7 @@ class Places(ABC):
         return ""
 
 
-class Listed(Places):
+class Listed(PositionSequence):
     """Positions that were written down, or that count.
 
     Parameters
@@ -125,7 +128,7 @@ class Listed(Places):
             spec.check_count(self.values[0], len(self.values))
 
 
-class Grid(Places):
+class Grid(PositionSequence):
     """Tokens of a grid: each coordinate depends on the place along its own axis alone.
 
     Parameters
@@ -157,8 +160,8 @@ class Grid(Places):
         """The positions of some tokens, (tokens, axes)."""
         begin, end, _ = part.indices(len(self))
         order: Literal["C", "F"] = "C" if self.order == "row_major" else "F"
-        found = np.unravel_index(np.arange(begin, end), tuple(self.sides.values()), order=order)
-        cells = dict(zip(self.sides, found, strict=True))
+        indices = np.unravel_index(np.arange(begin, end), tuple(self.sides.values()), order=order)
+        cells = dict(zip(self.sides, indices, strict=True))
         columns = [line[cells[name]] for name, line in zip(self.names, self.lines, strict=True)]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
 
@@ -175,7 +178,7 @@ class Grid(Places):
 
 def places_from(
     choice: PlaceChoice, spec: TableSpec, length: int | None, *, preset: str | None = None
-) -> Places:
+) -> PositionSequence:
     """The positions that the options describe.
 
     Parameters
@@ -189,26 +192,26 @@ def places_from(
     preset : str, optional
         The family that the spec is of: its own rule turns a grid into coordinates.
     """
-    given = [f"--{key}" for key, value in choice._asdict().items() if value is not None]
-    if len(given) > 1:
-        todo = ": add it to the positions" if "--offset" in given else ""
-        raise click.UsageError(f"{' or '.join(given)}, not both{todo}.")
+    options = [f"--{key}" for key, value in choice._asdict().items() if value is not None]
+    if len(options) > 1:
+        todo = ": add it to the positions" if "--offset" in options else ""
+        raise click.UsageError(f"{' or '.join(options)}, not both{todo}.")
     try:
         if choice.grid is not None:
-            found: Places = _grid(choice.grid, spec, preset)
+            places: PositionSequence = _grid(choice.grid, spec, preset)
         elif choice.positions is not None:
-            found = Listed(_parsed(choice.positions, spec))
+            places = Listed(_parsed(choice.positions, spec))
         else:
             return _counted(spec, choice.offset or 0, length or 0)
     except click.BadParameter as error:
-        raise click.UsageError(f"{given[0]}: {error.message}") from error
-    if length is not None and len(found) != length:
-        what = f"{len(found)} position{'' if len(found) == 1 else 's'}"
-        raise click.UsageError(f"{given[0]}: {what} for {length} tokens.")
-    return found
+        raise click.UsageError(f"{options[0]}: {error.message}") from error
+    if length is not None and len(places) != length:
+        what = f"{len(places)} position{'' if len(places) == 1 else 's'}"
+        raise click.UsageError(f"{options[0]}: {what} for {length} tokens.")
+    return places
 
 
-def _counted(spec: TableSpec, first: int, length: int) -> Places:
+def _counted(spec: TableSpec, first: int, length: int) -> PositionSequence:
     if len(spec.axes) > 1:
         names = ", ".join(spec.axes)
         raise click.UsageError(
@@ -232,8 +235,8 @@ def _parsed(text: str, spec: TableSpec) -> Sequence[int] | np.ndarray:
     """Positions for a spec: integers or reals, of one axis or of several."""
     axes = len(spec.axes)
     if axes == 1:
-        found = _list(text, spec)
-        return _as_array(found) if any(isinstance(v, float) for v in found) else found
+        positions = _list(text, spec)
+        return _as_array(positions) if any(isinstance(v, float) for v in positions) else positions
     tokens = text.split()
     if len(tokens) * axes > MOST_POSITIONS:
         raise click.BadParameter(f"more than {MOST_POSITIONS} numbers; use --grid.")
@@ -250,13 +253,13 @@ def _parsed(text: str, spec: TableSpec) -> Sequence[int] | np.ndarray:
 
 
 def _list(text: str, spec: TableSpec) -> list[Any]:
-    found: list[Any] = []
+    positions: list[Any] = []
     for piece in text.split(","):
         values = _piece(piece.strip(), spec)
-        if len(found) + len(values) > MOST_POSITIONS:
+        if len(positions) + len(values) > MOST_POSITIONS:
             raise click.BadParameter(f"more than {MOST_POSITIONS} positions; use --offset.")
-        found.extend(values)
-    return found
+        positions.extend(values)
+    return positions
 
 
 def _piece(piece: str, spec: TableSpec) -> Sequence[Any]:
@@ -311,7 +314,7 @@ def _as_array(values: list[Any]) -> np.ndarray:
 # --- grids ----------------------------------------------------------------------------------------
 
 
-class Builder(NamedTuple):
+class GridBuilder(NamedTuple):
     """How the sides of a grid become coordinates.
 
     `names` are the sides in the order of the axes of the spec; a family may call them otherwise.
@@ -366,21 +369,23 @@ def _slowest_first(axes: tuple[str, ...]) -> list[str]:
     return list(axes)
 
 
-def _builder(preset: str | None, axes: tuple[str, ...]) -> Builder:
+def _builder(preset: str | None, axes: tuple[str, ...]) -> GridBuilder:
     """The rule of the family, or cells counted from 0."""
     from posenc import positions
     from posenc.presets import row
 
     if preset is None or not row(preset).positions:
-        return Builder(axes, lambda sides: positions.grid(sides, axes=axes))
+        return GridBuilder(axes, lambda sides: positions.grid(sides, axes=axes))
     family = row(preset)
     name, arguments = family.positions["builder"], family.positions["arguments"]
     if name == "grid":
         order = arguments.get("order", "row_major")
-        return Builder(tuple(arguments["axes"]), family.place, order)
+        return GridBuilder(tuple(arguments["axes"]), family.place, order)
     if name == "from_grid_mask":
         # A grid without padding: the mask is true everywhere.
-        return Builder(axes, lambda sides: family.place(np.ones([sides[a] for a in axes], bool)))
+        return GridBuilder(
+            axes, lambda sides: family.place(np.ones([sides[a] for a in axes], bool))
+        )
     raise click.BadParameter(
         f"positions of {preset!r} are no grid but posenc.positions.{name}: "
         "write them with --positions."

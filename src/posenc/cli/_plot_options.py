@@ -12,21 +12,28 @@ import click
 from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, Choice, spec_of
+from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, RenamedOption, WordChoice, spec_of
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._places import grid_sides
 
 __all__ = [
-    "Chosen",
+    "PlotSubject",
     "SpecWords",
+    "arguments_of",
     "chosen",
+    "grid_option",
     "other_spec_words",
+    "placed",
+    "positions_option",
+    "product_option",
     "ranged",
     "sides",
     "spec_words",
     "stretch_of",
     "usage",
     "whole_numbers",
+    "width_option",
+    "words_of",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,6 +47,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 USUAL = {"type": "Sinusoidal", "dim": 128}
 NAMES = ("encoding", "preset", "spec", "table")  # of which one names the encoding
+LOOK = ("width", "theme", "scale")  # options of every picture
 DIM, HEADS = 128, 8  # where an encoding needs a size and none is given
 
 
@@ -62,7 +70,7 @@ class SpecWords(NamedTuple):
     init_seed: int | None = None
 
 
-class Chosen(NamedTuple):
+class PlotSubject(NamedTuple):
     """An encoding, what it has learned, and where that came from."""
 
     spec: Any
@@ -77,9 +85,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dim": {"type": SIZE, "help": "Width of the encoding. [default: 128]"},
     "base": {"type": float, "help": "Base of the frequencies. [default: 10000]"},
     "heads": {"type": click.IntRange(1), "help": "Heads of a bias. [default: 8]"},
-    "order": {"type": Choice(ORDERS), "help": "Order of the channels."},
-    "odd": {"type": Choice(ODDS), "help": "What happens at an odd width."},
-    "pairing": {"type": Choice(PAIRINGS), "help": "Of a rotation."},
+    "order": {"type": WordChoice(ORDERS), "help": "Order of the channels."},
+    "odd": {"type": WordChoice(ODDS), "help": "What happens at an odd width."},
+    "pairing": {"type": WordChoice(PAIRINGS), "help": "Of a rotation."},
     "field": {"multiple": True, "metavar": "NAME=JSON", "help": "Any other field of the class."},
     "preset": {"metavar": "NAME", "help": "A family of models; see `posenc list`."},
     "spec": {"metavar": "JSON|FILE", "help": "The JSON of a spec, or a file that holds it."},
@@ -108,8 +116,8 @@ def spec_words(command: F) -> F:
 def other_spec_words(command: F) -> F:
     """Add the same for another encoding, B, which is as the first but for what they say."""
     for name, settings in reversed(OPTIONS.items()):
-        told = {**settings, "help": f"The --{name.replace('_', '-')} of B."}
-        command = click.option(f"--b-{name.replace('_', '-')}", **told)(command)
+        flag = {**settings, "help": f"The --{name.replace('_', '-')} of B."}
+        command = click.option(f"--b-{name.replace('_', '-')}", **flag)(command)
     return command
 
 
@@ -121,7 +129,7 @@ def usage(call: Callable[[], Any]) -> Any:
         raise click.UsageError(str(error)) from error
 
 
-def chosen(words: SpecWords, picture: str) -> Chosen:
+def chosen(words: SpecWords, picture: str) -> PlotSubject:
     """The encoding that the options name."""
     named = [name for name in NAMES if getattr(words, name) is not None]
     if len(named) > 1:
@@ -137,9 +145,9 @@ def chosen(words: SpecWords, picture: str) -> Chosen:
         spec = spec_of(words.spec, "--spec")
     else:
         spec = usage(lambda: _spec(words, picture))
-    known = picture in pictures_of(spec) or picture == "compare"
-    if not known and words.init_seed is None and words.params is None:
-        return Chosen(spec, None, "")  # the picture itself says what it shows
+    learnable = picture in pictures_of(spec) or picture == "compare"
+    if not learnable and words.init_seed is None and words.params is None:
+        return PlotSubject(spec, None, "")  # the picture itself says what it shows
     if words.init_seed is None and words.params is None and getattr(spec, "shapes", None):
         names = ", ".join(spec.shapes)
         raise click.UsageError(
@@ -147,17 +155,17 @@ def chosen(words: SpecWords, picture: str) -> Chosen:
             "or begin untrained with --init-seed N."
         )
     learnt = learnt_from(ParameterChoice(words.params, words.init_seed), spec)
-    return Chosen(spec, learnt.values, learnt.origin)
+    return PlotSubject(spec, learnt.values, learnt.origin)
 
 
-def _from_file(words: SpecWords) -> Chosen:
+def _from_file(words: SpecWords) -> PlotSubject:
     from posenc.plot.given import read_table
 
     for name in ("dim", "base", "heads", "order", "odd", "pairing", "params", "init_seed"):
         if getattr(words, name) is not None:
             raise click.UsageError(f"--{name.replace('_', '-')}: the --table says everything.")
     spec, params, origin = usage(lambda: read_table(str(words.table), words.tensor))
-    return Chosen(spec, params, origin)
+    return PlotSubject(spec, params, origin)
 
 
 def _spec(words: SpecWords, picture: str) -> Any:
@@ -186,11 +194,11 @@ SIZES = ("dim", "heads")
 
 def _named(name: str) -> str:
     """The class of a name, in any case of letters."""
-    from posenc.registry import SPECS
+    from posenc.registry import names
 
-    folded = {known.lower(): known for known in SPECS}
+    folded = {known.lower(): known for known in names()}
     if name.lower() not in folded:
-        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, SPECS)}")
+        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, folded.values())}")
     return folded[name.lower()]
 
 
@@ -212,18 +220,18 @@ def _sized(words: SpecWords, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _fields(words: SpecWords) -> dict[str, Any]:
     names = ("dim", "base", "heads", "order", "odd", "pairing")
-    found = {name: getattr(words, name) for name in names if getattr(words, name) is not None}
-    if "pairing" in found:
-        found["pairing"] = {"type": "Pairing", "order": found["pairing"]}
+    fields = {name: getattr(words, name) for name in names if getattr(words, name) is not None}
+    if "pairing" in fields:
+        fields["pairing"] = {"type": "Pairing", "order": fields["pairing"]}
     for text in words.field:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
             raise click.UsageError(f"--field {text[:60]!r}: write NAME=JSON, such as buckets=64.")
         try:
-            found[name] = inputs.parse(value, f"--field {name}", inputs.PAGE)
+            fields[name] = inputs.parse(value, f"--field {name}", inputs.PAGE)
         except DataError:
-            found[name] = value
-    return found
+            fields[name] = value
+    return fields
 
 
 def _none_beside(option: str, fields: Mapping[str, Any]) -> None:
@@ -236,31 +244,31 @@ def ranged(text: str | None, option: str) -> int | tuple[int, int] | None:
     """`1000`, or `FROM:TO` with the end left out."""
     if text is None:
         return None
-    found = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
-    if not found:
+    match = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
+    if not match:
         raise click.UsageError(f"{option} {text[:50]!r}: write a number, or FROM:TO.")
-    first, last = (None if g is None else int(re.sub("[_,]", "", g)) for g in found.groups())
+    first, last = (None if g is None else int(re.sub("[_,]", "", g)) for g in match.groups())
     assert last is not None, "the pattern has it"  # noqa: S101 - for the type checker
     return last if first is None else (first, last)
 
 
 def stretch_of(text: str | None, option: str) -> tuple[int, int] | None:
     """`FROM:TO`. One number would be one position elsewhere, and is no stretch to draw."""
-    found = ranged(text, option)
-    if isinstance(found, int):
-        many = f"{option} 0:{found}"
+    span = ranged(text, option)
+    if isinstance(span, int):
+        many = f"{option} 0:{span}"
         raise click.UsageError(
             f"{option} {text}: one number names one of them, and a picture shows a stretch: write "
-            f"FROM:TO, or for the first {found} {many}."
+            f"FROM:TO, or for the first {span} {many}."
         )
-    return found
+    return span
 
 
 def whole_numbers(text: str | None, option: str) -> list[int] | None:
     """`0,1,5-7` as a list; `FROM:TO` in it has its end left out."""
     if text is None:
         return None
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*([-:])\s*(\d{1,9}))?\s*", part)
         if not ends:
@@ -268,8 +276,8 @@ def whole_numbers(text: str | None, option: str) -> list[int] | None:
         first, last = int(ends[1]), int(ends[3] or ends[1]) - (ends[2] == ":")
         if not 0 <= last - first < LARGEST_DIM:
             raise click.UsageError(f"{option} {part!r}: at most {LARGEST_DIM} numbers, rising.")
-        found += range(first, last + 1)
-    return found
+        numbers += range(first, last + 1)
+    return numbers
 
 
 def sides(text: str | None, spec: Any) -> tuple[int, ...] | None:
@@ -282,3 +290,68 @@ def sides(text: str | None, spec: Any) -> tuple[int, ...] | None:
     except click.BadParameter as error:
         raise click.UsageError(f"--grid: {error.message}") from error
     return tuple(named[axis] for axis in axes)
+
+
+# --- options that several pictures share ----------------------------------------------------------
+
+positions_option = click.option("--positions", metavar="FROM:TO", help="Positions drawn.")
+grid_option = click.option(
+    "--grid",
+    metavar="HxW",
+    help="Cells of a grid as positions, for specs of several axes: 3x4 or h=3,w=4, the slowest "
+    "axis first.",
+)
+
+
+def placed(function: F) -> F:
+    """Add `--positions --length --grid`."""
+    for option in reversed(
+        (
+            positions_option,
+            click.option(
+                "--length",
+                type=click.IntRange(1),
+                help="Length of the sequence: its positions are drawn, and scalings see it.",
+            ),
+            grid_option,
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def width_option(function: F) -> F:
+    """Add `--width`."""
+    text = "Pixels of a panel, at most."
+    return click.option("--width", type=click.IntRange(1, 16384), help=text)(function)
+
+
+def product_option(function: F) -> F:
+    """Add `--product`."""
+    return click.option(
+        "--product",
+        "kind",
+        cls=RenamedOption,
+        old=("--kind",),
+        type=WordChoice(("dot", "cosine")),
+        help="Of two rows. [default: dot]",
+    )(function)
+
+
+def words_of(options: dict[str, Any]) -> SpecWords:
+    """Take what names the encoding out of the options."""
+    return SpecWords(**{name: options.pop(name) for name in SpecWords._fields})
+
+
+def arguments_of(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
+    """The options that were given, by the names that the pictures of a spec have for them."""
+    values: dict[str, Any] = {
+        name: options[name] for name in (*names, *LOOK) if options.get(name) is not None
+    }
+    if "positions" in values:
+        values["positions"] = stretch_of(values["positions"], "--positions")
+    elif "positions" in names and "length" in values and "grid" not in values:
+        values["positions"] = values["length"]
+    if "grid" in values:
+        values["grid"] = sides(values["grid"], spec)
+    return values

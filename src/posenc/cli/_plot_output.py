@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from posenc._core import files
-from posenc.cli._options import Choice, Option
-from posenc.cli._plot_options import Chosen, usage
+from posenc.cli._options import RenamedOption, WordChoice
+from posenc.cli._plot_options import PlotSubject, usage
 from posenc.cli._show import clean, print_json
 
 __all__ = ["finish", "output_options"]
@@ -28,13 +28,15 @@ def output_options(command: F) -> F:
             click.option(
                 "--numbers",
                 "data",
-                cls=Option,
+                cls=RenamedOption,
                 old=("--data",),
                 metavar="OUT",
                 help="The numbers drawn: a .npz or .csv file.",
             ),
             click.option("--force", is_flag=True, help="Replace outputs that exist."),
-            click.option("--theme", type=Choice(THEMES), default="light", help="[default: light]"),
+            click.option(
+                "--theme", type=WordChoice(THEMES), default="light", help="[default: light]"
+            ),
             click.option(
                 "--scale",
                 type=click.FloatRange(0.25, 8),
@@ -50,7 +52,7 @@ def output_options(command: F) -> F:
 
 def finish(
     make: Callable[[], Any],
-    made_of: Chosen | None,
+    made_of: PlotSubject | None,
     *,
     output: str | None,
     data: str | None,
@@ -110,7 +112,7 @@ def _write_data(path: Path, picture: Any, existing: Any) -> None:
         file.write(content)
 
 
-def _finite(found: dict[str, Any]) -> dict[str, Any]:
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
     """JSON has no infinity and no NaN."""
     infinite = (float("inf"), float("-inf"))
-    return {k: None if v != v or v in infinite else v for k, v in found.items()}  # noqa: PLR0124
+    return {k: None if v != v or v in infinite else v for k, v in values.items()}  # noqa: PLR0124

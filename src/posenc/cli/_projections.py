@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import Choice
+from posenc.cli._options import WordChoice
 
 if TYPE_CHECKING:
     from posenc.detect.convert import Projections
@@ -23,7 +23,7 @@ def stored_option(command: F) -> F:
     """Add `--stored`."""
     return click.option(
         "--stored",
-        type=Choice(("half", "interleaved")),
+        type=WordChoice(("half", "interleaved")),
         help="The pairing as it is, where nothing states it.",
     )(command)
 
@@ -43,12 +43,12 @@ def projection_options(command: F) -> F:
             click.option("--rotary", type=click.IntRange(2), help="Channels of a head that turn."),
             click.option(
                 "--side",
-                type=Choice(("leading", "trailing")),
+                type=WordChoice(("leading", "trailing")),
                 help="Which channels of a head turn. [default: leading]",
             ),
             click.option(
                 "--fused",
-                type=Choice(("blocks", "groups")),
+                type=WordChoice(("blocks", "groups")),
                 help="How one module packs queries, keys and values.",
             ),
             click.option(

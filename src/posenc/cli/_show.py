@@ -17,10 +17,10 @@ import numpy as np
 from posenc._core.errors import DataError, mismatch
 
 if TYPE_CHECKING:
-    from posenc.cli._places import Places
+    from posenc.cli._places import PositionSequence
 
 __all__ = [
-    "Strips",
+    "AlignedRows",
     "clean",
     "elide",
     "print_json",
@@ -87,20 +87,20 @@ def shade(value: float, largest: float) -> str:
     return BARS[min(len(BARS) - 1, int(part * len(BARS)))]
 
 
-class Strips:
+class AlignedRows:
     """Rows of numbers under one heading, aligned with those of other headings.
 
     Parameters
     ----------
     names : sequence of str or None
         What stands in front of each row, beside its position.
-    places : Places
+    places : PositionSequence
         Of each row.
     width : int
         Columns of the screen.
     """
 
-    def __init__(self, names: Sequence[str] | None, places: Places, width: int) -> None:
+    def __init__(self, names: Sequence[str] | None, places: PositionSequence, width: int) -> None:
         self.rows = elide(len(places), MOST_ROWS)
         self.names = names
         self.count = len(places)

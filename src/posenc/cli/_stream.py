@@ -15,7 +15,7 @@ from posenc._core.errors import DataError, mismatch
 from posenc.cli._options import table_width
 
 if TYPE_CHECKING:
-    from posenc.cli._places import Places
+    from posenc.cli._places import PositionSequence
     from posenc.encodings.table.base import TableSpec
 
 __all__ = [
@@ -73,14 +73,14 @@ def check_source(layout: files.Layout, tensor: files.Tensor) -> None:
         raise DataError(mismatch(caller, "the last axis together (C order)", "Fortran order", todo))
 
 
-class Tile(NamedTuple):
+class RowBlock(NamedTuple):
     """Some leading rows, some positions of each."""
 
     rows: slice
     seq: slice
 
 
-def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[Tile]:
+def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[RowBlock]:
     """Cut (rows, seq, dim) into tiles of about `size` elements, in the order of the file.
 
     A tile takes the same stretch of several sequences where it can: the encoding of that stretch is
@@ -90,7 +90,7 @@ def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[Tile]:
     together = max(1, min(rows, size // (stretch * dim)))
     for row in range(0, rows, together):
         for begin in range(0, seq, stretch):
-            yield Tile(
+            yield RowBlock(
                 slice(row, min(row + together, rows)), slice(begin, min(begin + stretch, seq))
             )
 
@@ -101,7 +101,7 @@ def add_to_file(
     tensor: files.Tensor,
     target: Target,
     *,
-    places: Places,
+    places: PositionSequence,
     params: Mapping[str, np.ndarray] | None = None,
     finite: bool,
     progress: Callable[[int], object],
@@ -118,7 +118,7 @@ def add_to_file(
     target : Target
         In the format of the source everything else is copied byte by byte; otherwise the tensor
         stands alone.
-    places : Places
+    places : PositionSequence
         The position of each token of the sequence.
     params : mapping of str to numpy.ndarray, optional
         The parameters of a learned table.
@@ -192,15 +192,15 @@ def _moved(
     shapes = {t.name: (t.dtype, shape if t is tensor else t.shape) for t in in_order}
     header = files.safetensors_header(shapes, layout.metadata)
     files.write(sink, 0, header)
-    at = found = len(header)
+    at = first = len(header)
     for other in in_order:
         if other is tensor:
-            found = at
+            first = at
             at += math.prod(shape) * np.dtype(tensor.stored).itemsize
             continue
         files.copy(source, other.begin, other.end, sink, at)
         at += other.end - other.begin
-    return found
+    return first
 
 
 def _header(
@@ -216,26 +216,26 @@ def _range(part: slice) -> range:
 
 
 def _result(
-    spec: TableSpec, x: np.ndarray, where: np.ndarray, params: Mapping[str, np.ndarray] | None
+    spec: TableSpec, x: np.ndarray, positions: np.ndarray, params: Mapping[str, np.ndarray] | None
 ) -> np.ndarray:
     from posenc.functional import add
 
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below, with a place
-        return add(spec, x, positions=where, params=params)
+        return add(spec, x, positions=positions, params=params)
 
 
 def _check_finite(
-    caller: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, tile: Tile
+    caller: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, tile: RowBlock
 ) -> None:
     # NaN and infinity survive the sum, so one look at the result covers both.
     if np.isfinite(files.decode(y, tensor.dtype)).all():
         return
     before, after = files.decode(x, tensor.dtype), files.decode(y, tensor.dtype)
-    found = ~np.isfinite(before)
+    bad = ~np.isfinite(before)
     what = "finite numbers (or --allow-nonfinite)"
-    if not found.any():
-        found, what = ~np.isfinite(after), f"sums that fit {tensor.dtype}"
-    row, step, channel = (int(n) for n in np.argwhere(found)[0])
+    if not bad.any():
+        bad, what = ~np.isfinite(after), f"sums that fit {tensor.dtype}"
+    row, step, channel = (int(n) for n in np.argwhere(bad)[0])
     *lead, _, _ = tensor.shape
     place = [int(n) for n in np.unravel_index(tile.rows.start + row, lead)] if lead else []
     index = [*place, tile.seq.start + step, channel]
@@ -258,7 +258,7 @@ def write_array(target: Target, name: str, values: np.ndarray) -> None:
 
 def write_rows(
     spec: TableSpec,
-    places: Places,
+    places: PositionSequence,
     target: Target,
     *,
     params: Mapping[str, np.ndarray] | None = None,
@@ -278,11 +278,11 @@ def write_rows(
         files.write(sink, 0, header)
         at = len(header)
         for _, part in tiles(1, len(places), width, size):
-            where = places.array(part)
-            rows = rows_as(spec, where, dtype, params)
+            positions = places.array(part)
+            rows = rows_as(spec, positions, dtype, params)
             data: Any = files.encode(rows, dtype, stored)
             if lines:
-                data = _csv(where, rows)
+                data = _csv(positions, rows)
             files.write(sink, at, data)
             at += len(data) if lines else data.nbytes
             progress(rows.size)
@@ -290,7 +290,7 @@ def write_rows(
 
 def rows_as(
     spec: TableSpec,
-    where: np.ndarray,
+    positions: np.ndarray,
     dtype: str,
     params: Mapping[str, np.ndarray] | None = None,
 ) -> np.ndarray:
@@ -298,13 +298,13 @@ def rows_as(
     from posenc.functional import table
 
     if dtype != "bfloat16":
-        return table(spec, where, params=params, dtype=dtype)
-    return files.from_bfloat16(files.to_bfloat16(table(spec, where, params=params)))
+        return table(spec, positions, params=params, dtype=dtype)
+    return files.from_bfloat16(files.to_bfloat16(table(spec, positions, params=params)))
 
 
-def _csv(where: np.ndarray, rows: np.ndarray) -> bytes:
+def _csv(positions: np.ndarray, rows: np.ndarray) -> bytes:
     """Lines in the fewest digits that read back as the same numbers."""
     lines = []
-    for position, row in zip(where.reshape(len(rows), -1), rows, strict=True):
+    for position, row in zip(positions.reshape(len(rows), -1), rows, strict=True):
         lines.append(",".join(str(value) for value in (*position, *row)))
     return ("\n".join(lines) + "\n").encode()

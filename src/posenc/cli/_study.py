@@ -8,18 +8,28 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from posenc._core.errors import ArgumentError, DependencyError, PosencError, mismatch, suggest
+from posenc.cli._options import grouped
 
 if TYPE_CHECKING:
     from posenc.study.cell import Cell
     from posenc.study.grid import Narrowing
     from posenc.study.results import Record
 
-__all__ = ["bar", "duration", "narrowed", "narrowing_options", "need", "store_option", "usage"]
+__all__ = [
+    "NarrowingChoice",
+    "bar",
+    "duration",
+    "narrowed",
+    "narrowing_options",
+    "need",
+    "store_option",
+    "usage",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,45 +65,43 @@ def store_option(command: F) -> F:
     return option(command)
 
 
-def narrowing_options(command: F) -> F:
-    """Add `--tasks --encodings --seeds --lengths --set`."""
-    for option in reversed(
-        (
-            click.option("--tasks", metavar="NAMES", help="Some tasks: order,copy."),
-            click.option("--encodings", metavar="NAMES", help="Some encodings: none,rope."),
-            click.option("--seeds", metavar="N|LIST", help="The first N, or a list: 0,3,5 or 4:8."),
-            click.option(
-                "--lengths", metavar="LIST", help="Tested lengths, in trained ones: 1,1.5,2."
-            ),
-            click.option(
-                "--set",
-                "settings",
-                metavar="NAME=VALUE",
-                multiple=True,
-                help="A hyper-parameter of the tasks: steps=100. May be given again.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+class NarrowingChoice(NamedTuple):
+    """What the command line says about a part of the grid."""
+
+    tasks: str | None = None
+    encodings: str | None = None
+    seeds: str | None = None
+    lengths: str | None = None
+    settings: Sequence[str] = ()
 
 
-def narrowed(
-    tasks: str | None,
-    encodings: str | None,
-    seeds: str | None,
-    lengths: str | None,
-    settings: Sequence[str],
-) -> Narrowing:
+narrowing_options = grouped(
+    NarrowingChoice,
+    "choice",
+    click.option("--tasks", metavar="NAMES", help="Some tasks: order,copy."),
+    click.option("--encodings", metavar="NAMES", help="Some encodings: none,rope."),
+    click.option("--seeds", metavar="N|LIST", help="The first N, or a list: 0,3,5 or 4:8."),
+    click.option("--lengths", metavar="LIST", help="Tested lengths, in trained ones: 1,1.5,2."),
+    click.option(
+        "--set",
+        "settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A hyper-parameter of the tasks: steps=100. May be given again.",
+    ),
+)
+
+
+def narrowed(choice: NarrowingChoice) -> Narrowing:
     """The options as a `Narrowing`; what is wrong with one is told with its name."""
     from posenc.study.grid import Narrowing, factors_of, seeds_of
 
     with _named("--seeds"):
-        found_seeds = seeds_of(seeds) if seeds is not None else ()
+        seeds = seeds_of(choice.seeds) if choice.seeds is not None else ()
     with _named("--lengths"):
-        factors = factors_of(lengths) if lengths is not None else ()
-    pairs = dict(_setting(text) for text in settings)
-    return Narrowing(_names(tasks), _names(encodings), found_seeds, factors, pairs)
+        factors = factors_of(choice.lengths) if choice.lengths is not None else ()
+    pairs = dict(_setting(text) for text in choice.settings)
+    return Narrowing(_names(choice.tasks), _names(choice.encodings), seeds, factors, pairs)
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -160,15 +168,15 @@ def bar(cells: Sequence[Cell], cost: Callable[[Cell], float]) -> Iterator[Callab
         ) as shown:
             yield lambda record: shown.update(max(1, round(cost(record.cell) * 10)), record)
         return
-    begun = told = time.monotonic()
+    begun = last = time.monotonic()
     done, count = 0.0, 0
 
     def line(record: Record) -> None:
-        nonlocal told, done, count
+        nonlocal last, done, count
         done, count, now = done + cost(record.cell), count + 1, time.monotonic()
-        if now - told < EVERY and count < len(cells):
+        if now - last < EVERY and count < len(cells):
             return
-        told = now
+        last = now
         left = duration((now - begun) * (total - done) / done)
         click.echo(f"{count} of {len(cells)} cells, about {left} left", err=True)
 

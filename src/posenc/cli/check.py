@@ -9,7 +9,7 @@ import click
 
 from posenc._core import inputs
 from posenc._core.errors import DataError
-from posenc.cli._options import Choice, as_json, is_json, spec_of
+from posenc.cli._options import WordChoice, as_json, is_json, spec_of
 from posenc.cli._show import clean, print_json, progress
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("target", metavar="TARGET", required=False)
-@click.option("--kind", type=Choice(("rotary", "table", "bias")), help="Where it acts.")
+@click.option("--kind", type=WordChoice(("rotary", "table", "bias")), help="Where it acts.")
 @click.option("--dim", type=click.IntRange(1, 2**16), default=64, help="Width. [default: 64]")
 @click.option("--heads", type=click.IntRange(1, 2**12), default=8, help="Heads. [default: 8]")
 @click.option(
     "--library",
-    type=Choice(("torch", "numpy", "jax")),
+    type=WordChoice(("torch", "numpy", "jax")),
     default="torch",
     help="Of its arrays. [default: torch]",
 )
 @click.option(
     "--layout",
-    type=Choice(("bhsd", "bshd")),
+    type=WordChoice(("bhsd", "bshd")),
     default="bhsd",
     help="Axes of queries: batch, heads, seq, dim. [default: bhsd]",
 )
@@ -67,13 +67,13 @@ def command(
     subject = _subject(target, **options)
     names = [name.strip() for name in laws.split(",")] if laws is not None else None
     chosen = testing.laws(subject.kind)
-    known = {law.name for law in chosen}
+    allowed = {law.name for law in chosen}
     for name in names or ():
-        if name not in known:
+        if name not in allowed:
             from posenc._core.errors import suggest
 
             raise click.UsageError(
-                f"--laws: {name!r} is no law of a {subject.kind}. {suggest(name, known)}"
+                f"--laws: {name!r} is no law of a {subject.kind}. {suggest(name, allowed)}"
             )
     with progress("laws", len(names or chosen)) as step:
         card = testing.check(subject, laws=names, progress=step)
@@ -118,16 +118,16 @@ def _subject(
     # As for `python -m`: what lies in the working directory can be imported.
     if "" not in sys.path:
         sys.path.insert(0, "")
-    made = testing.load(target)
-    if isinstance(made, testing.Subject):
-        return made
+    subject = testing.load(target)
+    if isinstance(subject, testing.Subject):
+        return subject
     wanted = None if spec is None else _spec(spec, "--spec")
-    if isinstance(made, Spec):
-        return testing.of_spec(made, library=library)
+    if isinstance(subject, Spec):
+        return testing.of_spec(subject, library=library)
     if kind is None:
         raise click.UsageError("--kind is missing: rotary, table or bias.")
     return testing.adapt(
-        made,
+        subject,
         kind,  # type: ignore[arg-type]
         name=target,
         dim=dim,
@@ -142,22 +142,22 @@ def _subject(
 def _spec(text: str, caller: str) -> Spec:
     from posenc._core.spec import Spec
 
-    made = spec_of(text, caller)
-    if not isinstance(made, Spec):
-        raise click.UsageError(f"{caller}: {type(made).__name__} is no encoding.")
-    return made
+    spec = spec_of(text, caller)
+    if not isinstance(spec, Spec):
+        raise click.UsageError(f"{caller}: {type(spec).__name__} is no encoding.")
+    return spec
 
 
 def _arguments(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        found = inputs.parse(text, "--args", inputs.PAGE)
+        arguments = inputs.parse(text, "--args", inputs.PAGE)
     except DataError as error:
         raise click.UsageError(str(error)) from error
-    if not isinstance(found, dict):
+    if not isinstance(arguments, dict):
         raise click.UsageError('--args is no JSON object, such as {"max_seq_len": 512}.')
-    return found
+    return arguments
 
 
 def _list(json_: bool) -> None:
@@ -168,15 +168,15 @@ def _list(json_: bool) -> None:
     rows = {kind: [(law.name, law.statement) for law in testing.laws(kind)] for kind in kinds}  # type: ignore[arg-type]
     if json_:
         peers = [{"name": n, "package": p.package, "symbol": p.symbol} for n, p in PEERS.items()]
-        held = {
-            kind: [{"law": n, "statement": s} for n, s in found] for kind, found in rows.items()
+        laws = {
+            kind: [{"law": n, "statement": s} for n, s in stated] for kind, stated in rows.items()
         }
-        print_json({"laws": held, "peers": peers})
+        print_json({"laws": laws, "peers": peers})
         return
     formatter = click.HelpFormatter(width=100)
-    for kind, found in rows.items():
+    for kind, stated in rows.items():
         with formatter.section(f"laws of a {kind}"):
-            formatter.write_dl(found)
+            formatter.write_dl(stated)
     with formatter.section("wrapped packages (peer:NAME)"):
         formatter.write_dl([(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()])
     click.echo(formatter.getvalue(), nl=False)

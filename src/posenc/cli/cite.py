@@ -21,17 +21,17 @@ def command(name: str, json_: bool) -> None:
     NAME is an encoding or a preset; see `posenc list`.
     """
     from posenc import presets
-    from posenc.registry import SPECS, lookup
+    from posenc.registry import lookup, names
 
     sources: list[dict[str, str]] = []
-    encodings = {known.lower(): known for known in SPECS}
+    encodings = {known.lower(): known for known in names()}
     if name.lower() in encodings:
         encoding = encodings[name.lower()]
     elif name in presets.names():
         row = presets.row(name)
         encoding, sources = row.spec["type"], [dict(source) for source in row.sources]
     else:
-        todo = suggest(name, [*SPECS, *presets.names()])
+        todo = suggest(name, [*encodings.values(), *presets.names()])
         raise click.UsageError(f"{name!r} is no encoding or preset. {todo}")
     cls = lookup(encoding)
     bibtex = cls.bibtex if issubclass(cls, Spec) else ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from posenc._core.errors import PosencError
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import Choice, Option, as_json, is_json, spec_of
+from posenc.cli._options import RenamedOption, WordChoice, as_json, grouped, is_json, spec_of
 from posenc.cli._projections import given, projection_options, stored_option
 from posenc.cli._show import clean, print_json, progress
 
@@ -40,32 +40,49 @@ Examples:
 """
 
 
+class TableChoice(NamedTuple):
+    """What the command line says about a table of positions in the checkpoint."""
+
+    tensor: str | None = None
+    before: str | None = None
+    after: str | None = None
+    length: str | None = None
+    method: str = METHODS[0]
+
+
+table_options = grouped(
+    TableChoice,
+    "table",
+    click.option(
+        "--tensor",
+        "tensor",
+        cls=RenamedOption,
+        old=("--table",),
+        metavar="NAME",
+        help="The one that holds a table of positions.",
+    ),
+    click.option("--from", "before", metavar="SPEC", help="What it is: JSON, file or preset."),
+    click.option("--to", "after", metavar="SPEC", help="What it becomes."),
+    click.option(
+        "--resize",
+        "length",
+        cls=RenamedOption,
+        old=("--length",),
+        metavar="N|HxW",
+        help="The length that a learned table gets.",
+    ),
+    click.option("--method", type=WordChoice(METHODS), default=METHODS[0], help="For its rows."),
+)
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="SOURCE", type=InputFile())
 @click.argument("output", metavar="OUTPUT", required=False)
-@click.option("--pairing", type=Choice(("half", "interleaved")), help="The pairing to write.")
+@click.option("--pairing", type=WordChoice(("half", "interleaved")), help="The pairing to write.")
 @stored_option
 @projection_options
-@click.option(
-    "--tensor",
-    "table",
-    cls=Option,
-    old=("--table",),
-    metavar="NAME",
-    help="The one that holds a table of positions.",
-)
-@click.option("--from", "source_spec", metavar="SPEC", help="What it is: JSON, file or preset.")
-@click.option("--to", "target_spec", metavar="SPEC", help="What it becomes.")
-@click.option(
-    "--resize",
-    "length",
-    cls=Option,
-    old=("--length",),
-    metavar="N|HxW",
-    help="The length that a learned table gets.",
-)
-@click.option("--method", type=Choice(METHODS), default="cubic_antialias", help="For its rows.")
-@click.option("--dialect", type=Choice(("hf4", "hf5")), help="Of the rotary parameters.")
+@table_options
+@click.option("--dialect", type=WordChoice(("hf4", "hf5")), help="Of the rotary parameters.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @as_json
@@ -74,11 +91,7 @@ def command(
     source: str,
     output: str | None,
     pairing: str | None,
-    table: str | None,
-    source_spec: str | None,
-    target_spec: str | None,
-    length: str | None,
-    method: str,
+    table: TableChoice,
     dialect: str | None,
     dry_run: bool,
     force: bool,
@@ -95,18 +108,18 @@ def command(
 
     if not output and not dry_run:
         raise click.UsageError("OUTPUT is missing: name it, or look at the plan with --dry-run.")
-    if pairing is None and table is None and dialect is None:
+    if pairing is None and table.tensor is None and dialect is None:
         raise click.UsageError("nothing to change: give --pairing, --tensor or --dialect.")
     layout, config = given(projections)
     tables = None
-    if table is not None:
-        tables = {table: _specs(source, table, source_spec, target_spec, length)}
-    elif source_spec or target_spec or length:
+    if table.tensor is not None:
+        tables = {table.tensor: _specs(source, table.tensor, *table[1:4])}
+    elif table.before or table.after or table.length:
         raise click.UsageError("--from, --to and --resize are of a --tensor.")
     options: dict[str, Any] = {
         "pairing": pairing,
         "tables": tables,
-        "method": method,
+        "method": table.method,
         "dialect": dialect,
         "layout": layout,
         "config": config,
@@ -115,14 +128,14 @@ def command(
     if not dry_run and output is not None and not force and Path(output).exists():
         raise click.UsageError(f"{output} exists: --force replaces it.")
     if dry_run:
-        made = convert(source, **options)
+        conversion = convert(source, **options)
     else:
         with progress("writing ", _size(source)) as done:
-            made = convert(source, output, progress=done, **options)
+            conversion = convert(source, output, progress=done, **options)
     if json_:
-        print_json(made.to_dict())
+        print_json(conversion.to_dict())
         return
-    for line in _lines(made, output):
+    for line in _lines(conversion, output):
         click.echo(clean(line))
 
 
@@ -174,22 +187,24 @@ def _spec(text: str, width: int, option: str) -> Any:
     return spec_of(text, option)
 
 
-def _lines(made: Conversion, output: str | None) -> list[str]:
+def _lines(conversion: Conversion, output: str | None) -> list[str]:
     """The conversion in words."""
-    lines = [f"{made.source} -> {output or '(nothing is written)'}"]
-    if made.pairing is not None:
-        before, after = made.pairing
-        lines.append(f"pairing {before} -> {after}; {before} according to {made.source_of_pairing}")
-    shown = list(made.tensors.items())
+    lines = [f"{conversion.source} -> {output or '(nothing is written)'}"]
+    if conversion.pairing is not None:
+        before, after = conversion.pairing
+        lines.append(
+            f"pairing {before} -> {after}; {before} according to {conversion.source_of_pairing}"
+        )
+    shown = list(conversion.tensors.items())
     for name, what in shown[:MOST_LINES]:
         lines.append(f"  {name}  {what}")
     if len(shown) > MOST_LINES:
         lines.append(f"  … and {len(shown) - MOST_LINES} more (all of them with --json)")
-    lines.append(f"{len(shown)} tensors change, {made.copied} are copied byte for byte")
-    lines += [f"config: {sentence}" for sentence in made.config]
-    left_out = [name for name, what in made.files.items() if what != "copied"]
+    lines.append(f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte")
+    lines += [f"config: {sentence}" for sentence in conversion.config]
+    left_out = [name for name, what in conversion.files.items() if what != "copied"]
     if left_out:
         lines.append(f"left out, as they may hold the weights as they were: {', '.join(left_out)}")
-    if made.probe is not None:
-        lines += made.probe.words()
+    if conversion.probe is not None:
+        lines += conversion.probe.words()
     return lines

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posenc.cli._options import Choice, as_json
+from posenc.cli._options import WordChoice, as_json
 from posenc.cli._show import clean, print_json
 
 __all__ = ["command"]
@@ -19,7 +19,7 @@ __all__ = ["command"]
 @click.option("--dim", type=click.IntRange(1, 2**19), help="Width or heads of preset:NAME.")
 @click.option(
     "--library",
-    type=Choice(("torch", "numpy", "jax")),
+    type=WordChoice(("torch", "numpy", "jax")),
     default="numpy",
     help="Of the arrays that MODULE:NAME takes. [default: numpy]",
 )

@@ -62,7 +62,7 @@ def command(ctx: click.Context, imported: bool, json_: bool) -> None:
         "cpus": os.cpu_count(),
     }
     usable = {row["name"] for row in libraries if row["status"] in ("works", "installed")}
-    found, reason = kernels(with_torch={"torch", "triton"} <= usable)
+    compiled, reason = kernels(with_torch={"torch", "triton"} <= usable)
     broken = [
         name
         for name, row in zip(PACKAGES, libraries, strict=True)
@@ -71,9 +71,11 @@ def command(ctx: click.Context, imported: bool, json_: bool) -> None:
     if reason:
         broken.append(f"posenc.kernels ({reason})")
     if json_:
-        print_json({"system": system, "libraries": libraries, "kernels": found, "broken": broken})
+        print_json(
+            {"system": system, "libraries": libraries, "kernels": compiled, "broken": broken}
+        )
     else:
-        _print(system, libraries, found, broken)
+        _print(system, libraries, compiled, broken)
     if broken:
         ctx.exit(1)
 
@@ -103,10 +105,10 @@ def _print(
 def probe(package: str, *, imported: bool) -> dict[str, str | None]:
     """Status, version and reason of a package, imported in a process of its own or only found."""
     try:
-        found = importlib.util.find_spec(package) is not None
+        installed = importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):  # a module without a spec, a broken path
-        found = False
-    if not found:
+        installed = False
+    if not installed:
         return {"status": "absent", "version": None, "reason": None}
     version = _stated(package)
     if not imported:

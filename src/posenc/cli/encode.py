@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
-from posenc._core import files, inputs
+from posenc._core import files
 from posenc._core.brief import brief
-from posenc._core.errors import DataError, DependencyError, mismatch
+from posenc._core.errors import DataError, mismatch
 from posenc._core.random_vectors import random_vectors
 from posenc.cli import _show, _stream
 from posenc.cli._inputs import (
     InputFile,
     file_there,
     looks_like_a_file,
-    no_text,
-    standard_input,
 )
-from posenc.cli._options import SpecChoice, as_json, count_of, make_spec, spec_options
+from posenc.cli._options import SpecChoice, as_json, count_of, grouped, make_spec, spec_options
 from posenc.cli._parameters import Learnt, ParameterChoice, learnt_from, parameter_options
-from posenc.cli._places import PlaceChoice, Places, place_options, places_from
+from posenc.cli._places import PlaceChoice, PositionSequence, place_options, places_from
+from posenc.cli._texts import MOST_NUMBERS, TextPieces, rows_of_file, tokens_of
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["command", "random_vectors"]
 
 DEFAULT_DIM = 8  # fits a screen of 80 columns
-WORDS = inputs.Kind("a text", 2**23)
-MOST_NUMBERS = 2**23  # of the sum of a text
 
 EXAMPLES = """\b
 Examples:
@@ -44,13 +40,6 @@ Examples:
 """
 
 
-class Tokens(NamedTuple):
-    """A text in pieces; `ids` are rows of a vocabulary where a tokenizer gave them."""
-
-    texts: list[str]
-    ids: list[int] | None
-
-
 class Choices(NamedTuple):
     """What the command line says about the encoding, the positions and the parameters."""
 
@@ -59,11 +48,11 @@ class Choices(NamedTuple):
     parameters: ParameterChoice
 
 
-class Encoding(NamedTuple):
+class EncodeChoices(NamedTuple):
     """What these choices come to for some data."""
 
     spec: TableSpec
-    places: Places
+    places: PositionSequence
     learnt: Learnt
 
     def words(self) -> str:
@@ -74,10 +63,38 @@ class Encoding(NamedTuple):
         return brief(self.spec), self.places.words, _show.clean(self.learnt.origin)
 
 
-def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) -> Encoding:
+def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) -> EncodeChoices:
     places = places_from(choice.places, spec, length, preset=choice.spec.preset)
     places.check(spec)
-    return Encoding(spec, places, learnt_from(choice.parameters, spec, finite=finite))
+    return EncodeChoices(spec, places, learnt_from(choice.parameters, spec, finite=finite))
+
+
+class TextChoice(NamedTuple):
+    """What the command line says about the tokens of a text."""
+
+    embeddings: str | None = None
+    tokenizer: str | None = None
+    seed: int | None = None
+
+
+text_options = grouped(
+    TextChoice,
+    "text",
+    click.option(
+        "--embeddings",
+        type=InputFile(),
+        metavar="FILE",
+        help="Rows for the tokens of a text: row i for token i, or row ID where --tokenizer "
+        "gives IDs.",
+    ),
+    click.option(
+        "--tokenizer",
+        type=InputFile(),
+        metavar="FILE",
+        help="A tokenizer.json. [default: split at spaces]",
+    ),
+    click.option("--seed", type=int, help="Of the random vectors of a text. [default: 0]"),
+)
 
 
 @click.command(epilog=EXAMPLES)
@@ -85,20 +102,8 @@ def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) ->
 @spec_options
 @place_options
 @parameter_options
-@click.option(
-    "--embeddings",
-    type=InputFile(),
-    metavar="FILE",
-    help="Rows for the tokens of a text: row i for token i, or row ID where --tokenizer gives IDs.",
-)
-@click.option(
-    "--tokenizer",
-    type=InputFile(),
-    metavar="FILE",
-    help="A tokenizer.json. [default: split at spaces]",
-)
+@text_options
 @click.option("--tensor", metavar="NAME", help="Which tensor of a .safetensors file.")
-@click.option("--seed", type=int, help="Of the random vectors of a text. [default: 0]")
 @click.option("-o", "--output", metavar="OUT", help="A .npy or .safetensors file for the sum.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @click.option("--allow-nonfinite", is_flag=True, help="Let NaN and infinity pass.")
@@ -106,17 +111,10 @@ def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) ->
 def command(
     *,
     source: str,
-    dim: int | None,
-    base: float | None,
-    order: str | None,
-    odd: str | None,
-    preset: str | None,
-    spec: str | None,
-    positions: str | None,
-    grid: str | None,
-    offset: int | None,
-    params: str | None,
-    init_seed: int | None,
+    choice: SpecChoice,
+    places: PlaceChoice,
+    parameters: ParameterChoice,
+    text: TextChoice,
     **rest: Any,
 ) -> None:
     """Add an encoding to the tokens of a text or to an array.
@@ -131,15 +129,11 @@ def command(
     A Concatenated spec appends its table: the result is then wider than the embeddings, and under
     `sum` of --json stands the embedding followed by the encoding.
     """
-    choice = Choices(
-        SpecChoice(dim, base, order, odd, preset, spec),
-        PlaceChoice(positions, grid, offset),
-        ParameterChoice(params, init_seed),
-    )
+    choices = Choices(choice, places, parameters)
     if Path(source).suffix in _stream.SUFFIXES and looks_like_a_file(source):
-        _encode_file(Path(file_there(source)), choice, **rest)
+        _encode_file(Path(file_there(source)), choices, text, **rest)
     else:
-        _encode_text(source, choice, **rest)
+        _encode_text(source, choices, text, **rest)
 
 
 # --- a file ---------------------------------------------------------------------------------------
@@ -148,15 +142,15 @@ def command(
 def _encode_file(
     path: Path,
     choice: Choices,
+    text: TextChoice,
     *,
     tensor: str | None,
     output: str | None,
     force: bool,
     allow_nonfinite: bool,
     json_: bool,
-    **texts: Any,
 ) -> None:
-    for name, value in texts.items():
+    for name, value in text._asdict().items():
         if value is not None:
             raise click.UsageError(f"--{name} is for a text; {path.name} is a file of numbers.")
     if output is None:
@@ -195,7 +189,7 @@ def _target(output: str, force: bool) -> _stream.Target:
 
 
 def _report(
-    encoding: Encoding,
+    encoding: EncodeChoices,
     layout: files.Layout,
     picked: files.Tensor,
     target: _stream.Target,
@@ -209,14 +203,14 @@ def _report(
     spec, origin = encoding.spec, encoding.learnt.origin
     shape = (*picked.shape[:-1], spec.width)
     if json_:
-        found = {
+        report = {
             "output": str(target.path),
             "tensor": picked.name or None,
             "shape": list(shape),
             "dtype": picked.dtype,
             "spec": spec.to_dict(),
         }
-        _show.print_json({**found, "parameters": origin} if origin else found)
+        _show.print_json({**report, "parameters": origin} if origin else report)
         return
     sides = "x".join(map(str, shape))
     what = f"{layout.path.name} and {encoding.words()}"
@@ -230,24 +224,23 @@ def _report(
 def _encode_text(
     source: str,
     choice: Choices,
+    text: TextChoice,
     *,
-    embeddings: str | None,
-    tokenizer: str | None,
     tensor: str | None,
-    seed: int | None,
     output: str | None,
     force: bool,
     allow_nonfinite: bool,
     json_: bool,
 ) -> None:
+    embeddings, tokenizer, seed = text
     if embeddings is not None and seed is not None:
         raise click.UsageError("--seed is for random vectors; --embeddings gives others.")
     if tensor is not None and embeddings is None:
         raise click.UsageError("--tensor picks from a .safetensors file; there is none.")
-    tokens = _tokens(source, tokenizer)
+    tokens = tokens_of(source, tokenizer)
     vectors, origin = None, "random"
     if embeddings is not None:
-        vectors = _rows_of_file(Path(embeddings), tensor, tokens, finite=not allow_nonfinite)
+        vectors = rows_of_file(Path(embeddings), tensor, tokens, finite=not allow_nonfinite)
         origin = f"rows of {embeddings}"
     width = None if vectors is None else vectors.shape[1]
     spec = make_spec(choice.spec, width=width, default=DEFAULT_DIM)
@@ -275,8 +268,8 @@ def _encode_text(
 
 def _print_text(
     *,
-    encoding: Encoding,
-    tokens: Tokens,
+    encoding: EncodeChoices,
+    tokens: TextPieces,
     vectors: np.ndarray,
     origin: str,
     target: _stream.Target | None,
@@ -285,14 +278,14 @@ def _print_text(
     from posenc.functional import add, table
 
     spec, places, (params, learnt) = encoding
-    where = places.array(slice(0, len(places)))
-    total = add(spec, vectors, positions=where, params=params)
+    positions = places.array(slice(0, len(places)))
+    total = add(spec, vectors, positions=positions, params=params)
     dtype = "float64" if total.dtype == np.float64 else None
-    rows = table(spec, where, params=params, dtype=dtype)
+    rows = table(spec, positions, params=params, dtype=dtype)
     if target is not None:
         _stream.write_array(target, "sum", total)
     if json_:
-        found = {
+        report = {
             "tokens": tokens.texts,
             "positions": places.tolist(),
             "embedding": vectors.tolist(),
@@ -302,10 +295,10 @@ def _print_text(
             "spec": spec.to_dict(),
         }
         if learnt:
-            found["parameters"] = learnt
-        _show.print_json(found if tokens.ids is None else {**found, "ids": tokens.ids})
+            report["parameters"] = learnt
+        _show.print_json(report if tokens.ids is None else {**report, "ids": tokens.ids})
         return
-    strips = _show.Strips(tokens.texts, places, _show.width_of_screen())
+    strips = _show.AlignedRows(tokens.texts, places, _show.width_of_screen())
     click.echo(encoding.words())
     for heading, block in (
         (f"embedding: {_show.clean(origin)}", vectors),
@@ -322,85 +315,3 @@ def _result_in_words(spec: TableSpec) -> str:
     if spec.embedding_scale != 1:
         embedding += f" * {spec.embedding_scale:g}"
     return f"sum = {embedding} + encoding" if spec.width == spec.dim else f"{embedding} | encoding"
-
-
-def _tokens(source: str, tokenizer: str | None) -> Tokens:
-    text = source
-    if source == "-":
-        text = standard_input("a text of at least one token", WORDS)
-    elif looks_like_a_file(source):
-        path = Path(source)
-        if path.is_dir():
-            raise click.UsageError(f"{source} is a folder: give a text, a .npy or a .safetensors.")
-        if path.is_file():
-            raise click.UsageError(
-                f"{source} is a file, but no .npy or .safetensors. "
-                f"To encode the text in it: posenc encode - < {source}"
-            )
-        raise click.UsageError(no_text(source))
-    if tokenizer is not None:
-        found = _tokenize(text, Path(tokenizer))
-    else:
-        found = Tokens(text.split(), None)
-    if not found.texts:
-        raise DataError(mismatch("encode", "a text of at least one token", repr(text[:40])))
-    return found
-
-
-def _tokenize(text: str, path: Path) -> Tokens:
-    content = inputs.text_of(path, inputs.TOKENIZER)
-    inputs.check_count(content, str(path), inputs.TOKENIZER)
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise DependencyError(
-            f"--tokenizer needs the package tokenizers ({error}). "
-            "Install it: pip install 'posenc[tokenizers]'"
-        ) from error
-    try:
-        # The library raises plain `Exception` for what is no tokenizer.
-        made = Tokenizer.from_str(content)
-        _check_padding(str(path), made.padding or {})
-        found = made.encode(text)
-    except DataError:
-        raise
-    except Exception as error:  # noqa: BLE001
-        raise DataError(mismatch(str(path), "a tokenizer.json", str(error)[:200])) from None
-    return Tokens(list(found.tokens), list(found.ids))
-
-
-def _check_padding(caller: str, padding: Mapping[str, Any]) -> None:
-    """Refuse to fill a short text up to billions of tokens."""
-    for key in ("length", "pad_to_multiple_of"):
-        if (padding.get(key) or 0) > MOST_NUMBERS:
-            raise DataError(mismatch(f"{caller}: padding", f"at most {MOST_NUMBERS}", padding[key]))
-
-
-def _rows_of_file(path: Path, name: str | None, tokens: Tokens, *, finite: bool) -> np.ndarray:
-    layout = files.read_layout(path)
-    tensor = layout.pick(name)
-    _stream.check_source(layout, tensor)
-    if len(tensor.shape) != 2 or tensor.stored is None:
-        received = f"shape {tensor.shape}"
-        raise DataError(mismatch(str(path), "shape (rows, dim), a row for each token", received))
-    rows, dim = tensor.shape
-    if tokens.ids is None and rows != len(tokens.texts):
-        todo = "Row i is for token i; with --tokenizer rows are looked up by ID."
-        expected = f"{count_of(tokens.texts, 'row')}, one for each token"
-        raise DataError(mismatch(str(path), expected.replace("token of", "row of"), rows, todo))
-    ids = tokens.ids if tokens.ids is not None else list(range(rows))
-    if max(ids) >= rows:
-        raise DataError(mismatch(str(path), f"a row for ID {max(ids)}", f"{rows} rows"))
-    if len(ids) * dim > MOST_NUMBERS:
-        raise DataError(
-            mismatch(str(path), f"at most {MOST_NUMBERS} numbers", f"{len(ids)} x {dim}")
-        )
-    size = np.dtype(tensor.stored).itemsize * dim
-    with inputs.opened(path) as file:
-        found = [files.read(file, tensor.begin + i * size, dim, tensor.stored) for i in ids]
-    vectors = files.decode(np.stack(found), tensor.dtype)
-    if finite and not np.isfinite(vectors).all():
-        i, channel = (int(n) for n in np.argwhere(~np.isfinite(vectors))[0])
-        received = f"{vectors[i, channel]} at index {[ids[i], channel]}"
-        raise DataError(mismatch(str(path), "finite numbers (or --allow-nonfinite)", received))
-    return vectors

@@ -11,7 +11,7 @@ import click
 from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
 from posenc.cli._inputs import InputFile, standard_input
-from posenc.cli._options import Choice, Option, as_json, is_json
+from posenc.cli._options import RenamedOption, WordChoice, as_json, is_json
 from posenc.cli._show import clean, print_json
 
 __all__ = ["command"]
@@ -22,13 +22,13 @@ CONFIG = "the JSON of a config, which begins with {"
 @click.command()
 @click.argument("config", metavar="[CONFIG]", type=InputFile(stream=True), required=False)
 @click.option("--plan", "name", help="Explain the plan of a published model; see posenc list.")
-@click.option("--pairing", type=Choice(("half", "interleaved")), help="For families not known.")
+@click.option("--pairing", type=WordChoice(("half", "interleaved")), help="For families not known.")
 @click.option("--base", type=float, help="For configs that do not state it.")
 @click.option(
     "--dialect",
-    cls=Option,
+    cls=RenamedOption,
     old=("--to",),
-    type=Choice(("hf4", "hf5")),
+    type=WordChoice(("hf4", "hf5")),
     help="Write the config in this dialect instead.",
 )
 @as_json
@@ -86,8 +86,8 @@ def _explain_plan(name: str, json_: bool) -> None:
     row = plan_row(name)
     plan = row.build()
     if json_:
-        told = {"name": row.name, "sizes": dict(row.sizes), "sources": list(row.sources)}
-        print_json({**told, "note": row.note, "plan": json.loads(to_json(plan))})
+        description = {"name": row.name, "sizes": dict(row.sizes), "sources": list(row.sources)}
+        print_json({**description, "note": row.note, "plan": json.loads(to_json(plan))})
         return
     first, *rest = plan_lines(plan)
     sources = [
@@ -124,10 +124,10 @@ def _plan(source: str | Path, pairing: str | None, base: float | None) -> Any:
 def _translate(source: str | Path, dialect: str, json_: bool) -> None:
     from posenc.detect.explain import to_hf
 
-    made = to_hf(source, dialect)  # type: ignore[arg-type]
+    translation = to_hf(source, dialect)  # type: ignore[arg-type]
     if json_:
-        print_json({"config": made.config, "lost": list(made.lost)})
+        print_json({"config": translation.config, "lost": list(translation.lost)})
         return
-    click.echo(json.dumps(made.config, indent=2))
-    for sentence in made.lost:
+    click.echo(json.dumps(translation.config, indent=2))
+    for sentence in translation.lost:
         click.echo(f"lost: {clean(sentence)}", err=True)

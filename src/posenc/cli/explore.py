@@ -145,5 +145,5 @@ def _lines(text: str) -> list[str]:
     path = Path(text)
     if not path.exists():
         raise click.UsageError(f"--states {text[:80]!r}: no address such as v=table, and no file.")
-    found = [line.strip() for line in inputs.text_of(path, inputs.PAGE).splitlines()]
-    return [line for line in found if line and not line.startswith("//")]
+    lines = [line.strip() for line in inputs.text_of(path, inputs.PAGE).splitlines()]
+    return [line for line in lines if line and not line.startswith("//")]

@@ -12,7 +12,7 @@ import click
 from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
 from posenc.cli._inputs import file_there, standard_input
-from posenc.cli._options import Choice, as_json, is_json
+from posenc.cli._options import WordChoice, as_json, is_json
 from posenc.cli._show import clean
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ Examples:
     help="json, safetensors or both. [default: by the ending of FILE, else json]",
 )
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
-@click.option("--pairing", type=Choice(("half", "interleaved")), help="For families not known.")
+@click.option("--pairing", type=WordChoice(("half", "interleaved")), help="For families not known.")
 @click.option("--base", type=float, help="For configs that do not state it.")
 @click.option("--dim", type=click.IntRange(1, 2**16), help="Of a preset: its width.")
 @click.option("--heads", type=click.IntRange(1, 2**12), help="Of a preset without a width.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import Option, as_json
+from posenc.cli._options import RenamedOption, as_json
 from posenc.cli._show import clean, print_json, progress
 
 __all__ = ["command"]
@@ -21,7 +21,7 @@ IN_FULL = 6
 @click.option(
     "--specs",
     "as_spec",
-    cls=Option,
+    cls=RenamedOption,
     old=("--spec",),
     is_flag=True,
     help="Print the JSON of the claimed specs only.",
@@ -46,13 +46,13 @@ def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
             advance(percent - shown[0])
             shown[0] = percent
 
-        found = identify(Path(file), name=tensor, progress=report)
+        identification = identify(Path(file), name=tensor, progress=report)
     if as_spec:
-        for finding in found.claims:
+        for finding in identification.claims:
             if finding.spec is not None:
                 click.echo(to_json(finding.spec))
     elif json_:
-        print_json(found.to_dict())
+        print_json(identification.to_dict())
     else:
-        for line in lines(found, most=IN_FULL):
+        for line in lines(identification, most=IN_FULL):
             click.echo(clean(line))

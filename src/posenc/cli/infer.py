@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.cli._inputs import file_there
-from posenc.cli._options import Choice, Option, as_json
+from posenc.cli._options import RenamedOption, WordChoice, as_json
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Examples:
 @click.argument("source", metavar="MODULE:NAME|FILE.npz")
 @click.option("--dim", type=click.IntRange(2, 4096), help="Channels of a head, for rotations.")
 @click.option("--axes", metavar="NAMES", default="position", help="Coordinates: h,w.")
-@click.option("--kind", type=Choice(("rotary", "table", "bias")), help="What the function is.")
+@click.option("--kind", type=WordChoice(("rotary", "table", "bias")), help="What the function is.")
 @click.option("--base", type=float, help="The base of frequencies that follow no known rule.")
 @click.option(
     "--unit", type=float, default=1.0, help="The step of the positions asked for. [default: 1]"
@@ -41,9 +41,9 @@ Examples:
 @click.option(
     "--library",
     "framework",
-    cls=Option,
+    cls=RenamedOption,
     old=("--framework",),
-    type=Choice(("torch", "numpy", "jax")),
+    type=WordChoice(("torch", "numpy", "jax")),
     help="Of its arrays; tried out by default.",
 )
 @as_json
@@ -73,12 +73,12 @@ def command(
     if not unit > 0:
         raise click.UsageError(f"--unit: {unit:g} is not positive.")
     recorded = source.endswith(".npz")
-    given = _recording(source) if recorded else _function(source)
+    subject = _recording(source) if recorded else _function(source)
     names = tuple(name.strip() for name in axes.split(",") if name.strip())
-    found = infer_spec(
-        given, dim=dim, axes=names, kind=kind, base=base, unit=unit, framework=framework
+    inferred = infer_spec(
+        subject, dim=dim, axes=names, kind=kind, base=base, unit=unit, framework=framework
     )
-    _show(found, json_)
+    _show(inferred, json_)
 
 
 def _recording(source: str) -> dict[str, np.ndarray]:
@@ -102,18 +102,18 @@ def _function(source: str) -> Any:
         raise click.UsageError(f"{source[:100]!r} is no MODULE:NAME, and no name of a .npz.")
     if "" not in sys.path:
         sys.path.insert(0, "")
-    found = load(source)
-    if not callable(found):
+    function = load(source)
+    if not callable(function):
         expected = "a function"
-        raise ArgumentError(mismatch(source, expected, type(found).__name__))
-    return found
+        raise ArgumentError(mismatch(source, expected, type(function).__name__))
+    return function
 
 
-def _show(found: Inferred, json_: bool) -> None:
+def _show(inferred: Inferred, json_: bool) -> None:
     if json_:
-        print_json(found.describe())
+        print_json(inferred.describe())
     else:
-        for line in str(found).splitlines():
+        for line in str(inferred).splitlines():
             click.echo(clean(line))
-    if found.spec is None:
+    if inferred.spec is None:
         raise click.exceptions.Exit(1)

@@ -60,23 +60,23 @@ def command(words: tuple[str, ...], json_: bool) -> None:
         for row in map(presets.plan_row, presets.plan_names())
     ]
     asked = [word.lower() for word in words]
-    found: dict[str, list[dict[str, Any]]] = {
+    rows: dict[str, list[dict[str, Any]]] = {
         name: [row for row in rows if _has(row, asked)]
         for name, rows in (("encodings", encodings), ("presets", families), ("plans", plans))
     }
-    if words and not any(found.values()):
-        known = [row["name"] for rows in (encodings, families, plans) for row in rows]
-        raise click.UsageError(f"nothing has {' '.join(words)!r}. {suggest(words[0], known)}")
+    if words and not any(rows.values()):
+        names = [row["name"] for rows in (encodings, families, plans) for row in rows]
+        raise click.UsageError(f"nothing has {' '.join(words)!r}. {suggest(words[0], names)}")
     if json_:
-        print_json(found)
+        print_json(rows)
         return
     formatter = click.HelpFormatter(width=100)
     sections: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for row in found["encodings"]:
+    for row in rows["encodings"]:
         sections[f"{row['kind']} ({KINDS[row['kind']]})"].append((row["name"], row["summary"]))
-    for row in found["presets"]:
+    for row in rows["presets"]:
         sections["presets (--preset NAME)"].append((row["name"], f"{row['type']}. {row['note']}"))
-    for row in found["plans"]:
+    for row in rows["plans"]:
         line = (row["name"], f"{row['pattern']}. {row['note']}")
         sections["plans of models (posenc explain --plan NAME)"].append(line)
     for title, lines in sections.items():

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from posenc._core.errors import ArgumentError
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import Choice, Option, SpecChoice, any_spec, as_json, spec_options
+from posenc.cli._options import (
+    RenamedOption,
+    SpecChoice,
+    WordChoice,
+    any_spec,
+    as_json,
+    grouped,
+    spec_options,
+)
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._show import clean, print_json
 from posenc.cli._vectors import vector_from
@@ -28,6 +36,39 @@ Examples:
 """
 
 
+class VectorChoice(NamedTuple):
+    """What the command line says about a vector in a file."""
+
+    row: int | None = None
+    name: str | None = None
+    before: str | None = None
+    params: str | None = None
+
+
+vector_options = grouped(
+    VectorChoice,
+    "part",
+    click.option("--row", type=click.IntRange(0), help="Which row of the file."),
+    click.option(
+        "--tensor",
+        "name",
+        cls=RenamedOption,
+        old=("--name",),
+        metavar="NAME",
+        help="Which one of the file.",
+    ),
+    click.option(
+        "--before",
+        type=InputFile(stream=True),
+        metavar="FILE",
+        help="What stood there before: the embedding, or the query or key.",
+    ),
+    click.option(
+        "--params", type=InputFile(), metavar="FILE", help="The parameters of a learned table."
+    ),
+)
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument(
     "vector",
@@ -37,27 +78,15 @@ Examples:
 )
 @click.option("--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed.")
 @click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, counted from 0.")
-@click.option("--row", type=click.IntRange(0), help="Which row of the file.")
-@click.option(
-    "--tensor", "name", cls=Option, old=("--name",), metavar="NAME", help="Which one of the file."
-)
-@click.option(
-    "--before",
-    type=InputFile(stream=True),
-    metavar="FILE",
-    help="What stood there before: the embedding, or the query or key.",
-)
+@vector_options
 @click.option(
     "--within", metavar="LOW:HIGH", help="The range of positions. [default: 0 or -(2**31-1) on]"
 )
 @click.option(
     "--conventions",
-    type=Choice(("siblings", "stated")),
+    type=WordChoice(("siblings", "stated")),
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
-)
-@click.option(
-    "--params", type=InputFile(), metavar="FILE", help="The parameters of a learned table."
 )
 @spec_options
 @as_json
@@ -66,18 +95,10 @@ def command(
     vector: str | None,
     values: tuple[str, ...],
     at: tuple[int, ...],
-    row: int | None,
-    name: str | None,
-    before: str | None,
+    part: VectorChoice,
     within: str | None,
     conventions: str,
-    params: str | None,
-    dim: int | None,
-    base: float | None,
-    order: str | None,
-    odd: str | None,
-    preset: str | None,
-    spec: str | None,
+    choice: SpecChoice,
     json_: bool,
 ) -> None:
     """Find the position that numbers come from.
@@ -88,7 +109,6 @@ def command(
     """
     from posenc.detect.locate import locate
 
-    choice = SpecChoice(dim, base, order, odd, preset, spec)
     if (vector is None) == (not values):
         both = ", not both" if values else ""
         raise click.UsageError(f"give a VECTOR, or --value and --at{both}.")
@@ -98,23 +118,24 @@ def command(
     if within is not None:
         extra["within"] = _range(within)
     if values:
-        for option, given in (("--row", row), ("--tensor", name), ("--before", before)):
-            if given is not None:
+        for option, value in zip(("--row", "--tensor", "--before"), part[:3], strict=True):
+            if value is not None:
                 raise click.UsageError(f"{option} is for a VECTOR.")
         if len(set(at)) != len(at):
             raise click.UsageError("--at: one value for each dimension.")
-        made = any_spec(choice)
-        found = _asked(lambda: locate(made, dict(zip(at, values, strict=True)), **extra))
+        chosen = any_spec(choice)
+        location = _asked(lambda: locate(chosen, dict(zip(at, values, strict=True)), **extra))
     else:
         assert vector is not None, "the other case"  # noqa: S101 - for the type checker
+        row, name, before, params = part
         x = vector_from(vector, row, name)
-        made = any_spec(choice, width=len(x))
+        chosen = any_spec(choice, width=len(x))
         if before is not None:
             extra["before"] = vector_from(before, row, name if name and before == vector else None)
-        if params is not None or getattr(made, "shapes", None):
-            extra["params"] = learnt_from(ParameterChoice(params), made).values
-        found = locate(made, x, **extra)
-    _show(found, json_)
+        if params is not None or getattr(chosen, "shapes", None):
+            extra["params"] = learnt_from(ParameterChoice(params), chosen).values
+        location = locate(chosen, x, **extra)
+    _show(location, json_)
 
 
 def unpaired(values: tuple[str, ...], at: tuple[int, ...]) -> str:
@@ -143,11 +164,11 @@ def _range(text: str) -> tuple[float, float]:
     return low, high
 
 
-def _show(found: Location, json_: bool) -> None:
+def _show(location: Location, json_: bool) -> None:
     if json_:
-        print_json(found.describe())
+        print_json(location.describe())
     else:
-        for line in found.story:
+        for line in location.story:
             click.echo(clean(line))
-    if found.best is None:
+    if location.best is None:
         raise click.exceptions.Exit(1)

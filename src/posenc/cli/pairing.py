@@ -12,7 +12,7 @@ from posenc.cli._projections import given, projection_options
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
-    from posenc.detect.convert import Finding
+    from posenc.detect.convert import PairingFinding
 
 __all__ = ["command"]
 
@@ -39,24 +39,24 @@ def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
     from posenc.detect.convert import detect_pairing
 
     layout, config = given(projections, stored="half")
-    found = detect_pairing(checkpoint, layout=layout, config=config)
+    finding = detect_pairing(checkpoint, layout=layout, config=config)
     if json_:
-        print_json(found.to_dict())
+        print_json(finding.to_dict())
         return
-    for line in _lines(found):
+    for line in _lines(finding):
         click.echo(clean(line))
 
 
-def _lines(found: Finding) -> list[str]:
+def _lines(finding: PairingFinding) -> list[str]:
     """The finding in words."""
     from posenc.detect.convert import THRESHOLD
 
-    z = found.weights
-    stated = f"{found.stated}, by {found.source}" if found.stated else "nothing"
+    z = finding.weights
+    stated = f"{finding.stated}, by {finding.source}" if finding.stated else "nothing"
     measured = f"similarity z {z.similarity:+.1f}, balance z {z.balance:+.1f}"
     return [
-        f"{found.pairing}: {found.why}",
+        f"{finding.pairing}: {finding.why}",
         f"  stated: {stated}",
-        f"  weights: {found.claim}; {measured}, {z.groups} groups of heads",
+        f"  weights: {finding.claim}; {measured}, {z.groups} groups of heads",
         f"  (above 0 for half, below 0 for interleaved; a claim from {THRESHOLD} on)",
     ]

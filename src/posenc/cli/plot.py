@@ -9,17 +9,24 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli._inputs import InputFile, InputText
-from posenc.cli._options import Choice, Option
+from posenc.cli._options import RenamedOption, WordChoice
 from posenc.cli._plot_options import (
+    PlotSubject,
     SpecWords,
+    arguments_of,
     chosen,
+    grid_option,
     other_spec_words,
+    placed,
+    positions_option,
+    product_option,
     ranged,
-    sides,
     spec_words,
     stretch_of,
     usage,
     whole_numbers,
+    width_option,
+    words_of,
 )
 from posenc.cli._plot_output import finish, output_options
 from posenc.cli._show import print_json
@@ -74,68 +81,12 @@ def command(ctx: click.Context, *, json_: bool) -> None:
     click.echo(ctx.get_help())
 
 
-# --- what several pictures share ------------------------------------------------------------------
+def _draw(picture: str, subject: PlotSubject, asked: dict[str, Any], options: Any) -> None:
+    """Draw a picture of an encoding, with what it has learned where a picture takes that."""
+    import posenc.plot as pictures
 
-
-positions_option = click.option("--positions", metavar="FROM:TO", help="Positions drawn.")
-grid_option = click.option(
-    "--grid",
-    metavar="HxW",
-    help="Cells of a grid as positions, for specs of several axes: 3x4 or h=3,w=4, the slowest "
-    "axis first.",
-)
-
-
-def placed(function: F) -> F:
-    """Add `--positions --length --grid`."""
-    for option in reversed(
-        (
-            positions_option,
-            click.option(
-                "--length",
-                type=click.IntRange(1),
-                help="Length of the sequence: its positions are drawn, and scalings see it.",
-            ),
-            grid_option,
-        )
-    ):
-        function = option(function)
-    return function
-
-
-def width_option(function: F) -> F:
-    """Add `--width`."""
-    text = "Pixels of a panel, at most."
-    return click.option("--width", type=click.IntRange(1, 16384), help=text)(function)
-
-
-def product_option(function: F) -> F:
-    """Add `--product`."""
-    return click.option(
-        "--product",
-        "kind",
-        cls=Option,
-        old=("--kind",),
-        type=Choice(("dot", "cosine")),
-        help="Of two rows. [default: dot]",
-    )(function)
-
-
-def words_of(options: dict[str, Any]) -> SpecWords:
-    """Take what names the encoding out of the options."""
-    return SpecWords(**{name: options.pop(name) for name in SpecWords._fields})
-
-
-def told(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
-    """What was given of some options, by the names that the pictures of a spec have for them."""
-    found: dict[str, Any] = {name: options[name] for name in names if options.get(name) is not None}
-    if "positions" in found:
-        found["positions"] = stretch_of(found["positions"], "--positions")
-    elif "positions" in names and "length" in found and "grid" not in found:
-        found["positions"] = found["length"]
-    if "grid" in found:
-        found["grid"] = sides(found["grid"], spec)
-    return found
+    more = {} if picture == "stretch" else {"params": subject.params}
+    finish(lambda: getattr(pictures, picture)(subject.spec, **more, **asked), subject, **options)
 
 
 # --- the pictures ---------------------------------------------------------------------------------
@@ -147,7 +98,7 @@ def told(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
 @click.option("--dims", metavar="FROM:TO", help="Dimensions drawn, in the order drawn.")
 @click.option(
     "--columns",
-    type=Choice(("stored", "interleaved", "sin_cos", "cos_sin")),
+    type=WordChoice(("stored", "interleaved", "sin_cos", "cos_sin")),
     help="How columns stand in the picture.",
 )
 @click.option("--sample", is_flag=True, help="Skip rows: draw the illusion, labelled.")
@@ -156,15 +107,11 @@ def told(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
 @output_options
 def table(**options: Any) -> None:
     """Draw rows of numbers as colours: what each position looks like."""
-    import posenc.plot as pictures
-
-    made = chosen(words_of(options), "table")
-    asked = told(
-        options, made.spec, "positions", "length", "grid", "width", "height", "theme", "scale"
-    )
+    subject = chosen(words_of(options), "table")
+    asked = arguments_of(options, subject.spec, "positions", "length", "grid", "height")
     asked |= {"sample": options["sample"], "order": options["columns"]}
     asked["dims"] = stretch_of(options["dims"], "--dims")
-    finish(lambda: pictures.table(made.spec, params=made.params, **asked), made, **options)
+    _draw("table", subject, asked, options)
 
 
 @command.command()
@@ -175,12 +122,10 @@ def table(**options: Any) -> None:
 @output_options
 def waves(**options: Any) -> None:
     """Draw single dimensions over positions, as curves."""
-    import posenc.plot as pictures
-
-    made = chosen(words_of(options), "waves")
-    asked = told(options, made.spec, "positions", "length", "grid", "width", "theme", "scale")
+    subject = chosen(words_of(options), "waves")
+    asked = arguments_of(options, subject.spec, "positions", "length", "grid")
     asked["dims"] = whole_numbers(options["dims"], "--dims")
-    finish(lambda: pictures.waves(made.spec, params=made.params, **asked), made, **options)
+    _draw("waves", subject, asked, options)
 
 
 @command.command()
@@ -188,7 +133,7 @@ def waves(**options: Any) -> None:
 @click.option("--each-dim", metavar="64,128", help="The same encoding at several widths.")
 @click.option("--each-base", metavar="100,10000", help="The same with several bases.")
 @click.option("--length", type=click.IntRange(1), help="A length to mark.")
-@click.option("--over", type=Choice(("pair", "share")), help="What stands below the curves.")
+@click.option("--over", type=WordChoice(("pair", "share")), help="What stands below the curves.")
 @width_option
 @click.option("--height", type=click.IntRange(1, 16384), help="Pixels of the panel.")
 @output_options
@@ -198,15 +143,15 @@ def wavelengths(**options: Any) -> None:
 
     words = words_of(options)
     specs = [chosen(each, "wavelengths").spec for each in _each(words, options)]
-    asked = told(options, None, "length", "over", "width", "height", "theme", "scale")
+    asked = arguments_of(options, None, "length", "over", "height")
     finish(lambda: pictures.wavelengths(specs, **asked), None, **options)
 
 
 def _each(words: SpecWords, options: dict[str, Any]) -> list[SpecWords]:
-    found = [words]
+    several = [words]
     dims = whole_numbers(options["each_dim"], "--each-dim")
     if dims is not None:
-        found = [each._replace(dim=dim) for each in found for dim in dims]
+        several = [each._replace(dim=dim) for each in several for dim in dims]
     if options["each_base"] is not None:
         try:
             bases = [float(text) for text in options["each_base"].split(",")]
@@ -215,29 +160,27 @@ def _each(words: SpecWords, options: dict[str, Any]) -> list[SpecWords]:
             raise click.UsageError(
                 f"--each-base {text!r}: write numbers such as 100,1e4."
             ) from None
-        found = [each._replace(base=base) for each in found for base in bases]
-    return found
+        several = [each._replace(base=base) for each in several for base in bases]
+    return several
 
 
 @command.command()
 @spec_words
 @click.option("--offsets", metavar="N|FROM:TO", help="Distances. [default: 512]")
 @product_option
-@click.option("--axis", type=Choice(("linear", "log", "both")), default="both", help="[both]")
+@click.option("--axis", type=WordChoice(("linear", "log", "both")), default="both", help="[both]")
 @placed
 @width_option
 @output_options
 def offset(**options: Any) -> None:
     """Draw the product of two rows against their distance."""
-    import posenc.plot as pictures
-
-    made = chosen(words_of(options), "offset")
+    subject = chosen(words_of(options), "offset")
     if options.pop("positions") is not None:
         raise click.UsageError("--positions: distances are given by --offsets.")
-    asked = told(options, made.spec, "kind", "axis", "length", "grid", "width", "theme", "scale")
+    asked = arguments_of(options, subject.spec, "kind", "axis", "length", "grid")
     offsets = ranged(options["offsets"], "--offsets")
     asked |= {} if offsets is None else {"offsets": offsets}
-    finish(lambda: pictures.offset(made.spec, params=made.params, **asked), made, **options)
+    _draw("offset", subject, asked, options)
 
 
 @command.command()
@@ -248,13 +191,9 @@ def offset(**options: Any) -> None:
 @output_options
 def similarity(**options: Any) -> None:
     """Draw the products of all rows with all rows: which positions are alike."""
-    import posenc.plot as pictures
-
-    made = chosen(words_of(options), "similarity")
-    asked = told(
-        options, made.spec, "positions", "kind", "length", "grid", "width", "theme", "scale"
-    )
-    finish(lambda: pictures.similarity(made.spec, params=made.params, **asked), made, **options)
+    subject = chosen(words_of(options), "similarity")
+    asked = arguments_of(options, subject.spec, "positions", "kind", "length", "grid")
+    _draw("similarity", subject, asked, options)
 
 
 @command.command()
@@ -263,7 +202,7 @@ def similarity(**options: Any) -> None:
 @click.option(
     "--position",
     "at",
-    cls=Option,
+    cls=RenamedOption,
     old=("--at",),
     type=click.IntRange(0),
     help="One whose digits and row are shown.",
@@ -274,11 +213,9 @@ def similarity(**options: Any) -> None:
 @output_options
 def counter(**options: Any) -> None:
     """Draw the bits of positions above the waves that turn as fast."""
-    import posenc.plot as pictures
-
-    made = chosen(words_of(options), "counter")
-    asked = told(options, made.spec, "positions", "at", "bits", "length", "width", "theme", "scale")
-    finish(lambda: pictures.counter(made.spec, params=made.params, **asked), made, **options)
+    subject = chosen(words_of(options), "counter")
+    asked = arguments_of(options, subject.spec, "positions", "at", "bits", "length")
+    _draw("counter", subject, asked, options)
 
 
 @command.command("sum")
@@ -293,20 +230,15 @@ def counter(**options: Any) -> None:
 @output_options
 def sum_(**options: Any) -> None:
     """Draw embedding + encoding = input, for the tokens of TEXT."""
-    import posenc.plot as pictures
     from posenc.plot.given import read_table
 
-    made = chosen(words_of(options), "sum")
-    asked = told(options, made.spec, "seed", "offset", "width", "theme", "scale")
+    subject = chosen(words_of(options), "sum")
+    asked = arguments_of(options, subject.spec, "seed", "offset")
     if options["embeddings"] is not None:
-        given = usage(lambda: read_table(options["embeddings"]))
-        asked["embeddings"] = given.params["weight"]
-    tokens = options.pop("text")
-    finish(
-        lambda: pictures.sum(made.spec, tokens=tokens, params=made.params, **asked),
-        made,
-        **options,
-    )
+        stored = usage(lambda: read_table(options["embeddings"]))
+        asked["embeddings"] = stored.params["weight"]
+    asked["tokens"] = options.pop("text")
+    _draw("sum", subject, asked, options)
 
 
 @command.command()
@@ -314,7 +246,7 @@ def sum_(**options: Any) -> None:
 @click.option(
     "--query-key",
     "at",
-    cls=Option,
+    cls=RenamedOption,
     old=("--at",),
     metavar="M,N",
     help="Positions of the query and the key. [default: 7,3]",
@@ -327,10 +259,8 @@ def sum_(**options: Any) -> None:
 @output_options
 def rotation(**options: Any) -> None:
     """Draw dials of pairs, and scores by distance: what a rotation does."""
-    import posenc.plot as pictures
-
-    made = chosen(words_of(options), "rotation")
-    asked = told(options, made.spec, "seed", "length", "width", "theme", "scale")
+    subject = chosen(words_of(options), "rotation")
+    asked = arguments_of(options, subject.spec, "seed", "length")
     asked["pairs"] = whole_numbers(options["pairs"], "--pairs")
     at = whole_numbers(options["at"], "--query-key")
     if at is not None:
@@ -339,28 +269,26 @@ def rotation(**options: Any) -> None:
         asked["positions"] = (at[0], at[1])
     offsets = ranged(options["offsets"], "--offsets")
     asked |= {} if offsets is None else {"offsets": offsets}
-    finish(lambda: pictures.rotation(made.spec, params=made.params, **asked), made, **options)
+    _draw("rotation", subject, asked, options)
 
 
 @command.command()
 @spec_words
 @positions_option
 @click.option("--show-heads", metavar="0,1,5-7", help="Heads drawn. [default: the first 16]")
-@click.option("--mask", type=Choice(("none", "causal")), default="none", help="[default: none]")
-@click.option("--softmax", type=Choice(("none", "rows")), default="none", help="[default: none]")
+@click.option("--mask", type=WordChoice(("none", "causal")), default="none", help="[default: none]")
+@click.option(
+    "--softmax", type=WordChoice(("none", "rows")), default="none", help="[default: none]"
+)
 @grid_option
 @width_option
 @output_options
 def bias(**options: Any) -> None:
     """Draw what is added to the scores of attention, head by head."""
-    import posenc.plot as pictures
-
-    made = chosen(words_of(options), "bias")
-    asked = told(
-        options, made.spec, "positions", "mask", "softmax", "grid", "width", "theme", "scale"
-    )
+    subject = chosen(words_of(options), "bias")
+    asked = arguments_of(options, subject.spec, "positions", "mask", "softmax", "grid")
     asked["heads"] = whole_numbers(options["show_heads"], "--show-heads")
-    finish(lambda: pictures.bias(made.spec, params=made.params, **asked), made, **options)
+    _draw("bias", subject, asked, options)
 
 
 @command.command()
@@ -372,13 +300,11 @@ def bias(**options: Any) -> None:
 @output_options
 def stretch(**options: Any) -> None:
     """Draw what rules that extend a context do to each pair."""
-    import posenc.plot as pictures
-
-    made = chosen(words_of(options), "stretch")
-    asked = told(options, made.spec, "original_length", "factor", "width", "theme", "scale")
+    subject = chosen(words_of(options), "stretch")
+    asked = arguments_of(options, subject.spec, "original_length", "factor")
     if options["rules"] is not None:
         asked["rules"] = tuple(name.strip() for name in options["rules"].split(","))
-    finish(lambda: pictures.stretch(made.spec, **asked), made, **options)
+    _draw("stretch", subject, asked, options)
 
 
 @command.command()
@@ -388,7 +314,7 @@ def stretch(**options: Any) -> None:
 @click.option("--within", metavar="LOW:HIGH", help="The range of positions.")
 @click.option(
     "--conventions",
-    type=Choice(("siblings", "stated")),
+    type=WordChoice(("siblings", "stated")),
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
 )
@@ -396,21 +322,19 @@ def stretch(**options: Any) -> None:
 @output_options
 def find(**options: Any) -> None:
     """Draw the positions that values may come from."""
-    import posenc.plot as pictures
-
-    made = chosen(words_of(options), "find")
+    subject = chosen(words_of(options), "find")
     values, at = options.pop("values"), options.pop("at")
     if not values or len(set(at)) != len(at):
         raise click.UsageError("give --value and --at together, one value for each dimension.")
     if len(values) != len(at):
         raise click.UsageError(unpaired(values, at))
-    asked = told(options, made.spec, "conventions", "width", "theme", "scale")
+    asked = arguments_of(options, subject.spec, "conventions")
     within = ranged(options["within"], "--within")
     asked |= (
         {} if within is None else {"within": within if isinstance(within, tuple) else (0, within)}
     )
-    pairs = dict(zip(at, values, strict=True))
-    finish(lambda: pictures.find(made.spec, pairs, params=made.params, **asked), made, **options)
+    asked["values"] = dict(zip(at, values, strict=True))
+    _draw("find", subject, asked, options)
 
 
 @command.command()
@@ -429,8 +353,8 @@ def compare(**options: Any) -> None:
     view = options.pop("view")
     first = chosen(words, view)
     second = chosen(_second(words, options), view)
-    given = ("positions", "length", "grid", "kind", "width", "theme", "scale")
-    asked = told(options, first.spec, *given)
+    names = ("positions", "length", "grid", "kind")
+    asked = arguments_of(options, first.spec, *names)
     if view == "wavelengths" and options["positions"] is None:
         asked.pop("positions", None)  # there the length is a mark
     finish(
@@ -444,12 +368,12 @@ def compare(**options: Any) -> None:
 
 def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
     """B: as A, but for what the options of B say."""
-    given = {k[2:]: options.pop(k) for k in list(options) if k.startswith("b_")}
-    given = {k: v for k, v in given.items() if v not in (None, ())}
-    if not given:
+    b_options = {k[2:]: options.pop(k) for k in list(options) if k.startswith("b_")}
+    b_options = {k: v for k, v in b_options.items() if v not in (None, ())}
+    if not b_options:
         raise click.UsageError("say what B is: --b-base, --b-dim, --b-encoding, --b-preset, …")
-    if given.keys() & {"encoding", "preset", "spec", "table"}:
-        return SpecWords(**given)
+    if b_options.keys() & {"encoding", "preset", "spec", "table"}:
+        return SpecWords(**b_options)
     if words.spec is not None or words.table is not None:
         raise click.UsageError("B needs a --b-spec, --b-table, --b-preset or --b-encoding here.")
-    return words._replace(**given)
+    return words._replace(**b_options)

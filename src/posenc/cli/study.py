@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +10,10 @@ import click
 
 from posenc._core.errors import DataError, mismatch, suggest
 from posenc.cli._inputs import InputText
-from posenc.cli._options import Option, as_json
+from posenc.cli._options import RenamedOption, as_json
 from posenc.cli._show import clean, print_json
 from posenc.cli._study import (
-    bar,
+    NarrowingChoice,
     duration,
     narrowed,
     narrowing_options,
@@ -22,10 +21,10 @@ from posenc.cli._study import (
     store_option,
     usage,
 )
+from posenc.cli._study_run import cells_of, place_of, run_on
 
 if TYPE_CHECKING:
-    from posenc.study.cell import Cell
-    from posenc.study.engine import Cluster, Local, Summary
+    from posenc.study.engine import Summary
     from posenc.study.results import Results
 
 __all__ = ["command"]
@@ -92,11 +91,7 @@ def run(
     *,
     tier: str,
     store: Path,
-    tasks: str | None,
-    encodings: str | None,
-    seeds: str | None,
-    lengths: str | None,
-    settings: tuple[str, ...],
+    choice: NarrowingChoice,
     data: Path | None,
     workers: int | None,
     cluster: str | None,
@@ -110,72 +105,16 @@ def run(
     hour, standard 45 min and full an hour and a half. The exit code is 1 if a cell failed.
     """
     need("torch", "joblib", "scipy")
-    where = _where(workers, cluster, scheduler_file)
+    place = place_of(workers, cluster, scheduler_file)
     with usage():
-        wanted = _cells(tier, narrowed(tasks, encodings, seeds, lengths, settings), data)
-    done = _run(wanted, store, where, retries, data)
+        wanted = cells_of(tier, narrowed(choice), data)
+    done = run_on(wanted, store, place, retries, data)
     if json_:
         print_json({"store": str(store), **dataclasses.asdict(done)})
     else:
         _told(done, store)
     if done.failed:
         raise click.exceptions.Exit(1)
-
-
-def _where(workers: int | None, cluster: str | None, file: Path | None) -> Local | Cluster:
-    from posenc.study.engine import Cluster, Local, cpus
-
-    if sum(option is not None for option in (workers, cluster, file)) > 1:
-        raise click.UsageError("--workers, --cluster or --scheduler-file: one of them.")
-    if cluster is not None or file is not None:
-        need("distributed")
-        return Cluster(cluster or "", file)
-    return Local(workers or cpus())
-
-
-def _cells(tier: str, narrowing: Any, data: Path | None) -> list[Cell]:
-    from posenc.study.grid import cells
-
-    if data is None:
-        return cells(tier, narrowing)
-    from posenc.study.tasks import TASKS, digest
-
-    reading = [name for name, task in TASKS.items() if task.reads]
-    if not narrowing.tasks or set(narrowing.tasks) - set(reading):
-        raise click.UsageError(f"--data: name the task that reads it, --tasks {reading[0]}.")
-    settings = {**narrowing.settings, "data": digest(data)}
-    return cells(tier, dataclasses.replace(narrowing, settings=settings))
-
-
-def _run(
-    wanted: list[Cell], path: Path, where: Local | Cluster, retries: int, data: Path | None
-) -> Summary:
-    from posenc.study.engine import run_cells
-    from posenc.study.grid import cost
-    from posenc.study.provenance import provenance
-    from posenc.study.store import Store
-    from posenc.study.train import train
-
-    finished = 0
-    with Store(path, provenance()) as store:
-        have = store.finished()
-        pending = [cell for cell in wanted if cell.key not in have]
-        try:
-            with bar(pending, cost) as seen:
-                return run_cells(
-                    wanted,
-                    store,
-                    where=where,
-                    train=train if data is None else partial(train, data=data.resolve()),
-                    retries=retries,
-                    seen=seen,
-                    say=lambda text: click.echo(f"\n{text}", err=True),
-                )
-        except BaseException:
-            finished = len(store.finished() & {cell.key for cell in wanted})
-            hint = f"{finished} of {len(wanted)} cells are in {path}; the same command goes on."
-            click.echo(f"\n{hint}", err=True)
-            raise
 
 
 def _told(done: Summary, path: Path) -> None:
@@ -198,15 +137,17 @@ def _told(done: Summary, path: Path) -> None:
 def status(*, tier: str | None, store: Path, json_: bool) -> None:
     """Say what is in a store, also while a run writes to it, and what of a tier is left."""
     results = _results(store)
-    found = _status(results, tier)
+    summary = _status(results, tier)
     if json_:
-        print_json({"store": str(store), **found})
+        print_json({"store": str(store), **summary})
         return
-    for task, counts in found["tasks"].items():
+    for task, counts in summary["tasks"].items():
         click.echo(f"{task:<14} " + ", ".join(f"{n} {word}" for word, n in counts.items() if n))
-    if tier is not None and found["left"]:
-        click.echo(f"left of {tier}: {found['left']} cells, {duration(found['seconds'])} of work")
-    for failure in found["failures"]:
+    if tier is not None and summary["left"]:
+        click.echo(
+            f"left of {tier}: {summary['left']} cells, {duration(summary['seconds'])} of work"
+        )
+    for failure in summary["failures"]:
         click.echo(clean(f"failed: {failure['cell']}: {failure['reason']}"))
 
 
@@ -252,7 +193,7 @@ def _results(store: Path, folder: Path | None = None) -> Results:
     "-o",
     "--output",
     "out",
-    cls=Option,
+    cls=RenamedOption,
     old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
@@ -281,7 +222,7 @@ def export(*, store: Path, out: Path, json_: bool) -> None:
 @click.option(
     "--results",
     "folder",
-    cls=Option,
+    cls=RenamedOption,
     old=("--from",),
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder that `export` wrote, in place of a store.",
@@ -290,7 +231,7 @@ def export(*, store: Path, out: Path, json_: bool) -> None:
     "-o",
     "--output",
     "out",
-    cls=Option,
+    cls=RenamedOption,
     old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out/study"),
@@ -326,8 +267,8 @@ def report(
     verdicts = judge(results, registered)
     written = [str(path) for path in write_report(results, registered, out, formats=kinds)]
     if json_:
-        told = [{"claim": v.claim.id, "verdict": v.word, "p": v.p} for v in verdicts]
-        print_json({"verdicts": told, "written": written})
+        summary = [{"claim": v.claim.id, "verdict": v.word, "p": v.p} for v in verdicts]
+        print_json({"verdicts": summary, "written": written})
         return
     for verdict in verdicts:
         click.echo(f"{verdict.word:<13} {verdict.claim.id:<26} {verdict.claim.text}")
@@ -344,7 +285,7 @@ def report(
     "-o",
     "--output",
     "out",
-    cls=Option,
+    cls=RenamedOption,
     old=("--out",),
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
@@ -373,9 +314,9 @@ def train(
     for what, name in (("TASK", task), ("ENCODING", encoding)):
         if not name.strip() or "," in name:
             raise click.UsageError(f"{what} {name[:80]!r}: name one.")
-    narrowing = narrowed(task, encoding, f"{seed},", None, settings)
+    narrowing = narrowed(NarrowingChoice(task, encoding, f"{seed},", None, settings))
     with usage():
-        (cell,) = _cells("smoke", narrowing, data)
+        (cell,) = cells_of("smoke", narrowing, data)
     from posenc.study.train import train as trained
 
     outcome = trained(cell, save=out, data=data)
@@ -406,9 +347,9 @@ def generate(
     from posenc.study.saved import load
     from posenc.study.say import say
 
-    found = say(load(model, data=data), text, beams=beams, steps=length)
+    answers = say(load(model, data=data), text, beams=beams, steps=length)
     if json_:
-        print_json([dataclasses.asdict(said) for said in found])
+        print_json([dataclasses.asdict(answer) for answer in answers])
         return
-    for said in found:
-        click.echo(f"{said.probability:.3f}  {clean(said.text)}")
+    for answer in answers:
+        click.echo(f"{answer.probability:.3f}  {clean(answer.text)}")

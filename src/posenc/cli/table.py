@@ -11,8 +11,8 @@ from posenc._core.brief import brief
 from posenc._core.errors import DataError, PositionError, mismatch
 from posenc.cli import _show, _stream
 from posenc.cli._options import (
-    Choice,
     SpecChoice,
+    WordChoice,
     as_json,
     make_spec,
     spec_options,
@@ -49,24 +49,16 @@ Examples:
 @click.option("--length", type=click.IntRange(0, 2**40), help="Number of rows. [default: 16]")
 @place_options
 @parameter_options
-@click.option("--dtype", type=Choice(DTYPES), default="float32", help="[default: float32]")
+@click.option("--dtype", type=WordChoice(DTYPES), default="float32", help="[default: float32]")
 @click.option("-o", "--output", metavar="OUT", help="A .npy, .csv or .safetensors file.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @as_json
 def command(
     *,
-    dim: int | None,
-    base: float | None,
-    order: str | None,
-    odd: str | None,
-    preset: str | None,
-    spec: str | None,
+    choice: SpecChoice,
     length: int | None,
-    offset: int | None,
-    positions: str | None,
-    grid: str | None,
-    params: str | None,
-    init_seed: int | None,
+    places: PlaceChoice,
+    parameters: ParameterChoice,
     dtype: str,
     output: str | None,
     force: bool,
@@ -76,33 +68,32 @@ def command(
 
     Of a Concatenated spec these are the columns that it appends.
     """
-    for name, value in (("--positions", positions), ("--grid", grid)):
+    listed = places.positions is not None
+    for name, value in (("--positions", places.positions), ("--grid", places.grid)):
         if value is not None and length is not None:
             raise click.UsageError(f"{name} or --length, not both.")
-    made = make_spec(SpecChoice(dim, base, order, odd, preset, spec), default=DEFAULT_DIM)
-    width = table_width(made)
-    where = PlaceChoice(positions, grid, offset)
-    if positions is not None or grid is not None:
-        places = places_from(where, made, None, preset=preset)
-    else:
-        rows = _default_length(made, offset or 0) if length is None else length
-        places = places_from(where, made, rows)
-    if output is None and json_ and positions is None and len(places) * width > MOST_NUMBERS:
-        received = f"{len(places)} rows of width {width}"
+    encoding = make_spec(choice, default=DEFAULT_DIM)
+    width = table_width(encoding)
+    rows = length
+    if length is None and not listed and places.grid is None:
+        rows = _default_length(encoding, places.offset or 0)
+    tokens = places_from(places, encoding, rows, preset=choice.preset)
+    if output is None and json_ and not listed and len(tokens) * width > MOST_NUMBERS:
+        received = f"{len(tokens)} rows of width {width}"
         expected = f"at most {MOST_NUMBERS} numbers as JSON"
         raise DataError(mismatch("table", expected, received, "Write them to a file: -o OUT."))
-    places.check(made)
-    values, origin = learnt_from(ParameterChoice(params, init_seed), made)
+    tokens.check(encoding)
+    values, origin = learnt_from(parameters, encoding)
     if output is not None:
         target = _target(output, force)
         if target.path.suffix == ".npy" and dtype == "bfloat16":
             raise click.UsageError("a .npy cannot name bfloat16: let -o end in .safetensors.")
-        with _show.progress(f"{target.path.name} ", len(places) * width) as done:
-            _stream.write_rows(made, places, target, params=values, dtype=dtype, progress=done)
+        with _show.progress(f"{target.path.name} ", len(tokens) * width) as done:
+            _stream.write_rows(encoding, tokens, target, params=values, dtype=dtype, progress=done)
     about: dict[str, Any] = {
-        "spec": made.to_dict(),
+        "spec": encoding.to_dict(),
         "dtype": dtype,
-        "shape": [len(places), width],
+        "shape": [len(tokens), width],
     }
     if origin:
         about["parameters"] = origin
@@ -110,18 +101,20 @@ def command(
         if output is not None:
             _show.print_json({"output": output, **about})
             return
-        table = _stream.rows_as(made, places.array(slice(0, len(places))), dtype, values).tolist()
-        _show.print_json({"positions": places.tolist(), "table": table, **about})
+        table = _stream.rows_as(
+            encoding, tokens.array(slice(0, len(tokens))), dtype, values
+        ).tolist()
+        _show.print_json({"positions": tokens.tolist(), "table": table, **about})
         return
-    words = ", ".join(filter(None, (brief(made), places.words, _show.clean(origin))))
+    words = ", ".join(filter(None, (brief(encoding), tokens.words, _show.clean(origin))))
     if output is not None:
-        click.echo(f"{output}: {len(places)}x{width} {dtype}, {words}")
+        click.echo(f"{output}: {len(tokens)}x{width} {dtype}, {words}")
         return
     click.echo(words)
-    strips = _show.Strips(None, places, _show.width_of_screen())
+    strips = _show.AlignedRows(None, tokens, _show.width_of_screen())
 
     def row(index: int) -> np.ndarray:
-        return _stream.rows_as(made, places.array(slice(index, index + 1)), dtype, values)[0]
+        return _stream.rows_as(encoding, tokens.array(slice(index, index + 1)), dtype, values)[0]
 
     for line in strips.block("", row, width):
         click.echo(line)

@@ -23,31 +23,31 @@ def cells(
 ) -> Axis:
     """An axis of integers, each with room of its own; `names` are what they are called."""
     if names is not None:
-        made = _named(names, start, stop, most)
+        marks = _named(names, start, stop, most)
     else:
         whole_ticks = (tick.at for tick in ticks(start, stop - 1, most) if tick.at % 1 == 0)
-        made = tuple(Tick(at + 0.5, whole(at)) for at in whole_ticks)
-    if not made:
-        made = (Tick(start + 0.5, whole(start if names is None else names[start])),)
-    return Axis(label, (start, stop), made, cells=True, key=key, at=at, to=to)
+        marks = tuple(Tick(at + 0.5, whole(at)) for at in whole_ticks)
+    if not marks:
+        marks = (Tick(start + 0.5, whole(start if names is None else names[start])),)
+    return Axis(label, (start, stop), marks, cells=True, key=key, at=at, to=to)
 
 
 def _named(names: np.ndarray, start: int, stop: int, most: int) -> tuple[Tick, ...]:
     """Ticks at round names, and at those after them, which stand elsewhere: sines and cosines."""
     round_names = [int(tick.at) for tick in ticks(0, len(names) - 1, most)]
-    made = []
+    marks = []
     for name in round_names:
         for one in (name, name + 1):
             place = np.flatnonzero(names == one)
             if len(place) and start <= place[0] < stop:
-                made.append(Tick(float(place[0]) + 0.5, whole(one)))
-    return tuple(sorted(made, key=lambda tick: tick.at))
+                marks.append(Tick(float(place[0]) + 0.5, whole(one)))
+    return tuple(sorted(marks, key=lambda tick: tick.at))
 
 
 def values(label: str, low: float, high: float, *, most: int = 4) -> Axis:
     """An axis of numbers, from the least to the largest."""
-    made = ticks(low, high, most)
-    return Axis(label, (low, high), made or (Tick(low, number(low)),))
+    marks = ticks(low, high, most)
+    return Axis(label, (low, high), marks or (Tick(low, number(low)),))
 
 
 def logarithmic(label: str, low: float, high: float) -> Axis:

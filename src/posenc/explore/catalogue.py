@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from posenc import registry
 from posenc._core.errors import PosencError
 from posenc._core.spec import Spec
 from posenc.encodings.table.column_phases import inner, sinusoids
-from posenc.explore.entry import Entry, samples
+from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.rows import entries
 
-__all__ = ["absent", "by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
+__all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
 
 VIEWS_OF = {
     "table": ("table", "waves", "sentence", "distance"),
@@ -81,22 +81,22 @@ def grid_of(spec: Any, length: int) -> tuple[int, ...]:
 BOUNDS = ("lengths", "window", "size", "degree")
 
 
-def why_not(view: str, entry: Entry, spec: Any = None) -> str:
+def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     """Why a view cannot show an encoding; empty where it can."""
     homes = VIEWS_OF.get(entry.kind, ())
     if view not in homes:
-        where = " or ".join(home.capitalize() for home in homes)
+        views = " or ".join(home.capitalize() for home in homes)
         return (
             f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows {SHOWS[view]}. "
-            + (f"{where} can show it." if where else "No view can show it.")
+            + (f"{views} can show it." if views else "No view can show it.")
         )
     if spec is None:
         return ""
     if len(spec.axes) != 1 and (view not in GRIDS or spec_is_real(spec)):
         axes = ", ".join(spec.axes)
         home = GRID_OF.get(entry.kind, "")
-        where = f" {home} draws the cells of a grid." if home and not spec_is_real(spec) else ""
-        return f"Positions of {entry.label} have several axes: {axes}.{where}"
+        views = f" {home} draws the cells of a grid." if home and not spec_is_real(spec) else ""
+        return f"Positions of {entry.label} have several axes: {axes}.{views}"
     if view == "sentence" and spec.width != spec.dim:
         return f"{entry.label} is appended to embeddings, not added. Its rows are in Table."
     per_head = getattr(spec, "per_head", None)
@@ -109,35 +109,32 @@ def why_not(view: str, entry: Entry, spec: Any = None) -> str:
     return ""
 
 
-@functools.cache
-def _fits(view: str, entry_id: str) -> bool:
-    entry = by_id()[entry_id]
-    spec = _sampled(entry_id)
-    return spec is not None and not why_not(view, entry, spec)
-
-
-@functools.cache
-def by_id() -> Mapping[str, Entry]:
+def by_id() -> Mapping[str, CatalogueEntry]:
     """The entries of the registry and the presets by name."""
     return {entry.id: entry for entry in entries()}
 
 
-@functools.cache
-def _sampled(entry_id: str) -> Spec | None:
-    """A spec of an entry, to see what it can do."""
-    entry = by_id()[entry_id]
-    try:
-        return entry.build(samples(entry))
-    except PosencError:
-        return None
+@functools.lru_cache(maxsize=1)
+def _sampled(known: tuple[CatalogueEntry, ...]) -> Mapping[str, Spec]:
+    """A spec of each entry that makes one, to see what it can do."""
+    sampled = {}
+    for entry in known:
+        with contextlib.suppress(PosencError):
+            sampled[entry.id] = entry.build(samples(entry))
+    return sampled
 
 
-@functools.cache
-def _offered(view: str) -> tuple[Entry, ...]:
-    return tuple(e for e in entries() if not why_not(view, e) and _fits(view, e.id))
+@functools.lru_cache(maxsize=len(VIEWS_OF["table"]) + len(VIEWS_OF["rotary"]))
+def _offered(view: str, known: tuple[CatalogueEntry, ...]) -> tuple[CatalogueEntry, ...]:
+    specs = _sampled(known)
+    return tuple(
+        e
+        for e in known
+        if not why_not(view, e) and e.id in specs and not why_not(view, e, specs[e.id])
+    )
 
 
-def offered(view: str, more: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
+def offered(view: str, more: tuple[CatalogueEntry, ...] = ()) -> tuple[CatalogueEntry, ...]:
     """The entries that a view can show, those of files first."""
     fitting = []
     for entry in more:
@@ -147,22 +144,9 @@ def offered(view: str, more: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
             continue
         if not why_not(view, entry, spec):
             fitting.append(entry)
-    return (*fitting, *_offered(view))
+    return (*fitting, *_offered(view, entries()))
 
 
-def absent(name: str) -> str:
-    """Why an encoding of the registry has no entry; empty for other names."""
-    found = next((n for n in registry.SPECS if n.lower() == name.strip().lower()), None)
-    if found is None or found.lower() in by_id():
-        return ""
-    if getattr(registry.lookup(found), "kind", "") == "relative":
-        return f"{found} needs more than positions: what queries, keys or tokens hold."
-    return (
-        f"{found} is not offered here. A spec of it is drawn as far as a view can: "
-        "posenc explore spec.json."
-    )
-
-
-def home_of(entry: Entry) -> str:
+def home_of(entry: CatalogueEntry) -> str:
     """The view that an encoding is shown in first."""
     return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "table")

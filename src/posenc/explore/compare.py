@@ -50,7 +50,7 @@ def beside(scene: Scene, show: Mapping[str, Callable[[Scene], Page]]) -> Page:
     page.readout = (*page.readout, *_of_b(other.readout, scene.b.label))
     page.say = f"A: {page.say}. B: {other.say}"
     page.python = _code(page.python, other.python)
-    page.problems = (*page.problems, *((_pinned(key), told) for key, told in other.problems))
+    page.problems = (*page.problems, *((_pinned(key), problem) for key, problem in other.problems))
     return page
 
 
@@ -79,26 +79,26 @@ def _values_of_b(scene: Scene) -> dict[str, Any]:
 def _together(first: tuple[Panel, ...], second: tuple[Panel, ...]) -> list[Panel]:
     by_id = {panel.id: panel for panel in second}
     used = set()
-    made: list[Panel] = []
+    panels: list[Panel] = []
     for panel in first:
         twin = by_id.get(panel.id)
         if isinstance(panel, Heatmap) and isinstance(twin, Heatmap):
-            made.append(_maps(panel, twin))
+            panels.append(_maps(panel, twin))
         elif isinstance(panel, Chart) and isinstance(twin, Chart):
-            made.append(_overlay(panel, twin))
+            panels.append(_overlay(panel, twin))
         elif isinstance(panel, Matrix) and isinstance(twin, Matrix):
-            made.append(_heads(panel, twin))
+            panels.append(_heads(panel, twin))
         else:
-            made.append(replace(panel, title=f"A: {panel.title}"))
+            panels.append(replace(panel, title=f"A: {panel.title}"))
             if twin is not None:
-                made.append(replace(twin, title=f"B: {twin.title}", id=f"b-{twin.id}"))
+                panels.append(replace(twin, title=f"B: {twin.title}", id=f"b-{twin.id}"))
         used.add(panel.id)
-    made += [
+    panels += [
         replace(panel, title=f"B: {panel.title}", id=f"b-{panel.id}")
         for panel in second
         if panel.id not in used
     ]
-    return made
+    return panels
 
 
 # --- heatmaps -------------------------------------------------------------------------------------
@@ -112,8 +112,8 @@ def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
     if a.values is not None and b.values is not None and a.values.shape == b.values.shape:
         difference = a.values - b.values
         cells.append(_scaled(replace(a, values=difference, lines=()), limit, "A − B"))
-        known = np.abs(difference[np.isfinite(difference)])
-        largest = float(known.max()) if known.size else 0.0
+        sizes = np.abs(difference[np.isfinite(difference)])
+        largest = float(sizes.max()) if sizes.size else 0.0
         captions.append(f"One scale, up to ±{number(limit)}; largest difference {number(largest)}.")
     else:
         captions.append("No difference: A and B have different sizes.")
@@ -194,8 +194,8 @@ def _wider(a: Axis, b: Axis) -> Axis:
         return a
     if domain == b.domain:
         return replace(a, domain=domain, ticks=b.ticks, to=a.to if a.to is None else None)
-    made = log_ticks(*domain) if a.scale == "log" else ticks(*domain)
-    return replace(a, domain=domain, ticks=made, to=None)
+    marks = log_ticks(*domain) if a.scale == "log" else ticks(*domain)
+    return replace(a, domain=domain, ticks=marks, to=None)
 
 
 # --- words ----------------------------------------------------------------------------------------

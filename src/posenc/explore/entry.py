@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc._core.spec import Spec, Value
+from posenc._core.spec import Spec, Value, to_json
 from posenc.explore.fields import Field
 from posenc.functional import init
 from posenc.scaling.base import Scaling
 
-__all__ = ["Chosen", "Entry", "Values", "call", "initial", "made", "samples", "written"]
+__all__ = ["CatalogueEntry", "Chosen", "Values", "call", "initial", "made", "samples", "written"]
 
 LARGEST_PARAMETERS = 2**22  # 32 MiB, and as much again while they are drawn
 
@@ -24,7 +24,7 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """An encoding that can be chosen.
 
     Parameters
@@ -63,7 +63,7 @@ class Entry:
 class Chosen:
     """An encoding as the state describes it: its entry, its spec, and what it has learned."""
 
-    entry: Entry
+    entry: CatalogueEntry
     spec: Any
     params: Mapping[str, np.ndarray] | None
     values: Values = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Chosen:
         return bool(self.params) and self.entry.params is None
 
 
-def made(entry: Entry, values: Values) -> Chosen:
+def made(entry: CatalogueEntry, values: Values) -> Chosen:
     """The encoding for some values; raises `PosencError` where they make none."""
     spec = entry.build(values)
     if entry.params is not None or not spec.shapes:
@@ -104,11 +104,32 @@ def initial(spec: Spec) -> Mapping[str, np.ndarray]:
     return init(spec, seed=0)
 
 
-def call(name: str, arguments: Mapping[str, Any], *, first: str) -> str:
-    """The Python that calls a class of posenc, one argument by its place."""
-    given = [repr(arguments[first])]
-    given += [f"{key}={written(value)}" for key, value in arguments.items() if key != first]
-    return f"posenc.{name}({', '.join(given)})"
+def call(cls: type[Spec], arguments: Mapping[str, Any], *, first: str) -> str:
+    """The Python that makes a spec: a call with one argument by its place.
+
+    Parameters
+    ----------
+    cls : type
+        Its class; one of another package is called by the JSON of the spec.
+    arguments : mapping
+        Its fields.
+    first : str
+        The argument that stands first.
+
+    Returns
+    -------
+    str
+        An expression for which `import posenc` is enough.
+    """
+    if not _is_ours(cls):
+        return written(cls(**arguments))
+    inputs = [repr(arguments[first])]
+    inputs += [f"{key}={written(value)}" for key, value in arguments.items() if key != first]
+    return f"posenc.{cls.__name__}({', '.join(inputs)})"
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "posenc"
 
 
 def written(value: Any) -> str:
@@ -129,17 +150,19 @@ def written(value: Any) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if not isinstance(value, Value):
         return repr(value)
+    if not _is_ours(type(value)):
+        return f"posenc.from_json({to_json(value)!r})"
     home = "posenc.scaling" if isinstance(value, Scaling) else "posenc"
     shown = []
     for each in dataclasses.fields(value):  # type: ignore[arg-type]
-        found = getattr(value, each.name)
-        if found != each.default:
-            text = written(found)
+        field_value = getattr(value, each.name)
+        if field_value != each.default:
+            text = written(field_value)
             shown.append(f"{each.name}={text}" if each.kw_only else text)
     return f"{home}.{type(value).__name__}({', '.join(shown)})"
 
 
-def samples(entry: Entry) -> dict[str, Any]:
+def samples(entry: CatalogueEntry) -> dict[str, Any]:
     """The values that an entry starts with."""
     values: dict[str, Any] = {"s": 0, "L": 128}
     return values | {f.key: f.parse(None).value for f in entry.fields}

@@ -88,11 +88,11 @@ class Field:
     step: float = 1
     gently: bool = False  # out of range is no mistake: the cursor of a larger picture
 
-    def parse(self, given: str | None) -> Parsed:
+    def parse(self, text: str | None) -> Parsed:
         """What a text means; None stands for an absent key."""
-        if given is None:
+        if text is None:
             return _PARSERS[self.kind](self, self.default)
-        return _PARSERS[self.kind](self, given)
+        return _PARSERS[self.kind](self, text)
 
     def within(self, low: float, high: float, default: str | None = None) -> Field:
         """The same field with another range."""
@@ -164,17 +164,17 @@ def text(key: str, label: str, default: str, longest: int, **more: Any) -> Field
 # --- parsing --------------------------------------------------------------------------------------
 
 
-def shown(given: str) -> str:
+def shown(text: str) -> str:
     """A text of somebody else, fit for a message: short, in one line, all of it visible."""
     visible = "".join(
-        c if unicodedata.category(c)[0] not in "CZ" or c == " " else "?" for c in given[:SHOWN]
+        c if unicodedata.category(c)[0] not in "CZ" or c == " " else "?" for c in text[:SHOWN]
     )
-    return f"‘{visible}’" + ("…" if len(given) > SHOWN else "")
+    return f"‘{visible}’" + ("…" if len(text) > SHOWN else "")
 
 
-def _number_in(field: Field, given: str) -> float | int | None:
+def _number_in(field: Field, text: str) -> float | int | None:
     """The number that a text writes, in ASCII digits alone; None where it writes none."""
-    plain = given.strip(" \t").replace("\u2212", "-").replace("\u202f", "").replace(" ", "")
+    plain = text.strip(" \t").replace("\u2212", "-").replace("\u202f", "").replace(" ", "")
     if WHOLE.fullmatch(plain):
         return int(plain)
     if not DECIMAL.fullmatch(plain):
@@ -185,12 +185,12 @@ def _number_in(field: Field, given: str) -> float | int | None:
     return value
 
 
-def _of_number(field: Field, given: str) -> Parsed:
-    value = _number_in(field, given)
+def _of_number(field: Field, text: str) -> Parsed:
+    value = _number_in(field, text)
     if value is None:
         kind = "a whole number" if field.kind == "integer" else "a number"
         drawn = _of_number(field, field.default)
-        came = shown(given) if given.strip() else "nothing"
+        came = shown(text) if text.strip() else "nothing"
         return drawn._replace(
             problem=f"{field.label}: expected {kind}, got {came}. Drawn with {drawn.text}."
         )
@@ -201,7 +201,7 @@ def _of_number(field: Field, given: str) -> Parsed:
         return Parsed(kept, written)
     bound = "at least" if value < field.low else "at most"
     say = whole if field.kind == "integer" else number
-    came = say(value) if abs(value) < 1e15 else shown(given)
+    came = say(value) if abs(value) < 1e15 else shown(text)
     return Parsed(
         kept, written, f"{field.label} must be {bound} {say(kept)}; {came} came. Drawn with it."
     )
@@ -213,33 +213,33 @@ def short(value: float) -> str:
     return text if float(text) == value else repr(value)
 
 
-def _of_choice(field: Field, given: str) -> Parsed:
-    known = {option.value: option for option in field.options}
-    if given in known:
-        return Parsed(given, given)
-    folded = {value.lower(): value for value in known}
-    if given.strip().lower() in folded:
-        found = folded[given.strip().lower()]
-        return Parsed(found, found)
-    default = field.default if field.default in known or not known else next(iter(known))
-    todo = suggest(given[:SHOWN], known) if len(known) < 12 else ""
-    message = f"{field.label}: {shown(given)} is not offered here. {todo}".strip()
+def _of_choice(field: Field, text: str) -> Parsed:
+    options = {option.value: option for option in field.options}
+    if text in options:
+        return Parsed(text, text)
+    folded = {value.lower(): value for value in options}
+    if text.strip().lower() in folded:
+        option = folded[text.strip().lower()]
+        return Parsed(option, option)
+    default = field.default if field.default in options or not options else next(iter(options))
+    todo = suggest(text[:SHOWN], options) if len(options) < 12 else ""
+    message = f"{field.label}: {shown(text)} is not offered here. {todo}".strip()
     return Parsed(default, default, message)
 
 
-def _of_switch(field: Field, given: str) -> Parsed:
+def _of_switch(field: Field, text: str) -> Parsed:
     words = {"1": True, "on": True, "true": True, "0": False, "off": False, "false": False}
-    value = words.get(given.strip().lower())
+    value = words.get(text.strip().lower())
     if value is None:
         value = field.default == "1"
-        message = f"{field.label}: expected 1 or 0, got {shown(given)}."
+        message = f"{field.label}: expected 1 or 0, got {shown(text)}."
         return Parsed(value, str(int(value)), message)
     return Parsed(value, str(int(value)))
 
 
-def _of_text(field: Field, given: str) -> Parsed:
+def _of_text(field: Field, text: str) -> Parsed:
     # Half a surrogate pair is no text: it could be written neither to JSON nor to a file.
-    whole_text = given.encode("utf-8", "replace").decode("utf-8")
+    whole_text = text.encode("utf-8", "replace").decode("utf-8")
     if len(whole_text) <= field.high:
         return Parsed(whole_text, whole_text)
     cut = whole_text[: int(field.high)]

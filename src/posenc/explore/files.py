@@ -17,7 +17,7 @@ from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.detect.files import open_store
 from posenc.encodings.table.learned import Learned
-from posenc.explore.entry import Entry, Values, written
+from posenc.explore.entry import CatalogueEntry, Values, written
 from posenc.explore.session import Embeddings, Session
 
 __all__ = ["load"]
@@ -52,20 +52,20 @@ def load(
     DataError
         If a file holds nothing that can be shown; the message names it.
     """
-    found: list[Entry] = []
+    entries: list[CatalogueEntry] = []
     for path in configs:
-        found += _of_config(Path(path))
+        entries += _of_config(Path(path))
     for path in tables:
-        found += _of_tables(Path(path))
-    if len(found) > MOST_ENTRIES:
-        raise DataError(mismatch("explore", f"at most {MOST_ENTRIES} encodings", len(found)))
+        entries += _of_tables(Path(path))
+    if len(entries) > MOST_ENTRIES:
+        raise DataError(mismatch("explore", f"at most {MOST_ENTRIES} encodings", len(entries)))
     numbered = {}
-    for entry in found:
+    for entry in entries:
         name = entry.id
         count = 2
         while name in numbered:
             name, count = f"{entry.id}-{count}", count + 1
-        numbered[name] = Entry(**{**vars(entry), "id": name})
+        numbered[name] = CatalogueEntry(**{**vars(entry), "id": name})
     words = None if embeddings is None else _embeddings(Path(embeddings))
     return Session(tuple(numbered.values()), words)
 
@@ -75,7 +75,7 @@ def _id(*words: str) -> str:
     return f"file:{plain[:60]}"
 
 
-def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> Entry:
+def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> CatalogueEntry:
     def build(values: Values) -> Spec:
         del values
         return spec
@@ -85,13 +85,13 @@ def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> Entr
         return written(spec)
 
     note = f"Declared for {length} positions." if length else ""
-    return Entry(name, label, FROM_FILES, spec.kind, (), build, code, None, note, length)
+    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), build, code, None, note, length)
 
 
 # --- configs and specs ----------------------------------------------------------------------------
 
 
-def _of_config(path: Path) -> list[Entry]:
+def _of_config(path: Path) -> list[CatalogueEntry]:
     if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))
     if path.suffix in (".npy", ".npz", ".safetensors"):
@@ -103,16 +103,16 @@ def _of_config(path: Path) -> list[Entry]:
 
     reading = (from_gguf if path.suffix == ".gguf" else from_hf)(path, on_error="report")
     name = reading.model or path.stem
-    made = []
+    entries = []
     for layer in reading:
         if layer.spec is None:
             continue
         label = f"{name}: {layer.layer} ({type(layer.spec).__name__})"
-        made.append(_fixed(_id(name, layer.layer), label, layer.spec, layer.length))
-    if not made:
-        told = "; ".join(reading.errors) or "it says nothing about positions"
-        raise DataError(f"explore: {path}: no encoding could be read: {told}")
-    return made
+        entries.append(_fixed(_id(name, layer.layer), label, layer.spec, layer.length))
+    if not entries:
+        reason = "; ".join(reading.errors) or "it says nothing about positions"
+        raise DataError(f"explore: {path}: no encoding could be read: {reason}")
+    return entries
 
 
 def _spec(path: Path) -> Spec | None:
@@ -120,24 +120,24 @@ def _spec(path: Path) -> Spec | None:
     if path.is_dir() or path.suffix != ".json":
         return None
     data = inputs.parse(inputs.content(path, inputs.SPEC), str(path), inputs.SPEC)
-    if not isinstance(data, Mapping) or data.get("type") not in registry.SPECS:
+    if not isinstance(data, Mapping) or data.get("type") not in registry.names():
         return None
-    found = registry.from_json(json.dumps(data))
-    return found if isinstance(found, Spec) else None
+    spec = registry.from_json(json.dumps(data))
+    return spec if isinstance(spec, Spec) else None
 
 
 # --- arrays ---------------------------------------------------------------------------------------
 
 
-def _of_tables(path: Path) -> list[Entry]:
-    made = []
+def _of_tables(path: Path) -> list[CatalogueEntry]:
+    entries = []
     for name, rows in _arrays(path):
         label = f"{path.name}: {name}" if name else path.name
-        made.append(_table(_id(path.stem, name), label, rows, path, name))
-    return made
+        entries.append(_table(_id(path.stem, name), label, rows, path, name))
+    return entries
 
 
-def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -> Entry:
+def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -> CatalogueEntry:
     length, dim = rows.shape
     spec = Learned(dim, length=length, init=Init())
     read = f"np.load({path.name!r})" + (f"[{name!r}]" if path.suffix == ".npz" else "")
@@ -152,13 +152,13 @@ def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -
         del values
         return f"{written(spec)}\nparams = {{'weight': {read}}}"
 
-    return Entry(identity, label, FROM_FILES, "table", (), build, code, {"weight": rows})
+    return CatalogueEntry(identity, label, FROM_FILES, "table", (), build, code, {"weight": rows})
 
 
 def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
     """The arrays of a file that can be tables: two axes of floating numbers."""
-    held = _of_npz(path) if path.suffix == ".npz" else _of_layout(path)
-    fitting = [(name, rows) for name, rows in held if rows.ndim == 2 and rows.size]
+    arrays = _of_npz(path) if path.suffix == ".npz" else _of_layout(path)
+    fitting = [(name, rows) for name, rows in arrays if rows.ndim == 2 and rows.size]
     if not fitting:
         expected = "an array of two axes (positions, dimensions) of floating numbers"
         raise DataError(mismatch(f"explore: {path}", expected, "none"))
@@ -178,7 +178,7 @@ def _of_npz(path: Path) -> list[tuple[str, np.ndarray]]:
 
 def _of_layout(path: Path) -> list[tuple[str, np.ndarray]]:
     layout = files.read_layout(path)
-    found = []
+    arrays = []
     with inputs.unchanged(path, layout.state) as file:
         for name, tensor in list(layout.tensors.items())[:10_000]:
             count = int(np.prod(tensor.shape, dtype=object))
@@ -189,16 +189,16 @@ def _of_layout(path: Path) -> list[tuple[str, np.ndarray]]:
                 continue  # of a whole model, what its names call positions
             flat = files.read(file, tensor.begin, count, str(tensor.stored))
             rows = files.decode(flat, tensor.dtype).reshape(tensor.shape, order=tensor.order)
-            found.append((name if layout.format == "safetensors" else "", rows))
-    return found
+            arrays.append((name if layout.format == "safetensors" else "", rows))
+    return arrays
 
 
 def _embeddings(path: Path) -> Embeddings:
-    held = _arrays(path)
-    if len(held) > 1:
-        names = ", ".join(name for name, _ in held[:5])
+    arrays = _arrays(path)
+    if len(arrays) > 1:
+        names = ", ".join(name for name, _ in arrays[:5])
         raise DataError(mismatch(f"explore: {path}", "one array of embeddings", names))
-    _, rows = held[0]
+    _, rows = arrays[0]
     if len(rows) > MOST_WORDS:
         raise DataError(mismatch(f"explore: {path}", f"at most {MOST_WORDS} rows", len(rows)))
     return Embeddings(path.name, rows.astype(np.float64))

@@ -57,12 +57,12 @@ def answer(scene: Scene) -> Answer:
     if not query:
         return Answer(None)
     if not answers(scene):
-        told = "Find works on tables: open Table, Waves, Sentence or Distance."
-        return Answer(None, (("find", told),))
+        advice = "Find works on tables: open Table, Waves, Sentence or Distance."
+        return Answer(None, (("find", advice),))
     try:
         asked = _read(query, scene.a)
-        story, found = _found(scene.a, asked)
-        lines, hits = _told(scene, asked, story, found)
+        story, location = _found(scene.a, asked)
+        lines, hits = _told(scene, asked, story, location)
     except PosencError as error:
         return Answer(None, (("find", str(error)),))
     return Answer({"query": query[:200], "story": [thin(line) for line in lines], "hits": hits})
@@ -126,18 +126,18 @@ def _locate(
     spec: Spec, asked: Asked, params: Mapping[str, np.ndarray] | None
 ) -> tuple[tuple[str, ...], Location]:
     if isinstance(asked[0], tuple):
-        found = locate(spec, dict(asked))
+        location = locate(spec, dict(asked))
     else:
-        found = locate(spec, np.array(asked), params=params)
-    return found.story, found
+        location = locate(spec, np.array(asked), params=params)
+    return location.story, location
 
 
 def _told(
-    scene: Scene, asked: Asked, story: tuple[str, ...], found: Location
+    scene: Scene, asked: Asked, story: tuple[str, ...], location: Location
 ) -> tuple[list[str], list[Link]]:
     lines = list(story)
-    hits = [link for fit in found.fits[:6] for link in _links(scene, fit)]
-    if found.fits:
+    hits = [link for fit in location.fits[:6] for link in _links(scene, fit)]
+    if location.fits:
         return lines, hits[:MOST_HITS]
     lines, near = lines or ["No position fits."], _nearest(scene.a, asked)
     lines += near[0]
@@ -150,10 +150,10 @@ def _links(scene: Scene, fit: Fit) -> list[Link]:
     links = []
     for position in fit.positions[:4]:
         if isinstance(position, (int, np.integer)):
-            where = whole(int(position))
+            place = whole(int(position))
             off = f", off by {number(fit.residual, 2)}" if position == fit.positions[0] else ""
             state = {} if changes is None else {**changes, **_go(scene, int(position))}
-            links.append(Link(f"position {where} ({words}{off})", state))
+            links.append(Link(f"position {place} ({words}{off})", state))
     return links
 
 

@@ -16,8 +16,9 @@ from posenc.explore.page import page_of
 from posenc.explore.pictures import command_of
 from posenc.explore.protocol import pack
 from posenc.explore.save import formats
-from posenc.explore.scene import ASKED, LONGEST_FIND, PIN, Page, Scene, plain
+from posenc.explore.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.session import Session
+from posenc.explore.state_reader import ASKED, plain
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
 
@@ -55,9 +56,9 @@ def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
 
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
-    found = find.answer(scene)
+    search = find.answer(scene)
     stop, astray = tour.header(scene)
-    problems = [*scene.problems, *page.problems, *found.problems, *astray]
+    problems = [*scene.problems, *page.problems, *search.problems, *astray]
     return {
         "k": 1,
         "view": scene.shape.id,
@@ -77,7 +78,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "zoom": page.zoom,
         "python": page.python,
         "command": command_of(scene),
-        "find": found.header,
+        "find": search.header,
         "compare": None if scene.b is None else {"a": words(scene.a), "b": words(scene.b)},
         "tour": stop,
         "palette": {
@@ -119,8 +120,8 @@ def _address(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
 def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
     """What is drawn: this view's keys with their texts, and those of others as they came."""
     own = {field.key: text for field, text in scene.fields}
-    known = own.keys() | _known()
-    kept = {key: value for key, value in _address(scene, raw).items() if key in known}
+    keys = own.keys() | _known()
+    kept = {key: value for key, value in _address(scene, raw).items() if key in keys}
     return {"k": "1", **kept, **own}
 
 

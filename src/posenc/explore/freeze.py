@@ -97,8 +97,8 @@ def frozen(states: Iterable[Mapping[str, str]], session: Session | None = None) 
     >>> b"https://" in page
     False
     """
-    held = Session() if session is None else session
-    pictures, first = _pictures(list(states), held)
+    state = Session() if session is None else session
+    pictures, first = _pictures(list(states), state)
     files = {name: data.decode() for name, data in assets().items()}
     if "index.html" not in files:
         raise DataError(mismatch("freeze", "the files of the page", "none in this installation"))
@@ -183,8 +183,8 @@ def _scoped(name: str, text: str) -> str:
         raise DataError(
             mismatch("freeze", "imports and exports by name", f"another form in {name}")
         )
-    given = ", ".join(exported)
-    return f"$modules[{json.dumps(name)}] = (() => {{\n{inner}\nreturn {{ {given} }};\n}})();"
+    names = ", ".join(exported)
+    return f"$modules[{json.dumps(name)}] = (() => {{\n{inner}\nreturn {{ {names} }};\n}})();"
 
 
 def _hash(text: str) -> str:

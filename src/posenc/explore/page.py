@@ -23,8 +23,8 @@ def page_of(state: Mapping[str, str], session: Session) -> tuple[Scene, Page]:
         safe = {"v": scene.shape.id, "w": str(scene.width), "h": str(scene.height)}
         plainer = read({**safe, "theme": scene.theme}, SHAPES, session)
         page = _drawn(plainer)
-        told = f"{error} Drawn with the first settings of {scene.shape.label} instead."
-        page.problems = (*page.problems, ("enc", told))
+        problem = f"{error} Drawn with the first settings of {scene.shape.label} instead."
+        page.problems = (*page.problems, ("enc", problem))
         return plainer, page
 
 

@@ -28,13 +28,13 @@ __all__ = [
     "Math",
     "Matrix",
     "Panel",
+    "Paragraphs",
     "Prose",
     "Series",
     "Strip",
     "Strips",
     "TableOfText",
     "Tick",
-    "Words",
 ]
 
 Place = Literal["main", "right", "below", "full"]
@@ -213,7 +213,7 @@ class TableOfText:
 
 
 @dataclass(frozen=True)
-class Words:
+class Paragraphs:
     """Paragraphs."""
 
     id: str
@@ -223,7 +223,7 @@ class Words:
     kind: Literal["words"] = "words"
 
 
-Panel = Heatmap | Chart | Strips | Dials | Matrix | TableOfText | Words
+Panel = Heatmap | Chart | Strips | Dials | Matrix | TableOfText | Paragraphs
 
 
 # --- the readout, beside the picture --------------------------------------------------------------

@@ -16,17 +16,17 @@ from posenc.explore.scene import Scene
 from posenc.explore.views.sentence import embedded
 from posenc.plot.columns import width_of
 
-__all__ = ["LEARNED", "Picture", "command_of", "picture_of"]
+__all__ = ["LEARNED", "PictureCall", "command_of", "picture_of"]
 
 
-class Picture(NamedTuple):
+class PictureCall(NamedTuple):
     """A picture by its name, with what it takes beside the spec."""
 
     name: str
     options: Mapping[str, Any]
 
 
-def picture_of(scene: Scene) -> Picture:
+def picture_of(scene: Scene) -> PictureCall:
     """The picture of `posenc.plot` that shows what a view shows.
 
     Parameters
@@ -36,7 +36,7 @@ def picture_of(scene: Scene) -> Picture:
 
     Returns
     -------
-    Picture
+    PictureCall
         Its name and its arguments, without theme, spec and parameters.
     """
     return PICTURES[scene.shape.id](scene)
@@ -46,40 +46,40 @@ def _range(scene: Scene) -> tuple[int, int]:
     return (scene["s"], scene["s"] + scene["L"])
 
 
-def _table(scene: Scene) -> Picture:
+def _table(scene: Scene) -> PictureCall:
     sides = grid_of(scene.a.spec, scene["L"])
     if sides:
-        return Picture("table", {"grid": sides})
+        return PictureCall("table", {"grid": sides})
     options: dict[str, Any] = {"positions": (scene["p0"], scene["p1"])}
     if (scene["j0"], scene["j1"]) != (0, width_of(scene.a.spec)):
         options["dims"] = (scene["j0"], scene["j1"])
-    return Picture("table", options)
+    return PictureCall("table", options)
 
 
-def _waves(scene: Scene) -> Picture:
+def _waves(scene: Scene) -> PictureCall:
     if scene["counter"]:
-        return Picture("counter", {"at": scene["p"]})
-    return Picture("wavelengths", {"length": scene["L"]})
+        return PictureCall("counter", {"at": scene["p"]})
+    return PictureCall("wavelengths", {"length": scene["L"]})
 
 
-def _sentence(scene: Scene) -> Picture:
+def _sentence(scene: Scene) -> PictureCall:
     words, rows = embedded(scene)
-    return Picture("sum", {"tokens": tuple(words), "embeddings": rows})
+    return PictureCall("sum", {"tokens": tuple(words), "embeddings": rows})
 
 
-def _distance(scene: Scene) -> Picture:
+def _distance(scene: Scene) -> PictureCall:
     axis = "log" if scene["log"] else "linear"
-    return Picture("offset", {"offsets": scene["L"], "kind": scene["metric"], "axis": axis})
+    return PictureCall("offset", {"offsets": scene["L"], "kind": scene["metric"], "axis": axis})
 
 
-def _rotate(scene: Scene) -> Picture:
+def _rotate(scene: Scene) -> PictureCall:
     key = max(scene["m"] - scene["off"], 0)
-    return Picture("rotation", {"positions": (scene["m"], key), "seed": scene["seed"]})
+    return PictureCall("rotation", {"positions": (scene["m"], key), "seed": scene["seed"]})
 
 
-def _bias(scene: Scene) -> Picture:
+def _bias(scene: Scene) -> PictureCall:
     sides = grid_of(scene.a.spec, scene["L"])
-    return Picture(
+    return PictureCall(
         "bias",
         {
             **({"grid": sides} if sides else {"positions": scene["L"]}),
@@ -89,11 +89,11 @@ def _bias(scene: Scene) -> Picture:
     )
 
 
-def _stretch(scene: Scene) -> Picture:
-    return Picture("stretch", {"original_length": scene["Lt"], "factor": scene["f"]})
+def _stretch(scene: Scene) -> PictureCall:
+    return PictureCall("stretch", {"original_length": scene["Lt"], "factor": scene["f"]})
 
 
-PICTURES: dict[str, Callable[[Scene], Picture]] = {
+PICTURES: dict[str, Callable[[Scene], PictureCall]] = {
     "table": _table,
     "waves": _waves,
     "sentence": _sentence,
@@ -178,15 +178,15 @@ def _encoding(chosen: Chosen) -> list[str]:
 
 def _short(value: Value) -> dict[str, Any]:
     """The JSON of a value without what has its default."""
-    made: dict[str, Any] = {"type": type(value).__name__}
+    short: dict[str, Any] = {"type": type(value).__name__}
     for field in dataclasses.fields(value):  # type: ignore[arg-type]
-        found = getattr(value, field.name)
-        if found != field.default:
-            made[field.name] = _short_of(found)
-    return made
+        setting = getattr(value, field.name)
+        if setting != field.default:
+            short[field.name] = _short_of(setting)
+    return short
 
 
-def _short_of(found: Any) -> Any:
-    if isinstance(found, Value):
-        return _short(found)
-    return [_short_of(item) for item in found] if isinstance(found, tuple) else found
+def _short_of(setting: Any) -> Any:
+    if isinstance(setting, Value):
+        return _short(setting)
+    return [_short_of(item) for item in setting] if isinstance(setting, tuple) else setting

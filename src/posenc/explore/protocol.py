@@ -153,6 +153,6 @@ _SENT: dict[Any, tuple[str, ...]] = {}
 def _sent(cls: Any) -> tuple[str, ...]:
     """The fields of a dataclass that travel."""
     if cls not in _SENT:
-        known = dataclasses.fields(cls)
-        _SENT[cls] = tuple(f.name for f in known if not f.metadata.get("here"))
+        fields = dataclasses.fields(cls)
+        _SENT[cls] = tuple(f.name for f in fields if not f.metadata.get("here"))
     return _SENT[cls]

@@ -1,7 +1,9 @@
-"""The encodings that can be chosen: one row for each of the registry, and the presets."""
+"""The encodings that can be chosen: those of the registry, and the presets."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,10 +12,9 @@ from typing import Any
 from posenc import presets, registry
 from posenc._core.errors import PosencError
 from posenc._core.ladder import LADDERS
-from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore.entry import Entry, Values, call
+from posenc.explore.entry import CatalogueEntry, Values, call, samples
 from posenc.explore.fields import Field, Option, choice, integer, real
 
 __all__ = ["LARGEST_LENGTH", "entries"]
@@ -59,206 +60,134 @@ PAIRING = choice(
 )
 
 
-def _plain(
-    name: str,
-    label: str,
-    group: str,
-    fields: tuple[Field, ...],
-    arguments: Callable[[Values], dict[str, Any]],
-    *,
-    note: str = "",
-) -> Entry:
-    """An entry of the registry whose arguments follow from the values."""
-    kind = KINDS[group]
-    first = "heads" if kind == "bias" else "dim"
-
-    def build(values: Values) -> Spec:
-        cls: Any = registry.lookup(name)
-        return cls(**arguments(values))
-
-    def code(values: Values) -> str:
-        return call(name, arguments(values), first=first)
-
-    return Entry(name.lower(), label, group, kind, fields, build, code, note=note)
-
-
-TABLES, ROTATIONS, BIASES = "Tables", "Rotations", "Biases"
-KINDS = {TABLES: "table", ROTATIONS: "rotary", BIASES: "bias"}
+TABLES, ROTATIONS, BIASES, SCORES = "Tables", "Rotations", "Biases", "Scores of contents"
+GROUPS = {"table": TABLES, "rotary": ROTATIONS, "bias": BIASES, "relative": SCORES}
 RANDOM = "learned, so random numbers of seed 0 stand in."
+LENGTH = integer("L", "Positions", 128, 1, LARGEST_LENGTH)
+
+# What people call an encoding, where that is not the name of its class.
+LABELS = {
+    "Sinusoidal": "sinusoidal",
+    "Learned": "learned, random start",
+    "Timestep": "timestep of diffusion models",
+    "Fourier": "Fourier features",
+    "Concatenated": "sinusoidal, appended",
+    "Summed": "sum of two sinusoids (position, step)",
+    "XPos": "xPos",
+    "T5": "T5 buckets",
+    "Decay": "Decay (retention)",
+    "ClippedTable": "clipped table",
+    "AdaptiveSpan": "adaptive span",
+    "RotaryBias": "rotary bias",
+    "ALiBi2D": "ALiBi of two axes",
+    "Quadratic": "quadratic",
+    "WindowTable": "table of a window",
+    "LogCPB": "logarithmic offsets, a small network",
+    "OffsetTable": "table of offsets",
+    "DynamicBias": "dynamic bias, a small network",
+    "IRPEBias": "iRPE",
+    "SpatialBuckets": "buckets of places on a page",
+    "ComplexOffsets": "offsets in complexes of chains",
+}
 
 
-def _sinusoidal(v: Values) -> dict[str, Any]:
-    more: dict[str, Any] = {"dim": v["d"]}
-    if v["n"] != 10_000:
-        more["base"] = v["n"]
-    if v["ladder"] != "exponent 2i/d":
-        more["ladder"] = LADDERS[v["ladder"]]
-    if v["order"] != "interleaved":
-        more["order"] = v["order"]
+def _sinusoidal(values: Values) -> dict[str, Any]:
+    more: dict[str, Any] = {"dim": values["d"]}
+    if values["n"] != 10_000:
+        more["base"] = values["n"]
+    if values["ladder"] != "exponent 2i/d":
+        more["ladder"] = LADDERS[values["ladder"]]
+    if values["order"] != "interleaved":
+        more["order"] = values["order"]
     return more
 
 
-def _rotary(v: Values, **more: Any) -> dict[str, Any]:
-    return {"dim": v["d"], **more, "pairing": v["pairing"], "base": v["n"]}
+def _of_length(values: Values) -> dict[str, Any]:
+    return {"length": values["s"] + values["L"]}
 
 
-@functools.cache
-def _registry() -> tuple[Entry, ...]:
-    length = integer("L", "Positions", 128, 1, LARGEST_LENGTH)
-    spread_init = Init("normal", scale=1.0)
-    rotary = (EVEN, BASE, PAIRING)
-    one_head = functools.partial(_rotary, heads=1)
-    of_heads = (HEADS,)
-    # A name, what people call it, its controls, and its arguments: one row for each encoding.
-    tables = (
-        ("Sinusoidal", "sinusoidal", (WIDTH, BASE, ORDER, LADDER), _sinusoidal, ""),
-        (
-            "Learned",
-            "learned, random start",
-            (WIDTH, length),
-            lambda v: {"dim": v["d"], "length": v["s"] + v["L"], "init": spread_init},
-            RANDOM,
-        ),
-        (
-            "Timestep",
-            "timestep of diffusion models",
-            (WIDTH, BASE),
-            lambda v: {"dim": v["d"], "base": v["n"]},
-            "",
-        ),
-        ("Fourier", "Fourier features", (OCTAVES,), lambda v: {"dim": v["d"]}, ""),
-        ("Time2Vec", "Time2Vec", (WIDTH,), lambda v: {"dim": v["d"]}, RANDOM),
-        (
-            "Concatenated",
-            "sinusoidal, appended",
-            (WIDTH, BASE),
-            lambda v: {"dim": v["d"], "table": Sinusoidal(v["d"], base=v["n"])},
-            "",
-        ),
-        (
-            "Summed",
-            "sum of two sinusoids (position, step)",
-            (WIDTH, BASE),
-            lambda v: {
-                "dim": v["d"],
-                "tables": (Sinusoidal(v["d"], base=v["n"]),) * 2,
-                "axes_of": ("position", "step"),
-            },
-            "",
-        ),
-    )
-    rotations = (
-        ("RoPE", "RoPE", rotary, _rotary, ""),
-        ("XPos", "xPos", rotary, _rotary, ""),
-        ("LRPE", "LRPE", rotary, one_head, ""),
-        ("PoPE", "PoPE", rotary, one_head, RANDOM),
-        ("FoPE", "FoPE", rotary, lambda v: one_head(v, length=512), RANDOM),
-    )
-    biases = (
-        ("ALiBi", "ALiBi", of_heads, lambda v: {"heads": v["heads"]}, ""),
-        (
-            "T5",
-            "T5 buckets",
-            of_heads,
-            lambda v: {"heads": v["heads"], "init": spread_init},
-            RANDOM,
-        ),
-        ("KERPLE", "KERPLE", of_heads, lambda v: {"heads": v["heads"]}, RANDOM),
-        ("FIRE", "FIRE", of_heads, lambda v: {"heads": v["heads"]}, RANDOM),
-        ("Sandwich", "Sandwich", of_heads, lambda v: {"heads": v["heads"]}, ""),
-        ("Decay", "Decay (retention)", of_heads, lambda v: {"heads": v["heads"]}, ""),
-        ("TISA", "TISA", of_heads, lambda v: {"heads": v["heads"]}, RANDOM),
-        (
-            "ClippedTable",
-            "clipped table",
-            of_heads,
-            lambda v: {"heads": v["heads"], "clip": 16, "init": spread_init},
-            RANDOM,
-        ),
-        (
-            "AdaptiveSpan",
-            "adaptive span",
-            of_heads,
-            lambda v: {"heads": v["heads"], "length": 1024, "start": 0.05},
-            RANDOM,
-        ),
-        (
-            "RotaryBias",
-            "rotary bias",
-            of_heads,
-            lambda v: {"heads": v["heads"], "dim": 16, "init": spread_init},
-            RANDOM,
-        ),
-        (
-            "TUPE",
-            "TUPE",
-            (*of_heads, length),
-            lambda v: {"heads": v["heads"], "dim": 64, "length": v["s"] + v["L"]},
-            RANDOM,
-        ),
-        ("ALiBi2D", "ALiBi of two axes", of_heads, lambda v: {"heads": v["heads"]}, ""),
-        ("Quadratic", "quadratic", of_heads, lambda v: {"heads": v["heads"]}, RANDOM),
-        (
-            "WindowTable",
-            "table of a window",
-            of_heads,
-            lambda v: {"heads": v["heads"], "window": (8, 8), "init": spread_init},
-            RANDOM,
-        ),
-        (
-            "LogCPB",
-            "logarithmic offsets, a small network",
-            of_heads,
-            lambda v: {"heads": v["heads"], "window": (8, 8)},
-            RANDOM,
-        ),
-        (
-            "OffsetTable",
-            "table of offsets",
-            of_heads,
-            lambda v: {"heads": v["heads"], "size": (8, 8), "init": spread_init},
-            RANDOM,
-        ),
-        (
-            "DynamicBias",
-            "dynamic bias, a small network",
-            of_heads,
-            lambda v: {"heads": v["heads"], "window": (8, 8), "width": 16, "init": spread_init},
-            RANDOM,
-        ),
-        (
-            "IRPEBias",
-            "iRPE",
-            of_heads,
-            lambda v: {"heads": v["heads"], "init": spread_init},
-            RANDOM,
-        ),
-        (
-            "SpatialBuckets",
-            "buckets of places on a page",
-            of_heads,
-            lambda v: {"heads": v["heads"], "init": spread_init},
-            RANDOM,
-        ),
-        (
-            "ComplexOffsets",
-            "offsets in complexes of chains",
-            of_heads,
-            lambda v: {"heads": v["heads"], "init": spread_init},
-            RANDOM,
-        ),
-    )
-    return tuple(
-        _plain(name, label, group, fields, arguments, note=note)
-        for group, rows in ((TABLES, tables), (ROTATIONS, rotations), (BIASES, biases))
-        for name, label, fields, arguments, note in rows
-    )
+def _appended(values: Values) -> dict[str, Any]:
+    return {"table": Sinusoidal(values["d"], base=values["n"])}
+
+
+def _twice(values: Values) -> dict[str, Any]:
+    return {"tables": (Sinusoidal(values["d"], base=values["n"]),) * 2}
+
+
+def _wide(values: Values) -> dict[str, Any]:
+    del values
+    return {"length": 1024, "start": 0.05}
+
+
+Arguments = Callable[[Values], dict[str, Any]]
+# Controls, and the arguments that follow from them, where the example and the size are not enough.
+ROWS: dict[str, tuple[tuple[Field, ...], Arguments]] = {
+    "Sinusoidal": ((WIDTH, BASE, ORDER, LADDER), _sinusoidal),
+    "Learned": ((WIDTH, LENGTH), _of_length),
+    "Concatenated": ((WIDTH, BASE), _appended),
+    "Summed": ((WIDTH, BASE), _twice),
+    "TUPE": ((HEADS, LENGTH), _of_length),
+    "AdaptiveSpan": ((HEADS,), _wide),
+}
+
+
+def _controls(cls: type[Spec]) -> tuple[Field, ...]:
+    """What may be set of an encoding without a row: its size, a base, the pairing."""
+    fields = {field.name: field.default for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    if cls.kind == "bias":
+        return (HEADS,)
+    size = EVEN if cls.kind == "rotary" else WIDTH
+    if getattr(fields.get("ladder"), "spacing", "") == "octave":
+        return (OCTAVES,)
+    if "dim" in cls.example.fields:
+        size = size.within(size.low, size.high, str(cls.example.fields["dim"]))
+    base = (BASE,) if fields.get("base") == 10_000 else ()
+    return (size, *base, *((PAIRING,) if "pairing" in fields else ()))
+
+
+def _entry(cls: type[Spec]) -> CatalogueEntry:
+    """The entry of an encoding: its example, with what the controls say."""
+    name = cls.__name__
+    first = "heads" if cls.kind == "bias" else "dim"
+    controls, row = ROWS.get(name) or (_controls(cls), None)
+    keys = {control.key for control in controls}
+
+    def arguments(values: Values) -> dict[str, Any]:
+        chosen = {**cls.example.fields, first: values[controls[0].key]}
+        if row is not None:
+            return {**chosen, **row(values)}
+        if "pairing" in keys:
+            chosen["pairing"] = values["pairing"]
+        if "n" in keys:
+            chosen["base"] = values["n"]
+        return chosen
+
+    def build(values: Values) -> Spec:
+        try:
+            return cls(**arguments(values))
+        except PosencError:
+            raise
+        except Exception as error:  # of a class that others wrote
+            raise PosencError(f"{name}: {type(error).__name__}: {error}") from error
+
+    def code(values: Values) -> str:
+        return call(cls, arguments(values), first=first)
+
+    label, group = LABELS.get(name, name), GROUPS[cls.kind]
+    entry = CatalogueEntry(name.lower(), label, group, cls.kind, controls, build, code)
+    size = controls[0]
+    # Where the usual size does not do, that of the example does.
+    for start in (size, size.within(size.low, size.high, "4" if first == "heads" else "64")):
+        begun = replace(entry, fields=(start, *controls[1:]))
+        with contextlib.suppress(PosencError):
+            return replace(begun, note=RANDOM if build(samples(begun)).shapes else "")
+    return entry
 
 
 # --- presets --------------------------------------------------------------------------------------
 
 
-def _preset(name: str) -> Entry:
+def _preset(name: str) -> CatalogueEntry:
     row = presets.row(name)
 
     def build(values: Values) -> Spec:
@@ -269,16 +198,18 @@ def _preset(name: str) -> Entry:
 
     fields = (EVEN,) if row.kind == "rotary" else (WIDTH,)
     group = f"Presets: {'tables' if row.kind == 'table' else 'rotations'}"
-    entry = Entry(f"preset:{name}", name, group, row.kind, fields, build, code, note=row.note)
+    entry = CatalogueEntry(
+        f"preset:{name}", name, group, row.kind, fields, build, code, note=row.note
+    )
     if row.spec["type"] != "Learned":
         return entry
     return replace(entry, note=f"{RANDOM} {row.note}")
 
 
 @functools.cache
-def _presets() -> tuple[Entry, ...]:
+def _presets() -> tuple[CatalogueEntry, ...]:
     """The presets whose positions are integers or one number, at a width that they have."""
-    found = []
+    rows = []
     for name in presets.names():
         entry = _preset(name)
         for width in (128, 64, 512, 768):
@@ -290,11 +221,17 @@ def _presets() -> tuple[Entry, ...]:
                 start = entry.fields[0].within(
                     entry.fields[0].low, entry.fields[0].high, str(width)
                 )
-                found.append(replace(entry, fields=(start,)))
+                rows.append(replace(entry, fields=(start,)))
             break
-    return tuple(found)
+    return tuple(rows)
 
 
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[CatalogueEntry, ...]:
     """All entries of the registry and the presets."""
-    return (*_registry(), *_presets())
+    return _entries(registry.registered())
+
+
+@functools.lru_cache(maxsize=1)
+def _entries(registered: tuple[type, ...]) -> tuple[CatalogueEntry, ...]:
+    del registered  # a class that was not there before makes all anew
+    return (*map(_entry, registry.specs()), *_presets())

@@ -19,7 +19,7 @@ from posenc.explore.pictures import LEARNED, picture_of
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
 
-__all__ = ["File", "formats", "save"]
+__all__ = ["Download", "formats", "save"]
 
 LABELS = {"png": "PNG", "svg": "SVG", "csv": "CSV", "npz": "NPZ"}
 MEDIA = {
@@ -34,7 +34,7 @@ COMPARED = ("table", "wavelengths", "offset", "bias", "stretch")
 MOST_VALUES = 2**22  # of a file
 
 
-class File(NamedTuple):
+class Download(NamedTuple):
     """A file to keep: its name, what it is, and its bytes."""
 
     name: str
@@ -57,7 +57,7 @@ def formats(scene: Scene) -> list[dict[str, Any]]:
     ]
 
 
-def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
+def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
     """What is on the screen, as a file.
 
     Parameters
@@ -71,7 +71,7 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
 
     Returns
     -------
-    File
+    Download
         A picture, or the numbers at the resolution of the screen.
 
     Raises
@@ -87,10 +87,10 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> File:
     scene, page = page_of(state, session)
     name = f"posenc-{scene.shape.id}.{wanted}"
     if wanted in PICTURES:
-        return File(name, MEDIA[wanted], _drawn(scene, wanted))
+        return Download(name, MEDIA[wanted], _drawn(scene, wanted))
     data = numbers(page.panels)
-    made = _csv(data) if wanted == "csv" else _npz(data)
-    return File(name, MEDIA[wanted], made)
+    content = _csv(data) if wanted == "csv" else _npz(data)
+    return Download(name, MEDIA[wanted], content)
 
 
 DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
@@ -107,7 +107,7 @@ def _drawn(scene: Scene, wanted: str) -> bytes:
     with DRAWING:
         if scene.b is not None and name in COMPARED:
             more.pop("axis", None)  # of curves of one encoding alone
-            made = plot.compare(
+            picture = plot.compare(
                 name,
                 scene.a.spec,
                 scene.b.spec,
@@ -119,29 +119,29 @@ def _drawn(scene: Scene, wanted: str) -> bytes:
         else:
             if name in LEARNED and scene.a.params:
                 more["params"] = scene.a.params
-            made = getattr(plot, name)(scene.a.spec, theme=scene.theme, **more)
-        return bytes(made.to_bytes("png" if wanted == "png" else "svg"))
+            picture = getattr(plot, name)(scene.a.spec, theme=scene.theme, **more)
+        return bytes(picture.to_bytes("png" if wanted == "png" else "svg"))
 
 
 def numbers(panels: Iterable[Panel]) -> dict[str, np.ndarray]:
     """What the pictures were drawn from, by the name of the picture and of the curve."""
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for panel in panels:
         if isinstance(panel, Matrix):
-            found |= numbers(panel.cells)
+            arrays |= numbers(panel.cells)
         elif isinstance(panel, Heatmap):
-            made = panel.tile if panel.values is None else panel.values
-            found[_named(panel.id)] = made
+            values = panel.tile if panel.values is None else panel.values
+            arrays[_named(panel.id)] = values
         elif isinstance(panel, Chart):
             for series in panel.series:
                 name = _named(panel.id, series.label)
-                found[f"{name}.x"], found[f"{name}.y"] = series.x, series.y
+                arrays[f"{name}.x"], arrays[f"{name}.y"] = series.x, series.y
                 if series.lo is not None and series.hi is not None:
-                    found[f"{name}.least"], found[f"{name}.largest"] = series.lo, series.hi
+                    arrays[f"{name}.least"], arrays[f"{name}.largest"] = series.lo, series.hi
         elif isinstance(panel, Strips):
             for number, strip in enumerate(panel.strips):
-                found[_named(panel.id, str(number), strip.label)] = strip.tile
-    return {name: array for name, array in found.items() if array.size <= MOST_VALUES}
+                arrays[_named(panel.id, str(number), strip.label)] = strip.tile
+    return {name: array for name, array in arrays.items() if array.size <= MOST_VALUES}
 
 
 def _named(*words: str) -> str:
@@ -165,8 +165,8 @@ def _npz(data: Mapping[str, np.ndarray]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in data.items():
-            held = io.BytesIO()
-            np.lib.format.write_array(held, np.ascontiguousarray(array), allow_pickle=False)
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
             entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
-            archive.writestr(entry, held.getvalue())
+            archive.writestr(entry, buffer.getvalue())
     return out.getvalue()

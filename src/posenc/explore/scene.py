@@ -15,26 +15,25 @@ from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore import catalogue
-from posenc.explore.entry import Chosen, Entry, made, samples
+from posenc.explore.entry import CatalogueEntry, Chosen, made, samples
 from posenc.explore.fields import (
     Field,
     Option,
     Section,
     choice,
     integer,
-    short,
     shown,
     switch,
     text,
 )
 from posenc.explore.rows import LARGEST_LENGTH
 from posenc.explore.session import Session
+from posenc.explore.state_reader import MOST_KEYS, StateReader, plain
 from posenc.explore.text import plural
 from posenc.plot.columns import width_of
 
-__all__ = ["ASKED", "LONGEST_FIND", "REVEAL", "TOUR", "Page", "Scene", "Shape", "plain", "read"]
+__all__ = ["LONGEST_FIND", "REVEAL", "TOUR", "Page", "Scene", "ViewShape", "read"]
 
-MOST_KEYS = 80
 MOST_CELLS = 4_000_000
 LONGEST_FIND = 40_000  # characters: a vector of some thousand numbers
 PIN = "b."
@@ -54,11 +53,10 @@ FIND = text(
 )
 # Keys that every view understands beside its own, in the order of the address.
 COMMON = ("k", "v", "enc", "find", "tour", "reveal")
-ASKED = ("w", "h", "theme")  # of one request, no part of the state
 
 
 @dataclass(frozen=True)
-class Shape:
+class ViewShape:
     """What a view is: its name, its question, its keys, and what it starts with.
 
     Parameters
@@ -97,7 +95,7 @@ class Shape:
 class Scene:
     """A state that has been understood."""
 
-    shape: Shape
+    shape: ViewShape
     values: Mapping[str, Any]
     a: Chosen
     b: Chosen | None
@@ -129,68 +127,25 @@ class Page:
     problems: tuple[tuple[str, str], ...] = ()
 
 
-class _Reader:
-    """One reading of a state: values, texts and complaints as they are found."""
-
-    def __init__(self, raw: Mapping[str, str]) -> None:
-        self.raw = raw
-        self.used: set[str] = {"k", *ASKED}
-        self.values: dict[str, Any] = {}
-        self.fields: list[tuple[Field, str]] = []
-        self.problems: list[tuple[str, str]] = []
-        self.notes: list[str] = []
-
-    def take(self, wanted: Field) -> Any:
-        """The value of a field, kept with its text."""
-        found = wanted.parse(self.raw.get(wanted.key))
-        self.used.add(wanted.key)
-        if found.problem:
-            self.problems.append((wanted.key, found.problem))
-        self.values[wanted.key] = found.value
-        self.fields.append((wanted, found.text))
-        return found.value
-
-    def retake(self, key: str, value: Any) -> None:
-        """Put another value in the place of one that was taken."""
-        self.values[key] = value
-        self.fields = [
-            (f, (f.default if value is None else _text(value)) if f.key == key else t)
-            for f, t in self.fields
-        ]
-
-
-def _text(value: Any) -> str:
-    return short(value) if isinstance(value, float) else str(value)
-
-
-def plain(state: Mapping[Any, Any]) -> dict[str, str]:
-    """The texts of a state, without what is no text or too much."""
-    return {
-        key: value
-        for key, value in list(state.items())[:MOST_KEYS]
-        if isinstance(key, str) and isinstance(value, str)
-    }
-
-
-def read(state: Mapping[str, str], shapes: Mapping[str, Shape], session: Session) -> Scene:
+def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Session) -> Scene:
     """Understand a state.
 
     Parameters
     ----------
     state : mapping of str to str
         Any texts at all.
-    shapes : mapping of str to Shape
+    shapes : mapping of str to ViewShape
         The views by name.
     session : Session
         What files offer.
     """
-    reader = _Reader(plain(state))
+    reader = StateReader(plain(state))
     if len(state) > MOST_KEYS:
         reader.notes.append(f"Only the first {MOST_KEYS} keys of the address are read.")
     version = reader.raw.get("k", VERSION)
     if version != VERSION:
-        told = f"The address is of version {shown(version)}; this page knows version {VERSION}."
-        reader.notes.append(told)
+        note = f"The address is of version {shown(version)}; this page knows version {VERSION}."
+        reader.notes.append(note)
     views = tuple(Option(shape.id, shape.label) for shape in shapes.values())
     shape = shapes[reader.take(choice("v", "View", views, "table", section="view"))]
     width, height, theme = _asked(reader)
@@ -230,21 +185,21 @@ _WIDTH = integer("w", "w", 640, 16, 8192, gently=True)
 _HEIGHT = integer("h", "h", 400, 16, 8192, gently=True)
 
 
-def _asked(reader: _Reader) -> tuple[int, int, str]:
+def _asked(reader: StateReader) -> tuple[int, int, str]:
     width = _WIDTH.parse(reader.raw.get("w")).value
     height = min(_HEIGHT.parse(reader.raw.get("h")).value, MOST_CELLS // width)
     theme = reader.raw.get("theme", "light")
     return width, height, theme if theme in ("light", "dark") else "light"
 
 
-def _pinned(reader: _Reader) -> bool:
+def _pinned(reader: StateReader) -> bool:
     return any(key.startswith(PIN) for key in reader.raw)
 
 
 # --- encodings ------------------------------------------------------------------------------------
 
 
-def _encoding(reader: _Reader, shape: Shape, session: Session, pin: str) -> Chosen:
+def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str) -> Chosen:
     offered = catalogue.offered(shape.id, session.entries)
     options = tuple(Option(e.id, e.label, e.group) for e in offered)
     name = "Encoding" if not pin else "Compared with"
@@ -270,7 +225,7 @@ def _encoding(reader: _Reader, shape: Shape, session: Session, pin: str) -> Chos
         return made(safe, {**shared, **_defaults(safe, shape, pin)})
 
 
-def _end(reader: _Reader, chosen: list[Chosen]) -> None:
+def _end(reader: StateReader, chosen: list[Chosen]) -> None:
     """Keep to the positions that the tables have."""
     for one in chosen:
         sides = catalogue.grid_of(one.spec, reader.values["L"])
@@ -287,43 +242,40 @@ def _end(reader: _Reader, chosen: list[Chosen]) -> None:
             first = 0
         if first + reader.values["L"] > end:
             if "L" in reader.raw:
-                told = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
-                reader.problems.append(("L", told))
+                note = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
+                reader.problems.append(("L", note))
             reader.retake("L", end - first)
 
 
-def _defaults(entry: Entry, shape: Shape, pin: str) -> dict[str, Any]:
+def _defaults(entry: CatalogueEntry, shape: ViewShape, pin: str) -> dict[str, Any]:
     return {f.key.removeprefix(pin): f.parse(None).value for f in _fields_of(entry, shape, pin)}
 
 
 def _entry(
-    reader: _Reader,
+    reader: StateReader,
     wanted: Field,
-    offered: Iterable[Entry],
-    shape: Shape,
+    offered: Iterable[CatalogueEntry],
+    shape: ViewShape,
     session: Session,
-) -> Entry:
-    given = reader.raw.get(wanted.key)
+) -> CatalogueEntry:
+    text = reader.raw.get(wanted.key)
     reader.used.add(wanted.key)
     by_id = {entry.id: entry for entry in offered}
-    found = wanted.parse(given)
-    reader.values[wanted.key] = found.value
-    if given is not None and found.problem:
+    answer = wanted.parse(text)
+    reader.values[wanted.key] = answer.value
+    if text is not None and answer.problem:
         everything = {**catalogue.by_id(), **{e.id: e for e in session.entries}}
-        known = everything.get(given.strip().lower())
-        drawn = by_id[found.value].label
-        why = catalogue.absent(given)
-        if why:
-            reader.notes.append(f"{why} Drawn with {drawn}.")
-        elif known is None:
-            reader.problems.append((wanted.key, f"{found.problem} Drawn with {drawn}."))
+        entry = everything.get(text.strip().lower())
+        drawn = by_id[answer.value].label
+        if entry is None:
+            reader.problems.append((wanted.key, f"{answer.problem} Drawn with {drawn}."))
         else:
-            why = catalogue.why_not(shape.id, known) or _why_not_at_all(shape.id, known)
+            why = catalogue.why_not(shape.id, entry) or _why_not_at_all(shape.id, entry)
             reader.notes.append(f"{why} Drawn with {drawn}.")
-    return by_id[found.value]
+    return by_id[answer.value]
 
 
-def _why_not_at_all(view: str, entry: Entry) -> str:
+def _why_not_at_all(view: str, entry: CatalogueEntry) -> str:
     try:
         spec = entry.build(samples(entry))
     except PosencError as error:
@@ -331,17 +283,17 @@ def _why_not_at_all(view: str, entry: Entry) -> str:
     return catalogue.why_not(view, entry, spec)
 
 
-def _fields_of(entry: Entry, shape: Shape, pin: str) -> tuple[Field, ...]:
+def _fields_of(entry: CatalogueEntry, shape: ViewShape, pin: str) -> tuple[Field, ...]:
     """The controls of an encoding, without those that belong to the whole view."""
-    found = []
+    fields = []
     for f in entry.fields:
         if f.key in ("L", "s"):
             continue
         default = shape.defaults.get(f.key, f.default) if ":" not in entry.id else f.default
         section: Section = "b" if pin else "encoding"
         high = min(f.high, shape.most.get(f.key, f.high))
-        found.append(replace(f, key=pin + f.key, default=default, high=high, section=section))
-    return tuple(found)
+        fields.append(replace(f, key=pin + f.key, default=default, high=high, section=section))
+    return tuple(fields)
 
 
 def _blamed(error: PosencError, own: Iterable[Field], pin: str) -> str:
@@ -358,7 +310,7 @@ def _blamed(error: PosencError, own: Iterable[Field], pin: str) -> str:
 # --- the cursor, and what is left over ------------------------------------------------------------
 
 
-def _cursor(reader: _Reader, shape: Shape, a: Chosen) -> None:
+def _cursor(reader: StateReader, shape: ViewShape, a: Chosen) -> None:
     first, length = reader.values.get("s", 0), reader.values.get("L")
     if "p" in shape.cursor:
         last = first + length - 1 if length is not None else 2**40
@@ -375,7 +327,7 @@ def _cursor(reader: _Reader, shape: Shape, a: Chosen) -> None:
             _narrowed(reader, "j", 0, width)
 
 
-def _narrowed(reader: _Reader, key: str, low: int, high: int) -> None:
+def _narrowed(reader: StateReader, key: str, low: int, high: int) -> None:
     """The part of a range that is in the picture: `p0` to `p1`, the end excluded."""
     begin, end = (
         integer(f"{key}{n}", f"Shown {what}", default, low, high, gently=True, section="zoom")
@@ -389,15 +341,15 @@ def _narrowed(reader: _Reader, key: str, low: int, high: int) -> None:
 @functools.cache
 def _known(own: frozenset[str]) -> frozenset[str]:
     """Every key that some view understands, its own keys and those of all."""
-    known = {*own, *(f.key for entry in catalogue.entries() for f in entry.fields)}
-    known |= {"p", "j", "p0", "p1", "j0", "j1", "emb", *COMMON}
-    return frozenset(known | {PIN + key for key in known})
+    keys = {*own, *(f.key for entry in catalogue.entries() for f in entry.fields)}
+    keys |= {"p", "j", "p0", "p1", "j0", "j1", "emb", *COMMON}
+    return frozenset(keys | {PIN + key for key in keys})
 
 
-def _complain_of_unknown(reader: _Reader, shapes: Mapping[str, Shape]) -> None:
+def _complain_of_unknown(reader: StateReader, shapes: Mapping[str, ViewShape]) -> None:
     """A key of another view is kept for it, silently; one that nobody knows is named."""
-    known = _known(frozenset(f.key for shape in shapes.values() for f in shape.fields))
-    unknown = [key for key in reader.raw if key not in reader.used and key not in known]
+    keys = _known(frozenset(f.key for shape in shapes.values() for f in shape.fields))
+    unknown = [key for key in reader.raw if key not in reader.used and key not in keys]
     if unknown:
         listed = ", ".join(shown(key) for key in unknown[:3])
         more = f" and {plural(len(unknown) - 3, 'other')}" if len(unknown) > 3 else ""

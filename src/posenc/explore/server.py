@@ -96,7 +96,7 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
         from starlette.routing import Route
     except ImportError:
         raise DependencyError(MISSING) from None
-    held = Session() if session is None else session
+    shared = Session() if session is None else session
     files = assets()
 
     def page(request: Request) -> Response:
@@ -112,7 +112,7 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
         if complaint is not None:
             return Response(complaint[1], complaint[0], media_type="text/plain")
         kept = {"cache-control": "no-store"}
-        return Response(frame(state, held), media_type="application/octet-stream", headers=kept)
+        return Response(frame(state, shared), media_type="application/octet-stream", headers=kept)
 
     def file(request: Request) -> Response:
         state, complaint = _state(request.scope)
@@ -120,16 +120,16 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
             return Response(complaint[1], complaint[0], media_type="text/plain")
         wanted = state.pop("format", "")
         try:
-            made = save(state, wanted, held)
+            download = save(state, wanted, shared)
         except DependencyError as error:
             return Response(str(error), 409, media_type="text/plain")
         except PosencError as error:
             return Response(str(error), 400, media_type="text/plain")
         kept = {
-            "content-disposition": f'attachment; filename="{made.name}"',
+            "content-disposition": f'attachment; filename="{download.name}"',
             "cache-control": "no-store",
         }
-        return Response(made.data, media_type=made.media_type, headers=kept)
+        return Response(download.data, media_type=download.media_type, headers=kept)
 
     return Starlette(
         routes=[

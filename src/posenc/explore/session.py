@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.explore.entry import Entry
+from posenc.explore.entry import CatalogueEntry
 
 __all__ = ["Embeddings", "Session"]
 
@@ -29,7 +29,7 @@ class Session:
 
     Parameters
     ----------
-    entries : tuple of Entry
+    entries : tuple of CatalogueEntry
         Encodings of files.
     embeddings : Embeddings, optional
         Vectors for the words of the sentence.
@@ -41,5 +41,5 @@ class Session:
     ()
     """
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[CatalogueEntry, ...] = ()
     embeddings: Embeddings | None = None

@@ -132,14 +132,14 @@ SCALINGS = {
 }
 
 
-def stretch(scene: Scene, rule: str, found: Any) -> str:
+def stretch(scene: Scene, rule: str, data: Any) -> str:
     """The wavelengths under one rule."""
     lines = spec_lines(scene, "rope")
     if rule in SCALINGS:
-        made = SCALINGS[rule].format(f=short(found.factor), t=found.original_length, n=found.length)
-        lines.append(f"rope = rope.replace(scaling=({made},))")
+        scaling = SCALINGS[rule].format(f=short(data.factor), t=data.original_length, n=data.length)
+        lines.append(f"rope = rope.replace(scaling=({scaling},))")
     elif rule == "none":
         lines.append("rope = rope.replace(scaling=())")
     else:
-        lines.append(f"rope = rope.at({found.length})")
+        lines.append(f"rope = rope.at({data.length})")
     return "\n".join([*lines, "posenc.wavelengths(rope)", "rope.attention_factor"])

@@ -10,19 +10,19 @@ import numpy as np
 from posenc.explore.catalogue import grid_of
 from posenc.explore.entry import Chosen, initial
 from posenc.explore.scene import Scene
-from posenc.plot.columns import Source, source
+from posenc.plot.columns import TableSource, source
 
 __all__ = ["held", "held_of", "learnt", "visible", "window"]
 
 
-def held(chosen: Chosen, length: int | None = None) -> Source:
+def held(chosen: Chosen, length: int | None = None) -> TableSource:
     """The rows and waves of an encoding; raises `PosencError` where it has none."""
     if chosen.entry.params is None:
         return held_of(chosen.spec, length)
     return source(chosen.spec, params=chosen.params)
 
 
-def held_of(spec: Any, length: int | None) -> Source:
+def held_of(spec: Any, length: int | None) -> TableSource:
     """The same of a spec whose parameters, if it has any, are random ones."""
     sides = grid_of(spec, length or 1) or None
     return _held(spec, length if _open(spec) else None, sides)
@@ -33,7 +33,7 @@ def _open(spec: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _held(spec: Any, length: int | None, sides: tuple[int, ...] | None) -> Source:
+def _held(spec: Any, length: int | None, sides: tuple[int, ...] | None) -> TableSource:
     return source(spec, params=learnt(spec), length=length, grid=sides)
 
 

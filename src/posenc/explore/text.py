@@ -91,8 +91,8 @@ def ticks(low: float, high: float, most: int = 6) -> tuple[Tick, ...]:
     step *= next(f for f in (1, 2, 5, 10) if span / (step * f) <= most)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     places = max(0, -math.floor(math.log10(step) + 1e-9))
-    made = (n * step for n in range(first, last + 1))
-    return tuple(Tick(at, signed(at, places) if at else "0") for at in made)
+    marks = (n * step for n in range(first, last + 1))
+    return tuple(Tick(at, signed(at, places) if at else "0") for at in marks)
 
 
 def log_ticks(low: float, high: float, most: int = 7) -> tuple[Tick, ...]:

@@ -33,11 +33,11 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _shown(told: Mapping[str, Any], revealed: bool) -> dict[str, str]:
+def _shown(here: Mapping[str, Any], revealed: bool) -> dict[str, str]:
     """The state that a stop speaks of, as the page asks for it."""
     if not revealed:
-        return dict(told["state"])
-    return {**told["state"], **stop(told["n"])["reveal"]}
+        return dict(here["state"])
+    return {**here["state"], **stop(here["n"])["reveal"]}
 
 
 def header(scene: Scene) -> tuple[dict[str, Any] | None, tuple[tuple[str, str], ...]]:
@@ -46,24 +46,24 @@ def header(scene: Scene) -> tuple[dict[str, Any] | None, tuple[tuple[str, str], 
     if not asked:
         return None, ()
     try:
-        told = stop(asked, revealed=revealed)
+        here = stop(asked, revealed=revealed)
     except PosencError as error:
         return None, (("tour", str(error)),)
-    own = _shown(told, revealed)
+    own = _shown(here, revealed)
     meant = read(own, SHAPES, Session())
     if not _alike(scene, meant):
         hidden = {"text": ELSEWHERE, "question": "", "choices": [], "explanation": ""}
-        return {**told, **hidden, "answered": False, "here": own}, ()
-    if revealed and not _alike(meant, read(told["state"], SHAPES, Session())):
-        told = {**told, "text": f"Before the answer: {told['text']}"}
+        return {**here, **hidden, "answered": False, "here": own}, ()
+    if revealed and not _alike(meant, read(here["state"], SHAPES, Session())):
+        here = {**here, "text": f"Before the answer: {here['text']}"}
     moved = [
         f"{field.label} {text}"
         for field, text in scene.fields
         if field.key in own and field.section in LIGHT and text != dict(_texts(meant))[field.key]
     ]
     if moved:
-        told = {**told, "text": f"{told['text']} Moved since: {', '.join(moved)}.", "here": own}
-    return told, ()
+        here = {**here, "text": f"{here['text']} Moved since: {', '.join(moved)}.", "here": own}
+    return here, ()
 
 
 def _texts(scene: Scene) -> list[tuple[str, str]]:

@@ -13,15 +13,14 @@ from posenc._core.array import (
     compute_dtype,
     constants,
     device_of,
-    integers,
     is_array,
     is_foreign,
     library,
     namespace,
     numpy_rules,
-    reals,
     undivided,
 )
+from posenc._core.coordinates import integers, reals
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from posenc import kernels
 from posenc._core.array import (
     device_of,
-    integers,
     is_compiling,
     is_divided,
     is_torch,
@@ -18,6 +17,7 @@ from posenc._core.array import (
     numpy_rules,
     result_dtype,
 )
+from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.inplace import check_apart
 from posenc.encodings.rotary.base import Role, RotarySpec

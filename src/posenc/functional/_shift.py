@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import integers, library
+from posenc._core.array import library
+from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import columns

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import concrete, constants, device_of, integers, limits
+from posenc._core.array import concrete, constants, device_of, limits
+from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.spec import Spec
 from posenc.encodings.relative.base import RelativeSpec

@@ -11,13 +11,12 @@ from posenc._core.array import (
     arange,
     concrete,
     device_of,
-    integers,
     is_array,
     is_compiling,
     is_symbolic,
     namespace,
-    reals,
 )
+from posenc._core.coordinates import integers, reals
 from posenc._core.counting import offset as counted_from
 from posenc._core.errors import ArgumentError, mismatch
 

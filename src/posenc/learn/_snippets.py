@@ -115,10 +115,10 @@ def evaluate(expression: str, namespace: dict[str, Any], caller: str) -> Any:
     DataError
         If it fails.
     """
-    known = {name: module for name, (module, _) in MODULES.items()} | namespace
+    names = {name: module for name, (module, _) in MODULES.items()} | namespace
     try:
         # The expressions are those of this package's own files.
-        value = eval(expression, known)  # noqa: S307
+        value = eval(expression, names)  # noqa: S307
     except Exception as error:
         received = f"{type(error).__name__}: {error}, from {expression}"
         raise DataError(mismatch(caller, "an expression that has a value", received)) from error

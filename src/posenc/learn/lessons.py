@@ -170,7 +170,7 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
     """The lesson of a content file that has been read."""
     namespace = fresh()
     quoted = {name: entry["text"] for name, entry in data.get("quoted", {}).items()}
-    made = []
+    sections = []
     for i, part in enumerate(data["sections"]):
         caller = f"learn: {topic}, section {i + 1}"
         transcript = run(part.get("code", ""), namespace, caller)
@@ -178,10 +178,10 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
         values = quoted | facts
         before, after = (fill(part.get(key, ""), values, caller) for key in ("text", "then"))
         formula = part.get("formula", "").strip("\n")
-        made.append(Section(part["title"], before, formula, transcript, after, facts))
-    everything = quoted | {k: v for section in made for k, v in section.facts.items()}
+        sections.append(Section(part["title"], before, formula, transcript, after, facts))
+    everything = quoted | {k: v for section in sections for k, v in section.facts.items()}
     lead = fill(data["lead"], everything, f"learn: {topic}")
-    return Lesson(topic, data["title"], lead, tuple(made), See(**data["see"]))
+    return Lesson(topic, data["title"], lead, tuple(sections), See(**data["see"]))
 
 
 def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], caller: str) -> dict[str, Any]:

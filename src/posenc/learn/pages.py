@@ -38,8 +38,8 @@ def page(topic: str) -> str:
     >>> page("frequencies").splitlines()[0]
     '# Frequencies and wavelengths'
     """
-    made = lesson(topic)
-    return _joined([*_lesson(made), *_questions(topic)])
+    text = lesson(topic)
+    return _joined([*_lesson(text), *_questions(topic)])
 
 
 def index() -> str:
@@ -77,16 +77,16 @@ def write(folder: Path) -> list[Path]:
     return written
 
 
-def _lesson(made: Lesson) -> list[str]:
-    parts = [f"# {made.title}", made.lead]
-    for section in made.sections:
+def _lesson(content: Lesson) -> list[str]:
+    parts = [f"# {content.title}", content.lead]
+    for section in content.sections:
         parts.append(f"## {section.title}")
         shown = str(section.transcript)
         block = f"{FENCE}python\n{shown}\n{FENCE}" if shown else ""
         formula = f"{FENCE}text\n{section.formula}\n{FENCE}" if section.formula else ""
         parts += [part for part in (section.before, formula, block, section.after) if part]
-    parts += ["## See it", _pictures(made.see)]
-    sources = load(made.topic).get("quoted", {})
+    parts += ["## See it", _pictures(content.see)]
+    sources = load(content.topic).get("quoted", {})
     if sources:
         listed = [f"- {entry['text']}: {entry['source']}" for entry in sources.values()]
         parts += ["## Quoted, not computed", "\n".join(listed)]

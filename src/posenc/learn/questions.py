@@ -202,23 +202,23 @@ def quiz(topic: str | None = None, *, seed: int = 0, count: int = 5) -> tuple[Qu
     True
     """
     draw = Draw("quiz", topic or "", seed)
-    known = [(t, i) for t in ([topic] if topic else TOPICS) for i in question_ids(t)]
-    made: list[Question] = []
+    pool = [(t, i) for t in ([topic] if topic else TOPICS) for i in question_ids(t)]
+    questions: list[Question] = []
     seen: set[str] = set()
     for turn in range(1 + count):  # a question may come again, with other numbers
-        order = draw.shuffled(known)
+        order = draw.shuffled(pool)
         fresh_ones = 0
         for name, which in order:
-            if len(made) == count:
-                return tuple(made)
+            if len(questions) == count:
+                return tuple(questions)
             asked = question(name, which, seed + turn)
             if asked.prompt not in seen:
                 seen.add(asked.prompt)
-                made.append(asked)
+                questions.append(asked)
                 fresh_ones += 1
         if not fresh_ones:
             break
-    return tuple(made)
+    return tuple(questions)
 
 
 def _templates(topic: str) -> dict[str, Mapping[str, Any]]:
@@ -308,7 +308,7 @@ def _answer(
 
 def choice_of(
     options: list[Mapping[str, str]],
-    known: dict[str, Any],
+    namespace: dict[str, Any],
     facts: Mapping[str, Any],
     caller: str,
     signs: Literal["typeset", "plain"],
@@ -319,7 +319,7 @@ def choice_of(
     ----------
     options : list of mapping
         `id`, `text`, and the expression `holds`.
-    known : dict
+    namespace : dict
         What the expressions may name.
     facts : mapping
         What the texts may name.
@@ -339,7 +339,7 @@ def choice_of(
         Unless exactly one option holds, and no two read alike.
     """
     texts = [(option["id"], fill(option["text"], facts, caller, signs)) for option in options]
-    true = [option["id"] for option in options if evaluate(option["holds"], known, caller)]
+    true = [option["id"] for option in options if evaluate(option["holds"], namespace, caller)]
     if len(true) != 1:
         raise DataError(mismatch(caller, "one option that holds", true))
     if len({text for _, text in texts}) < len(texts):
@@ -349,8 +349,8 @@ def choice_of(
     return Choice(tuple(texts), true[0])
 
 
-def _number(template: Mapping[str, Any], known: dict[str, Any], caller: str) -> Number:
-    value = evaluate(template["answer"], known, caller)
+def _number(template: Mapping[str, Any], namespace: dict[str, Any], caller: str) -> Number:
+    value = evaluate(template["answer"], namespace, caller)
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not plain or not math.isfinite(value):
         raise DataError(mismatch(caller, "a finite number as the answer", repr(value)))

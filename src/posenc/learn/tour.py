@@ -99,13 +99,13 @@ def stop(n: int, *, revealed: bool = False) -> dict[str, Any]:
     >>> stop(1)["right"], stop(1, revealed=True)["right"]
     (None, 'first')
     """
-    known = stops()
-    if not 1 <= n <= len(known):
-        raise ArgumentError(mismatch("learn: tour", f"a stop from 1 to {len(known)}", n))
-    here = known[n - 1]
+    places = stops()
+    if not 1 <= n <= len(places):
+        raise ArgumentError(mismatch("learn: tour", f"a stop from 1 to {len(places)}", n))
+    here = places[n - 1]
     return {
         "n": n,
-        "of": len(known),
+        "of": len(places),
         "title": here.title,
         "text": here.text,
         "question": here.question,
@@ -115,7 +115,7 @@ def stop(n: int, *, revealed: bool = False) -> dict[str, Any]:
         "explanation": here.explanation if revealed else None,
         "state": state_of(n),
         "reveal": {**here.reveal, "tour": str(n), "reveal": "1"},
-        "next": state_of(n + 1) if n < len(known) else None,
+        "next": state_of(n + 1) if n < len(places) else None,
         "previous": state_of(n - 1) if n > 1 else None,
     }
 

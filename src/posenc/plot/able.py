@@ -39,24 +39,24 @@ def pictures_of(spec: Any) -> tuple[str, ...]:
         return ()
     table = inner(spec)
     single = len(getattr(table, "axes", ("position",))) == 1
-    found: list[str] = []
+    names: list[str] = []
     if spec.kind in ("table", "rotary"):
-        found += ["table", "waves", "offset", "similarity"]
+        names += ["table", "waves", "offset", "similarity"]
     if hasattr(table, "matrix"):
-        found.append("wavelengths")
+        names.append("wavelengths")
     if single and hasattr(table, "matrix") and spec.kind in ("table", "rotary"):
-        found.append("counter")
+        names.append("counter")
     if spec.kind == "table" and single:
-        found.append("sum")
+        names.append("sum")
     if spec.kind == "rotary" and single:
-        found.append("rotation")
+        names.append("rotation")
     if spec.kind == "bias":
-        found.append("bias")
+        names.append("bias")
     if isinstance(spec, RoPE):
-        found.append("stretch")
+        names.append("stretch")
     if sinusoids(table) or isinstance(table, Learned):
-        found.append("find")
-    return tuple(found)
+        names.append("find")
+    return tuple(names)
 
 
 def refuse(picture: str, spec: Any, expected: str) -> NoReturn:

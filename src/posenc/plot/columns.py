@@ -25,12 +25,12 @@ from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.functional import cos_sin, table
 from posenc.plot.able import refuse
+from posenc.plot.column_waves import QUARTER, ColumnWaves
 
 __all__ = [
     "ORDERS",
     "Pairs",
-    "Source",
-    "Waves",
+    "TableSource",
     "channels_of",
     "pairs_of",
     "settled",
@@ -42,8 +42,6 @@ __all__ = [
 Params = Mapping[str, np.ndarray] | None
 Order = Literal["stored", "interleaved", "sin_cos", "cos_sin"]
 ORDERS: tuple[str, ...] = ("stored", "interleaved", "sin_cos", "cos_sin")
-TURN = 2.0**-64 * 2 * math.pi  # radians in one unit of phase
-QUARTER = 2**62
 # Where waves and rows are compared: positions that tell conventions apart.
 PROBES = (0, 1, 2, 7, 1000, 54_321)
 ALIKE = 1e-9
@@ -99,12 +97,12 @@ def pairs_of(spec: Any) -> Pairs | None:
 
 def channels_of(spec: Any) -> np.ndarray:
     """The first dimension of each pair, int32."""
-    found = pairs_of(spec)
-    if found is None:
+    layout = pairs_of(spec)
+    if layout is None:
         return np.zeros(0, dtype=np.int32)
-    first = np.zeros(int(found.pair.max(initial=-1)) + 1, dtype=np.int32)
-    known = np.flatnonzero(found.pair >= 0)[::-1]
-    first[found.pair[known]] = known  # of several, the last that is written: the first of all
+    first = np.zeros(int(layout.pair.max(initial=-1)) + 1, dtype=np.int32)
+    paired = np.flatnonzero(layout.pair >= 0)[::-1]
+    first[layout.pair[paired]] = paired  # of several, the last that is written: the first of all
     return first
 
 
@@ -116,66 +114,7 @@ def width_of(spec: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Waves:
-    """Columns that are sines and cosines: amplitude * sin(position * step + origin).
-
-    Parameters
-    ----------
-    pair : numpy.ndarray
-        (dim,) the pair of each column; -1 where the column is zero.
-    function : numpy.ndarray
-        (dim,) 0 for a sine, 1 for a cosine.
-    step, origin : numpy.ndarray
-        (dim,) int64, 2**64 to the turn; a cosine's origin is a quarter further.
-    amplitude : float
-        The size of every wave.
-    """
-
-    pair: np.ndarray
-    function: np.ndarray
-    step: np.ndarray
-    origin: np.ndarray
-    amplitude: float
-
-    @property
-    def frequency(self) -> np.ndarray:
-        """Radians per position, from -pi to pi: what integer positions can show of them."""
-        found: np.ndarray = self.step * TURN
-        return found
-
-    @property
-    def wavelength(self) -> np.ndarray:
-        """Positions per wave; infinite where nothing turns."""
-        with np.errstate(divide="ignore"):
-            found: np.ndarray = 2 * math.pi / np.abs(self.frequency)
-        return found
-
-    def at(self, whole: np.ndarray, part: np.ndarray | None, dims: np.ndarray) -> np.ndarray:
-        """Values between positions too.
-
-        Parameters
-        ----------
-        whole : numpy.ndarray
-            (n,) int64 positions.
-        part : numpy.ndarray or None
-            (n,) what is added to them, at most 1 in size; None for nothing.
-        dims : numpy.ndarray
-            (m,) which columns.
-
-        Returns
-        -------
-        numpy.ndarray
-            (n, m), float64, right to 1e-15 of the amplitude at every position.
-        """
-        step = self.step[dims]
-        phase = whole[:, None] * step + self.origin[dims]
-        if part is not None:
-            phase = phase + np.rint(part[:, None] * step.astype(np.float64)).astype(np.int64)
-        return np.where(self.pair[dims] < 0, 0.0, self.amplitude * np.sin(phase * TURN))
-
-
-@dataclass(frozen=True)
-class Source:
+class TableSource:
     """An encoding as a table of numbers, whatever it is.
 
     Parameters
@@ -184,7 +123,7 @@ class Source:
         The encoding.
     width : int
         Number of columns.
-    waves : Waves or None
+    waves : ColumnWaves or None
         The columns, where they are waves.
     params : mapping or None
         What a learned encoding has learned.
@@ -194,7 +133,7 @@ class Source:
 
     spec: Spec
     width: int
-    waves: Waves | None
+    waves: ColumnWaves | None
     params: Params
     sides: tuple[int, ...] = ()
 
@@ -243,16 +182,16 @@ class Source:
         index = np.asarray(index, dtype=np.int64)
         if self.waves is None:
             return self.rows(index)[:, dims]
-        found = self.waves.at(index, None, dims)
+        values = self.waves.at(index, None, dims)
         arrangement = getattr(inner(self.spec), "arrangement", None)
         if arrangement is not None and arrangement.pad is not None:
-            found[index == arrangement.pad - arrangement.start] = 0.0
-        return found
+            values[index == arrangement.pad - arrangement.start] = 0.0
+        return values
 
     def pair_of(self, dim: int) -> int | None:
         """The pair that a dimension belongs to; None where it belongs to none."""
-        found = pairs_of(self.spec)
-        pair = -1 if found is None else int(found.pair[dim])
+        layout = pairs_of(self.spec)
+        pair = -1 if layout is None else int(layout.pair[dim])
         return None if pair < 0 else pair
 
     def name(self, dim: int) -> str:
@@ -292,7 +231,7 @@ def source(
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
     caller: str = "table",
-) -> Source:
+) -> TableSource:
     """An encoding as a table of numbers.
 
     Parameters
@@ -311,7 +250,7 @@ def source(
 
     Returns
     -------
-    Source
+    TableSource
         With `waves` where every column is one.
 
     Raises
@@ -336,10 +275,10 @@ def source(
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(mismatch(f"plot {caller}: params", "what the spec learns", None, todo))
     sides = sides_of(spec, grid, caller)
-    found = Source(spec, 0, None, params, sides)
-    first = found.rows(np.zeros(1, dtype=np.int64))
+    bare = TableSource(spec, 0, None, params, sides)
+    first = bare.rows(np.zeros(1, dtype=np.int64))
     waves = None if sides else _waves(spec, params)
-    return Source(spec, first.shape[1], waves, params, sides)
+    return TableSource(spec, first.shape[1], waves, params, sides)
 
 
 def sides_of(spec: Any, grid: tuple[int, ...] | None, caller: str) -> tuple[int, ...]:
@@ -366,18 +305,17 @@ def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
         both = both[:, 0] if both.ndim > 3 else both  # of heads that differ, the first
         layout = pairs_of(spec)
         assert layout is not None  # noqa: S101 - a rotation has pairs
-        found: np.ndarray = both[layout.function, :, layout.pair].T
-        return found
+        return both[layout.function, :, layout.pair].T
     return np.asarray(table(spec, positions, params=params, dtype="float64"))
 
 
-def _waves(spec: Any, params: Params) -> Waves | None:
+def _waves(spec: Any, params: Params) -> ColumnWaves | None:
     """The columns as waves, if that is what the rows are."""
-    made = _described(inner(spec))
-    if made is None:
+    waves = _described(inner(spec))
+    if waves is None:
         return None
     if params is not None and "scale" in params:
-        made = replace(made, amplitude=float(np.asarray(params["scale"])))
+        waves = replace(waves, amplitude=float(np.asarray(params["scale"])))
     index = np.array(PROBES, dtype=np.int64)
     try:
         rows = _rows(spec, index, params)
@@ -387,14 +325,14 @@ def _waves(spec: Any, params: Params) -> Waves | None:
     if arrangement is not None and arrangement.pad is not None:
         kept = index != arrangement.pad - arrangement.start
         index, rows = index[kept], rows[kept]
-    if rows.shape[1] != len(made.step):
+    if rows.shape[1] != len(waves.step):
         return None
-    off = np.abs(made.at(index, None, np.arange(len(made.step))) - rows).max()
-    return made if off <= ALIKE * max(made.amplitude, 1e-300) else None
+    off = np.abs(waves.at(index, None, np.arange(len(waves.step))) - rows).max()
+    return waves if off <= ALIKE * max(waves.amplitude, 1e-300) else None
 
 
 @functools.lru_cache(maxsize=64)
-def _described(spec: Any) -> Waves | None:
+def _described(spec: Any) -> ColumnWaves | None:
     """What the columns are by the fields of the spec, its learned scale left out."""
     if isinstance(spec, TableSpec) and not sinusoids(spec):
         return None
@@ -418,4 +356,4 @@ def _described(spec: Any) -> Waves | None:
         amplitude = 1.0 if magnitude is None else magnitude.table(spec.dim)
     own = np.where(pair < 0, 0, step[function, pair])
     origin = own * np.int64(start) + function * np.int64(QUARTER)
-    return Waves(pair, function, own, origin, amplitude)
+    return ColumnWaves(pair, function, own, origin, amplitude)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.plot.columns import Params, Source, source
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.raster import BLOCK, MOST_PIXELS, around, placed
 from posenc.plot.response import centres, edges, gain, reduced
 
@@ -109,27 +109,31 @@ def curve(
 
 
 def curve_of(
-    held: Source, dim: int, positions: int | tuple[int, int] | None = None, *, pixels: int = 512
+    table: TableSource,
+    dim: int,
+    positions: int | tuple[int, int] | None = None,
+    *,
+    pixels: int = 512,
 ) -> Curve:
     """As `curve`, of a source that is at hand."""
-    start, stop = placed(held, positions)
-    if not 0 <= dim < held.width:
-        raise ArgumentError(mismatch("plot: dims", f"dimensions 0 to {held.width - 1}", dim))
+    start, stop = placed(table, positions)
+    if not 0 <= dim < table.width:
+        raise ArgumentError(mismatch("plot: dims", f"dimensions 0 to {table.width - 1}", dim))
     if not 1 <= pixels <= MOST_PIXELS:
         raise ArgumentError(mismatch("plot: pixels", f"1 to {MOST_PIXELS}", pixels))
     pixels = min(pixels, stop - start)
     limits = edges(start, stop, pixels)
     per_pixel = (stop - start) / pixels
-    wavelength = float("nan") if held.waves is None else float(held.waves.wavelength[dim])
+    wavelength = float("nan") if table.waves is None else float(table.waves.wavelength[dim])
     if per_pixel == 1:
-        low = high = mean = _values(held, dim, start, stop)
-    elif held.waves is not None and not math.isnan(wavelength):
-        low, high, mean = _of_wave(held, dim, (start, stop), pixels)
+        low = high = mean = _values(table, dim, start, stop)
+    elif table.waves is not None and not math.isnan(wavelength):
+        low, high, mean = _of_wave(table, dim, (start, stop), pixels)
     else:
-        low, high, mean = _of_rows(held, dim, (start, stop), pixels)
+        low, high, mean = _of_rows(table, dim, (start, stop), pixels)
     return Curve(
         dim=dim,
-        label=held.name(dim),
+        label=table.name(dim),
         edges=limits,
         middle=(limits[:-1] + limits[1:]) / 2 - 0.5,
         mean=mean,
@@ -141,26 +145,26 @@ def curve_of(
     )
 
 
-def _values(held: Source, dim: int, start: int, stop: int) -> np.ndarray:
+def _values(table: TableSource, dim: int, start: int, stop: int) -> np.ndarray:
     """The column at every position."""
     dims = np.array([dim])
-    step = max(1, BLOCK // (held.width if held.waves is None else 1))
+    step = max(1, BLOCK // (table.width if table.waves is None else 1))
     parts = [
-        held.values(np.arange(begin, min(begin + step, stop)), dims)[:, 0]
+        table.values(np.arange(begin, min(begin + step, stop)), dims)[:, 0]
         for begin in range(start, stop, step)
     ]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _of_wave(
-    held: Source, dim: int, rows: tuple[int, int], pixels: int
+    table: TableSource, dim: int, rows: tuple[int, int], pixels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the gain leaves of a wave, and how far it goes where the gain takes something.
 
     Least and largest values under single pixels would beat with the wave, and their outline be a
     pattern of the drawing; those of the whole range do not.
     """
-    waves = held.waves
+    waves = table.waves
     assert waves is not None, "the caller has looked"  # noqa: S101 - for the type checker
     start, stop = rows
     dims = np.array([dim])
@@ -174,22 +178,22 @@ def _of_wave(
     few = stop - start <= LOOKED_AT
     some = np.arange(stop - start) if few else np.floor(spread * (stop - start)).astype(np.int64)
     some += start
-    values = held.values(some, dims)
+    values = table.values(some, dims)
     return np.full(pixels, values.min()), np.full(pixels, values.max()), mean
 
 
 def _of_rows(
-    held: Source, dim: int, rows: tuple[int, int], pixels: int
+    table: TableSource, dim: int, rows: tuple[int, int], pixels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Filtered rows, as in the picture of the table, and the extremes around each pixel."""
     start, stop = rows
-    low, high, mean = _extremes(held, dim, start, stop, pixels)
-    if stop - start <= max(DENSE // held.width, DRAWN * 4):
+    low, high, mean = _extremes(table, dim, start, stop, pixels)
+    if stop - start <= max(DENSE // table.width, DRAWN * 4):
 
         def fetch(begin: int, end: int) -> np.ndarray:
-            return _values(held, dim, start + begin, start + end)[:, None]
+            return _values(table, dim, start + begin, start + end)[:, None]
 
-        mean = reduced(fetch, stop - start, pixels, 1, around(held, start, stop))[:, 0]
+        mean = reduced(fetch, stop - start, pixels, 1, around(table, start, stop))[:, 0]
     low, high = around_each(low, np.minimum), around_each(high, np.maximum)
     return np.minimum(low, mean), np.maximum(high, mean), mean
 
@@ -200,12 +204,11 @@ def around_each(values: np.ndarray, choose: np.ufunc) -> np.ndarray:
     Pixels that cover now one position, now two, would else differ for no other reason.
     """
     padded = np.pad(values, 2, mode="edge")
-    found: np.ndarray = choose.reduce([padded[k : k + len(values)] for k in range(5)])
-    return found
+    return choose.reduce([padded[k : k + len(values)] for k in range(5)])
 
 
 def _extremes(
-    held: Source, dim: int, start: int, stop: int, pixels: int
+    table: TableSource, dim: int, start: int, stop: int, pixels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Least, largest and mean value under each pixel.
 
@@ -214,20 +217,20 @@ def _extremes(
     """
     dims = np.array([dim])
     count = stop - start
-    most = max(DENSE // held.width, DRAWN * 4)
+    most = max(DENSE // table.width, DRAWN * 4)
     if count <= most:
         bounds = np.ceil(np.arange(pixels + 1) * (count / pixels) - 1e-9).astype(np.int64)
-        values = _values(held, dim, start, stop)
+        values = _values(table, dim, start, stop)
         low = np.minimum.reduceat(values, bounds[:-1])
         high = np.maximum.reduceat(values, bounds[:-1])
         return low, high, np.add.reduceat(values, bounds[:-1]) / np.diff(bounds)
     spread = (np.arange(DRAWN) * GOLDEN) % 1.0
     spread[:2] = 0.0, 1.0 - 1e-9  # the ends, so that a slow wave reaches them
     per_pixel = count / pixels
-    found = np.empty((3, pixels))
+    extremes = np.empty((3, pixels))
     for begin in range(0, pixels, BLOCK // DRAWN):
         k = np.arange(begin, min(begin + BLOCK // DRAWN, pixels))
         index = start + np.floor((k[:, None] + spread) * per_pixel).astype(np.int64)
-        values = held.values(index.reshape(-1), dims).reshape(index.shape)
-        found[:, k] = values.min(axis=1), values.max(axis=1), values.mean(axis=1)
-    return found[0], found[1], found[2]
+        values = table.values(index.reshape(-1), dims).reshape(index.shape)
+        extremes[:, k] = values.min(axis=1), values.max(axis=1), values.mean(axis=1)
+    return extremes[0], extremes[1], extremes[2]

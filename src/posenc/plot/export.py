@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.spec import Value
-from posenc.plot.columns import Source
+from posenc.plot.columns import TableSource
 
 __all__ = ["arrays", "facts", "to_csv", "to_npz"]
 
@@ -29,7 +29,7 @@ def facts(data: Any) -> dict[str, Any]:
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Source | Value):
+    if isinstance(value, TableSource | Value):
         return
     front = f"{name}." if name else ""
     if is_dataclass(value) and not isinstance(value, type):
@@ -171,8 +171,8 @@ def _find(data: Any) -> Table:
 
 def _compare(data: Any) -> Table:
     both = []
-    for name, held in (("A", data.a), ("B", data.b)):
-        header, rows = _TABLES[data.view](held)
+    for name, side in (("A", data.a), ("B", data.b)):
+        header, rows = _TABLES[data.view](side)
         both.append((header, [[name, *row] for row in rows]))
     longest = max(both, key=lambda part: len(part[0]))[0]
     return ["encoding", *longest], [row for _, rows in both for row in rows]

@@ -13,13 +13,13 @@ from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.detect.files import MOST_ENTRIES, Array, open_store
 from posenc.encodings.table.learned import Learned
 
-__all__ = ["Given", "read_table"]
+__all__ = ["TableFile", "read_table"]
 
 MOST_NUMBERS = 1 << 25  # the largest published table has 25 million
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
-class Given(NamedTuple):
+class TableFile(NamedTuple):
     """A table from a file, as a learned encoding."""
 
     spec: Learned
@@ -27,7 +27,7 @@ class Given(NamedTuple):
     origin: str
 
 
-def read_table(path: str | Path, name: str | None = None) -> Given:
+def read_table(path: str | Path, name: str | None = None) -> TableFile:
     """The table of a file as a learned encoding with its parameters.
 
     Parameters
@@ -40,7 +40,7 @@ def read_table(path: str | Path, name: str | None = None) -> Given:
 
     Returns
     -------
-    Given
+    TableFile
         The spec, its parameters and where they come from.
 
     Raises
@@ -82,7 +82,7 @@ def read_table(path: str | Path, name: str | None = None) -> Given:
             mismatch(caller, "finite numbers", f"{values[row, column]} at {[row, column]}")
         )
     spec = Learned(shape[1], length=shape[0])
-    return Given(spec, {"weight": values}, f"{array.name} of {Path(path).name}")
+    return TableFile(spec, {"weight": values}, f"{array.name} of {Path(path).name}")
 
 
 def _only(arrays: Mapping[str, Array], path: str) -> Array:
@@ -102,7 +102,7 @@ def _sides(shape: tuple[int, ...]) -> int:
 
 
 def _read(array: Array) -> np.ndarray:
-    found = np.empty(array.size, dtype=np.float32)
+    numbers = np.empty(array.size, dtype=np.float32)
     for begin in range(0, array.size, MOST_ENTRIES):
-        found[begin : begin + MOST_ENTRIES] = array.read(begin, begin + MOST_ENTRIES)
-    return found
+        numbers[begin : begin + MOST_ENTRIES] = array.read(begin, begin + MOST_ENTRIES)
+    return numbers

@@ -17,7 +17,7 @@ from posenc._core.errors import ArgumentError, mismatch, suggest
 
 __all__ = [
     "THEMES",
-    "Series",
+    "SeriesStyle",
     "Theme",
     "colour",
     "cyclic",
@@ -91,7 +91,7 @@ class Theme:
     rule: str
 
 
-class Series(NamedTuple):
+class SeriesStyle(NamedTuple):
     """How one of several curves is drawn: never by its colour alone."""
 
     colour: str
@@ -114,9 +114,9 @@ _CURVE_LIGHTNESS = {"light": 0.0, "dark": 0.22, "print": -0.06}
 
 def check_theme(name: str) -> ThemeName:
     """The name of a theme, or an error that suggests one."""
-    for known in get_args(ThemeName):
-        if name == known:
-            return known
+    for theme_name in get_args(ThemeName):
+        if name == theme_name:
+            return theme_name
     raise ArgumentError(mismatch("theme", "one of the themes", repr(name), suggest(name, THEMES)))
 
 
@@ -140,13 +140,13 @@ def theme(name: str = "light") -> Theme:
     >>> palette.theme("print").neutral
     '#ffffff'
     """
-    known = check_theme(name)
-    neutral = colour(diverging(known)[ZERO])
-    if known == "dark":
-        return Theme(known, "#101113", neutral, "#eceef1", "#a3a9b2", "#3a3f47")
-    if known == "print":
-        return Theme(known, "#ffffff", neutral, "#000000", "#444444", "#bbbbbb")
-    return Theme(known, "#fcfcfc", neutral, "#16181b", "#5b5f66", "#d3d6db")
+    theme_name = check_theme(name)
+    neutral = colour(diverging(theme_name)[ZERO])
+    if theme_name == "dark":
+        return Theme(theme_name, "#101113", neutral, "#eceef1", "#a3a9b2", "#3a3f47")
+    if theme_name == "print":
+        return Theme(theme_name, "#ffffff", neutral, "#000000", "#444444", "#bbbbbb")
+    return Theme(theme_name, "#fcfcfc", neutral, "#16181b", "#5b5f66", "#d3d6db")
 
 
 @functools.lru_cache(maxsize=8)
@@ -169,11 +169,11 @@ def diverging(name: str = "light") -> np.ndarray:
     >>> palette.diverging("light")[[1, 128, 255]].tolist()
     [[11, 88, 187], [245, 245, 245], [162, 50, 3]]
     """
-    known = check_theme(name)
+    theme_name = check_theme(name)
     t = (np.arange(256) - ZERO) / 127.0
     t[0] = 0.0  # no value
-    size, neutral = np.abs(t), NEUTRAL[known]
-    (light, *low), (_, *high) = ENDS[known]
+    size, neutral = np.abs(t), NEUTRAL[theme_name]
+    (light, *low), (_, *high) = ENDS[theme_name]
     chroma, hue = np.where(t < 0, low[0], high[0]), np.where(t < 0, low[1], high[1])
     return _fixed(_bytes(neutral + (light - neutral) * size, chroma * size, hue))
 
@@ -198,9 +198,9 @@ def sequential(name: str = "light") -> np.ndarray:
     >>> palette.sequential("print")[[0, 255]].tolist()
     [[255, 255, 255], [11, 58, 122]]
     """
-    known = check_theme(name)
-    t, neutral = np.linspace(0.0, 1.0, 256), NEUTRAL[known]
-    light, chroma, hue = SINGLE[known]
+    theme_name = check_theme(name)
+    t, neutral = np.linspace(0.0, 1.0, 256), NEUTRAL[theme_name]
+    light, chroma, hue = SINGLE[theme_name]
     return _fixed(_bytes(neutral + (light - neutral) * t, chroma * t, np.full(256, hue)))
 
 
@@ -224,8 +224,8 @@ def cyclic(name: str = "light") -> np.ndarray:
     >>> palette.cyclic("light").shape
     (256, 3)
     """
-    known = check_theme(name)
-    light, swing, chroma = CIRCLE[known]
+    theme_name = check_theme(name)
+    light, swing, chroma = CIRCLE[theme_name]
     turn = np.linspace(0.0, 2 * np.pi, 4097)
 
     def path(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -239,7 +239,7 @@ def cyclic(name: str = "light") -> np.ndarray:
     return _fixed(_bytes(*path(even)))
 
 
-def series(name: str = "light") -> tuple[Series, ...]:
+def series(name: str = "light") -> tuple[SeriesStyle, ...]:
     """How the curves of a chart are drawn, in order: a colour and a pattern of dashes each.
 
     Parameters
@@ -249,18 +249,18 @@ def series(name: str = "light") -> tuple[Series, ...]:
 
     Returns
     -------
-    tuple of Series
+    tuple of SeriesStyle
         Eight; the first is solid.
 
     Examples
     --------
     >>> from posenc.plot import palette
     >>> palette.series("light")[1]
-    Series(colour='#c75015', dash=(5.0, 2.0))
+    SeriesStyle(colour='#c75015', dash=(5.0, 2.0))
     """
     more = _CURVE_LIGHTNESS[check_theme(name)]
     return tuple(
-        Series(colour(_bytes(np.array([l + more]), np.array([c]), np.array([h]))[0]), dash)
+        SeriesStyle(colour(_bytes(np.array([l + more]), np.array([c]), np.array([h]))[0]), dash)
         for l, c, h, dash in _CURVES
     )
 
@@ -288,11 +288,11 @@ def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
     [1, 1, 128, 192, 255, 0]
     """
     values = np.asarray(values)
-    known = np.isfinite(values)
-    scaled = np.where(known, values, 0) * (127.0 / limit)
+    finite = np.isfinite(values)
+    scaled = np.where(finite, values, 0) * (127.0 / limit)
     # Half away from zero, so that both signs are treated alike.
     steps = np.copysign(np.floor(np.abs(np.clip(scaled, -127, 127)) + 0.5), scaled)
-    return np.where(known, steps + ZERO, 0).astype(np.uint8)
+    return np.where(finite, steps + ZERO, 0).astype(np.uint8)
 
 
 def colour(rgb: np.ndarray) -> str:
@@ -305,8 +305,7 @@ def to_oklab(rgb: np.ndarray) -> np.ndarray:
     encoded = np.asarray(rgb, dtype=np.float64) / 255
     linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
     lms = np.cbrt(linear @ np.linalg.inv(_LMS_TO_RGB).T)
-    found: np.ndarray = lms @ np.linalg.inv(_LAB_TO_LMS).T
-    return found
+    return lms @ np.linalg.inv(_LAB_TO_LMS).T
 
 
 def _lab(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
@@ -316,8 +315,7 @@ def _lab(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
 
 def _linear(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
     """OKLCH as linear sRGB, which leaves 0 to 1 where no screen has the colour."""
-    found: np.ndarray = (_lab(light, chroma, hue) @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T
-    return found
+    return (_lab(light, chroma, hue) @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T
 
 
 def _bytes(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:

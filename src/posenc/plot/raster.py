@@ -18,12 +18,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import ORDERS, Params, Source, source
+from posenc._core.errors import ArgumentError, mismatch
+from posenc.plot.column_order import arranged, order_of, runs_of, shares
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
 from posenc.plot.words import counted, number, whole
 
-__all__ = ["MOST_PIXELS", "Tile", "around", "arranged", "limit_of", "span", "tile", "tile_of"]
+__all__ = ["MOST_PIXELS", "Tile", "around", "limit_of", "span", "tile", "tile_of"]
 
 MOST_PIXELS = 1 << 22  # of one picture
 MOST_NUMBERS = 1 << 28  # of real rows that are computed and filtered for one picture
@@ -141,14 +142,14 @@ def tile(
     >>> found.values.shape, found.blank
     ((670, 50), 18)
     """
-    held = source(spec, params=params, length=length, grid=grid)
+    table = source(spec, params=params, length=length, grid=grid)
     return tile_of(
-        held, positions, rows=rows, columns=columns, dims=dims, order=order, sample=sample
+        table, positions, rows=rows, columns=columns, dims=dims, order=order, sample=sample
     )
 
 
 def tile_of(
-    held: Source,
+    table: TableSource,
     positions: int | tuple[int, int] | None = None,
     *,
     rows: int = 512,
@@ -158,30 +159,30 @@ def tile_of(
     sample: bool = False,
 ) -> Tile:
     """As `tile`, of a source that is at hand."""
-    start, stop = placed(held, positions)
-    first, last = (0, held.width) if dims is None else span(dims, "dims")
-    if last > held.width or first < 0:
+    start, stop = placed(table, positions)
+    first, last = (0, table.width) if dims is None else span(dims, "dims")
+    if last > table.width or first < 0:
         received = f"{first} to {last - 1}"
-        raise ArgumentError(mismatch("plot: dims", f"dimensions 0 to {held.width - 1}", received))
+        raise ArgumentError(mismatch("plot: dims", f"dimensions 0 to {table.width - 1}", received))
     if rows < 1 or columns < 1 or rows * columns > MOST_PIXELS:
         expected = f"at least 1 and at most {MOST_PIXELS} pixels"
         raise ArgumentError(mismatch("plot: size", expected, f"{rows} x {columns}"))
     wide = last - first > columns
-    order = _order(held, order, wide)
-    shown = arranged(held, order)[first:last]
+    order = order_of(table, order, wide)
+    shown = arranged(table, order)[first:last]
     rows, columns = min(rows, stop - start), min(columns, len(shown))
-    halves = _halves(held, shown) if wide else (shown,)
+    halves = runs_of(table, shown) if wide else (shown,)
     if wide and columns < len(halves):
         raise ArgumentError(mismatch("plot: columns", f"at least {len(halves)} pixels", columns))
-    view = _View(held, start, stop, rows, sample)
-    pieces = [_half(view, half, size) for half, size in _shares(halves, columns)]
+    view = _PixelRows(table, start, stop, rows, sample)
+    pieces = [_half(view, half, size) for half, size in shares(halves, columns)]
     method = view.method
     values = np.concatenate([piece[0] for piece in pieces], axis=1)
     picked = np.concatenate([piece[1] for piece in pieces])
     per_wave = view.pixels_per_wave(shown)
-    shares = np.ones(len(picked)) if method != "gain" else gain(view.pixels_per_wave(picked))
+    shown_gain = np.ones(len(picked)) if method != "gain" else gain(view.pixels_per_wave(picked))
     hidden = per_wave < FADE
-    made = Tile(
+    drawn = Tile(
         values=values,
         positions=(start, stop),
         dims=(first, last),
@@ -189,92 +190,44 @@ def tile_of(
         places=start + np.floor((np.arange(rows) + 0.5) * ((stop - start) / rows)).astype(np.int64),
         columns=picked,
         order=order,
-        gain=shares,
+        gain=shown_gain,
         blank=0 if method == "exact" else int(hidden.sum()),
         per_pixel=((stop - start) / rows, len(shown) / len(picked)),
         boundaries=_boundaries(view.pixels_per_wave(picked) < FADE) if rows < stop - start else (),
         method=method,
-        limit=limit_of(held, values),
+        limit=limit_of(table, values),
         caption=(),
     )
-    return replace(made, caption=_caption(made, held))
+    return replace(drawn, caption=_caption(drawn, table))
 
 
-def placed(held: Source, given: int | tuple[int, int] | None) -> tuple[int, int]:
+def placed(table: TableSource, positions: int | tuple[int, int] | None) -> tuple[int, int]:
     """From, to: of positions, the usual ones where none are given."""
-    return (0, held.usual()) if given is None else span(given, "positions")
+    return (0, table.usual()) if positions is None else span(positions, "positions")
 
 
-def span(given: int | tuple[int, int], what: str) -> tuple[int, int]:
+def span(extent: int | tuple[int, int], what: str) -> tuple[int, int]:
     """From, to: of a number of things from 0, or of a range; raises where it is empty."""
-    start, stop = (0, given) if isinstance(given, (int, np.integer)) else given
-    if isinstance(given, bool) or stop <= start:
+    start, stop = (0, extent) if isinstance(extent, (int, np.integer)) else extent
+    if isinstance(extent, bool) or stop <= start:
         expected = "a number of at least 1, or a range (from, to)"
-        raise ArgumentError(mismatch(f"plot: {what}", expected, repr(given)))
+        raise ArgumentError(mismatch(f"plot: {what}", expected, repr(extent)))
     if max(abs(int(start)), abs(int(stop))) > 2**62:
-        raise ArgumentError(mismatch(f"plot: {what}", "numbers up to 2**62", repr(given)))
+        raise ArgumentError(mismatch(f"plot: {what}", "numbers up to 2**62", repr(extent)))
     if stop - start > 2**40:
         raise ArgumentError(mismatch(f"plot: {what}", "at most 2**40 of them", stop - start))
     return int(start), int(stop)
 
 
-def limit_of(held: Source, values: np.ndarray) -> float:
+def limit_of(table: TableSource, values: np.ndarray) -> float:
     """Value at the ends of the colour scale: the amplitude of waves, else the largest number."""
-    if held.waves is not None:
-        return abs(held.waves.amplitude) or 1.0
-    known = np.abs(values[np.isfinite(values)])
-    return float(known.max()) if known.size and known.max() > 0 else 1.0
+    if table.waves is not None:
+        return abs(table.waves.amplitude) or 1.0
+    sizes = np.abs(values[np.isfinite(values)])
+    return float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
 
 
-def _order(held: Source, order: str | None, wide: bool) -> str:
-    order = order or ("sin_cos" if wide and held.waves is not None else "stored")
-    if order not in ORDERS:
-        todo = suggest(order, ORDERS)
-        raise ArgumentError(mismatch("plot: order", "an order of columns", repr(order), todo))
-    if order != "stored" and held.waves is None:
-        todo = "Its columns are no pairs of sine and cosine: leave the order out."
-        name = type(held.spec).__name__
-        raise ArgumentError(mismatch(f"plot({name}): order", "stored", repr(order), todo))
-    if wide and held.waves is not None and order not in ("sin_cos", "cos_sin"):
-        todo = "Use order='sin_cos', fewer dims, or a wider picture."
-        expected = "sines and cosines apart where columns are narrower than a pixel"
-        raise ArgumentError(mismatch("plot: order", expected, repr(order), todo))
-    return order
-
-
-def arranged(held: Source, order: str) -> np.ndarray:
-    """The dimensions of the table in an order of columns."""
-    natural = np.arange(held.width)
-    waves = held.waves
-    if order == "stored" or waves is None:
-        return natural
-    none = waves.pair < 0
-    if order == "interleaved":
-        return np.lexsort((natural, waves.function, waves.pair, none))
-    function = waves.function if order == "sin_cos" else 1 - waves.function
-    return np.lexsort((natural, waves.pair, function, none))
-
-
-def _halves(held: Source, shown: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Runs of columns over which a filter may go: of sines, of cosines, of zeros."""
-    if held.waves is None:
-        return (shown,)
-    kind = np.where(held.waves.pair[shown] < 0, 2, held.waves.function[shown])
-    cuts = np.flatnonzero(np.diff(kind)) + 1
-    return tuple(np.split(shown, cuts))
-
-
-def _shares(halves: tuple[np.ndarray, ...], columns: int) -> list[tuple[np.ndarray, int]]:
-    """Pixels for each run, in proportion, at least one each."""
-    total = sum(len(half) for half in halves)
-    ends = np.rint(np.cumsum([len(half) for half in halves]) * (columns / total)).astype(int)
-    sizes = np.maximum(np.diff(ends, prepend=0), 1)
-    while sizes.sum() > columns:
-        sizes[sizes.argmax()] -= 1
-    return list(zip(halves, sizes.tolist(), strict=True))
-
-
-def _half(view: _View, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.ndarray]:
+def _half(view: _PixelRows, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.ndarray]:
     """Values (rows, pixels) of a run of columns, and the dimension nearest to each pixel."""
     if pixels >= len(dims):
         return view.values(dims), dims
@@ -288,31 +241,30 @@ def _half(view: _View, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.nd
     return reduced(fetch, len(dims), pixels, view.rows).T, nearest
 
 
-class _View:
+class _PixelRows:
     """The rows of pixels over a range of positions, of any columns."""
 
-    def __init__(self, held: Source, start: int, stop: int, rows: int, sample: bool) -> None:
-        self.held, self.start, self.stop, self.rows = held, start, stop, rows
+    def __init__(self, table: TableSource, start: int, stop: int, rows: int, sample: bool) -> None:
+        self.table, self.start, self.stop, self.rows = table, start, stop, rows
         self.sample = sample and rows < stop - start
         self.per_pixel = (stop - start) / rows
         self.method: Method = "exact"
         if self.sample:
             self.method = "sample"
         elif rows < stop - start:
-            self.method = "filter" if held.waves is None else "gain"
-        numbers = (stop - start) * held.width
-        if held.waves is None and not self.sample and numbers > MOST_NUMBERS:
+            self.method = "filter" if table.waves is None else "gain"
+        numbers = (stop - start) * table.width
+        if table.waves is None and not self.sample and numbers > MOST_NUMBERS:
             todo = "Draw fewer positions, or some of the rows: sample."
             expected = f"at most {whole(MOST_NUMBERS)} numbers of a table without known waves"
             raise ArgumentError(mismatch("plot", expected, whole(numbers), todo))
 
     def pixels_per_wave(self, dims: np.ndarray) -> np.ndarray:
         """Of each column; infinite where it is no wave."""
-        waves = self.held.waves
+        waves = self.table.waves
         if waves is None:
             return np.full(len(dims), np.inf)
-        found: np.ndarray = waves.wavelength[dims] / self.per_pixel
-        return found
+        return waves.wavelength[dims] / self.per_pixel
 
     def values(self, dims: np.ndarray) -> np.ndarray:
         """(rows, len(dims))."""
@@ -324,85 +276,87 @@ class _View:
         return self._blocks(self.start + index, dims)
 
     def _blocks(self, index: np.ndarray, dims: np.ndarray) -> np.ndarray:
-        width = len(dims) if self.held.waves is not None else self.held.width
+        width = len(dims) if self.table.waves is not None else self.table.width
         step = max(1, BLOCK // max(width, 1))
         parts = [
-            self.held.values(index[begin : begin + step], dims)
+            self.table.values(index[begin : begin + step], dims)
             for begin in range(0, len(index), step)
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _waves(self, dims: np.ndarray) -> np.ndarray:
-        waves = self.held.waves
+        waves = self.table.waves
         assert waves is not None, "`method` says so"  # noqa: S101 - for the type checker
         share = gain(self.pixels_per_wave(dims))
         shown = np.flatnonzero(share)
         whole_part, part = centres(self.start, self.stop, self.rows)
-        found = np.zeros((self.rows, len(dims)))
+        pixels = np.zeros((self.rows, len(dims)))
         step = max(1, BLOCK // max(len(shown), 1))
         for begin in range(0, self.rows, step):
             rows = slice(begin, begin + step)
-            found[rows, shown] = share[shown] * waves.at(whole_part[rows], part[rows], dims[shown])
-        return found
+            pixels[rows, shown] = share[shown] * waves.at(whole_part[rows], part[rows], dims[shown])
+        return pixels
 
     @functools.cached_property
     def _filtered(self) -> np.ndarray:
         def fetch(begin: int, end: int) -> np.ndarray:
-            return self.held.rows(np.arange(self.start + begin, self.start + end))
+            return self.table.rows(np.arange(self.start + begin, self.start + end))
 
-        beside = around(self.held, self.start, self.stop)
-        return reduced(fetch, self.stop - self.start, self.rows, self.held.width, beside)
+        beside = around(self.table, self.start, self.stop)
+        return reduced(fetch, self.stop - self.start, self.rows, self.table.width, beside)
 
 
-def around(held: Source, start: int, stop: int) -> tuple[int, int]:
+def around(table: TableSource, start: int, stop: int) -> tuple[int, int]:
     """Rows beside a range, which serve the pixels at its ends, as far as it is known of any."""
-    end = held.end
+    end = table.end
     return max(start, 0), 0 if end is None else max(end - stop, 0)
 
 
 def _boundaries(hidden: np.ndarray) -> tuple[float, ...]:
-    found = np.flatnonzero(np.diff(hidden.astype(np.int8))) + 1
-    return tuple(float(k) for k in found) if len(found) <= MOST_BOUNDARIES else ()
+    places = np.flatnonzero(np.diff(hidden.astype(np.int8))) + 1
+    return tuple(float(k) for k in places) if len(places) <= MOST_BOUNDARIES else ()
 
 
-def _caption(made: Tile, held: Source) -> tuple[str, ...]:
-    start, stop = made.positions
-    rows, columns = made.values.shape
-    said = []
-    if made.per_pixel[0] == 1:
+def _caption(drawn: Tile, table: TableSource) -> tuple[str, ...]:
+    start, stop = drawn.positions
+    rows, columns = drawn.values.shape
+    sentences = []
+    if drawn.per_pixel[0] == 1:
         several = f"Each of the {whole(stop - start)} positions has a row of its own."
-        said.append(several if stop - start > 1 else f"One position, {whole(start)}.")
+        sentences.append(several if stop - start > 1 else f"One position, {whole(start)}.")
     else:
-        said.append(f"A pixel covers {number(made.per_pixel[0])} positions.")
-    total = made.dims[1] - made.dims[0]
-    blank = f"{whole(made.blank)} of {counted(total, 'column')}"
-    if made.method == "sample":
+        sentences.append(f"A pixel covers {number(drawn.per_pixel[0])} positions.")
+    total = drawn.dims[1] - drawn.dims[0]
+    blank = f"{whole(drawn.blank)} of {counted(total, 'column')}"
+    if drawn.method == "sample":
         skipped = 1 - rows / (stop - start)
-        said.append(
+        sentences.append(
             f"Sampled on purpose: {number(100 * skipped, 3)} % of the rows are skipped, and "
             f"{blank} show a pattern that is not in the table."
         )
-    elif made.method == "gain":
-        said.append(
+    elif drawn.method == "gain":
+        sentences.append(
             f"{blank} are blank: below {FADE:g} pixels per "
             f"wave; waves are shown in full from {FULL:g}."
         )
-    elif made.method == "filter":
-        said.append(f"Rows are filtered: waves below {FADE:g} pixels are blank, {FULL:g} are full.")
-    if made.per_pixel[1] > 1:
-        what = "pairs, sines and cosines apart" if held.waves is not None else "dimensions"
-        said.append(f"A pixel covers {number(total / columns)} {what}.")
-    if held.sides:
-        axes = held.spec.axes  # type: ignore[attr-defined]
-        cells = " by ".join(f"{n} ({name})" for n, name in zip(held.sides, axes, strict=True))
-        said.append(f"Positions are the cells of a grid of {cells}, the last fastest.")
-    if held.turns:
-        said.append(
+    elif drawn.method == "filter":
+        sentences.append(
+            f"Rows are filtered: waves below {FADE:g} pixels are blank, {FULL:g} are full."
+        )
+    if drawn.per_pixel[1] > 1:
+        what = "pairs, sines and cosines apart" if table.waves is not None else "dimensions"
+        sentences.append(f"A pixel covers {number(total / columns)} {what}.")
+    if table.sides:
+        axes = table.spec.axes  # type: ignore[attr-defined]
+        cells = " by ".join(f"{n} ({name})" for n, name in zip(table.sides, axes, strict=True))
+        sentences.append(f"Positions are the cells of a grid of {cells}, the last fastest.")
+    if table.turns:
+        sentences.append(
             "Columns are the channels: a sine where the first of a pair stands, a cosine where "
             "the second does."
         )
-    if held.heads > 1:
-        said.append(f"Head 0 of {held.heads}, which differ.")
-    if made.limit != 1:
-        said.append(f"Colours end at ±{number(made.limit)}.")
-    return tuple(said)
+    if table.heads > 1:
+        sentences.append(f"Head 0 of {table.heads}, which differ.")
+    if drawn.limit != 1:
+        sentences.append(f"Colours end at ±{number(drawn.limit)}.")
+    return tuple(sentences)

@@ -47,8 +47,7 @@ def gain(pixels_per_wave: np.ndarray | float) -> np.ndarray:
     """
     x = np.maximum(np.asarray(pixels_per_wave, dtype=np.float64), FADE)
     u = np.minimum(np.log(x / FADE) / np.log(FULL / FADE), 1.0)
-    found: np.ndarray = u * u * (3 - 2 * u)
-    return found
+    return u * u * (3 - 2 * u)
 
 
 def edges(start: int, stop: int, pixels: int) -> np.ndarray:
@@ -145,8 +144,7 @@ def reduced(
             w = _weights((image - middle[first:last, None]) / ratio)
             _add_product(total[first:last], w, rows)
             weight[first:last] += w.sum(axis=1)
-    found: np.ndarray = total / weight[:, None]
-    return found
+    return total / weight[:, None]
 
 
 def _add_product(total: np.ndarray, w: np.ndarray, rows: np.ndarray) -> None:

@@ -50,6 +50,7 @@ and any rule but a rotary one may have
     length     expressions of the number of positions
     scale      a template of what scores are multiplied by, where that is no root of a width that
                the spec has
+    warn       a sentence that goes with the entry, such as one on other code
     own        for the first rule: the config has positions of its own beside those of its parts
 
 `posenc.detect` knows the further keys of rotary rules, and describes them there.
@@ -77,6 +78,7 @@ __all__ = [
     "ClassDefaults",
     "ClassParts",
     "Family",
+    "Reads",
     "class_defaults",
     "class_parts",
     "convention",
@@ -99,6 +101,23 @@ class Family(NamedTuple):
     inside: Mapping[str, str] = MappingProxyType({})
 
 
+class Reads(NamedTuple):
+    """Which keys the rotary class of a model type reads.
+
+    Parameters
+    ----------
+    keys : frozenset of str
+        Keys of the config, beside its dictionary of rotary parameters.
+    rules : mapping
+        Keys of that dictionary, by the rule of scaling: none where the class passes the rule over,
+        and no rule that it refuses. `^key` stands outside the dictionary, or beside those of each
+        type of layer.
+    """
+
+    keys: frozenset[str]
+    rules: Mapping[str, frozenset[str]]
+
+
 class ClassDefaults(NamedTuple):
     """What the class of a model type takes for what a config leaves out.
 
@@ -110,6 +129,8 @@ class ClassDefaults(NamedTuple):
         The base, and the share of a head that turns, where all layers have one dictionary.
     share_alone : float, optional
         The share where the config has no dictionary of rotary parameters, if it is another.
+    share_scaled : float, optional
+        The share where a dictionary without one asks for a scaling, if it is another.
     rope_type : str
         The scaling where the config has no dictionary.
     kinds : mapping, optional
@@ -141,12 +162,15 @@ class ClassDefaults(NamedTuple):
         Other names of those keys; a file that states one states the key.
     sizes : mapping
         Values of keys that count only where the file leaves a whole part to the class.
+    reads : Reads, optional
+        The keys that its rotary class reads; None where it has none of its own.
     """
 
     version: str = ""
     base: float | None = None
     share: float = 1.0
     share_alone: float | None = None
+    share_scaled: float | None = None
     rope_type: str = "default"
     kinds: Mapping[str, Mapping[str, Any] | None] | None = None
     reach: Mapping[str, tuple[str, ...]] = MappingProxyType({})
@@ -161,6 +185,7 @@ class ClassDefaults(NamedTuple):
     fields: Mapping[str, Any] = MappingProxyType({})
     aliases: Mapping[str, str] = MappingProxyType({})
     sizes: Mapping[str, Any] = MappingProxyType({})
+    reads: Reads | None = None
 
     def left_out(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What the class takes for keys that a config does not state, under no name, misspelled."""
@@ -225,7 +250,15 @@ def _table() -> Mapping[str, Any]:
 @functools.lru_cache(maxsize=1)
 def _classes() -> dict[str, ClassDefaults]:
     data = _table()
-    return {n: ClassDefaults(data["version"], **row) for n, row in data["types"].items()}
+    every = [
+        Reads(frozenset(one["keys"]), {k: frozenset(v) for k, v in one["rules"].items()})
+        for one in data["reads"]
+    ]
+    defaults = {}
+    for name, values in data["types"].items():
+        reads = every[values["reads"]] if "reads" in values else None
+        defaults[name] = ClassDefaults(data["version"], **{**values, "reads": reads})
+    return defaults
 
 
 def class_parts(model_type: object) -> ClassParts:

@@ -130,12 +130,12 @@ class Cell:
         ArgumentError
             If the cell has none of that name.
         """
-        found = dict(self.settings)
-        if name not in found:
+        settings = dict(self.settings)
+        if name not in settings:
             raise ArgumentError(
-                mismatch(f"Cell of {self.task}", f"a setting {name!r}", list(found))
+                mismatch(f"Cell of {self.task}", f"a setting {name!r}", list(settings))
             )
-        return found[name]
+        return settings[name]
 
     def to_json(self) -> str:
         """The cell as canonical JSON: sorted names, no spaces."""
@@ -156,11 +156,11 @@ class Cell:
             For a text that is no cell.
         """
         with inputs.understood("Cell.from_json", "a cell of the study"):
-            found = inputs.parse(text, "Cell.from_json", inputs.PAGE)
-            if not isinstance(found, dict) or sorted(found) != list(FIELDS):
+            fields = inputs.parse(text, "Cell.from_json", inputs.PAGE)
+            if not isinstance(fields, dict) or sorted(fields) != list(FIELDS):
                 raise DataError(mismatch("Cell.from_json", f"the fields {FIELDS}", text[:120]))
-            settings = found.pop("settings")
-            return cls(**found, settings=tuple(sorted(settings.items())))
+            settings = fields.pop("settings")
+            return cls(**fields, settings=tuple(sorted(settings.items())))
 
     def __str__(self) -> str:
         return f"{self.task}, {self.encoding}, seed {self.seed}"

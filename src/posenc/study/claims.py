@@ -27,10 +27,10 @@ from posenc._core.errors import DataError, mismatch, suggest
 __all__ = [
     "BETTER",
     "Claim",
-    "Part",
+    "ClaimPart",
+    "ClaimSide",
     "Registration",
     "Score",
-    "Side",
     "claims",
     "read_claims",
     "registrations",
@@ -45,7 +45,7 @@ BETTER: dict[str, int] = {
 }
 
 PART_FIELDS = ("kind", "left", "right", "margin", "task", "metric", "each")
-FILE = inputs.Kind("claims", 2**17)
+FILE = inputs.FileKind("claims", 2**17)
 LONGEST_LINE = 400
 CLAIM_FIELDS = (
     "id",
@@ -80,7 +80,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Side:
+class ClaimSide:
     """One side of a comparison: number + score - other score.
 
     Parameters
@@ -107,14 +107,14 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Part:
+class ClaimPart:
     """One comparison.
 
     Parameters
     ----------
     kind : {"better", "equal", "condition"}
         What must hold.
-    left, right : Side
+    left, right : ClaimSide
         What is compared.
     margin : float
         In the unit of the metric.
@@ -125,8 +125,8 @@ class Part:
     """
 
     kind: Kind
-    left: Side
-    right: Side
+    left: ClaimSide
+    right: ClaimSide
     margin: float
     task: str
     metric: str
@@ -150,7 +150,7 @@ class Claim:
         The statement.
     source : str
         Who published it.
-    parts : tuple of Part
+    parts : tuple of ClaimPart
         What must hold for it to be reproduced.
     unexpected : str
         Why it is not expected at this size; empty where it is.
@@ -161,7 +161,7 @@ class Claim:
     id: str
     text: str
     source: str
-    parts: tuple[Part, ...]
+    parts: tuple[ClaimPart, ...]
     unexpected: str = ""
     registered: str = ""
 
@@ -251,17 +251,17 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
 
 def _claims(text: str, caller: str) -> tuple[Claim, ...]:
     try:
-        found = tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DataError(mismatch(caller, "TOML", error)) from None
-    rows = found.get("claim")
+    rows = document.get("claim")
     if not isinstance(rows, list) or not rows:
-        raise DataError(mismatch(caller, "tables [[claim]]", list(found) or "nothing"))
-    made = tuple(_claim(row, f"{caller}, claim {number}") for number, row in enumerate(rows, 1))
-    names = [claim.id for claim in made]
+        raise DataError(mismatch(caller, "tables [[claim]]", list(document) or "nothing"))
+    claims = tuple(_claim(row, f"{caller}, claim {number}") for number, row in enumerate(rows, 1))
+    names = [claim.id for claim in claims]
     if len(set(names)) < len(names):
         raise DataError(mismatch(caller, "a different id for each claim", names))
-    return made
+    return claims
 
 
 def _claim(row: Any, caller: str) -> Claim:
@@ -279,7 +279,7 @@ def _claim(row: Any, caller: str) -> Claim:
     return Claim(*words, parts, row.get("unexpected", ""), before)
 
 
-def _parts(table: Any, row: Mapping[str, Any], caller: str) -> Iterator[Part]:
+def _parts(table: Any, row: Mapping[str, Any], caller: str) -> Iterator[ClaimPart]:
     _check_fields(table, PART_FIELDS, caller)
     kind, metric = table.get("kind"), table.get("metric", row.get("metric"))
     if kind not in get_args(Kind):
@@ -295,7 +295,7 @@ def _parts(table: Any, row: Mapping[str, Any], caller: str) -> Iterator[Part]:
         if not left.scores + right.scores:
             raise DataError(mismatch(caller, "a score in each part", f"{left} and {right}"))
         task = str(table.get("task", row.get("task")))
-        yield Part(kind, left, right, margin, task, metric, seeds)
+        yield ClaimPart(kind, left, right, margin, task, metric, seeds)
 
 
 def _seeds(value: Any, caller: str) -> tuple[int, int] | None:
@@ -307,20 +307,20 @@ def _seeds(value: Any, caller: str) -> tuple[int, int] | None:
     raise DataError(mismatch(f"{caller}: seeds", "two rising numbers, [first, end]", repr(value)))
 
 
-def _side(value: Any, each: str, caller: str) -> Side:
+def _side(value: Any, each: str, caller: str) -> ClaimSide:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return Side(float(value))
+        return ClaimSide(float(value))
     terms = [SCORE.fullmatch(t.replace("{each}", each)) for t in str(value).split(" - ")]
     if None in terms or len(terms) > 2:
         expected = "a number, `rope@2L` or `rope@2L - rope@1L`"
         raise DataError(mismatch(f"{caller}: left and right", expected, repr(value)))
     scores = [Score(**term.groupdict()) for term in terms if term is not None]
-    return Side(plus=scores[0], minus=scores[1] if len(scores) > 1 else None)
+    return ClaimSide(plus=scores[0], minus=scores[1] if len(scores) > 1 else None)
 
 
-def _check_fields(table: Any, known: tuple[str, ...], caller: str) -> None:
+def _check_fields(table: Any, names: tuple[str, ...], caller: str) -> None:
     if not isinstance(table, dict):
         raise DataError(mismatch(caller, "a table", repr(table)))
     for name in table:
-        if name not in known:
-            raise DataError(mismatch(caller, f"the fields {known}", name, suggest(name, known)))
+        if name not in names:
+            raise DataError(mismatch(caller, f"the fields {names}", name, suggest(name, names)))

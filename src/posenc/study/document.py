@@ -10,11 +10,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Block", "Code", "Heading", "Picture", "Table", "Words", "as_html", "as_markdown"]
+__all__ = [
+    "Block",
+    "Code",
+    "Figure",
+    "Paragraph",
+    "SectionHeading",
+    "TextTable",
+    "as_html",
+    "as_markdown",
+]
 
 
 @dataclass(frozen=True)
-class Heading:
+class SectionHeading:
     """A heading, of level 1 to 3."""
 
     level: int
@@ -22,7 +31,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Words:
+class Paragraph:
     """A paragraph."""
 
     text: str
@@ -36,7 +45,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Figure:
     """A picture beside the document, and the words for who cannot see it."""
 
     path: str
@@ -44,7 +53,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Cells of text under a head; all columns but the first `left` stand to the right."""
 
     head: tuple[str, ...]
@@ -52,7 +61,7 @@ class Table:
     left: int = 1
 
 
-Block = Heading | Words | Code | Picture | Table
+Block = SectionHeading | Paragraph | Code | Figure | TextTable
 
 
 def as_markdown(blocks: Sequence[Block]) -> str:
@@ -65,8 +74,8 @@ def as_markdown(blocks: Sequence[Block]) -> str:
 
     Examples
     --------
-    >>> from posenc.study.document import Table, as_markdown
-    >>> print(as_markdown([Table(("name", "value"), (("a|b", "1"),))]), end="")
+    >>> from posenc.study.document import TextTable, as_markdown
+    >>> print(as_markdown([TextTable(("name", "value"), (("a|b", "1"),))]), end="")
     | name | value |
     |---|--:|
     | a\|b | 1 |
@@ -76,15 +85,15 @@ def as_markdown(blocks: Sequence[Block]) -> str:
 
 def _markdown(block: Block) -> str:
     match block:
-        case Heading(level, text):
+        case SectionHeading(level, text):
             return f"{'#' * level} {text}"
-        case Words(text):
+        case Paragraph(text):
             return text
         case Code(text):
             return f"```text\n{text}\n```"
-        case Picture(path, words):
+        case Figure(path, words):
             return f"![{words}]({path})"
-        case Table(head, rows, left):
+        case TextTable(head, rows, left):
             rule = "|".join("---" if i < left else "--:" for i in range(len(head)))
             lines = [head, *rows]
             cells = [
@@ -128,29 +137,29 @@ def as_html(blocks: Sequence[Block], title: str) -> str:
 
 def _html(block: Block) -> str:
     match block:
-        case Heading(level, text):
+        case SectionHeading(level, text):
             return f"<h{level}>{_marked(text)}</h{level}>"
-        case Words(text):
+        case Paragraph(text):
             return f"<p>{_marked(text)}</p>"
         case Code(text):
             return f"<pre>{html.escape(text)}</pre>"
-        case Picture(path, words):
+        case Figure(path, words):
             return f'<p><img src="{html.escape(path)}" alt="{html.escape(words)}"></p>'
-        case Table(head, rows, left):
+        case TextTable(head, rows, left):
             lines = [_line(head, left, "th"), *(_line(row, left, "td") for row in rows)]
             return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"
 
 
 def _line(cells: Sequence[str], left: int, tag: str) -> str:
-    made = []
+    marked = []
     for i, cell in enumerate(cells):
         scope = ' scope="col"' if tag == "th" else ""
         side = ' class="left"' if i < left else ""
-        made.append(f"<{tag}{scope}{side}>{_marked(cell)}</{tag}>")
-    return f"<tr>{''.join(made)}</tr>"
+        marked.append(f"<{tag}{scope}{side}>{_marked(cell)}</{tag}>")
+    return f"<tr>{''.join(marked)}</tr>"
 
 
 def _marked(text: str) -> str:
-    found = html.escape(text)
-    found = re.sub(r"`([^`]*)`", r"<code>\1</code>", found)
-    return re.sub(r"\*\*([^*]*)\*\*", r"<strong>\1</strong>", found)
+    markup = html.escape(text)
+    markup = re.sub(r"`([^`]*)`", r"<code>\1</code>", markup)
+    return re.sub(r"\*\*([^*]*)\*\*", r"<strong>\1</strong>", markup)

@@ -82,15 +82,15 @@ class Local:
             pre_dispatch=max(1, self.workers),
             return_as="generator_unordered",
         )
-        found = parallel(handed_over())
+        records = parallel(handed_over())
         try:
-            for record in found:  # noqa: UP028 - `yield from` would close it outside of the `finally`
+            for record in records:  # noqa: UP028 - `yield from` would close it outside of the `finally`
                 yield record
         finally:
             with warnings.catch_warnings():
                 # It says that unfinished cells are lost, which is what leaving early means.
                 warnings.simplefilter("ignore")
-                found.close()
+                records.close()
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,10 @@ class Cluster:
 def _address(file: Path) -> str:
     """What a scheduler wrote of itself; Dask would wait for ever for a file that is not there."""
     try:
-        found = inputs.parse(inputs.text_of(file, inputs.SCHEDULER), str(file), inputs.SCHEDULER)
-        return str(found["address"])
+        scheduler = inputs.parse(
+            inputs.text_of(file, inputs.SCHEDULER), str(file), inputs.SCHEDULER
+        )
+        return str(scheduler["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         todo = "It is made by: dask scheduler --scheduler-file FILE"
         expected = "the file of a Dask scheduler"
@@ -202,7 +204,7 @@ def run_cells(
     cells: Sequence[Cell],
     store: Store,
     *,
-    where: Local | Cluster,
+    workers: Local | Cluster,
     train: Train,
     retries: int = 2,
     seen: Callable[[Record], object] = lambda _: None,
@@ -216,7 +218,7 @@ def run_cells(
         In the order in which they are begun.
     store : Store
         Open; each cell is in it as soon as it is finished.
-    where : Local or Cluster
+    workers : Local or Cluster
         The workers.
     train : callable
         Cell -> Outcome; it travels to the workers.
@@ -245,7 +247,7 @@ def run_cells(
         counts[record.failed] += 1
         seen(record)
 
-    with where.dispatcher(say) as dispatched:
+    with workers.dispatcher(say) as dispatched:
         while pending:
             # Cells that were out when a worker died: one by one, so that the next death has a name.
             suspects = [key for key in pending if deaths.get(key)]
@@ -332,12 +334,12 @@ def _deadly_errors() -> tuple[type[BaseException], ...]:
         TerminatedWorkerError,
     )
 
-    found: tuple[type[BaseException], ...] = (TerminatedWorkerError, BrokenProcessPool)
+    kinds: tuple[type[BaseException], ...] = (TerminatedWorkerError, BrokenProcessPool)
     with contextlib.suppress(ImportError):
         from distributed.scheduler import KilledWorker
 
-        found += (KilledWorker,)
-    return found
+        kinds += (KilledWorker,)
+    return kinds
 
 
 def _death(error: BaseException, times: int) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from posenc._core.errors import DependencyError, mismatch
-from posenc.study.statistics import Interval
+from posenc.study.statistics import ConfidenceInterval
 
-__all__ = ["Curve", "draw"]
+__all__ = ["ScoreCurve", "draw"]
 
 # Distinguishable for colour-blind readers, and each with its own dashes.
 STYLES: dict[str, tuple[str, Any]] = {
@@ -30,7 +30,7 @@ GAP = 0.052  # of the height, between labels
 
 
 @dataclass(frozen=True)
-class Curve:
+class ScoreCurve:
     """The scores of an encoding along the tested lengths.
 
     Parameters
@@ -39,21 +39,23 @@ class Curve:
         Its name.
     lengths : tuple of int
         Where it was tested.
-    scores : tuple of Interval
+    scores : tuple of ConfidenceInterval
         One for each length.
     """
 
     encoding: str
     lengths: tuple[int, ...]
-    scores: tuple[Interval, ...]
+    scores: tuple[ConfidenceInterval, ...]
 
 
-def draw(curves: Sequence[Curve], path: Path, *, title: str, x: str, y: str, trained: int) -> None:
+def draw(
+    curves: Sequence[ScoreCurve], path: Path, *, title: str, x: str, y: str, trained: int
+) -> None:
     """Write a picture of curves as PNG; equal curves give equal bytes.
 
     Parameters
     ----------
-    curves : sequence of Curve
+    curves : sequence of ScoreCurve
         At least one.
     path : Path
         What is written, or replaced.
@@ -93,7 +95,7 @@ def _style(encoding: str, number: int) -> tuple[str, Any]:
     return STYLES.get(encoding, other)
 
 
-def _line(axes: Any, curve: Curve, number: int) -> None:
+def _line(axes: Any, curve: ScoreCurve, number: int) -> None:
     colour, dashes = _style(curve.encoding, number)
     means = [score.mean for score in curve.scores]
     axes.plot(
@@ -110,7 +112,7 @@ def _line(axes: Any, curve: Curve, number: int) -> None:
     axes.fill_between(curve.lengths, low, high, color=colour, alpha=0.13, linewidth=0)
 
 
-def _label(axes: Any, curves: Sequence[Curve]) -> None:
+def _label(axes: Any, curves: Sequence[ScoreCurve]) -> None:
     """Names at the ends of the lines, moved apart where the ends are close."""
     bottom, top = axes.get_ylim()
     ends = sorted((c.scores[-1].mean, i) for i, c in enumerate(curves))

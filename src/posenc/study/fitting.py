@@ -19,7 +19,6 @@ Nothing else is chosen for one encoding: all have the same model, batches, steps
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from typing import Any
 
 import posenc
 from posenc._core.spec import Spec
-from posenc.registry import SPECS
+from posenc.registry import lookup
 
 __all__ = [
     "Field",
@@ -131,17 +130,13 @@ def yarn(sizes: Sizes, length: int) -> Spec:
     return rope(sizes, posenc.scaling.YaRN(factor, original_length=sizes.length, beta_fast=fast))
 
 
-def _class(name: str) -> Any:
-    return getattr(importlib.import_module(SPECS[name]), name)
-
-
 def of(name: str, /, **choices: Field) -> Make:
     """A spec of a class whose fields are functions of the sizes."""
 
     def make(sizes: Sizes, causal: bool) -> Spec:
         del causal
         fields = {field: value(sizes) for field, value in choices.items()}
-        kind = _class(name)
+        kind: Any = lookup(name)
         lead = {"table": sizes.width, "bias": sizes.heads}.get(kind.kind, sizes.head_dim)
         spec: Spec = kind(lead, **fields)
         return spec

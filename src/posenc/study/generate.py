@@ -73,8 +73,8 @@ def greedy(
     >>> len(greedy(model, torch.tensor([[2, 18, 3]]), steps=4)[0].tokens)
     4
     """
-    found = _search(model, start, steps=steps, end=end, source=source, seed=seed, width=1)
-    return [several[0] for several in found]
+    outputs = _search(model, start, steps=steps, end=end, source=source, seed=seed, width=1)
+    return [several[0] for several in outputs]
 
 
 @torch.no_grad()
@@ -120,11 +120,11 @@ def beam(
     ArgumentError
         If nothing is there to start with, the width is below 1, or the model has no decoder.
     """
-    found = _search(model, start, steps=steps, end=end, source=source, seed=seed, width=width)
+    outputs = _search(model, start, steps=steps, end=end, source=source, seed=seed, width=width)
     if width == 1:
-        return found
+        return outputs
     plain = greedy(model, start, steps=steps, end=end, source=source, seed=seed)
-    both = zip(found, plain, strict=True)
+    both = zip(outputs, plain, strict=True)
     merged = [{spoken.tokens: spoken for spoken in [*several, one]} for several, one in both]
     return [sorted(some.values(), key=lambda s: -s.score)[:width] for some in merged]
 
@@ -147,32 +147,32 @@ def _search(
         received = f"{width} and {steps}"
         raise ArgumentError(mismatch("generate", "a width and steps of at least 1", received))
     model.eval()
-    batch, given = start.shape
-    at, source = _places(model, given + steps, source, seed)
+    batch, prompt = start.shape
+    at, source = _places(model, prompt + steps, source, seed)
     memory = None if source is None else model.encode(source)
     rows = torch.arange(batch).repeat_interleave(width)
     memory = None if memory is None else memory.select(rows)
-    cache, said = Cache(), start[rows][:, :0]
+    cache, written = Cache(), start[rows][:, :0]
     scores = torch.full((batch, width), -torch.inf)
     scores[:, 0] = 0.0  # all beams begin alike, so the first step continues one of them
     done: list[list[Spoken]] = [[] for _ in range(batch)]
-    new, where = start[rows], slice(0, given)
+    new, span = start[rows], slice(0, prompt)
     for step in range(steps):
-        logits = model.decode(Tokens(new, at[where]), memory, cache=cache)[:, -1]
+        logits = model.decode(Tokens(new, at[span]), memory, cache=cache)[:, -1]
         totals = scores[..., None] + logits.float().log_softmax(-1).view(batch, width, -1)
         scores, beams, tokens = _best(totals, width)
         rows = (torch.arange(batch)[:, None] * width + beams).flatten()
         cache.select(rows)
-        said = torch.cat([said[rows], tokens.reshape(-1, 1)], dim=1)
+        written = torch.cat([written[rows], tokens.reshape(-1, 1)], dim=1)
         if end is not None:
-            scores = _finish(done, said, scores, end)
-            if all(len(found) >= width for found in done) or not scores.isfinite().any():
+            scores = _finish(done, written, scores, end)
+            if all(len(outputs) >= width for outputs in done) or not scores.isfinite().any():
                 break
-        new, where = tokens.reshape(-1, 1), slice(given + step, given + step + 1)
+        new, span = tokens.reshape(-1, 1), slice(prompt + step, prompt + step + 1)
     for b in range(batch):
         for i in range(width):
             if scores[b, i].isfinite():
-                done[b].append(Spoken(tuple(said[b * width + i].tolist()), scores[b, i].item()))
+                done[b].append(Spoken(tuple(written[b * width + i].tolist()), scores[b, i].item()))
         done[b] = sorted(done[b], key=lambda s: -s.score)[:width]
     return done
 
@@ -181,8 +181,8 @@ def _best(totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
     """The best continuations (batch, width) of all beams: scores, beams and tokens."""
     batch, beams, vocabulary = totals.shape
     flat = totals.view(batch, beams * vocabulary)
-    found = flat.topk(min(width, flat.shape[1]))
-    scores, places = found.values, found.indices
+    top = flat.topk(min(width, flat.shape[1]))
+    scores, places = top.values, top.indices
     if scores.shape[1] < width:
         short = width - scores.shape[1]
         scores = torch.nn.functional.pad(scores, (0, short), value=-torch.inf)
@@ -190,12 +190,12 @@ def _best(totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
     return scores, places // vocabulary, places % vocabulary
 
 
-def _finish(done: list[list[Spoken]], said: Tensor, scores: Tensor, end: int) -> Tensor:
+def _finish(done: list[list[Spoken]], written: Tensor, scores: Tensor, end: int) -> Tensor:
     """Move sequences that have ended to those that are done; their beams go on with nothing."""
     batch, width = scores.shape
-    ended = (said[:, -1] == end).view(batch, width) & scores.isfinite()
+    ended = (written[:, -1] == end).view(batch, width) & scores.isfinite()
     for b, i in ended.nonzero().tolist():
-        tokens = tuple(said[b * width + i, :-1].tolist())
+        tokens = tuple(written[b * width + i, :-1].tolist())
         done[b].append(Spoken(tokens, scores[b, i].item()))
     return scores.masked_fill(ended, -torch.inf)
 

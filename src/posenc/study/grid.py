@@ -148,13 +148,13 @@ def cells(tier: str, narrowing: Narrowing | None = None) -> list[Cell]:
     if tier not in TIERS:
         raise ArgumentError(mismatch("study", "a tier", repr(tier), suggest(tier, TIERS)))
     _check_names(narrowing)
-    made = [
+    every = [
         _cell(block, encoding, seed, narrowing)
         for block in _blocks(TIERS[tier], narrowing)
         for encoding in block.encodings
         for seed in narrowing.seeds or range(block.seeds)
     ]
-    return sorted(dict.fromkeys(made), key=lambda cell: cell.seed)
+    return sorted(dict.fromkeys(every), key=lambda cell: cell.seed)
 
 
 def cost(cell: Cell) -> float:
@@ -201,13 +201,13 @@ def _check_names(narrowing: Narrowing) -> None:
     from posenc.study.encodings import ENCODINGS
     from posenc.study.tasks import TASKS
 
-    for what, names, known in (
+    for what, names, choices in (
         ("a task", narrowing.tasks, TASKS),
         ("an encoding", narrowing.encodings, ENCODINGS),
     ):
         for name in names:
-            if name not in known:
-                raise ArgumentError(mismatch("study", what, repr(name), suggest(name, known)))
+            if name not in choices:
+                raise ArgumentError(mismatch("study", what, repr(name), suggest(name, choices)))
     if len(narrowing.seeds) > MOST_SEEDS:
         received = len(narrowing.seeds)
         raise ArgumentError(mismatch("study", f"at most {MOST_SEEDS} seeds", received))
@@ -226,17 +226,17 @@ def seeds_of(text: str) -> tuple[int, ...]:
     ArgumentError
         For what is neither.
     """
-    found: list[int] = []
+    seeds: list[int] = []
     if re.fullmatch(r"\d{1,4}", text):
-        found = list(range(int(text)))
+        seeds = list(range(int(text)))
     elif re.fullmatch(r"\d{1,6}(:\d{1,6})?(,\d{1,6}(:\d{1,6})?)*,?", text):
         for piece in text.rstrip(",").split(","):
             first, _, last = piece.partition(":")
-            found += range(int(first), int(last or int(first) + 1))
-    if not found:
+            seeds += range(int(first), int(last or int(first) + 1))
+    if not seeds:
         expected = "`8` for the first eight, `0,3,5`, or `4:8` for those from 4 to 7"
         raise ArgumentError(mismatch("seeds", expected, repr(text[:60])))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(seeds))
 
 
 def factors_of(text: str) -> tuple[float, ...]:
@@ -252,11 +252,11 @@ def factors_of(text: str) -> tuple[float, ...]:
     ArgumentError
         For anything else.
     """
-    found = []
+    factors = []
     for piece in text.split(","):
         number = piece.strip().removesuffix("L") or "1"
         if not re.fullmatch(r"\d{1,3}(\.\d{1,4})?", number):
             expected = "multiples of the trained length, such as 1,1.5,2"
             raise ArgumentError(mismatch("lengths", expected, repr(text[:60])))
-        found.append(float(number))
-    return tuple(sorted(set(found)))
+        factors.append(float(number))
+    return tuple(sorted(set(factors)))

@@ -60,13 +60,13 @@ class Shape:
         if self.width % self.heads:
             expected = f"a number that divides the width {self.width}"
             raise ArgumentError(mismatch("Shape: heads", expected, self.heads))
-        for name, known in (
+        for name, choices in (
             ("stacks", ("encoder", "decoder", "encoder-decoder")),
             ("norm", ("pre", "post")),
         ):
-            if getattr(self, name) not in known:
+            if getattr(self, name) not in choices:
                 raise ArgumentError(
-                    mismatch(f"Shape: {name}", f"one of {known}", getattr(self, name))
+                    mismatch(f"Shape: {name}", f"one of {choices}", getattr(self, name))
                 )
 
     @property

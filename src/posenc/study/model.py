@@ -57,8 +57,8 @@ class LayerPositions(nn.ModuleDict):
 
     def learned(self) -> dict[str, dict[str, Tensor]]:
         """The parameters as `attend` takes them."""
-        found = {kind: module.learned() for kind, module in self._learning()}
-        return {kind: values for kind, values in found.items() if values}
+        learned = {kind: module.learned() for kind, module in self._learning()}
+        return {kind: values for kind, values in learned.items() if values}
 
     def _learning(self) -> Iterator[tuple[str, LearnedModule]]:
         for kind, module in self.items():
@@ -93,7 +93,7 @@ class Attention(nn.Module):
         """(batch, seq, width) -> (batch, heads, seq, dim)."""
         return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)
 
-    def forward(self, x: Tensor, context: Tensor, scene: Scene) -> Tensor:
+    def forward(self, x: Tensor, context: Tensor, scene: AttentionContext) -> Tensor:
         """Attend from x (batch, q, width) to the context (batch, k, width) and what is kept."""
         q, k, v = (
             self.split(project(side))
@@ -116,7 +116,7 @@ class Attention(nn.Module):
 
 
 @dataclass
-class Scene:
+class AttentionContext:
     """Around one call of an attention: positions, what may be seen, and what is kept."""
 
     mask: Tensor | None = None
@@ -127,7 +127,7 @@ class Scene:
     layer: int = 0
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Attention to itself, attention to the source where there is one, and a perceptron."""
 
     def __init__(self, shape: Shape, *, crossed: bool) -> None:
@@ -141,7 +141,9 @@ class Layer(nn.Module):
         self.down = nn.Linear(shape.hidden, shape.width)
         self.mlp_norm = nn.LayerNorm(shape.width)
 
-    def forward(self, x: Tensor, own: Scene, memory: Tensor | None, other: Scene) -> Tensor:
+    def forward(
+        self, x: Tensor, own: AttentionContext, memory: Tensor | None, other: AttentionContext
+    ) -> Tensor:
         """(batch, seq, width) -> (batch, seq, width)."""
         y = self.enter(x, self.self_norm)
         x = self.leave(x + self.self_attn(y, y, own), self.self_norm)
@@ -169,16 +171,18 @@ class Stack(nn.Module):
             expected = f"a plan of {shape.layers} layers"
             raise ArgumentError(mismatch("Transformer: plan", expected, f"{len(plan)} layers"))
         self.causal = causal
-        self.layers = nn.ModuleList(Layer(shape, crossed=crossed) for _ in range(shape.layers))
+        self.layers = nn.ModuleList(
+            TransformerLayer(shape, crossed=crossed) for _ in range(shape.layers)
+        )
         self.final_norm = nn.LayerNorm(shape.width) if shape.norm == "pre" else nn.Identity()
         # Layers of a shared entry have one module, under one name in a file of weights.
         self.homes = [
             plan[i].name if plan[i].share == "model" else f"layer_{i}" for i in range(len(plan))
         ]
-        found: dict[str, LayerPositions] = {}
+        modules: dict[str, LayerPositions] = {}
         for i, home in enumerate(self.homes):
-            found.setdefault(home, LayerPositions(plan[i], seed + i))
-        self.positions = nn.ModuleDict(found)
+            modules.setdefault(home, LayerPositions(plan[i], seed + i))
+        self.positions = nn.ModuleDict(modules)
         self.pos_embed: PositionTable | None = None
         self.pos_join: nn.Linear | None = None
         table = plan.embeddings.spec("table") if plan.embeddings is not None else None
@@ -206,10 +210,12 @@ class Stack(nn.Module):
         if cache is not None:
             k_at, seen = cache.place(at, seen, x.shape[0])
         mask = _mask(x.shape[1], k_at.shape[-1], seen, causal=self.causal, device=x.device)
-        other = Scene(mask=None if memory is None or memory.seen is None else _keys(memory.seen))
+        other = AttentionContext(
+            mask=None if memory is None or memory.seen is None else _keys(memory.seen)
+        )
         for i, (layer, home) in enumerate(zip(self.layers, self.homes, strict=True)):
             positions = cast("LayerPositions", self.positions[home])
-            own = Scene(mask, at, k_at, positions, cache, i)
+            own = AttentionContext(mask, at, k_at, positions, cache, i)
             x = layer(x, own, None if memory is None else memory.values, other)
         out: Tensor = self.final_norm(x)
         return out

@@ -8,27 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from posenc.study.claims import Claim, registrations
+from posenc.study.claims import Claim
 from posenc.study.document import (
     Block,
     Code,
-    Heading,
-    Picture,
-    Table,
-    Words,
+    Figure,
+    Paragraph,
+    SectionHeading,
+    TextTable,
     as_html,
     as_markdown,
 )
-from posenc.study.figures import Curve, draw
+from posenc.study.figures import ScoreCurve, draw
 from posenc.study.grid import TIERS
+from posenc.study.report_claims import anew_part, claims_part, findings_part, registered_part
 from posenc.study.results import Results
-from posenc.study.statistics import Interval, detectable, interval
-from posenc.study.verdicts import ALPHA, Finding, Verdict, judge
+from posenc.study.statistics import interval, shown
+from posenc.study.verdicts import judge
 
 __all__ = ["curves", "document", "main_metric", "write_report"]
 
 TITLE = "The study: encodings in trained Transformers"
-MARKS = {"reproduced": "✓", "contradicted": "✗", "undecided": "?", "not run": "–"}
 PICTURE = "study.png"  # the one that stands for all: quality against length
 SIX = ("none", "sinusoidal", "learned", "rope", "alibi", "t5")
 
@@ -60,25 +60,6 @@ AXES = {
     "excess": "nats above the best possible (less is better)",
 }
 
-HOW = (
-    "The unit is the seed: it settles initial weights and batches for every encoding alike, so "
-    "differences are taken within seeds, and test examples are not counted as replicates. ± is "
-    "half of a 95 % t-interval over seeds. A claim is **reproduced** where all of its parts hold "
-    "with p < 0.05 after Holm's adjustment over all registered claims, whether or not they were "
-    "run, **contradicted** where the contrary of a part does, and **undecided** otherwise. The p "
-    "values are those of paired t tests, or of two one-sided tests for equality within a margin; a "
-    "part whose exact p of sign flips is above 0.05 counts as saying nothing."
-)
-REGISTERED = (
-    "Claims and margins were registered in `claims.toml` before the run, but not blindly: a pilot "
-    "on the same tasks, with other code, had informed which claims were made and their margins."
-)
-ANEW = (
-    "What is said of longer texts is judged by the last 32 characters of each window, which have "
-    "nearly the whole length before them; most characters of a whole window have less. This was "
-    "decided after the run: the claims were registered on whole windows, and both verdicts stand "
-    "here."
-)
 NOTES = {
     "seq2seq": (
         "The two languages are invented: a grammar writes both sides, and no sentence of them is "
@@ -137,13 +118,13 @@ def document(results: Results, claims: Sequence[Claim]) -> list[Block]:
     """
     verdicts = judge(results, claims)
     return [
-        Heading(1, TITLE),
-        Words(_lead(results)),
-        *_claims(verdicts),
-        *_registered(),
-        *_anew(results, claims, verdicts),
+        SectionHeading(1, TITLE),
+        Paragraph(_lead(results)),
+        *claims_part(verdicts),
+        *registered_part(),
+        *anew_part(results, claims, verdicts),
         *(block for task in ordered(results.tasks(), _TASKS) for block in _task(results, task)),
-        *_findings(verdicts),
+        *findings_part(verdicts),
         *_failures(results),
         *_origin(results),
     ]
@@ -168,111 +149,13 @@ def _lead(results: Results) -> str:
 # --- claims ---------------------------------------------------------------------------------------
 
 
-def _claims(verdicts: Sequence[Verdict]) -> Iterator[Block]:
-    yield Heading(2, "What was claimed, and what came out")
-    head = ("claim", "source", "verdict", "p")
-    yield Table(head, tuple(_verdict(v) for v in verdicts if not v.claim.unexpected), left=3)
-    yield Heading(2, "Not expected at this size")
-    yield Words(
-        "These statements were made of models a thousand times larger. A verdict on one of them "
-        "says something about small models, and nothing about the paper."
-    )
-    rows = tuple(
-        (*_verdict(v)[:3], v.claim.unexpected, _p(v)) for v in verdicts if v.claim.unexpected
-    )
-    yield Table(
-        ("claim", "source", "verdict", "why it was not expected, as registered", "p"), rows, left=4
-    )
-    yield Words(HOW)
-
-
-def _registered() -> Iterator[Block]:
-    yield Words(REGISTERED)
-    head = ("registered (UTC)", "SHA-256 of claims.toml", "what ran after it")
-    rows = [(r.time, f"`{r.sha256}`", r.what) for r in registrations()]
-    yield Table(head, tuple(rows), left=3)
-
-
-def _anew(
-    results: Results, claims: Sequence[Claim], verdicts: Sequence[Verdict]
-) -> Iterator[Block]:
-    """The claims whose metric was changed after the run, with both verdicts."""
-    before = judge(results, [claim.as_registered() for claim in claims])
-    both = [
-        (v, old)
-        for v, old in zip(verdicts, before, strict=True)
-        if v.claim.registered and v.word != "not run"
-    ]
-    if not both:
-        return
-    yield Heading(2, "Judged by the last characters")
-    yield Words(ANEW)
-    head = ("claim", "last characters", "p", "as registered, whole windows", "p")
-    rows = [(v.claim.text, _verdict(v)[2], _p(v), _verdict(old)[2], _p(old)) for v, old in both]
-    yield Table(head, tuple(rows), left=2)
-
-
-def _verdict(v: Verdict) -> tuple[str, str, str, str]:
-    return v.claim.text, v.claim.source, f"{MARKS[v.word]} **{v.word}**", _p(v)
-
-
-def _p(v: Verdict) -> str:
-    return "" if v.word == "not run" else probability(v.p)
-
-
-def probability(p: float) -> str:
-    """A p value as people read it.
-
-    Parameters
-    ----------
-    p : float
-        From 0 to 1.
-    """
-    return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.2f}"
-
-
-def _findings(verdicts: Sequence[Verdict]) -> Iterator[Block]:
-    yield Heading(2, "The claims part by part")
-    alpha = ALPHA / max(len(verdicts), 1)
-    yield Words(
-        "Left minus right in the unit of the metric, over seeds. p is that of the part alone, "
-        "before the adjustment for the number of claims; p of sign flips is exact. Detectable is "
-        "the smallest difference, beyond the margin, that a paired t test of so many seeds finds "
-        f"four times of five at the level of {alpha:.4f}, the strictest of Holm's adjustment: what "
-        "is smaller may well be there and not be seen."
-    )
-    rows = [
-        (v.claim.id if i == 0 else "", *_finding(f, alpha))
-        for v in verdicts
-        for i, f in enumerate(v.findings)
-        if f.difference is not None
-    ]
-    head = ("claim", "part", "task", "difference", "detectable", "seeds", "p", "p of flips")
-    yield Table(head, tuple(rows), left=3)
-
-
-def _finding(f: Finding, alpha: float) -> tuple[str, ...]:
-    part, difference = f.part, f.difference
-    assert difference is not None  # noqa: S101 - parts without data are left out
-    p = min(f.holds, f.fails)
-    return (
-        f"`{part}`",
-        f"{part.task}, {part.metric}",
-        shown(difference, sign=True),
-        "" if difference.count == 1 else f"{detectable(difference, alpha=alpha):.3f}",
-        str(difference.count),
-        "" if p == 1.0 else probability(p),
-        probability(f.flips),
-    )
-
-
 # --- tasks ----------------------------------------------------------------------------------------
 
 _TASKS = tuple(dict.fromkeys(block.task for block in TIERS["full"]))
 _ENCODINGS = tuple(dict.fromkeys(e for block in TIERS["full"] for e in block.encodings))
 
 
-def ordered(names: Sequence[str], known: Sequence[str]) -> list[str]:
+def ordered(names: Sequence[str], order: Sequence[str]) -> list[str]:
     """The names in the order of the tiers, then those that no tier has.
 
     Parameters
@@ -280,7 +163,7 @@ def ordered(names: Sequence[str], known: Sequence[str]) -> list[str]:
     names, known : sequence of str
         Some, and the order.
     """
-    return [n for n in known if n in names] + sorted(set(names) - set(known))
+    return [n for n in order if n in names] + sorted(set(names) - set(order))
 
 
 def main_metric(task: str) -> str:
@@ -295,18 +178,18 @@ def main_metric(task: str) -> str:
 
 
 def _task(results: Results, task: str) -> Iterator[Block]:
-    yield Heading(2, f"Task {task}")
+    yield SectionHeading(2, f"Task {task}")
     records = results.finished(task)
     measured = {row.metric for record in records for row in record.rows}
     shown_metrics = [m for m in METRICS.get(task, USUAL) if m in measured]
-    yield Words(_settings(results, task))
+    yield Paragraph(_settings(results, task))
     if task in NOTES:
-        yield Words(NOTES[task])
+        yield Paragraph(NOTES[task])
     if main_metric(task) in measured:
         words = f"{task}: {AXES.get(main_metric(task), main_metric(task))} against length"
-        yield Picture(f"img/{picture_name(task)}", words)
+        yield Figure(f"img/{picture_name(task)}", words)
     for metric in shown_metrics:
-        yield Words(f"In {UNITS.get(metric, metric)}.")
+        yield Paragraph(f"In {UNITS.get(metric, metric)}.")
         yield _scores(results, task, metric)
 
 
@@ -315,11 +198,10 @@ def _settings(results: Results, task: str) -> str:
     cells = [record.cell for record in results.finished(task)]
     common = set(cells[0].settings).intersection(*(cell.settings for cell in cells))
     names = ("length", "layers", "width", "heads", "steps", "batch", "rate")
-    told = [f"{name} {value}" for name, value in sorted(common) if name in names]
+    settings = [f"{name} {value}" for name, value in sorted(common) if name in names]
     models = f"{len(cells)} model{'' if len(cells) == 1 else 's'}"
-    return (
-        f"{models} of {_seeds(results, task)}; {', '.join(told)}. L is the longest trained length."
-    )
+    listed = ", ".join(settings)
+    return f"{models} of {_seeds(results, task)}; {listed}. L is the longest trained length."
 
 
 def _seeds(results: Results, task: str) -> str:
@@ -327,38 +209,24 @@ def _seeds(results: Results, task: str) -> str:
     return f"{count} seed{'' if count == 1 else 's'}"
 
 
-def _scores(results: Results, task: str, metric: str) -> Table:
-    found = curves(results, task, metric)
-    lengths = {n for curve in found for n in curve.lengths}
+def _scores(results: Results, task: str, metric: str) -> TextTable:
+    lines = curves(results, task, metric)
+    lengths = {n for curve in lines for n in curve.lengths}
     buckets = {row.length: row.bucket for record in results.finished(task) for row in record.rows}
     columns = sorted(lengths)
     rows = []
-    for curve in found:
+    for curve in lines:
         scores = dict(zip(curve.lengths, curve.scores, strict=True))
         cells = [shown(scores[n]) if n in scores else "" for n in columns]
         counts = {score.count for score in curve.scores}
         rows.append((curve.encoding, *cells, "–".join(map(str, sorted(counts)))))
     head = ("encoding", *(f"{buckets[n]} ({n})" for n in columns), "seeds")
-    return Table(head, tuple(rows))
-
-
-def shown(score: Interval, *, sign: bool = False) -> str:
-    """`0.998 ± 0.003`.
-
-    Parameters
-    ----------
-    score : Interval
-        What is shown.
-    sign : bool
-        Whether a plus is written.
-    """
-    mean = f"{score.mean:+.3f}" if sign else f"{score.mean:.3f}"
-    return mean if score.count == 1 else f"{mean} ± {score.half:.3f}"
+    return TextTable(head, tuple(rows))
 
 
 def curves(
     results: Results, task: str, metric: str, encodings: Sequence[str] | None = None
-) -> list[Curve]:
+) -> list[ScoreCurve]:
     """The scores of each encoding along the tested lengths.
 
     Parameters
@@ -372,12 +240,12 @@ def curves(
 
     Returns
     -------
-    list of Curve
+    list of ScoreCurve
         Of the encodings that were measured, in the order of the tiers.
     """
     records = results.finished(task)
     having = list(dict.fromkeys(record.cell.encoding for record in records))
-    found = []
+    lines = []
     for encoding in ordered(having, _ENCODINGS):
         if encodings is not None and encoding not in encodings:
             continue
@@ -395,8 +263,8 @@ def curves(
             for _, bucket in buckets
         ]
         if scores:
-            found.append(Curve(encoding, tuple(n for n, _ in buckets), tuple(scores)))
-    return found
+            lines.append(ScoreCurve(encoding, tuple(n for n, _ in buckets), tuple(scores)))
+    return lines
 
 
 def picture_name(task: str) -> str:
@@ -407,20 +275,20 @@ def picture_name(task: str) -> str:
 def _pictures(results: Results, folder: Path) -> list[Path]:
     written = []
     for task in ordered(results.tasks(), _TASKS):
-        found = curves(results, task, main_metric(task))
-        if found:
-            written.append(_picture(results, task, found, folder / picture_name(task)))
+        lines = curves(results, task, main_metric(task))
+        if lines:
+            written.append(_picture(results, task, lines, folder / picture_name(task)))
     six = curves(results, "text-lm", "nats", SIX)
     if six:
         written.append(_picture(results, "text-lm", six, folder / PICTURE))
     return written
 
 
-def _picture(results: Results, task: str, found: list[Curve], path: Path) -> Path:
-    trained = min(n for curve in found for n in curve.lengths)
+def _picture(results: Results, task: str, lines: list[ScoreCurve], path: Path) -> Path:
+    trained = min(n for curve in lines for n in curve.lengths)
     over = f"mean and 95 % interval of {_seeds(results, task)}"
     draw(
-        found,
+        lines,
         path,
         title=f"{task}: trained to length {trained}, {over}",
         x="length of the test",
@@ -436,27 +304,27 @@ def _picture(results: Results, task: str, found: list[Curve], path: Path) -> Pat
 def _failures(results: Results) -> Iterator[Block]:
     failed = [record for record in results.records if record.failed]
     if failed:
-        yield Heading(2, "Cells that failed")
+        yield SectionHeading(2, "Cells that failed")
         rows = tuple((str(record.cell), record.reason) for record in failed)
-        yield Table(("cell", "reason"), rows, left=2)
+        yield TextTable(("cell", "reason"), rows, left=2)
 
 
 def _origin(results: Results) -> Iterator[Block]:
-    yield Heading(2, "Where these numbers are from")
+    yield SectionHeading(2, "Where these numbers are from")
     counts = [0] * len(results.provenances)
     for record in results.records:
         counts[record.provenance] += 1
     names = sorted({name for origin in results.provenances for name in origin})
     head = ("", *(f"{count} cells" for count in counts))
     rows = [(name, *(_shortened(name, o) for o in results.provenances)) for name in names]
-    yield Table(head, tuple(rows), left=len(head))
+    yield TextTable(head, tuple(rows), left=len(head))
     sources = {origin.get("sources") for origin in results.provenances}
     if len(sources) > 1:
-        yield Words(
+        yield Paragraph(
             "**The rows come from different sources** of the models, tasks or training: their "
             "differences may be those of the code."
         )
-    yield Words("The run, and this report from its rows:")
+    yield Paragraph("The run, and this report from its rows:")
     yield Code("posenc study run standard\nposenc study report -o out/study")
 
 

@@ -170,18 +170,18 @@ class Results:
         DataError
             Where cells of one seed differ in their settings: they are no replicates.
         """
-        found: dict[int, float] = {}
+        values: dict[int, float] = {}
         for record in self.finished(task):
             if record.cell.encoding != encoding:
                 continue
             for row in record.rows:
                 if (row.metric, row.bucket) == (metric, bucket):
-                    if record.cell.seed in found:
+                    if record.cell.seed in values:
                         todo = "Export the cells of one protocol and tier by themselves."
                         expected, received = "one cell for each seed", f"several of {record.cell}"
                         raise DataError(mismatch("the results", expected, received, todo))
-                    found[record.cell.seed] = row.value
-        return found
+                    values[record.cell.seed] = row.value
+        return values
 
 
 def _order(record: Record) -> tuple[str, str, int, str]:
@@ -304,7 +304,7 @@ def _record(line: dict[str, str]) -> tuple[int, Record]:
 
 def _read(path: Path, columns: Sequence[str], make: Callable[[dict[str, str]], T]) -> list[T]:
     """The lines of a file; whatever is wrong with one is told with its place."""
-    made: list[T] = []
+    rows: list[T] = []
     place = str(path)
     try:
         with (
@@ -319,9 +319,9 @@ def _read(path: Path, columns: Sequence[str], make: Callable[[dict[str, str]], T
                 place = f"{path}:{reader.line_num}"
                 if None in line or None in line.values():
                     raise DataError(mismatch("a row", f"{len(columns)} fields", "others"))
-                if len(made) == MOST_ROWS:
+                if len(rows) == MOST_ROWS:
                     raise DataError(f"expected at most {MOST_ROWS} rows, got more")
-                made.append(make(line))
+                rows.append(make(line))
     except (ValueError, TypeError, AttributeError, KeyError, ArithmeticError, csv.Error) as error:
         raise DataError(f"{place}: {error}") from None
-    return made
+    return rows

@@ -96,8 +96,8 @@ class Run:
 
         def at(tokens: Tokens, side: int) -> Tokens:
             length = tokens.ids.shape[1]
-            found = positions.randomised(self.cell.seed, step, side, length, maximum=drawn)
-            return Tokens(tokens.ids, torch.from_numpy(found), tokens.seen)
+            indices = positions.randomised(self.cell.seed, step, side, length, maximum=drawn)
+            return Tokens(tokens.ids, torch.from_numpy(indices), tokens.seen)
 
         source = None if batch.source is None else at(batch.source, 1)
         return Batch(at(batch.target, 0), batch.answers, source)

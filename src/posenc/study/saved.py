@@ -63,19 +63,19 @@ def save(run: Run, folder: Path) -> None:
 
 def _follows(stack: Stack, run: Run) -> dict[str, np.ndarray]:
     """Tables and frequencies that follow from specs, under the names that files use for them."""
-    found = {}
+    arrays = {}
     if stack.pos_embed is not None and not stack.pos_embed.spec.shapes:
         spec = stack.pos_embed.spec
         table = getattr(spec, "table", spec)  # of an appended table, its own columns
         if isinstance(table, Sinusoidal):
             rows = posenc.table(table, run.sizes.longest, dtype="float32")
-            found["pos_embed.pe"] = np.ascontiguousarray(rows)
-    for home, held in stack.positions.items():
-        for kind, module in held.items():  # type: ignore[operator]
+            arrays["pos_embed.pe"] = np.ascontiguousarray(rows)
+    for home, modules in stack.positions.items():
+        for kind, module in modules.items():  # type: ignore[operator]
             if kind == "rotary" and isinstance(module.spec, RoPE):
                 frequencies = posenc.frequencies(module.spec).astype("float32")
-                found[f"positions.{home}.rotary.inv_freq"] = frequencies
-    return found
+                arrays[f"positions.{home}.rotary.inv_freq"] = frequencies
+    return arrays
 
 
 def _config(run: Run) -> dict[str, Any]:
@@ -140,15 +140,15 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         raise DataError(mismatch("generate", "a folder with a model", f"no {path}")) from None
     if layout.size > LARGEST:
         raise DataError(mismatch(str(path), f"a model of at most {LARGEST} bytes", layout.size))
-    found = {}
+    arrays = {}
     with inputs.unchanged(path, layout.state) as file:
         for name, tensor in layout.tensors.items():
             if tensor.stored is None:
                 caller = f"{path}: {name[:80]!r}"
                 raise DataError(mismatch(caller, "numbers that NumPy has", tensor.dtype))
             flat = files.read(file, tensor.begin, math.prod(tensor.shape), tensor.stored)
-            found[name] = files.decode(flat, tensor.dtype).reshape(tensor.shape)
-    return dict(layout.metadata), found
+            arrays[name] = files.decode(flat, tensor.dtype).reshape(tensor.shape)
+    return dict(layout.metadata), arrays
 
 
 def _safetensors() -> Any:

@@ -86,10 +86,10 @@ def say(run: Run, text: str, *, beams: int = 1, steps: int = 64) -> list[Said]:
         start = [[BEGIN]] if both else [[BEGIN, *codes, THEN]]
     search: dict[str, Any] = {"steps": steps, "end": end, "source": source, "seed": run.cell.seed}
     if beams == 1:
-        found = greedy(run.model, _tensor(start), **search)
+        outputs = greedy(run.model, _tensor(start), **search)
     else:
-        (found,) = beam(run.model, _tensor(start), width=beams, **search)
-    return [Said(joint.join(task.tokens[t] for t in f.tokens), math.exp(f.score)) for f in found]
+        (outputs,) = beam(run.model, _tensor(start), width=beams, **search)
+    return [Said(joint.join(task.tokens[t] for t in f.tokens), math.exp(f.score)) for f in outputs]
 
 
 @torch.no_grad()
@@ -99,15 +99,15 @@ def _names(run: Run, task: Order, text: str) -> list[Said]:
     ids = _tensor([[*codes, ASK]])
     batch = run.placed(Batch(Tokens(ids), torch.full_like(ids, IGNORED)), TESTED)
     run.model.eval()
-    found = run.model(batch.target, None)[0, -1].double().softmax(-1)
+    shares = run.model(batch.target, None)[0, -1].double().softmax(-1)
     every = set(NAME.tolist())
-    names = sorted(every.intersection(codes), key=lambda c: -float(found[c]))
+    names = sorted(every.intersection(codes), key=lambda c: -float(shares[c]))
     if len(names) != 2:
         expected = (
             f"a sentence with two of the names {', '.join(task.tokens[c] for c in sorted(every))}"
         )
         raise ArgumentError(mismatch("generate", expected, repr(text[:80])))
-    return [Said(task.tokens[c], float(found[c])) for c in names]
+    return [Said(task.tokens[c], float(shares[c])) for c in names]
 
 
 def _words(task: Task, words: Sequence[str]) -> list[int]:

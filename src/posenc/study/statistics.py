@@ -29,12 +29,13 @@ from posenc._core.errors import ArgumentError, mismatch
 
 __all__ = [
     "SPREAD",
-    "Interval",
+    "ConfidenceInterval",
     "beyond",
     "detectable",
     "equivalence",
     "holm",
     "interval",
+    "shown",
     "sign_flip",
     "t_test",
 ]
@@ -44,7 +45,7 @@ MOST_PAIRS = 22  # 2^22 sums are 32 MiB
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """A mean over seeds, and the range that holds the mean of all seeds with 95 % confidence.
 
     Parameters
@@ -68,7 +69,7 @@ class Interval:
         return (self.high - self.low) / 2
 
 
-def interval(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
+def interval(values: Sequence[float], *, confidence: float = 0.95) -> ConfidenceInterval:
     r"""The mean of some seeds with its t-interval.
 
         mean ± t(confidence, n − 1) · s / √n
@@ -82,7 +83,7 @@ def interval(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
 
     Returns
     -------
-    Interval
+    ConfidenceInterval
         Of the values as they are: equal values have an interval of no width.
 
     Raises
@@ -99,23 +100,23 @@ def interval(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
     """
     x = _checked("interval", values)
     if len(x) == 1:
-        return Interval(float(x[0]), math.nan, math.nan, 1)
+        return ConfidenceInterval(float(x[0]), math.nan, math.nan, 1)
     from scipy.special import stdtrit  # type: ignore[import-untyped]
 
     quantile = float(stdtrit(len(x) - 1, (1 + confidence) / 2))
     half = quantile * float(x.std(ddof=1)) / math.sqrt(len(x))
     mean = float(x.mean())
-    return Interval(mean, mean - half, mean + half, len(x))
+    return ConfidenceInterval(mean, mean - half, mean + half, len(x))
 
 
-def detectable(found: Interval, *, alpha: float, power: float = 0.8) -> float:
+def detectable(measured: ConfidenceInterval, *, alpha: float, power: float = 0.8) -> float:
     r"""The smallest mean difference that a paired t test would mostly have found.
 
         (t(1 − alpha / 2, n − 1) + t(power, n − 1)) · s / √n
 
     Parameters
     ----------
-    found : Interval
+    measured : ConfidenceInterval
         Of the differences, with 95 %.
     alpha : float
         The level of the two-sided test.
@@ -134,12 +135,12 @@ def detectable(found: Interval, *, alpha: float, power: float = 0.8) -> float:
     >>> round(detectable(interval([0.1, 0.2, 0.3, 0.2]), alpha=0.05), 2)
     0.17
     """
-    if found.count == 1:
+    if measured.count == 1:
         return math.inf
     from scipy.special import stdtrit
 
-    freedom = found.count - 1
-    error = max(found.half / float(stdtrit(freedom, 0.975)), SPREAD / math.sqrt(found.count))
+    freedom = measured.count - 1
+    error = max(measured.half / float(stdtrit(freedom, 0.975)), SPREAD / math.sqrt(measured.count))
     return float((stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, power)) * error)
 
 
@@ -298,3 +299,17 @@ def _checked(caller: str, values: Sequence[float]) -> np.ndarray:
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
         raise ArgumentError(mismatch(caller, "finite numbers, one for each seed", list(values)))
     return x
+
+
+def shown(score: ConfidenceInterval, *, sign: bool = False) -> str:
+    """`0.998 ± 0.003`.
+
+    Parameters
+    ----------
+    score : ConfidenceInterval
+        What is shown.
+    sign : bool
+        Whether a plus is written.
+    """
+    mean = f"{score.mean:+.3f}" if sign else f"{score.mean:.3f}"
+    return mean if score.count == 1 else f"{mean} ± {score.half:.3f}"

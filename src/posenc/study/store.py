@@ -36,7 +36,7 @@ VERSION = 1
 MAGIC = b"SQLite format 3\0"
 AT_VERSION, AT_APPLICATION = 60, 68  # bytes of the header, big-endian
 
-FILE = inputs.Kind("a store of the study", 2**30)
+FILE = inputs.FileKind("a store of the study", 2**30)
 LONGEST_VALUE = 2**20  # bytes of a text in it
 
 SCHEMA = """
@@ -127,8 +127,8 @@ class Store:
     def finished(self) -> set[str]:
         """The keys of the cells that have measurements; failed ones are tried again by a rerun."""
         with _as_data_errors(self.path):
-            found = self._database.execute("SELECT key FROM cells WHERE reason = ''")
-            return {key for (key,) in found}
+            rows = self._database.execute("SELECT key FROM cells WHERE reason = ''")
+            return {key for (key,) in rows}
 
     def add(self, record: Record) -> None:
         """Write a record and its rows in one transaction, in place of an earlier failure.
@@ -184,12 +184,12 @@ def _all(database: sqlite3.Connection) -> Results:
         _check_types(row, (str, str, int, float))
         rows.setdefault(key, []).append(Row(*row))
     lines = database.execute("SELECT number, json FROM provenance ORDER BY number")
-    found = {n: inputs.parse(text, "provenance", inputs.PAGE) for n, text in lines}
+    provenance = {n: inputs.parse(text, "provenance", inputs.PAGE) for n, text in lines}
     records = [
-        _record(line, tuple(rows.get(line[0], ())), found)
+        _record(line, tuple(rows.get(line[0], ())), provenance)
         for line in database.execute("SELECT * FROM cells ORDER BY key")
     ]
-    return Results.of(records, list(found.values()))
+    return Results.of(records, list(provenance.values()))
 
 
 def _check_types(values: Sequence[object], types: tuple[type | UnionType, ...]) -> None:
@@ -251,9 +251,9 @@ def _check_contents(path: Path, database: sqlite3.Connection) -> None:
         if _schema(database) != _schema(empty):
             expected = "the tables cells, metrics and provenance of a store, and nothing else"
             raise DataError(mismatch(str(path), expected, "others"))
-    (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise sqlite3.DatabaseError(found)
+    (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
 
 
 def _create(path: Path) -> None:
@@ -273,8 +273,8 @@ def _empty() -> sqlite3.Connection:
 
 def _schema(database: sqlite3.Connection) -> set[tuple[str, str, str]]:
     """What a database holds besides rows: kinds, names and definitions."""
-    found = database.execute("SELECT type, name, ifnull(sql, '') FROM sqlite_master LIMIT 100")
-    return {(kind, name, " ".join(sql.split())) for kind, name, sql in found}
+    rows = database.execute("SELECT type, name, ifnull(sql, '') FROM sqlite_master LIMIT 100")
+    return {(kind, name, " ".join(sql.split())) for kind, name, sql in rows}
 
 
 def _locked(path: Path) -> IO[str]:

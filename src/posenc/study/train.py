@@ -182,8 +182,10 @@ def _tested(run: Run) -> list[dict[str, Any]]:
         for number, batch in enumerate(test.batches):
             placed = run.placed(batch, TESTED + test.length + number)
             model = run.model_at(batch.target.ids.shape[1])
-            for metric, found in run.task.score(model(placed.target, placed.source), batch).items():
-                values[metric].append(found)
+            for metric, numbers in run.task.score(
+                model(placed.target, placed.source), batch
+            ).items():
+                values[metric].append(numbers)
         for metric, parts in values.items():
             value = torch.cat(parts).mean().item()
             rows.append(

@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from posenc.study.claims import BETTER, Claim, Part, Side
+from posenc.study.claims import BETTER, Claim, ClaimPart, ClaimSide
 from posenc.study.results import Results
 from posenc.study.statistics import (
-    Interval,
+    ConfidenceInterval,
     beyond,
     equivalence,
     holm,
@@ -32,7 +32,7 @@ from posenc.study.statistics import (
     t_test,
 )
 
-__all__ = ["ALPHA", "Finding", "Verdict", "differences", "judge"]
+__all__ = ["ALPHA", "ClaimVerdict", "PartResult", "differences", "judge"]
 
 ALPHA = 0.05
 
@@ -40,14 +40,14 @@ Word = Literal["reproduced", "contradicted", "undecided", "not run"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class PartResult:
     """What the results say of one part.
 
     Parameters
     ----------
-    part : Part
+    part : ClaimPart
         The comparison.
-    difference : Interval or None
+    difference : ConfidenceInterval or None
         Left minus right over the seeds, with 95 %; None without data.
     holds, fails : float
         p that the part holds, and that its contrary does.
@@ -55,15 +55,15 @@ class Finding:
         The exact p of sign flips of the test that these come from.
     """
 
-    part: Part
-    difference: Interval | None
+    part: ClaimPart
+    difference: ConfidenceInterval | None
     holds: float = 1.0
     fails: float = 1.0
     flips: float = 1.0
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """What the results say of a claim.
 
     Parameters
@@ -74,17 +74,17 @@ class Verdict:
         The verdict.
     p : float
         Adjusted, that the claim holds; that the contrary does, where it is contradicted.
-    findings : tuple of Finding
+    findings : tuple of PartResult
         One for each part.
     """
 
     claim: Claim
     word: Word
     p: float
-    findings: tuple[Finding, ...]
+    findings: tuple[PartResult, ...]
 
 
-def judge(results: Results, claims: Sequence[Claim]) -> tuple[Verdict, ...]:
+def judge(results: Results, claims: Sequence[Claim]) -> tuple[ClaimVerdict, ...]:
     """The verdict of each claim.
 
     Parameters
@@ -96,70 +96,72 @@ def judge(results: Results, claims: Sequence[Claim]) -> tuple[Verdict, ...]:
 
     Returns
     -------
-    tuple of Verdict
+    tuple of ClaimVerdict
         In the order of the claims.
     """
     findings = [tuple(finding(results, part) for part in claim.parts) for claim in claims]
-    holds = holm([max(f.holds for f in found) for found in findings])
-    fails = holm([min(1.0, len(found) * min(f.fails for f in found)) for found in findings])
+    holds = holm([max(f.holds for f in parts) for parts in findings])
+    fails = holm([min(1.0, len(parts) * min(f.fails for f in parts)) for parts in findings])
     return tuple(
-        _verdict(claim, found, yes, no)
-        for claim, found, yes, no in zip(claims, findings, holds, fails, strict=True)
+        _verdict(claim, parts, yes, no)
+        for claim, parts, yes, no in zip(claims, findings, holds, fails, strict=True)
     )
 
 
-def _verdict(claim: Claim, found: tuple[Finding, ...], holds: float, fails: float) -> Verdict:
-    if all(f.difference is None for f in found):
-        return Verdict(claim, "not run", 1.0, found)
+def _verdict(
+    claim: Claim, parts: tuple[PartResult, ...], holds: float, fails: float
+) -> ClaimVerdict:
+    if all(f.difference is None for f in parts):
+        return ClaimVerdict(claim, "not run", 1.0, parts)
     if holds < ALPHA:
-        return Verdict(claim, "reproduced", holds, found)
+        return ClaimVerdict(claim, "reproduced", holds, parts)
     if fails < ALPHA:
-        return Verdict(claim, "contradicted", fails, found)
-    return Verdict(claim, "undecided", holds, found)
+        return ClaimVerdict(claim, "contradicted", fails, parts)
+    return ClaimVerdict(claim, "undecided", holds, parts)
 
 
-def finding(results: Results, part: Part) -> Finding:
+def finding(results: Results, part: ClaimPart) -> PartResult:
     """What the results say of a part.
 
     Parameters
     ----------
     results : Results
         What was measured.
-    part : Part
+    part : ClaimPart
         A comparison.
     """
     x = differences(results, part)
     if not x:
-        return Finding(part, None)
-    found = interval(x)
+        return PartResult(part, None)
+    measured = interval(x)
     if part.kind == "equal":
-        return _equality(part, x, found)
+        return _equality(part, x, measured)
     gained = [BETTER[part.metric] * value - part.margin for value in x]
     p, flips = t_test(gained), sign_flip(gained)
     up, silent = sum(gained) > 0, flips > ALPHA
     holds = p if up and not silent else 1.0
     fails = p if not up and not silent and part.kind != "condition" else 1.0
-    return Finding(part, found, holds, fails, flips)
+    return PartResult(part, measured, holds, fails, flips)
 
 
-def _equality(part: Part, x: list[float], found: Interval) -> Finding:
+def _equality(part: ClaimPart, x: list[float], measured: ConfidenceInterval) -> PartResult:
     below, above = [v + part.margin for v in x], [v - part.margin for v in x]
     flips = max(sign_flip(below), sign_flip(above))
     if flips > ALPHA:
-        return Finding(part, found, flips=flips)
-    if abs(found.mean) <= part.margin:
-        return Finding(part, found, equivalence(x, part.margin), 1.0, flips)
-    return Finding(part, found, 1.0, beyond(x, part.margin), flips)
+        return PartResult(part, measured, flips=flips)
+    if abs(measured.mean) <= part.margin:
+        return PartResult(part, measured, equivalence(x, part.margin), 1.0, flips)
+    return PartResult(part, measured, 1.0, beyond(x, part.margin), flips)
 
 
-def differences(results: Results, part: Part) -> list[float]:
+def differences(results: Results, part: ClaimPart) -> list[float]:
     """Left minus right, for each seed that has every score in it.
 
     Parameters
     ----------
     results : Results
         What was measured.
-    part : Part
+    part : ClaimPart
         A comparison.
 
     Returns
@@ -175,7 +177,7 @@ def differences(results: Results, part: Part) -> list[float]:
     shared = set.intersection(*(set(values) for values in scores.values()))
     seeds = sorted(seed for seed in shared if first <= seed < end)
 
-    def value(side: Side, seed: int) -> float:
+    def value(side: ClaimSide, seed: int) -> float:
         plus, minus = (0.0 if s is None else scores[s][seed] for s in (side.plus, side.minus))
         return side.number + plus - minus
 

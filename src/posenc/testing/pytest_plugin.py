@@ -69,10 +69,10 @@ class Battery(pytest.Collector):
         except PosencError as error:
             raise pytest.UsageError(str(error)) from error
         for law in laws(subject.kind):
-            yield Trial.from_parent(self, name=law.name, law=law, subject=subject)
+            yield LawItem.from_parent(self, name=law.name, law=law, subject=subject)
 
 
-class Trial(pytest.Item):
+class LawItem(pytest.Item):
     """One law, as a test."""
 
     def __init__(self, *, law: Law, subject: Subject, **more: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.metadata
 import importlib.util
@@ -74,7 +75,7 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     0
     """
     changes: dict[str, Any] = {"library": library, "spec": spec}
-    title = name or f"posenc.{type(spec).__name__}"
+    title = name or f"{type(spec).__module__.partition('.')[0]}.{type(spec).__name__}"
     if isinstance(spec, RotarySpec):
 
         def rotated(made: Any, x: Any, positions: Any) -> Any:
@@ -108,9 +109,10 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
 
 def _maker(spec: Any, library: Library) -> Any:
     def make(**changes: Any) -> Any:
-        import dataclasses
-
-        changed = dataclasses.replace(spec, **changes) if changes else spec
+        fields = {field.name for field in dataclasses.fields(spec)}
+        for name in changes.keys() - fields:
+            raise NotOffered(f"{type(spec).__name__} has no field {name}")
+        changed = dataclasses.replace(spec, **changes)
         if library != "torch":
             return changed
         from posenc import torch as modules

@@ -1,19 +1,44 @@
 """PyTorch modules: one for each kind of encoding. A new encoding does not touch them."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from posenc.torch.attend import attend
-from posenc.torch.bias import AttentionBias, alibi_mask_mod, alibi_reach, score_mod, slopes
+from posenc.torch.bias import AttentionBias
+from posenc.torch.flex import alibi_mask_mod, alibi_reach, score_mod, slopes
 from posenc.torch.relative import RelativeAttention
+from posenc.torch.rope_types import rope_parameters, rope_types
 from posenc.torch.rotary import RotaryEmbedding
 from posenc.torch.table import PositionTable
+
+if TYPE_CHECKING:
+    from posenc.detect.adopt import adopt, release
 
 __all__ = [
     "AttentionBias",
     "PositionTable",
     "RelativeAttention",
     "RotaryEmbedding",
+    "adopt",
     "alibi_mask_mod",
     "alibi_reach",
     "attend",
+    "release",
+    "rope_parameters",
+    "rope_types",
     "score_mod",
     "slopes",
 ]
+
+# Names that are imported when they are first used, as what they read models with is above this.
+_LAZY = {"adopt": "posenc.detect.adopt", "release": "posenc.detect.adopt"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'posenc.torch' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

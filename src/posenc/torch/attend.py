@@ -94,8 +94,8 @@ def attend(
     """
     undivided("attend", q, k, v)
     entry = _entry(entry)
-    given = dict(params or {})
-    for kind in given:
+    parameters = dict(params or {})
+    for kind in parameters:
         if entry.spec(kind) is None:
             kinds = [spec.kind for spec in entry.specs]
             todo = suggest(kind, kinds) if kinds else "The entry has no encodings."
@@ -115,7 +115,7 @@ def attend(
         raise ArgumentError(mismatch("attend: positions", "those of q and k", None, todo))
     rotary, width = entry.spec("rotary"), q.shape[-1]
     if isinstance(rotary, RotarySpec):
-        learned = given.get("rotary")
+        learned = parameters.get("rotary")
         more: dict[str, Any] = {"params": learned, "length": length}
         q = functional.rotate(rotary, q, positions=q_positions, role="query", **more)
         k = functional.rotate(rotary, k, positions=k_positions, role="key", **more)
@@ -129,14 +129,14 @@ def attend(
         scale = relative.scale if isinstance(relative, RelativeSpec) else width**-0.5
     added: Any = None
     if isinstance(bias, BiasSpec):
-        learned = given.get("bias")
+        learned = parameters.get("bias")
         added = functional.bias(
             bias, q_positions, k_positions, params=learned, dtype=q.dtype, xp=torch, device=q.device
         )
         added = added * scale if bias.place == "before" else added
     if isinstance(relative, RelativeSpec):
         terms = functional.relative(
-            relative, q, k, q_positions, k_positions, params=given.get("relative")
+            relative, q, k, q_positions, k_positions, params=parameters.get("relative")
         )
         terms = terms * scale if relative.place == "before" else terms
         added = terms if added is None else added + terms
@@ -149,7 +149,7 @@ def attend(
     scores = q @ k.transpose(-1, -2) * scale + added
     weights = scores.softmax(dim=-1)
     of_values = functional.relative_values(
-        relative, weights, q_positions, k_positions, params=given.get("relative")
+        relative, weights, q_positions, k_positions, params=parameters.get("relative")
     )
     return weights @ v + of_values
 
@@ -212,23 +212,23 @@ def _entry(entry: Any) -> Entry:
     return entry
 
 
-def _layer(found: Sequence[Any]) -> Entry:
+def _layer(entries: Sequence[Any]) -> Entry:
     """What a reader found of one layer, as the entry of a plan."""
-    for one in found:
+    for one in entries:
         if not isinstance(one, Layer):
             raise ArgumentError(
                 mismatch("attend: entry", "layers of a reading", type(one).__name__)
             )
-    if len({one.attention for one in found}) > 1:
-        names = sorted({one.attention or "the main one" for one in found})
+    if len({one.attention for one in entries}) > 1:
+        names = sorted({one.attention or "the main one" for one in entries})
         todo = "Pass each by itself, and what it lets the main attention see as `mask`."
         raise ArgumentError(mismatch("attend: entry", "one attention", ", ".join(names), todo))
-    convolutions = [one.convolution for one in found if one.convolution]
-    warm = [one.logit_scale for one in found if one.logit_scale is not None]
-    scales = [one.scale for one in found if one.scale is not None]
+    convolutions = [one.convolution for one in entries if one.convolution]
+    warm = [one.logit_scale for one in entries if one.logit_scale is not None]
+    scales = [one.scale for one in entries if one.scale is not None]
     return Entry(
-        found[0].layer or "layer",
-        specs=tuple(one.spec for one in found if one.spec is not None),
+        entries[0].layer or "layer",
+        specs=tuple(one.spec for one in entries if one.spec is not None),
         convolution=convolutions[0] if convolutions else None,
         temperature=warm[0] if warm else None,
         scale=scales[0] if scales else None,

@@ -90,10 +90,10 @@ class LearnedModule(nn.Module):
         device = place.device if isinstance(place, Tensor) else place
         super().__setstate__({**state, "_device": device})  # type: ignore[no-untyped-call]
 
-    def home(self, *given: Any) -> torch.device | None:
+    def home(self, *values: Any) -> torch.device | None:
         """The device to answer on, where neither parameters nor a given tensor say so."""
-        known = self._shapes or any(isinstance(value, Tensor) for value in given)
-        return None if known else self._device
+        elsewhere = self._shapes or any(isinstance(value, Tensor) for value in values)
+        return None if elsewhere else self._device
 
     def learned(self) -> dict[str, Tensor] | None:
         """The parameters by name, as the verbs take them."""

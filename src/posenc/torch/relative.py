@@ -76,8 +76,7 @@ class RelativeAttention(LearnedModule):
             (..., heads, q, k), in the dtype of `q`.
         """
         more: Any = {"params": self.learned(), "heads": self.heads}
-        found: Tensor = functional.relative(self.spec, q, k, q_positions, k_positions, **more)
-        return found
+        return functional.relative(self.spec, q, k, q_positions, k_positions, **more)
 
     if TYPE_CHECKING:
 
@@ -89,7 +88,4 @@ class RelativeAttention(LearnedModule):
     ) -> Tensor:
         """What is added to the weighted values: see `posenc.relative_values`."""
         more: Any = {"params": self.learned(), "heads": self.heads}
-        found: Tensor = functional.relative_values(
-            self.spec, weights, q_positions, k_positions, **more
-        )
-        return found
+        return functional.relative_values(self.spec, weights, q_positions, k_positions, **more)

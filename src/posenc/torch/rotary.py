@@ -147,8 +147,8 @@ class RotaryEmbedding(LearnedModule):
             expected = "values" if v is None else "no values"
             raise ArgumentError(mismatch(f"{caller}: v", expected, f"targets {targets}", todo))
         if cos_sin is not None:
-            given = (positions, offset, cu_seqlens, length)
-            if any(value is not None for value in given):
+            stated = (positions, offset, cu_seqlens, length)
+            if any(value is not None for value in stated):
                 todo = "They were made for positions already."
                 raise ArgumentError(
                     mismatch(f"{caller}: cos_sin", "them alone", "positions too", todo)

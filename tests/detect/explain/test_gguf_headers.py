@@ -32,6 +32,7 @@ DIFFERENT = {
     "gpt-oss": "rounds the bounds",
     "laguna": "yarn_beta_fast=64 is not read",
     "deepseek2: moonshotai/Kimi-K2-Instruct": "yarn_beta_fast=1 is not read",
+    "qwen: qwen": "neither use_dynamic_ntk nor use_logn_attn",
 }
 # llama.cpp gives these pairs of some rows the fourth position; the plan says so.
 FOURTH = "gives pairs 61, 62 the fourth position"

@@ -181,7 +181,8 @@ def test_the_table_is_what_the_classes_say() -> None:
     names = set(SOME) & set(stored["types"])
     for name in names:
         row = class_defaults.whole(transformers.CONFIG_MAPPING[name], families()[name].entries)
-        assert json.loads(json.dumps(row)) == stored["types"][name], name
+        kept = {key: value for key, value in stored["types"][name].items() if key != "reads"}
+        assert json.loads(json.dumps(row)) == kept, name
     for name in ("gemma3", "llama4", "clip", "qwen2_5_omni_thinker", "llava", "esmfold2"):
         for part, row in class_defaults.parts(transformers.CONFIG_MAPPING[name], name).items():
             assert json.loads(json.dumps(row)) == stored["parts"][part], part

@@ -36,8 +36,8 @@ PLACES: dict[str, dict[str, Any]] = {
     "inside, version 5": {"rope_parameters": {"rope_type": "default", "rope_theta": THETA}},
     "inside, with the old word": {"rope_parameters": {"type": "default", "rope_theta": THETA}},
     "inside the old dictionary": {"rope_scaling": {"type": "default", "rope_theta": THETA}},
-    "another name": {"rotary_emb_base": THETA},
-    "one more": {"rotary_embedding_base": THETA},
+    "another name": {"model_type": "gpt_neox", "rotary_emb_base": THETA},
+    "one more": {"model_type": "mine", "rotary_embedding_base": THETA},
     "both, equal": {"rope_theta": THETA, "rope_parameters": {"rope_theta": THETA}},
 }
 
@@ -45,7 +45,10 @@ PLACES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("place", sorted(PLACES))
 def test_pain_2_theta_is_found_wherever_it_is(place: str) -> None:
     config = {"model_type": "llama", "head_dim": 64, **PLACES[place]}
-    assert spec_of(config).base == THETA
+    pairing: Any = "half" if config["model_type"] == "mine" else None
+    spec = posenc.from_hf(config, pairing=pairing)["attention"].spec
+    assert spec is not None
+    assert spec.base == THETA  # type: ignore[attr-defined]
 
 
 def test_pain_2_a_base_left_out_is_that_of_the_class_or_an_error() -> None:
@@ -82,7 +85,8 @@ def m(factor: float, k: float) -> float:
 MAGNITUDES: dict[str, tuple[dict[str, Any], float]] = {
     "of the paper": ({}, m(4, 1)),
     "given": ({"attention_factor": 1.25}, 1.25),
-    "given by its other name": ({"attn_factor": 1.25}, 1.25),
+    "given by its other name": ({"model_type": "mine", "attn_factor": 1.25}, 1.25),
+    "a name that the class does not read": ({"attn_factor": 1.25}, m(4, 1)),
     "quotient": ({"mscale": 0.707, "mscale_all_dim": 1.0}, m(4, 0.707) / m(4, 1)),
     "quotient of equals": ({"mscale": 0.707, "mscale_all_dim": 0.707}, 1.0),
 }
@@ -91,7 +95,14 @@ MAGNITUDES: dict[str, tuple[dict[str, Any], float]] = {
 @pytest.mark.parametrize("case", sorted(MAGNITUDES))
 def test_pain_8_one_magnitude_with_a_stated_place(case: str) -> None:
     params, exact = MAGNITUDES[case]
-    spec = spec_of(changed("qwen2 with yarn", **params))
+    top = {key: value for key, value in params.items() if key == "model_type"}
+    inner = {key: value for key, value in params.items() if key not in top}
+    config = {**changed("qwen2 with yarn", **inner), "architectures": None, **top}
+    plan = posenc.from_hf(config, pairing="half")
+    spec = plan["attention"].spec
+    assert isinstance(spec, posenc.RoPE)
+    unread = "attn_factor" in inner and not top
+    assert unread == any("attn_factor=1.25 is not read" in text for text in plan.warnings)
     assert spec.attention_factor == pytest.approx(exact, rel=1e-12)
     assert spec.magnitude.at == "cos_sin"
     assert posenc.logit_scale(spec) == 1  # a family without a factor on the softmax has none
@@ -133,7 +144,7 @@ def test_pain_9_truncation_is_read_and_changes_the_ramp() -> None:
     assert np.abs(posenc.frequencies(whole) / posenc.frequencies(cut) - 1).max() > 1e-3
 
 
-def test_pain_9_truncation_counts_in_nested_parameters_too() -> None:
+def test_pain_9_truncation_in_nested_parameters_is_read_where_the_class_reads_it() -> None:
     inner = {
         "rope_type": "yarn",
         "rope_theta": 1e6,
@@ -152,8 +163,16 @@ def test_pain_9_truncation_counts_in_nested_parameters_too() -> None:
             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
         },
     }
+    plan = posenc.from_hf(config)
+    spec = spec_of(config, "full_attention")
+    assert spec.scalings[0].rounding == "outward"  # type: ignore[attr-defined]
+    assert any("full_attention.truncate=False is not read" in text for text in plan.warnings)
+    # transformers looks for it beside the dictionaries of each type.
+    config["rope_parameters"] = {**config["rope_parameters"], "truncate": False}  # type: ignore[dict-item]
     spec = spec_of(config, "full_attention")
     assert spec.scalings[0].rounding == "none"  # type: ignore[attr-defined]
+    mine = posenc.from_hf({**config, "model_type": "mine"}, pairing="half")["full_attention"].spec
+    assert mine.scalings[0].rounding == "none"  # type: ignore[union-attr]
 
 
 def test_pain_9_an_extension_that_does_not_reach_is_an_error() -> None:
@@ -203,8 +222,8 @@ def test_pain_10_the_switch_lies_where_the_config_says() -> None:
 
 PARTIAL = [
     ({"partial_rotary_factor": 0.25}, 16),
-    ({"rotary_pct": 0.5}, 32),
-    ({"rotary_dim": 24}, 24),
+    ({"model_type": "gpt_neox", "rotary_pct": 0.5}, 32),
+    ({"model_type": "mine", "rotary_dim": 24}, 24),
     ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.75}}, 48),
     ({"rotary_dim": 32, "partial_rotary_factor": 0.5}, 32),
 ]
@@ -213,7 +232,8 @@ PARTIAL = [
 @pytest.mark.parametrize(("keys", "width"), PARTIAL)
 def test_pain_14_the_fraction_is_read_wherever_it_is(keys: dict[str, Any], width: int) -> None:
     config = {"model_type": "phi", "head_dim": 64, "rope_theta": 1e4, **keys}
-    spec = spec_of(config)
+    spec = posenc.from_hf(config, pairing="half")["attention"].spec
+    assert isinstance(spec, posenc.RoPE)
     assert spec.dim == width
     x = np.random.default_rng(0).normal(size=(1, 2, 5, 64)).astype(np.float32)
     turned = posenc.rotate(spec, x)
@@ -223,7 +243,7 @@ def test_pain_14_the_fraction_is_read_wherever_it_is(keys: dict[str, Any], width
 
 def test_pain_14_a_width_and_a_fraction_that_disagree_are_an_error() -> None:
     config = {
-        "model_type": "phi",
+        "model_type": "minimax_m2",
         "head_dim": 64,
         "rope_theta": 1e4,
         "rotary_dim": 16,

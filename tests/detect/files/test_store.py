@@ -19,8 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import posenc
-from posenc._core.files import npy_header, safetensors_header
-from posenc.detect.files.store import MOST_ENTRIES, Store, open_store
+from posenc._core.npy import npy_header
+from posenc._core.safetensors import safetensors_header
+from posenc.detect.files.arrays import MOST_ENTRIES, ArrayStore
+from posenc.detect.files.store import open_store
 
 QUIET = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -482,7 +484,7 @@ def survives(path: Path) -> None:
         pass
 
 
-def _read_all(store: Store) -> None:
+def _read_all(store: ArrayStore) -> None:
     for array in store.arrays.values():
         if array.fetch is not None and array.size <= 2**16:
             array.read()

@@ -25,7 +25,7 @@ from posenc.detect.contract.write import METADATA
 
 __all__ = ["CONTRACT", "parsed", "read", "schema"]
 
-CONTRACT = inputs.Kind("a contract", 2**26, 2**22)
+CONTRACT = inputs.FileKind("a contract", 2**26, 2**22)
 # Lists of one record that are as long as each other.
 ALIKE = {
     "frequencies": ("frequencies", "frequencies_float32", "first", "second", "axis"),
@@ -176,7 +176,7 @@ def _array(values: list[Any], caller: str) -> np.ndarray:
 def _of_tensors(path: Path) -> Any:
     """The JSON of a safetensors file, with its tensors in their places."""
     caller = str(path)
-    with inputs.opened(path, inputs.Kind(CONTRACT.name, CONTRACT.largest)) as file:
+    with inputs.opened(path, inputs.FileKind(CONTRACT.name, CONTRACT.largest)) as file:
         layout = files.read_open_layout(path, file)
         text = layout.metadata.get(METADATA)
         if text is None:

@@ -1,6 +1,6 @@
 """A checkpoint -> the same in another convention, in a new file, its scores compared."""
 
 from posenc.detect.convert.convert import Conversion, Projections, convert
-from posenc.detect.convert.pairing import THRESHOLD, Finding, detect_pairing
+from posenc.detect.convert.pairing import THRESHOLD, PairingFinding, detect_pairing
 
-__all__ = ["THRESHOLD", "Conversion", "Finding", "Projections", "convert", "detect_pairing"]
+__all__ = ["THRESHOLD", "Conversion", "PairingFinding", "Projections", "convert", "detect_pairing"]

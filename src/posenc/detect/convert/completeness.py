@@ -11,7 +11,7 @@ import re
 
 from posenc._core.errors import DataError, mismatch
 from posenc.detect.convert.heads import Model, layer_of
-from posenc.detect.convert.projections import WORDS, Attention, unknown_names
+from posenc.detect.convert.projections import WORDS, AttentionTensors, unknown_names
 from posenc.detect.files import Checkpoint
 
 __all__ = ["check_whole", "is_part"]
@@ -28,12 +28,12 @@ CORRECT = "If the number is wrong, correct the config."
 
 def is_part(checkpoint: Checkpoint) -> bool:
     """Whether one file of several was opened, as its name says."""
-    found = SHARD.search(checkpoint.path.name)
-    return checkpoint.folder is None and found is not None and int(found[2]) > 1
+    match = SHARD.search(checkpoint.path.name)
+    return checkpoint.folder is None and match is not None and int(match[2]) > 1
 
 
 def check_whole(
-    checkpoint: Checkpoint, attentions: tuple[Attention, ...], model: Model, caller: str
+    checkpoint: Checkpoint, attentions: tuple[AttentionTensors, ...], model: Model, caller: str
 ) -> None:
     """Raise `DataError` where queries have no keys, keys no queries, or a layer neither.
 
@@ -41,7 +41,7 @@ def check_whole(
     ----------
     checkpoint : Checkpoint
         The tensors.
-    attentions : tuple of Attention
+    attentions : tuple of AttentionTensors
         Those that were understood.
     model : Model
         What the config says of layers.
@@ -63,8 +63,8 @@ def check_whole(
 
 def _check_sides(
     checkpoint: Checkpoint,
-    attention: Attention,
-    own: list[Attention],
+    attention: AttentionTensors,
+    own: list[AttentionTensors],
     model: Model,
     caller: str,
 ) -> None:
@@ -77,7 +77,7 @@ def _check_sides(
             continue
         if "k" not in there and model.borrows(attention.layer):
             continue
-        if "gain" in kinds and there == {"k"} and model.given.attention:
+        if "gain" in kinds and there == {"k"} and model.layout.attention:
             continue  # an indexer may have a norm of its keys alone
         have = words[0] if "q" in there else words[1]
         miss = words[1] if "q" in there else words[0]
@@ -89,12 +89,14 @@ def _check_sides(
         )
 
 
-def _check_vectors(checkpoint: Checkpoint, attention: Attention, model: Model, caller: str) -> None:
+def _check_vectors(
+    checkpoint: Checkpoint, attention: AttentionTensors, model: Model, caller: str
+) -> None:
     """Raise where a vector beside queries and keys is called theirs by a name that is not known."""
     tensors = checkpoint.tensors
-    sizes = {s.width for h in attention.held for s in h.segments if s.part in ("q", "k")}
-    sizes |= {h.view[1] for h in attention.held}
-    sizes |= {sum(s.width for s in h.of(part)) for h in attention.held for part in "qk"}
+    sizes = {s.width for h in attention.tensors for s in h.segments if s.part in ("q", "k")}
+    sizes |= {h.view[1] for h in attention.tensors}
+    sizes |= {sum(s.width for s in h.of(part)) for h in attention.tensors for part in "qk"}
     strange = [
         name
         for name in unknown_names(checkpoint, model, f"{attention.name}.", set(), 1)
@@ -108,14 +110,14 @@ def _check_vectors(checkpoint: Checkpoint, attention: Attention, model: Model, c
         raise DataError(mismatch(caller, expected, _shown(checkpoint, strange), todo))
 
 
-def _sides(attention: Attention, kinds: tuple[str, ...]) -> set[str]:
-    return {s.part for h in attention.held if h.kind in kinds for s in h.segments} & {"q", "k"}
+def _sides(attention: AttentionTensors, kinds: tuple[str, ...]) -> set[str]:
+    return {s.part for h in attention.tensors if h.kind in kinds for s in h.segments} & {"q", "k"}
 
 
 def _check_layers(
     checkpoint: Checkpoint,
     families: dict[str, set[int]],
-    own: list[Attention],
+    own: list[AttentionTensors],
     model: Model,
     caller: str,
 ) -> None:
@@ -126,7 +128,7 @@ def _check_layers(
         name = next(a.name for a in own if a.layer == last)
         expected = f"the {count + more} layers that the config counts"
         raise DataError(mismatch(caller, expected, f"layer {last}: {name}", f"{CORRECT} {SAY}"))
-    shapes = {h.stored.tensor.shape for a in own for h in a.held if h.kind == "weight"}
+    shapes = {h.stored.tensor.shape for a in own for h in a.tensors if h.kind == "weight"}
     for stem, layers in families.items():
         for layer in range(last + 1 if count is None else count):
             inside = min(layers) < layer < max(layers)
@@ -155,8 +157,8 @@ def _check_layers(
 def _stem(name: str) -> str:
     """What stands before the number of the layer."""
     layer = layer_of(f"{name}.")
-    found = re.search(rf"(?:^|[./_]){layer}(?=[./]|$)", name)
-    return "" if found is None else name[: found.end() - len(str(layer))]
+    match = re.search(rf"(?:^|[./_]){layer}(?=[./]|$)", name)
+    return "" if match is None else name[: match.end() - len(str(layer))]
 
 
 def _shown(checkpoint: Checkpoint, names: list[str]) -> str:

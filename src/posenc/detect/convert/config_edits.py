@@ -26,29 +26,29 @@ def changed_config(
     remarks: list[str] = []
     if config is None:
         return None, remarks
-    made = copy.deepcopy(dict(config))
+    changed = copy.deepcopy(dict(config))
     if pairing is not None:
-        stated = _state_pairing(made, pairing, attention, "")
+        stated = _state_pairing(changed, pairing, attention, "")
         remarks += stated
         if not stated:
-            caller = made.get("model_type")
+            caller = changed.get("model_type")
             remarks.append(
                 f"the config of {caller!r} cannot say it: code that reads the result must pair "
                 f"{pairing}; the metadata of the weights record it"
             )
     for source, target in (tables or {}).values():
         if isinstance(source, Learned) and isinstance(target, Learned):
-            remarks += _state_length(made, source, target)
+            remarks += _state_length(changed, source, target)
     if dialect is not None:
-        translation = to_hf(made, dialect)
-        made = translation.config
+        translation = to_hf(changed, dialect)
+        changed = translation.config
         remarks += [f"lost in the dialect {dialect}: {sentence}" for sentence in translation.lost]
-    return (None if made == dict(config) else made), remarks
+    return (None if changed == dict(config) else changed), remarks
 
 
 def _state_pairing(data: dict[str, Any], pairing: str, attention: str, path: str) -> list[str]:
     """Set the key of each family that has one for its pairing."""
-    said = []
+    notes = []
     row = family(data.get("model_type"))
     rules = () if row is None else row.entries
     inner = [r for rule in rules for r in rule.get("attentions", ()) if r["name"] == attention]
@@ -62,11 +62,11 @@ def _state_pairing(data: dict[str, Any], pairing: str, attention: str, path: str
             if order == pairing:
                 key = choice["key"]
                 data[key] = json.loads(word)
-                said.append(f"{path}{key} becomes {word}")
+                notes.append(f"{path}{key} becomes {word}")
     for key, value in data.items():
         if isinstance(value, dict):
-            said += _state_pairing(value, pairing, attention, f"{path}{key}.")
-    return said
+            notes += _state_pairing(value, pairing, attention, f"{path}{key}.")
+    return notes
 
 
 def _state_length(data: dict[str, Any], source: Learned, target: Learned) -> list[str]:

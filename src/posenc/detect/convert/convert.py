@@ -13,7 +13,7 @@ from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
 from posenc.detect.convert.heads import Model, Projections, is_inside, read_model
-from posenc.detect.convert.projections import Attention, Held, find, order_of
+from posenc.detect.convert.projections import AttentionTensors, HeadTensor, find, order_of
 from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
 from posenc.detect.convert.verification import Probe, probe
@@ -163,7 +163,7 @@ def convert(
     (('half', 'interleaved'), 2)
     """
     caller = "convert"
-    given = layout or Projections()
+    projections = layout or Projections()
     _check_arguments(pairing, tables, dialect, existing)
     checkpoint = open_checkpoint(source, config=config, caller=caller)
     target = None if output is None else target_of(checkpoint, Path(output), existing)
@@ -171,15 +171,19 @@ def convert(
         todo = "`posenc.to_hf` translates a config by itself."
         raise ArgumentError(mismatch("convert: dialect", "a folder with a config", "none", todo))
     changes: dict[str, Change] = {}
-    attentions: tuple[Attention, ...] = ()
-    before, said, left = "", "", []
+    attentions: tuple[AttentionTensors, ...] = ()
+    before, source_of_pairing, left = "", "", []
     if pairing is not None:
-        model = read_model(checkpoint, given, caller)
+        model = read_model(checkpoint, projections, caller)
         part = is_part(checkpoint)
         attentions = find(checkpoint, model, caller, alone=(*KEYS, *(GAINS if part else ())))
         if not part:
             check_whole(checkpoint, attentions, model, caller)
-        before, said, left = _before(attentions, pairing), model.source, _left(checkpoint, model)
+        before, source_of_pairing, left = (
+            _before(attentions, pairing),
+            model.source,
+            _left(checkpoint, model),
+        )
         for attention in attentions:
             changes |= _moved(attention, pairing)
     for name, specs in (tables or {}).items():
@@ -187,30 +191,30 @@ def convert(
     new_config, remarks = changed_config(
         checkpoint.config,
         pairing=pairing if before else None,
-        attention=given.attention,
+        attention=projections.attention,
         tables=tables,
         dialect=dialect,
     )
     remarks += left
-    record = _recorded(checkpoint, pairing, given, tables, dialect)
+    record = _recorded(checkpoint, pairing, projections, tables, dialect)
     rest = {} if checkpoint.folder is None else others(checkpoint)
-    found = None
+    check = None
     if target is not None:
         work = Work(checkpoint, changes, record, new_config, progress or (lambda _: None))
         with work.written(target, existing) as result:
             if attentions:
-                found = probe(attentions, result, lambda old: old.replace(order=pairing))
+                check = probe(attentions, result, lambda old: old.replace(order=pairing))
     total = sum(len(layout.tensors) for layout in checkpoint.layouts.values())
     return Conversion(
         str(source),
         "" if output is None else str(output),
         (before, pairing) if before and pairing else None,
-        said,
+        source_of_pairing,
         {name: change.what for name, change in changes.items()},
         total - len(changes),
         tuple(remarks),
         rest,
-        found,
+        check,
     )
 
 
@@ -251,7 +255,7 @@ def _tensor(checkpoint: Checkpoint, name: str) -> Stored:
 # --- plan -----------------------------------------------------------------------------------------
 
 
-def _before(attentions: tuple[Attention, ...], pairing: str) -> str:
+def _before(attentions: tuple[AttentionTensors, ...], pairing: str) -> str:
     orders = {attention.heads.channels.order for attention in attentions}
     if len(orders) > 1:
         received = ", ".join(sorted(orders))
@@ -268,40 +272,46 @@ def _before(attentions: tuple[Attention, ...], pairing: str) -> str:
 
 def _left(checkpoint: Checkpoint, model: Model) -> list[str]:
     """What is said of attentions inside layers, which are converted by themselves."""
-    if model.given.attention:
+    if model.layout.attention:
         return []
     there = [n for n in checkpoint.tensors if is_inside(n)]
-    told = []
+    notes = []
     for name in sorted({word for n in there for word in names().inside if word in n}):
-        known = [e for e in model.reading or () if e.attention == name]
-        orders = sorted({e.spec.channels.order for e in known if isinstance(e.spec, RotarySpec)})
+        entries = [e for e in model.reading or () if e.attention == name]
+        orders = sorted({e.spec.channels.order for e in entries if isinstance(e.spec, RotarySpec)})
         own = [n for n in there if name in n]
-        said = f"pairs {', '.join(orders)}" if orders else "pairs in a way that is not known here"
-        told.append(
-            f"the {name}, an attention inside the layers, {said}, and its {len(own)} tensors "
+        pairing = (
+            f"pairs {', '.join(orders)}" if orders else "pairs in a way that is not known here"
+        )
+        notes.append(
+            f"the {name}, an attention inside the layers, {pairing}, and its {len(own)} tensors "
             f"stay as they are: convert it by itself, `layout=Projections(attention={name!r})` or "
             f"--attention {name}"
         )
-    return told
+    return notes
 
 
-def _moved(attention: Attention, pairing: Literal["half", "interleaved"]) -> dict[str, Change]:
+def _moved(
+    attention: AttentionTensors, pairing: Literal["half", "interleaved"]
+) -> dict[str, Change]:
     """The order of the channels of each tensor of a layer."""
     heads = attention.heads
     target = heads.channels.replace(order=pairing)
-    found: dict[str, Change] = {}
-    for held in attention.held:
-        turning = [s for s in held.segments if s.part in ("q", "k")]
+    moves: dict[str, Change] = {}
+    for tensor in attention.tensors:
+        turning = [s for s in tensor.segments if s.part in ("q", "k")]
         if turning:
-            found[held.name] = Move(held.name, _told(held), held.view, _order(held, heads, target))
-    return found
+            moves[tensor.name] = Move(
+                tensor.name, _told(tensor), tensor.view, _order(tensor, heads, target)
+            )
+    return moves
 
 
-def _order(held: Held, heads: Any, target: Pairing) -> Any:
+def _order(tensor: HeadTensor, heads: Any, target: Pairing) -> Any:
     import numpy as np
 
-    order = np.arange(held.view[1], dtype=np.int64)
-    for part, begin, width in held.segments:
+    order = np.arange(tensor.view[1], dtype=np.int64)
+    for part, begin, width in tensor.segments:
         if part in ("q", "k"):
             order[begin : begin + width] = begin + order_of(
                 heads.channels, target, heads.rotated, width
@@ -309,19 +319,19 @@ def _order(held: Held, heads: Any, target: Pairing) -> Any:
     return order
 
 
-def _told(held: Held) -> str:
-    counts = {part: len(held.of(part)) for part in ("q", "k")}
-    widths = {s.width for part in ("q", "k") for s in held.of(part)}
-    told = " and ".join(
+def _told(tensor: HeadTensor) -> str:
+    counts = {part: len(tensor.of(part)) for part in ("q", "k")}
+    widths = {s.width for part in ("q", "k") for s in tensor.of(part)}
+    heads = " and ".join(
         f"{count} head{'s' if count > 1 else ''} of {'queries' if part == 'q' else 'keys'}"
         for part, count in counts.items()
         if count
     )
-    return f"{held.kind}: {told}, {'/'.join(map(str, sorted(widths)))} wide"
+    return f"{tensor.kind}: {heads}, {'/'.join(map(str, sorted(widths)))} wide"
 
 
 def _recorded(
-    checkpoint: Checkpoint, pairing: Any, given: Projections, tables: Any, dialect: Any
+    checkpoint: Checkpoint, pairing: Any, layout: Projections, tables: Any, dialect: Any
 ) -> dict[str, Any]:
     """What the metadata of the result say; the pairing of an earlier conversion stays."""
     import posenc
@@ -329,17 +339,17 @@ def _recorded(
     record = dict(checkpoint.record)
     record["posenc"] = posenc.__version__
     parts = dict(record.get("pairing_of", {}))
-    if pairing is not None and given.pattern == "*":
+    if pairing is not None and layout.pattern == "*":
         record["pairing"] = pairing
         parts = {pattern: order for pattern, order in parts.items() if is_inside(pattern)}
     elif pairing is not None:
-        parts[given.pattern] = pairing
+        parts[layout.pattern] = pairing
     record.pop("pairing_of", None)
     if parts:
         record["pairing_of"] = parts
     if tables:
-        made = {name: specs[1].to_dict() for name, specs in tables.items()}
-        record["tables"] = {**record.get("tables", {}), **made}
+        written = {name: specs[1].to_dict() for name, specs in tables.items()}
+        record["tables"] = {**record.get("tables", {}), **written}
     if dialect is not None:
         record["dialect"] = dialect
     return record

@@ -75,15 +75,15 @@ def _same(a: Path, b: Path) -> bool:
 
 def _ours(folder: Path) -> bool:
     try:
-        found = open_checkpoint(folder, config={}, caller="convert")
+        checkpoint = open_checkpoint(folder, config={}, caller="convert")
     except (DataError, OSError):
         return not any(folder.iterdir())
-    return bool(found.record)
+    return bool(checkpoint.record)
 
 
 def others(checkpoint: Checkpoint) -> dict[str, str]:
     """What becomes of the other files of a folder."""
-    found = {}
+    files = {}
     for path in sorted(checkpoint.folder.iterdir()) if checkpoint.folder is not None else ():
         if path.name in checkpoint.layouts or path.name == CONFIG or path.name.startswith("."):
             continue
@@ -91,8 +91,8 @@ def others(checkpoint: Checkpoint) -> dict[str, str]:
             continue
         weights = path.suffix in OTHER_WEIGHTS or path.name.endswith(".index.json")
         kept = path.is_file() and not weights
-        found[path.name] = "copied" if kept else "left out"
-    return found
+        files[path.name] = "copied" if kept else "left out"
+    return files
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ class Work:
             (layout,) = self.checkpoint.layouts.values()
             with files.replacing(target, existing=existing) as sink:
                 write_file(layout, self.changes, self.record, sink, self.progress)
-                made = files.read_open_layout(target, sink)
-                yield {name: Stored(tensor, sink) for name, tensor in made.tensors.items()}
+                copy = files.read_open_layout(target, sink)
+                yield {name: Stored(tensor, sink) for name, tensor in copy.tensors.items()}
             return
         old = target if target.exists() else None
         with replacing_folder(target, old=old) as folder:
@@ -129,8 +129,8 @@ class Work:
         for name, layout in self.checkpoint.layouts.items():
             with (folder / name).open("x+b", buffering=0) as sink:
                 write_file(layout, self.changes, self.record, sink, self.progress)
-            made = files.read_layout(folder / name)
-            result |= {n: Stored(t, folder / name) for n, t in made.tensors.items()}
+            copy = files.read_layout(folder / name)
+            result |= {n: Stored(t, folder / name) for n, t in copy.tensors.items()}
         source = next(iter(self.checkpoint.layouts.values())).path.parent
         if self.checkpoint.index is not None:
             index = dict(self.checkpoint.index)

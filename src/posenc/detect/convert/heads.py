@@ -94,7 +94,7 @@ class Heads(NamedTuple):
 class Model(NamedTuple):
     """What was read of a model, layer by layer."""
 
-    given: Projections
+    layout: Projections
     model_type: str
     part: Keys
     reading: Reading | None
@@ -103,14 +103,14 @@ class Model(NamedTuple):
     @property
     def counted(self) -> int | None:
         """The layers that the config counts."""
-        found = self.part.first(COUNT_KEYS)
-        return None if found is None else _count(*found)
+        stated = self.part.first(COUNT_KEYS)
+        return None if stated is None else _count(*stated)
 
     @property
     def more(self) -> int:
         """Layers behind these, of which the config speaks as well."""
-        found = self.part.first(MORE_LAYERS)
-        return 0 if found is None else int(found[1])
+        stated = self.part.first(MORE_LAYERS)
+        return 0 if stated is None else int(stated[1])
 
     def borrows(self, layer: int | None) -> bool:
         """Whether a layer has no keys of its own, as the config says."""
@@ -127,38 +127,38 @@ class Model(NamedTuple):
         """
         if layer is not None and self.counted is not None:
             layer = min(layer, self.counted - 1)
-        spec = self.given.rope or self._spec(layer)
+        spec = self.layout.rope or self._spec(layer)
         if spec is None:
             return None
         inside = self._read_at(layer, "heads")
         names = (inside,) if inside is not None else HEADS
-        heads = self.given.heads or self._number(names, "the number of heads", "heads")
-        kv = 1 if inside is not None and self.given.attention else self.given.kv_heads
+        heads = self.layout.heads or self._number(names, "the number of heads", "heads")
+        kv = 1 if inside is not None and self.layout.attention else self.layout.kv_heads
         if kv is None:
             # Two keys of one config: the flag of a family wins over the number it ignores.
             flag = self.part.data.get("multi_query") and not self.part.data.get(
                 "new_decoder_architecture"
             )
-            found = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
-            kv = 1 if flag else None if found is None else _count(*found)
+            stated = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
+            kv = 1 if flag else None if stated is None else _count(*stated)
         channels = spec.channels
-        if self.given.stored is not None:
-            channels = channels.replace(order=self.given.stored)
+        if self.layout.stored is not None:
+            channels = channels.replace(order=self.layout.stored)
         return Heads(heads, kv, self._width(layer), spec.dim, channels)
 
     def _width(self, layer: int | None) -> int | None:
         """The width of a head, where the config says it: that from which the rotated one came."""
-        where = self._read_at(layer, "head") or self._read_at(layer, "dim")
-        if where is None:
+        source = self._read_at(layer, "head") or self._read_at(layer, "dim")
+        if source is None:
             return self.part.integer("head_dim")
-        found = self.part.evaluate(_expression(where))
-        return None if found is None else int(found)
+        width = self.part.evaluate(_expression(source))
+        return None if width is None else int(width)
 
     def _read_at(self, layer: int | None, field: str) -> str | None:
         """Where a number of the rotation was read."""
         for entry in () if self.reading is None else self.reading.layers:
             here = layer is None or entry.indices is None or layer in entry.indices
-            if here and entry.kind == "rotary" and entry.attention == self.given.attention:
+            if here and entry.kind == "rotary" and entry.attention == self.layout.attention:
                 for source in entry.sources:
                     if source.field == field:
                         return source.where
@@ -169,23 +169,23 @@ class Model(NamedTuple):
             todo = "Give `config`, or what it would say: `layout=Projections(heads=, rope=)`."
             raise DataError(mismatch("the checkpoint", "a config beside it", "none", todo))
         entries = self.reading.layers if layer is None else self.reading.at(layer)
-        own = [e for e in entries if e.attention == self.given.attention]
-        found = [e.spec for e in own if isinstance(e.spec, RotarySpec)]
-        kinds = {(s.dim, s.channels) for s in found}
+        own = [e for e in entries if e.attention == self.layout.attention]
+        specs = [e.spec for e in own if isinstance(e.spec, RotarySpec)]
+        kinds = {(s.dim, s.channels) for s in specs}
         if len(kinds) > 1:
-            told = "; ".join(f"width {dim}, {c.order}" for dim, c in sorted(kinds, key=str))
+            rotations = "; ".join(f"width {dim}, {c.order}" for dim, c in sorted(kinds, key=str))
             todo = "Name a part of the model: `layout=Projections(part=, only=)`."
-            raise DataError(mismatch("the config", "one rotation for each layer", told, todo))
-        return found[0] if found else None
+            raise DataError(mismatch("the config", "one rotation for each layer", rotations, todo))
+        return specs[0] if specs else None
 
     def _number(self, keys: tuple[str, ...], what: str, field: str) -> int:
         stated = {key: self.part.evaluate(key) for key in keys}
-        found = next(((k, v) for k, v in stated.items() if v is not None), None)
-        if found is None:
+        number = next(((k, v) for k, v in stated.items() if v is not None), None)
+        if number is None:
             todo = f"Give `layout=Projections({field}=)`."
             expected = f"{what} ({', '.join(keys[:2])}, …)"
             raise DataError(mismatch("the config", expected, "none of them", todo))
-        return _count(*found)
+        return _count(*number)
 
 
 def _count(key: str, value: float) -> int:
@@ -194,57 +194,57 @@ def _count(key: str, value: float) -> int:
     return int(value)
 
 
-def _expression(where: str) -> str:
+def _expression(source: str) -> str:
     """What a source names, if it can be worked out again."""
-    return where if re.fullmatch(r"[\w \t/*+()-]+", where) and where[:1].isalpha() else "none"
+    return source if re.fullmatch(r"[\w \t/*+()-]+", source) and source[:1].isalpha() else "none"
 
 
 def _nested(keys: Keys, names: tuple[str, ...]) -> tuple[str, float] | None:
     """A number one level down, where some families keep what concerns attention."""
     for value in keys.data.values():
-        if isinstance(value, Mapping) and (found := Keys(value).first(names)) is not None:
-            return found
+        if isinstance(value, Mapping) and (stated := Keys(value).first(names)) is not None:
+            return stated
     return None
 
 
 def layer_of(name: str) -> int | None:
     """The number of the layer in the name of a tensor: its first part that is a number."""
-    found = re.search(r"(?:^|[./_])(\d+)[./]", name)
-    return None if found is None else int(found[1])
+    match = re.search(r"(?:^|[./_])(\d+)[./]", name)
+    return None if match is None else int(match[1])
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_model(checkpoint: Checkpoint, given: Projections, caller: str) -> Model:
+def read_model(checkpoint: Checkpoint, layout: Projections, caller: str) -> Model:
     """What the caller, the record of an earlier conversion and the config say, in this order."""
-    _check(given, caller)
+    _check(layout, caller)
     source = "the caller"
-    if given.stored is None:
-        recorded = recorded_pairing(checkpoint, given, caller)
+    if layout.stored is None:
+        recorded = recorded_pairing(checkpoint, layout, caller)
         if recorded is not None:
-            given = given._replace(stored=recorded)
+            layout = layout._replace(stored=recorded)
             source = "the record of a conversion in the file"
         else:
-            source = "the caller" if given.rope is not None else "the config"
+            source = "the caller" if layout.rope is not None else "the config"
     config = checkpoint.config
     if config is None:
-        return Model(given, "", Keys({}), None, source)
-    keys, reading = _part(config, given, caller)
+        return Model(layout, "", Keys({}), None, source)
+    keys, reading = _part(config, layout, caller)
     if source == "the config":
         source = f"the config: {_pairing_source(reading, keys)}"
-    return Model(given, str(keys.data.get("model_type") or ""), keys, reading, source)
+    return Model(layout, str(keys.data.get("model_type") or ""), keys, reading, source)
 
 
 def recorded_pairing(
-    checkpoint: Checkpoint, given: Projections, caller: str
+    checkpoint: Checkpoint, layout: Projections, caller: str
 ) -> Literal["half", "interleaved"] | None:
     """The pairing that an earlier conversion recorded for the same tensors; None if it did not."""
     record = checkpoint.record
     parts = record.get("pairing_of")
     parts = parts if isinstance(parts, dict) else {}
-    only = given.pattern
-    if given.attention:
+    only = layout.pattern
+    if layout.attention:
         return parts[only] if parts.get(only) in PAIRINGS else None
     parts = {pattern: order for pattern, order in parts.items() if not is_inside(pattern)}
     if only not in parts and any(pattern != only for pattern in parts):
@@ -262,28 +262,30 @@ def is_inside(name: str) -> bool:
     return any(word in names().inside for word in re.split(r"[./]", name))
 
 
-def _check(given: Projections, caller: str) -> None:
-    if given.attention not in ("", *names().inside):
-        todo = suggest(given.attention, names().inside)
+def _check(layout: Projections, caller: str) -> None:
+    if layout.attention not in ("", *names().inside):
+        todo = suggest(layout.attention, names().inside)
         expected = "the name of an attention inside a layer"
-        raise ArgumentError(mismatch(f"{caller}: attention", expected, repr(given.attention), todo))
+        raise ArgumentError(
+            mismatch(f"{caller}: attention", expected, repr(layout.attention), todo)
+        )
     for field, choices in (("stored", PAIRINGS), ("fused", FUSED)):
-        value = getattr(given, field)
+        value = getattr(layout, field)
         if value is not None and value not in choices:
             todo = suggest(value, choices)
             raise ArgumentError(
                 mismatch(f"{caller}: {field}", "one of its names", repr(value), todo)
             )
     for field in ("heads", "kv_heads"):
-        value = getattr(given, field)
+        value = getattr(layout, field)
         if value is not None and (
             isinstance(value, bool) or not isinstance(value, int) or value < 1
         ):
             raise ArgumentError(mismatch(f"{caller}: {field}", "a positive integer", repr(value)))
-    known = ("q", "k", "qkv", "q_gain", "k_gain")
-    for role in given.names or {}:
-        if role not in known:
-            todo = suggest(role, known)
+    roles = ("q", "k", "qkv", "q_gain", "k_gain")
+    for role in layout.names or {}:
+        if role not in roles:
+            todo = suggest(role, roles)
             raise ArgumentError(mismatch(f"{caller}: names", "roles as keys", repr(role), todo))
 
 
@@ -297,26 +299,26 @@ def _parts(config: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Map
 
 
 def _part(
-    config: Mapping[str, Any], given: Projections, caller: str
+    config: Mapping[str, Any], layout: Projections, caller: str
 ) -> tuple[Keys, Reading | None]:
     """The part of a config whose layers turn, and its reading."""
-    if given.rope is not None and given.heads is not None:
+    if layout.rope is not None and layout.heads is not None:
         return Keys(config), None
     parts = dict(_parts(config))
-    if given.part is not None:
-        if given.part not in parts:
-            todo = suggest(given.part, [name for name in parts if name] or ["(none)"])
+    if layout.part is not None:
+        if layout.part not in parts:
+            todo = suggest(layout.part, [name for name in parts if name] or ["(none)"])
             raise ArgumentError(
-                mismatch(f"{caller}: part", "a part of the config", given.part, todo)
+                mismatch(f"{caller}: part", "a part of the config", layout.part, todo)
             )
-        parts = {given.part: parts[given.part]}
+        parts = {layout.part: parts[layout.part]}
     read = {}
     for name, data in parts.items():
         # The base does not matter to pairs: one that is not stated is no obstacle. The pairing of
         # a known family also says which channels turn, so the caller's comes in for others only.
         reading = from_hf(dict(data), base=BASE, on_error="report")
-        if reading.errors and given.stored is not None:
-            reading = from_hf(dict(data), pairing=given.stored, base=BASE, on_error="report")
+        if reading.errors and layout.stored is not None:
+            reading = from_hf(dict(data), pairing=layout.stored, base=BASE, on_error="report")
         turns = any(entry.kind == "rotary" for entry in reading)
         if turns or reading.errors:
             read[name] = (Keys(data), reading)
@@ -326,7 +328,7 @@ def _part(
         raise DataError(mismatch(caller, "one part that turns", ", ".join(turning), todo))
     if turning:
         return next(iter(turning.values()))
-    if given.rope is not None:
+    if layout.rope is not None:
         return Keys(next(iter(parts.values()), config)), None
     errors = [error for _, reading in read.values() for error in reading.errors]
     if errors:

@@ -14,11 +14,11 @@ import numpy as np
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.detect.convert.heads import Projections, read_model, recorded_pairing
 from posenc.detect.convert.pairing_evidence import Evidence, Group, evidence, groups
-from posenc.detect.convert.projections import Attention, find
+from posenc.detect.convert.projections import AttentionTensors, find
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.files import open_checkpoint
 
-__all__ = ["THRESHOLD", "Finding", "detect_pairing"]
+__all__ = ["THRESHOLD", "PairingFinding", "detect_pairing"]
 
 THRESHOLD = 4.5  # z value from which weights are believed
 OPPOSED = 2.5  # z value of the other statistic that withdraws the claim
@@ -30,7 +30,7 @@ Answer = Literal["half", "interleaved", "unknown"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class PairingFinding:
     """What is known about the pairing of a checkpoint, and from where.
 
     Parameters
@@ -81,7 +81,7 @@ def detect_pairing(
     probe: Callable[[str], Any] | None = None,
     layout: Projections | None = None,
     config: Any = None,
-) -> Finding:
+) -> PairingFinding:
     """Tell which channels of queries and keys are paired: what is stated, measured, and probed.
 
     The record of a conversion and the config come first: a known family says its pairing. The
@@ -105,7 +105,7 @@ def detect_pairing(
 
     Returns
     -------
-    Finding
+    PairingFinding
         The answer, which may be `unknown`, and what it rests on.
 
     Raises
@@ -131,30 +131,30 @@ def detect_pairing(
     'unknown'
     """
     caller = "detect_pairing"
-    given = layout or Projections()
+    projections = layout or Projections()
     opened = open_checkpoint(checkpoint, config=config, caller=caller)
     stated, source, origin = "", "", "nothing"
-    recorded = recorded_pairing(opened, given, caller)
+    recorded = recorded_pairing(opened, projections, caller)
     if recorded is not None:
         stated, source, origin = recorded, "the record of a conversion in the file", "record"
     elif opened.config is not None:
         # An error here may be the pairing alone that is open; if it is more, it comes again below.
         with contextlib.suppress(DataError):
-            model = read_model(opened, given._replace(stored=None, rope=None), caller)
+            model = read_model(opened, projections._replace(stored=None, rope=None), caller)
             stated, source, origin = _order(find(opened, model, caller)), model.source, "config"
-    known = given._replace(stored=None if given.rope is not None else "half")
-    attentions = find(opened, read_model(opened, known, caller), caller)
-    found = evidence(_read(attentions))
+    assumed = projections._replace(stored=None if projections.rope is not None else "half")
+    attentions = find(opened, read_model(opened, assumed, caller), caller)
+    weights = evidence(_read(attentions))
     losses = {} if probe is None else {name: _loss(probe(name), name) for name in PAIRINGS}
-    return _weighed(stated, source, origin, found, losses)
+    return _weighed(stated, source, origin, weights, losses)
 
 
-def _order(attentions: tuple[Attention, ...]) -> str:
+def _order(attentions: tuple[AttentionTensors, ...]) -> str:
     orders = {attention.heads.channels.order for attention in attentions}
     return next(iter(orders)) if len(orders) == 1 else ""
 
 
-def _read(attentions: tuple[Attention, ...]) -> Iterator[Group]:
+def _read(attentions: tuple[AttentionTensors, ...]) -> Iterator[Group]:
     """The groups of at most some layers, evenly spread; an adapter is no evidence of its model."""
     attentions = tuple(a for a in attentions if not a.adapter)
     count = min(MOST_LAYERS, len(attentions))
@@ -192,13 +192,13 @@ def _loss(value: Any, name: str) -> float:
 # --- weighing -------------------------------------------------------------------------------------
 
 
-def claimed(found: Evidence) -> Answer:
+def claimed(weights: Evidence) -> Answer:
     """What the weights alone say: one statistic beyond its threshold, and nothing against it."""
-    if doubted(found):
+    if doubted(weights):
         return "unknown"
     for z, other in (
-        (found.similarity, found.balance),
-        (found.balance, found.similarity),
+        (weights.similarity, weights.balance),
+        (weights.balance, weights.similarity),
     ):
         if abs(z) >= THRESHOLD:
             if z * other < 0 and abs(other) >= OPPOSED:
@@ -207,30 +207,30 @@ def claimed(found: Evidence) -> Answer:
     return "unknown"
 
 
-def doubted(found: Evidence) -> str:
+def doubted(weights: Evidence) -> str:
     """In words, that the weights look like heads of another width; empty if they do not."""
     for name in ("narrower", "wider"):
-        z = getattr(found, name)
+        z = getattr(weights, name)
         if z >= DOUBT:
             return f"the channels that turn look {name} than was said (z = {z:.1f})"
-    if found.similarity < 0 and found.blocks >= BLOCKS:
-        return f"each head looks like two (z = {found.blocks:.1f})"
+    if weights.similarity < 0 and weights.blocks >= BLOCKS:
+        return f"each head looks like two (z = {weights.blocks:.1f})"
     return ""
 
 
 def _weighed(
-    stated: str, source: str, origin: Any, found: Evidence, losses: dict[str, float]
-) -> Finding:
-    claim = claimed(found)
-    told = (
-        f"similarity z = {found.similarity:.1f}, balance z = {found.balance:.1f} over "
-        f"{found.groups} groups of heads"
+    stated: str, source: str, origin: Any, weights: Evidence, losses: dict[str, float]
+) -> PairingFinding:
+    claim = claimed(weights)
+    figures = (
+        f"similarity z = {weights.similarity:.1f}, balance z = {weights.balance:.1f} over "
+        f"{weights.groups} groups of heads"
     )
-    if doubt := doubted(found):
-        told += f"; {doubt}"
+    if doubt := doubted(weights):
+        figures += f"; {doubt}"
 
-    def answer(pairing: Any, by: Any, why: str) -> Finding:
-        return Finding(pairing, by, stated, source, found, claim, losses, why)
+    def answer(pairing: Any, by: Any, why: str) -> PairingFinding:
+        return PairingFinding(pairing, by, stated, source, weights, claim, losses, why)
 
     if losses:
         gap = losses["interleaved"] - losses["half"]
@@ -242,16 +242,16 @@ def _weighed(
             return answer(best, "probe", why + (against if others else ""))
     if stated and claim not in ("unknown", stated):
         why = (
-            f"{source} says {stated}, the weights say {claim} ({told}): they may have been "
+            f"{source} says {stated}, the weights say {claim} ({figures}): they may have been "
             "permuted, or the config is of another model; a loss probe settles it"
         )
         return answer("unknown", "nothing", why)
     if stated:
         agree = "agree" if claim == stated else "do not say"
-        return answer(stated, origin, f"{source} says so; the weights {agree} ({told})")
+        return answer(stated, origin, f"{source} says so; the weights {agree} ({figures})")
     if claim != "unknown":
-        return answer(claim, "weights", f"the weights say so, as evidence: {told}")
-    why = f"nothing states it, and the weights do not say ({told}); a loss probe settles it"
+        return answer(claim, "weights", f"the weights say so, as evidence: {figures}")
+    why = f"nothing states it, and the weights do not say ({figures}); a loss probe settles it"
     if losses:
-        why = f"nothing states it, the weights do not say ({told}), and both losses are as good"
+        why = f"nothing states it, the weights do not say ({figures}), and both losses are as good"
     return answer("unknown", "nothing", why)

@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.convert.projections import Attention, Held, Segment
+from posenc.detect.convert.projections import AttentionTensors, HeadTensor
+from posenc.detect.convert.segments import Segment
 
 __all__ = ["Evidence", "Group", "evidence", "groups"]
 
@@ -56,11 +57,11 @@ class Evidence(NamedTuple):
     groups: int
 
 
-def evidence(found: Iterable[Group]) -> Evidence:
+def evidence(samples: Iterable[Group]) -> Evidence:
     """The evidence of some groups of heads."""
     similarities, balances, wider, blocks = [], [], [], []
     narrower: dict[tuple[int, int], list[float]] = {}
-    for group in found:
+    for group in samples:
         if group.k.shape[0] < FEWEST:
             continue
         alike = _alike(group)
@@ -181,18 +182,28 @@ def _z(a: np.ndarray, b: np.ndarray) -> float:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def groups(attention: Attention) -> Iterator[Group]:
+def groups(attention: AttentionTensors) -> Iterator[Group]:
     """The groups of one layer, read one at a time; weights with their biases and gains."""
-    q = [(held, s) for held in attention.held if held.kind == "weight" for s in held.of("q")]
-    k = [(held, s) for held in attention.held if held.kind == "weight" for s in held.of("k")]
+    q = [
+        (tensor, s)
+        for tensor in attention.tensors
+        if tensor.kind == "weight"
+        for s in tensor.of("q")
+    ]
+    k = [
+        (tensor, s)
+        for tensor in attention.tensors
+        if tensor.kind == "weight"
+        for s in tensor.of("k")
+    ]
     if not q or not k or len(q) % len(k):
         return
-    if any(held.stored.tensor.stored is None for held in attention.held):
+    if any(tensor.stored.tensor.stored is None for tensor in attention.tensors):
         return  # numbers of eight bits that NumPy cannot read
     each = len(q) // len(k)
     left: np.ndarray | None = None  # a head of queries that waits for its neighbour
-    for number, (held, segment) in enumerate(k):
-        keys = _rows(attention, held, segment, "k", number)
+    for number, (tensor, segment) in enumerate(k):
+        keys = _rows(attention, tensor, segment, "k", number)
         own = range(number * each, (number + 1) * each)
         queries = np.stack([_rows(attention, *q[i], "q", i) for i in own])
         wider = []
@@ -208,7 +219,7 @@ def groups(attention: Attention) -> Iterator[Group]:
         yield Group(queries, keys, charge, tuple(wider))
 
 
-def _doubled(attention: Attention, segment: Segment) -> tuple[int, int]:
+def _doubled(attention: AttentionTensors, segment: Segment) -> tuple[int, int]:
     """Twice the channels that turn, on the same side of a head."""
     count = 2 * attention.heads.rotated
     trailing = attention.heads.channels.part == "trailing"
@@ -216,37 +227,39 @@ def _doubled(attention: Attention, segment: Segment) -> tuple[int, int]:
 
 
 def _charge(
-    attention: Attention, q: np.ndarray, k: np.ndarray, own: range, number: int
+    attention: AttentionTensors, q: np.ndarray, k: np.ndarray, own: range, number: int
 ) -> np.ndarray | None:
-    gains = [held for held in attention.held if held.kind == "gain"]
+    gains = [tensor for tensor in attention.tensors if tensor.kind == "gain"]
     if not gains:
         return np.asarray(np.square(q).sum((0, 2)) - np.square(k).sum(1))
-    shared = any(len(held.segments) == 1 for held in gains)
+    shared = any(len(tensor.segments) == 1 for tensor in gains)
     if shared and number > 0:
         return None  # one vector for all heads is one observation
     total = np.zeros(attention.heads.rotated)
-    for held in gains:
+    for tensor in gains:
         for part, numbers, sign in (("q", own, 1), ("k", (number,), -1)):
-            heads = held.of(part)
+            heads = tensor.of(part)
             for i in numbers[:1] if len(heads) == 1 else numbers if heads else ():
-                total += sign * np.square(_part(attention, held, heads[i % len(heads)]))
+                total += sign * np.square(_part(attention, tensor, heads[i % len(heads)]))
     return total
 
 
-def _part(attention: Attention, held: Held, head: Segment) -> np.ndarray:
+def _part(attention: AttentionTensors, tensor: HeadTensor, head: Segment) -> np.ndarray:
     """The numbers of a vector that belong to the channels of a head that turn."""
     rotated = attention.heads.rotated
     trailing = attention.heads.channels.part == "trailing"
-    return held.stored.numbers(head.begin + (head.width - rotated if trailing else 0), rotated)
+    return tensor.stored.numbers(head.begin + (head.width - rotated if trailing else 0), rotated)
 
 
-def _rows(attention: Attention, held: Held, segment: Segment, part: str, number: int) -> np.ndarray:
+def _rows(
+    attention: AttentionTensors, tensor: HeadTensor, segment: Segment, part: str, number: int
+) -> np.ndarray:
     """The channels of one head that turn, with all that multiplies them or is added."""
     rotated = attention.heads.rotated
     trailing = attention.heads.channels.part == "trailing"
     begin = segment.begin + (segment.width - rotated if trailing else 0)
-    rows = _slice(held, begin, rotated)
-    for other in attention.held:
+    rows = _slice(tensor, begin, rotated)
+    for other in attention.tensors:
         heads = other.of(part)
         if other.kind == "weight" or not heads:
             continue
@@ -258,14 +271,14 @@ def _rows(attention: Attention, held: Held, segment: Segment, part: str, number:
     return rows
 
 
-def _slice(held: Held, begin: int, count: int) -> np.ndarray:
-    before, channels, behind = held.view
+def _slice(tensor: HeadTensor, begin: int, count: int) -> np.ndarray:
+    before, channels, behind = tensor.view
     if before == 1:
-        return held.stored.numbers(begin * behind, count * behind).reshape(count, behind)
+        return tensor.stored.numbers(begin * behind, count * behind).reshape(count, behind)
     step = max(1, 2**19 // channels)
     pieces = []
     for start in range(0, before, step):
         rows = min(step, before - start)
-        data = held.stored.numbers(start * channels, rows * channels).reshape(rows, channels)
+        data = tensor.stored.numbers(start * channels, rows * channels).reshape(rows, channels)
         pieces.append(data[:, begin : begin + count].T)
     return np.concatenate(pieces, axis=1)

@@ -12,11 +12,12 @@ import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc.detect.convert.heads import Heads, Model, layer_of
+from posenc.detect.convert.segments import NamedTensor, Segment, channels_of, segments_of, view
 from posenc.detect.files import Checkpoint, Stored
 from posenc.encodings.rotary.pairing import Pairing
-from posenc.presets.projections import Packing, names, packing
+from posenc.presets.projections import names
 
-__all__ = ["Attention", "Held", "Segment", "find", "order_of", "unknown_names"]
+__all__ = ["AttentionTensors", "HeadTensor", "find", "order_of", "unknown_names"]
 
 # The last parts of a name, behind the module: what they are, and the axis that holds the channels.
 PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
@@ -37,15 +38,7 @@ ADAPTERS = ("lora_A", "lora_B", "lora_magnitude_vector")
 WORDS = ("q", "k", "qkv", "query", "key", "attn", "attention", "attentions")
 
 
-class Segment(NamedTuple):
-    """One head, or another stretch of channels of a tensor."""
-
-    part: str  # q, k, or anything else, which stays as it is
-    begin: int
-    width: int
-
-
-class Held(NamedTuple):
+class HeadTensor(NamedTuple):
     """A tensor that holds heads of queries or keys along one axis."""
 
     name: str
@@ -61,37 +54,17 @@ class Held(NamedTuple):
     @property
     def view(self) -> tuple[int, int, int]:
         """Its shape as (before, channels, behind), with the channels of all heads on one axis."""
-        return _view(self.kind, self.axis, self.stored.tensor.shape)
+        return view(self.kind, self.axis, self.stored.tensor.shape)
 
 
-class Attention(NamedTuple):
+class AttentionTensors(NamedTuple):
     """The tensors of one layer that turning concerns."""
 
     name: str
     layer: int | None
     heads: Heads
-    held: tuple[Held, ...]
+    tensors: tuple[HeadTensor, ...]
     adapter: bool = False
-
-
-class _Named(NamedTuple):
-    """A tensor by the parts of its name."""
-
-    stored: Stored
-    prefix: str
-    module: str
-    role: str
-    kind: str
-    axis: int
-    told: bool = False  # by the caller
-
-
-def _view(kind: str, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    if kind != "weight":  # a vector, perhaps with heads on an axis of their own
-        return 1, math.prod(shape), 1
-    if axis == -1:  # inputs first
-        return shape[0], math.prod(shape[1:]), 1
-    return 1, shape[0], math.prod(shape[1:])
 
 
 def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.ndarray:
@@ -115,7 +88,7 @@ def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.n
 
 def find(
     checkpoint: Checkpoint, model: Model, caller: str, *, alone: tuple[str, ...] = ()
-) -> tuple[Attention, ...]:
+) -> tuple[AttentionTensors, ...]:
     """The attention layers that turn, in the order of their names' numbers.
 
     Parameters
@@ -135,12 +108,12 @@ def find(
         If no name is understood, with the candidates; if a name is understood in part; if widths
         do not fit the heads.
     """
-    groups: dict[str, list[_Named]] = {}
+    groups: dict[str, list[NamedTensor]] = {}
     for name, stored in checkpoint.tensors.items():
         named = _named(name, stored, model)
         if named is not None:
             groups.setdefault(named.prefix, []).append(named)
-    found = []
+    attentions = []
     _join(groups)
     for prefix, group in groups.items():
         roles = ("q", "qkv", *alone, *(("k",) if prefix.endswith(ADAPTER) else ()))
@@ -149,10 +122,10 @@ def find(
         layer = layer_of(f"{prefix}.")
         heads = model.heads(layer)
         if heads is not None:
-            found.append(_attention(prefix, layer, heads, group, model))
-    if not found:
+            attentions.append(_attention(prefix, layer, heads, group, model))
+    if not attentions:
         raise DataError(_unknown(checkpoint, model, caller, bool(groups)))
-    return tuple(sorted(found, key=lambda a: (-1 if a.layer is None else a.layer, a.name)))
+    return tuple(sorted(attentions, key=lambda a: (-1 if a.layer is None else a.layer, a.name)))
 
 
 def unknown_names(
@@ -190,9 +163,9 @@ def _anywhere(name: str) -> str:
     return re.sub(r"(?<![^./_])\d+(?=[./])", "*", name, count=1)
 
 
-def _join(groups: dict[str, list[_Named]]) -> None:
+def _join(groups: dict[str, list[NamedTensor]]) -> None:
     """Tensors that the caller names join those of their layer whose names are known."""
-    for prefix in [p for p in groups if any(named.told for named in groups[p])]:
+    for prefix in [p for p in groups if any(named.stated for named in groups[p])]:
         layer = layer_of(f"{prefix}.")
         homes = [p for p in groups if p != prefix and layer_of(f"{p}.") == layer]
         homes = [p for p in homes if not p.endswith(ADAPTER)]
@@ -200,22 +173,22 @@ def _join(groups: dict[str, list[_Named]]) -> None:
             groups[homes[0]] += groups.pop(prefix)
 
 
-def _named(name: str, stored: Stored, model: Model) -> _Named | None:
-    if not fnmatch.fnmatchcase(name, model.given.pattern):
+def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
+    if not fnmatch.fnmatchcase(name, model.layout.pattern):
         return None
-    given = model.given.names or {}
-    for role, pattern in given.items():
+    patterns = model.layout.names or {}
+    for role, pattern in patterns.items():
         if fnmatch.fnmatchcase(name, pattern):
             kind = "gain" if role.endswith("gain") else "weight"
             kind = "bias" if kind == "weight" and len(stored.tensor.shape) == 1 else kind
             layer = layer_of(name)
             prefix = "layers" if layer is None else f"layers.{layer}"
-            return _Named(stored, prefix, role, role, kind, 0, told=True)
+            return NamedTensor(stored, prefix, role, role, kind, 0, stated=True)
     parts = name.replace("/", ".").split(".")
     data = names()
     if any(word in parts for word in (*data.cross, *data.apart)):
         return None
-    if {*data.inside} & {*parts} != {model.given.attention} - {""}:
+    if {*data.inside} & {*parts} != {model.layout.attention} - {""}:
         return None
     at = next((i for i in reversed(range(len(parts))) if parts[i] in data.modules), None)
     if at is None or at == len(parts) - 1:
@@ -224,15 +197,15 @@ def _named(name: str, stored: Stored, model: Model) -> _Named | None:
     role = data.modules[module]
     tail = [p for p in parts[at + 1 :] if p not in ("base_layer", "default", "norms", "linear")]
     tail = [p for p in tail if not p.isdigit()]
-    known = PARAMETERS.get(tuple(tail))
-    if known is None:
-        return _Named(stored, prefix, module, role, "unknown", 0)
-    kind, axis = known
+    parameter = PARAMETERS.get(tuple(tail))
+    if parameter is None:
+        return NamedTensor(stored, prefix, module, role, "unknown", 0)
+    kind, axis = parameter
     if role.endswith("gain") and kind in ("weight", "bias"):
         kind = "gain" if kind == "weight" else "shift"
     if any(p.startswith(ADAPTERS) for p in tail):
         prefix += ADAPTER
-    return _Named(stored, prefix, module, role, kind, axis)
+    return NamedTensor(stored, prefix, module, role, kind, axis)
 
 
 def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -> str:
@@ -241,7 +214,7 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
     named = [
         name
         for name, stored in checkpoint.tensors.items()
-        if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.given.pattern)
+        if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.layout.pattern)
     ]
     close = [n for n in named if any(w in n.lower() for w in WORDS[2:])] or named
     shown = ", ".join(f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in close[:8])
@@ -255,8 +228,8 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
 
 
 def _attention(
-    name: str, layer: int | None, heads: Heads, group: list[_Named], model: Model
-) -> Attention:
+    name: str, layer: int | None, heads: Heads, group: list[NamedTensor], model: Model
+) -> AttentionTensors:
     strange = next((n for n in group if n.kind == "unknown"), None)
     if strange is not None:
         expected = "a weight, bias, gain or adapter"
@@ -280,113 +253,27 @@ def _attention(
     for role in ("q", "qkv", "k", "one_k"):
         for named in group:
             if named.role == role and named.kind in ("weight", "bias"):
-                count = _channels(named)
-                segments = _segments(named, count, heads, width, model)
+                count = channels_of(named)
+                segments = segments_of(named, count, heads, width, model)
                 if laid.setdefault(named.module, segments) != segments:
                     expected = (
                         f"{sum(s.width for s in laid[named.module])} channels, as its weight has"
                     )
                     raise DataError(mismatch(named.stored.tensor.name, expected, count))
                 width = next((s.width for s in segments if s.part == "q"), width)
-    held = [
-        Held(n.stored.tensor.name, n.kind, n.axis, laid[n.module], n.stored)
+    tensors = [
+        HeadTensor(n.stored.tensor.name, n.kind, n.axis, laid[n.module], n.stored)
         for n in group
         if n.module in laid and n.kind in ("weight", "bias")
     ]
-    held += _scales(group, laid)
-    held += _gains(group, width)
-    return Attention(name, layer, heads, tuple(held), name.endswith(ADAPTER))
+    tensors += _scales(group, laid)
+    tensors += _gains(group, width)
+    return AttentionTensors(name, layer, heads, tuple(tensors), name.endswith(ADAPTER))
 
 
-def _channels(named: _Named) -> int:
-    shape = named.stored.tensor.shape
-    if len(shape) < (2 if named.kind == "weight" else 1):
-        what = "a matrix" if named.kind == "weight" else "a vector"
-        raise DataError(mismatch(named.stored.tensor.name, what, f"shape {list(shape)}"))
-    return _view(named.kind, named.axis, shape)[1]
-
-
-def _segments(
-    named: _Named, count: int, heads: Heads, width: int | None, model: Model
-) -> tuple[Segment, ...]:
-    caller = named.stored.tensor.name
-    if named.role == "one_k":
-        _fits(caller, count, heads, 1)
-        return (Segment("k", 0, count),)
-    if named.role == "qkv":
-        return _packed(named, count, heads, model)
-    if named.role == "k":
-        kv = heads.kv
-        each = width if width is not None else None if kv is None else count // kv
-        if each is None:
-            todo = "Give `layout=Projections(kv_heads=)`."
-            raise DataError(mismatch(caller, "the number of heads of keys", "none stated", todo))
-        if count % each or heads.q % (count // each) or (kv is not None and count != kv * each):
-            stated = f"{kv} heads" if kv is not None else f"heads that divide {heads.q}"
-            expected = f"{stated} of {each} channels, as the queries have"
-            raise DataError(mismatch(caller, expected, f"{count} rows"))
-        _fits(caller, each, heads, count // each)
-        return tuple(Segment("k", i * each, each) for i in range(count // each))
-    rule = packing(model.model_type, named.module)
-    if rule is not None:  # each head of queries with something of its width
-        return _repeated(caller, count, rule, heads, heads.kv or heads.q)
-    each, rest = divmod(count, heads.q)
-    if rest or each != (heads.width or each):
-        told = f" of {heads.width} channels" if heads.width else ""
-        raise DataError(mismatch(caller, f"rows for {heads.q} heads{told}", f"{count} rows"))
-    _fits(caller, each, heads, heads.q)
-    return tuple(Segment("q", i * each, each) for i in range(heads.q))
-
-
-def _fits(caller: str, width: int, heads: Heads, count: int) -> None:
-    if width < heads.rotated:
-        expected = f"heads of at least {heads.rotated} channels, which turn"
-        raise DataError(mismatch(caller, expected, f"{count} of {width}"))
-
-
-def _packed(named: _Named, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:
-    caller, fused = named.stored.tensor.name, model.given.fused
-    kv = heads.kv
-    if kv is None and heads.width and count % heads.width == 0:
-        kv = (count // heads.width - heads.q) // 2  # values have as many heads as keys
-    kv = kv or heads.q
-    if fused is not None:
-        rule: Packing | None = Packing(("q", "k", "v"), 1 if fused == "blocks" else "kv_heads")
-    else:
-        rule = packing(model.model_type, named.module)
-    if rule is None:
-        todo = (
-            'Say `layout=Projections(fused="blocks")` for all queries, all keys, all values, or '
-            '"groups" for one head of keys with its queries and values after the other.'
-        )
-        expected = "a family whose packing of queries, keys and values is known"
-        raise DataError(mismatch(caller, expected, repr(model.model_type or "none"), todo))
-    return _repeated(caller, count, rule, heads, kv)
-
-
-def _repeated(caller: str, count: int, rule: Packing, heads: Heads, kv: int) -> tuple[Segment, ...]:
-    """The heads of a module that packs several parts."""
-    repeats = {"heads": heads.q, "kv_heads": kv}.get(str(rule.repeats), rule.repeats)
-    numbers = {"q": heads.q, "gate": heads.q, "k": kv, "v": kv}
-    total = sum(numbers[part] for part in rule.order)
-    each, rest = divmod(count, total)
-    uneven = any(numbers[part] % int(repeats) for part in rule.order)
-    wrong = heads.width is not None and heads.width != each
-    if rest or uneven or heads.q % kv or wrong:
-        stated = f"{heads.q} heads of queries and {kv} of keys"
-        told = f" of {heads.width} channels" if wrong else ""
-        raise DataError(mismatch(caller, f"rows for {stated}{told}", f"{count} rows"))
-    _fits(caller, each, heads, total)
-    segments, at = [], 0
-    for _ in range(int(repeats)):
-        for part in rule.order:
-            for _ in range(numbers[part] // int(repeats)):
-                segments.append(Segment(part, at, each))
-                at += each
-    return tuple(segments)
-
-
-def _scales(group: list[_Named], laid: Mapping[str, tuple[Segment, ...]]) -> Iterator[Held]:
+def _scales(
+    group: list[NamedTensor], laid: Mapping[str, tuple[Segment, ...]]
+) -> Iterator[HeadTensor]:
     """Scales of quantised weights: one for all rows stays, one for each row moves with it."""
     for named in group:
         if named.kind == "scale" and (segments := laid.get(named.module)) is not None:
@@ -398,10 +285,10 @@ def _scales(group: list[_Named], laid: Mapping[str, tuple[Segment, ...]]) -> Ite
                 expected = "one scale, or one for each row"
                 todo = "Scales of blocks hold no order of rows: convert before quantising."
                 raise DataError(mismatch(named.stored.tensor.name, expected, list(shape), todo))
-            yield Held(named.stored.tensor.name, "scale", 0, segments, named.stored)
+            yield HeadTensor(named.stored.tensor.name, "scale", 0, segments, named.stored)
 
 
-def _gains(group: list[_Named], width: int | None) -> Iterator[Held]:
+def _gains(group: list[NamedTensor], width: int | None) -> Iterator[HeadTensor]:
     """Gains and shifts of the norms of queries and keys: for one head, or for each."""
     for named in group:
         if named.kind not in ("gain", "shift"):
@@ -414,4 +301,4 @@ def _gains(group: list[_Named], width: int | None) -> Iterator[Held]:
             raise DataError(mismatch(name, expected, f"{size} numbers", todo))
         part = named.role[0]
         segments = tuple(Segment(part, i * width, width) for i in range(size // width))
-        yield Held(name, named.kind, 0, segments, named.stored)
+        yield HeadTensor(name, named.kind, 0, segments, named.stored)

@@ -54,8 +54,8 @@ def table_change(
             received = type(spec).__name__
             raise ArgumentError(mismatch(f"convert: tables[{name!r}]", "two tables", received))
     if how not in (*METHODS, *EXTENSIONS):
-        known = (*METHODS, *EXTENSIONS)
-        todo = suggest(how, known)
+        endings = (*METHODS, *EXTENSIONS)
+        todo = suggest(how, endings)
         raise ArgumentError(mismatch("convert: method", "one of its names", repr(how), todo))
     if isinstance(source, Learned) != isinstance(target, Learned):
         received = f"{type(source).__name__} to {type(target).__name__}"
@@ -126,10 +126,10 @@ def _learned(name: str, stored: Stored, source: Learned, target: Learned, how: H
         longer, _ = _resized(source, {key: np.zeros(shape, np.float32)}, target, how)
         rows = longer.parameters()[key].shape[0] - source.start
 
-    def make(found: Stored) -> np.ndarray:
-        tensor = found.tensor
-        size = found.itemsize * source.dim
-        patterns = found.raw(0, shape[0] * size).reshape(shape[0], size)
+    def make(stored: Stored) -> np.ndarray:
+        tensor = stored.tensor
+        size = stored.itemsize * source.dim
+        patterns = stored.raw(0, shape[0] * size).reshape(shape[0], size)
         kept, body = patterns[: source.start], patterns[source.start :]
         if not same:
             if tensor.stored is None or tensor.dtype not in files.FLOATS:
@@ -137,8 +137,8 @@ def _learned(name: str, stored: Stored, source: Learned, target: Learned, how: H
             values = files.decode(patterns.reshape(-1).view(tensor.stored), tensor.dtype)
             # Half precision is interpolated in float32 and rounded once.
             values = values.astype(np.result_type(values.dtype, np.float32)).reshape(shape)
-            _, made = _resized(source, {key: values}, target, how)
-            data = files.encode(made[key][source.start :], tensor.dtype, tensor.stored)
+            _, resized = _resized(source, {key: values}, target, how)
+            data = files.encode(resized[key][source.start :], tensor.dtype, tensor.stored)
             body = data.reshape(rows, source.dim).view(np.uint8).reshape(rows, size)
             if how in EXTENSIONS:  # rows that stay are not even rounded
                 body[: shape[0] - source.start] = patterns[source.start :]

@@ -59,13 +59,13 @@ class Move:
         """Stretches of channels that the order maps onto themselves, of about `most` each."""
         reach = np.maximum.accumulate(self.order)
         cuts = (np.flatnonzero(reach == np.arange(len(reach))) + 1).tolist()
-        found, begin, last = [], 0, 0
+        runs, begin, last = [], 0, 0
         for cut in cuts:
             if cut - begin > most and last > begin:
-                found.append((begin, last))
+                runs.append((begin, last))
                 begin = last
             last = cut
-        return [*found, (begin, last)] if last > begin else found
+        return [*runs, (begin, last)] if last > begin else runs
 
 
 @dataclass(frozen=True, eq=False)

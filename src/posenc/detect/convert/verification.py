@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc._core import files
 from posenc._core.errors import DataError, mismatch
-from posenc.detect.convert.projections import Attention, Held
+from posenc.detect.convert.projections import AttentionTensors, HeadTensor
 from posenc.detect.files import Stored
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import apply_rotary
@@ -67,7 +67,7 @@ class Probe(NamedTuple):
 
 
 def probe(
-    attentions: tuple[Attention, ...],
+    attentions: tuple[AttentionTensors, ...],
     converted: Mapping[str, Stored],
     target: Callable[[Pairing], Pairing],
     *,
@@ -80,7 +80,7 @@ def probe(
 
     Parameters
     ----------
-    attentions : tuple of Attention
+    attentions : tuple of AttentionTensors
         The layers of the source that were converted.
     converted : mapping of str to Stored
         The tensors of the result.
@@ -98,10 +98,10 @@ def probe(
     layers, count, worst = 0, 0, 0.0
     unverified: dict[str, list[str]] = {}
     for attention in attentions:
-        there = {s.part for h in attention.held if h.kind == "weight" for s in h.segments}
+        there = {s.part for h in attention.tensors if h.kind == "weight" for s in h.segments}
         alone = {("q",): "queries only", ("k",): "keys only", (): "no weights"}
         reason = alone.get(tuple(part for part in "qk" if part in there), "")
-        if any(held.stored.tensor.stored is None for held in attention.held):
+        if any(tensor.stored.tensor.stored is None for tensor in attention.tensors):
             reason = reason or "numbers that NumPy lacks, compared byte by byte"
         if reason:
             unverified.setdefault(reason, []).append(attention.name)
@@ -138,43 +138,43 @@ def probe(
             ("all scores are 0", finite[0] & ~compared),
         ):
             if which.any():
-                told = f"{attention.name} ({int(which.sum())} of {len(compared)} heads)"
-                unverified.setdefault(why, []).append(told)
+                layer = f"{attention.name} ({int(which.sum())} of {len(compared)} heads)"
+                unverified.setdefault(why, []).append(layer)
         if compared.any():
             layers, count, worst = layers + 1, count + int(compared.sum()), max(worst, largest)
     return Probe(layers, count, worst, {k: tuple(v) for k, v in unverified.items()})
 
 
 def _heads(
-    attention: Attention, tensors: Mapping[str, Stored], part: str, rng: np.random.Generator
+    attention: AttentionTensors, tensors: Mapping[str, Stored], part: str, rng: np.random.Generator
 ) -> np.ndarray | None:
     """The queries or keys of all heads at a few random inputs: (heads, positions, width).
 
     None where no weight makes them.
     """
-    made = None
+    total = None
     for kind in ("weight", "bias", "scale", "gain", "shift"):
-        for held in attention.held:
-            if held.kind != kind or not held.of(part):
+        for tensor in attention.tensors:
+            if tensor.kind != kind or not tensor.of(part):
                 continue
-            stored = tensors.get(held.name, held.stored)
-            value = _projected(held, stored, rng) if kind == "weight" else stored.array()
-            value = value.reshape(-1, held.view[1])
-            rows = np.stack([value[:, s.begin : s.begin + s.width] for s in held.of(part)])
+            stored = tensors.get(tensor.name, tensor.stored)
+            value = _projected(tensor, stored, rng) if kind == "weight" else stored.array()
+            value = value.reshape(-1, tensor.view[1])
+            rows = np.stack([value[:, s.begin : s.begin + s.width] for s in tensor.of(part)])
             if kind == "weight":
-                made = rows
-            elif made is None:
+                total = rows
+            elif total is None:
                 return None
             elif kind in ("gain", "scale"):
-                made = made * rows
+                total = total * rows
             else:
-                made = made + rows
-    return made
+                total = total + rows
+    return total
 
 
-def _projected(held: Held, stored: Stored, rng: np.random.Generator) -> np.ndarray:
+def _projected(tensor: HeadTensor, stored: Stored, rng: np.random.Generator) -> np.ndarray:
     """Random inputs through a weight, in pieces: (positions, channels)."""
-    before, channels, behind = held.view
+    before, channels, behind = tensor.view
     if before > 1:  # inputs first
         x = rng.standard_normal((POSITIONS, before)) / np.sqrt(before)
         total = np.zeros((POSITIONS, channels))
@@ -217,10 +217,10 @@ def _scores(
     key need not be of one width.
     """
     q, k = heads["q"], heads["k"]
-    found = [side.turned for side in (q, k) if side is not None]
-    if len(found) == 1:
-        found.append(_random(found[0].shape[:-1], found[0].shape[-1], pairing, rng))
-    first, second = found
+    sides = [side.turned for side in (q, k) if side is not None]
+    if len(sides) == 1:
+        sides.append(_random(sides[0].shape[:-1], sides[0].shape[-1], pairing, rng))
+    first, second = sides
     second = np.repeat(second, first.shape[0] // second.shape[0], axis=0)
     scores = first @ np.swapaxes(second, -1, -2)
     for side, axis in ((q, -1), (k, -2)):

@@ -71,6 +71,19 @@ class Keys:
         self.defaults: Mapping[str, Any] = {} if defaults is None else defaults
         self.read: set[str] = set()
         self.defaulted: dict[str, Any] = {}
+        self.hidden: dict[str, Any] = {}
+
+    def without(self, names: Iterable[str]) -> Keys:
+        """The same config, in which some keys are `hidden`; what is read of it is read of both."""
+        hidden = {name: self.data[name] for name in names if name in self.data}
+        if not hidden:
+            return self
+        shown = {key: value for key, value in self.data.items() if key not in hidden}
+        view = Keys(shown, self.path, self.defaults)
+        view.sizes, view.read, view.defaulted = self.sizes, self.read, self.defaulted
+        view.hidden = {**self.hidden, **hidden}
+        self.read.update(hidden)
+        return view
 
     def __contains__(self, key: str) -> bool:
         return self.data.get(key, self.defaults.get(key)) is not None

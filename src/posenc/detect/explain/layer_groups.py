@@ -63,6 +63,7 @@ class Layers(NamedTuple):
     ] = ()  # keys that the config sets for these layers alone
     of_class: bool = False  # whether the base is the class's, as the config leaves it out
     share: float = 1.0  # of a head, where the parameters state none
+    share_scaled: float | None = None  # the same where they ask for a scaling, if it is another
     own_share: tuple[str, float] | None = None  # (key, value) where they have one of their own
     top_share: bool = True  # whether a share at the top of the config is that of these layers
     inner: tuple[str, ...] = ()  # names of the attentions inside, which the row describes
@@ -89,7 +90,7 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     if more is not None and more[1] >= 1:
         told = f"{keys.where(more[0])}={more[1]:g}: layers behind the last one"
         notes.remark(f"{told} predict further tokens, and are in no entry")
-    nested = _nested(params, notes)
+    nested = _nested(params, rule, notes)
     types = _types(keys, rule, notes)
     inner = _inner(keys, rule, types, notes)
     traits = _traits(keys, rule, types, inner, notes)
@@ -120,13 +121,23 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     return _named(made)
 
 
-def _nested(params: Keys, notes: Notes) -> dict[str, Any] | None:
+def _nested(params: Keys, rule: Mapping[str, Any], notes: Notes) -> dict[str, Any] | None:
     """The dictionaries of each type of layer, where the parameters are nested."""
     inner = {k: v for k, v in params.data.items() if isinstance(v, Mapping)}
     if not inner:
         return None
+    known: ClassDefaults | None = rule.get("class")
+    reads = None if known is None else known.reads
+    if known is not None and reads is not None and known.kinds is None:
+        told = " and ".join(params.where(key) for key in inner)
+        notes.error(
+            f"{told}: dictionaries for each type of layer, which the class in transformers "
+            f"{known.version} does not read: it has one for all. State that one"
+        )
+        return None
+    beside = {key[1:] for keys in reads.rules.values() for key in keys} if reads else set()
     empty = {k: None for k, v in params.data.items() if v is None and k not in ("factor", "type")}
-    for key in set(params.data) - set(inner) - set(empty):
+    for key in set(params.data) - set(inner) - set(empty) - beside:
         notes.remark(
             f"{params.where(key)} stands beside dictionaries for each type of layer: unused"
         )
@@ -372,6 +383,8 @@ def _turning(
     if "indices" in nope:
         still = keys.get(nope["indices"])
         return None if not isinstance(still, list) else [i not in still for i in range(count)]
+    if "each" in nope:
+        return _attending(keys, nope, count, notes)
     listed = keys.get(nope["list"])
     if isinstance(listed, list) and len(listed) >= count:
         return [bool(value) for value in listed[:count]]
@@ -387,6 +400,18 @@ def _turning(
         told = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
         notes.error(f"{told}: they say which layers turn, and some do not")
     return None if not every else [(index + 1) % every != 0 for index in range(count)]
+
+
+def _attending(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> list[bool] | None:
+    """The layers whose dictionary in a list does not say that they have no attention."""
+    blocks = keys.get(rule["each"])
+    inner: list[Any] = (
+        [b.get(rule["of"]) for b in blocks if isinstance(b, Mapping)] if blocks else []
+    )
+    if len(inner) != count or not all(isinstance(values, Mapping) for values in inner):
+        notes.error(f"{keys.where(rule['each'])} is not a list of {count} dictionaries of layers")
+        return None
+    return [not any(values.get(key) for key in rule["if"]) for values in inner]
 
 
 def _bases(keys: Keys, count: int, notes: Notes) -> list[tuple[str, float]] | None:
@@ -530,7 +555,9 @@ def _with_class(
     if own is None:
         return group._replace(share=known.share)
     top = label in known.reach.get("partial_rotary_factor", ())
-    group = group._replace(share=own.get("share", 1.0), top_share=top)
+    group = group._replace(
+        share=own.get("share", 1.0), share_scaled=own.get("share_scaled"), top_share=top
+    )
     _mark(keys, group, known, label, notes)
     stated = any(group.params.number(key) is not None for key in ("rope_theta", "theta", "base"))
     if stated:

@@ -70,6 +70,7 @@ MEANINGS = {
 PART_WORDS = ("attention", "rope", "rotary", "position", "index")
 # Keys of parts that are models.
 MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
+SIZES = ("head_dim", "hidden_size", "d_model", "dim", "embed_dim", "width")
 # Keys with one of those words that say nothing of angles or biases.
 SILENT = (
     "rope_interleave",
@@ -86,7 +87,8 @@ DEEPEST_PART = 8
 # Sub-configs of the text, which may leave out their name, as the model's own says it.
 MAIN_PARTS = ("text_config", "language_config", "llm_config")
 # Those without which a plan is none; what is wrong with another is a warning.
-NEEDED = (*MAIN_PARTS, "vlm_config", "thinker_config", "encoder", "decoder", "generator")
+WHOLES = ("vlm_config", "thinker_config", "decoder_config")
+NEEDED = (*MAIN_PARTS, *WHOLES, "encoder", "decoder", "generator")
 
 
 def from_hf(
@@ -232,8 +234,8 @@ class _Reader:
             self.notes += notes.notes
         elif depth < DEEPEST_PART:
             for key, value in inside.items():
-                if key in keys.read and key not in made.types and "model_type" not in value:
-                    continue  # options, which a rule of the whole has read
+                if key not in made.types and _options(keys, key, value):
+                    continue
                 own = None if row is None else row.inside.get(key)
                 name_of = own or made.types.get(key)
                 if name_of is None and key in MAIN_PARTS:
@@ -287,6 +289,18 @@ class _Reader:
         self, keys: Keys, made: ClassParts, row: Family | None, name: str, *, flat: str, depth: int
     ) -> None:
         """Parts that the class makes where the file has none, or that are no dictionaries."""
+        missing = [key for key in MAIN_PARTS if key in made.types and not keys.data.get(key)]
+        parts = [k for k, v in keys.data.items() if k not in made.types and _is_part(k, v, made)]
+        others = [key for key in parts if key in NEEDED]
+        foreign = bool(missing and others) and not flat
+        if foreign:
+            notes = Notes(name)
+            notes.warning(
+                f"{keys.where(missing[0])}, which the class in transformers {made.version} reads "
+                f"alone, is left out, and {keys.where(others[0])} is there: the file was written "
+                "for other code, whose parts these are; those of the class are in no entry"
+            )
+            self.notes += notes.notes
         for key, kind in made.types.items():
             value, where, notes = keys.data.get(key), keys.where(key), Notes(name)
             value = keys.data.get(f"{key}_dict") or value
@@ -297,7 +311,7 @@ class _Reader:
                 notes.warning(
                     f"{where}={told} was not read: a dictionary of type {kind!r} belongs there"
                 )
-            elif key not in made.none and key != flat:
+            elif key not in made.none and key != flat and not foreign:
                 of = f"a part of type {kind!r}, by its class in transformers {made.version}"
                 notes.remark(f"{where} is left out: {of}")
                 self.notes += notes.notes
@@ -364,17 +378,13 @@ class _Reader:
                 continue
             if "partly" in rule:
                 notes.warning(f"{rule.get('name', 'attention')}: partly, because {rule['partly']}")
+            if "warn" in rule:
+                notes.warning(rule["warn"])
             if "rotary" in rule:
                 rotary = {**rule, "preset": rule["rotary"], "class": known}
                 self.entries += read_rotary(keys, rotary, name, self.given, notes)
             else:
                 self.entries += read_other(keys, rule, name, notes)
-        for key in () if known is None else known.ignores:
-            if known is not None and keys.data.get(key):
-                notes.warning(
-                    f"{keys.where(key)} is not read by the class in transformers {known.version}, "
-                    "which scales nothing; the plan has it, as other code may"
-                )
         for key, value in keys.defaulted.items() if keys.data else ():
             said = "" if known is None else f"transformers {known.version} "
             told = f"{keys.where(key)} is left out: {repr(value)[:80]}, which the class in"
@@ -430,6 +440,14 @@ def _is_part(key: str, value: Any, made: ClassParts) -> bool:
         return False
     named = key in made.types or key.endswith("_config") or key in ("encoder", "decoder")
     return named or "model_type" in value or _has_heads(value)
+
+
+def _options(keys: Keys, key: str, value: Mapping[str, Any]) -> bool:
+    """Whether a dictionary has no model: a rule has read it, or it is called as the whole."""
+    if not value.get("model_type"):
+        return key in keys.read
+    sized = _has_heads(value) or any(size in value for size in SIZES)
+    return value["model_type"] == keys.data.get("model_type") and not sized
 
 
 def _has_heads(data: Mapping[str, Any]) -> bool:

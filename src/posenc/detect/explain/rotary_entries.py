@@ -30,6 +30,7 @@ from posenc.detect.explain.rotary_fields import (
     with_sections,
 )
 from posenc.detect.explain.scaling_rules import Asked, Lengths, read_scaling, rope_type
+from posenc.detect.explain.unread_keys import BESIDE, Sizes, inside, outside, passed_over, reads_of
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.presets import fill
 
@@ -46,6 +47,7 @@ TRAINED = (
     "model_max_length",
 )
 DICTIONARIES = ("rope_parameters", "rope_scaling")
+ORIGINAL = "original_max_position_embeddings"
 
 
 def has_rotary(keys: Keys) -> bool:
@@ -121,15 +123,17 @@ def read_rotary(
     notes : Notes
         Where remarks on the part go; those on an entry travel with its layer.
     """
+    keys = outside(keys, rule)
     params = parameters(keys, notes)
     layers = layers_of(keys, params, rule, notes)
     if notes.failed:
         return []
     entries = []
+    sizes: list[Sizes] = []
     for layer in layers:
         label = ".".join(part for part in (name, layer.name or rule.get("name", "")) if part)
         own = Notes(label or "attention")
-        entry = _entry(keys, params, layer, rule, notes=own, given=given)
+        entry = _entry(keys, params, layer, rule, notes=own, given=given, sizes=sizes)
         notes.notes += [note for note in own.notes if note not in notes.notes]
         if entry is not None:
             entries.append(entry)
@@ -138,6 +142,7 @@ def read_rotary(
                 whole = {**rule, "partly": "", "temperature": None, **row, "preset": row["rotary"]}
                 found = _inside(keys, params, layer, entry, rule=whole, given=given, notes=notes)
                 entries += [] if found is None else [found]
+    passed_over(keys, rule, sizes, notes)
     return entries
 
 
@@ -165,7 +170,7 @@ def _inside(
     heads = next((key for key in rule["heads"] if keys.evaluate(key) is not None), None)
     if heads is not None:
         own.source("heads", keys.origin(heads), heads)
-    made = _entry(keys, params, layer, rule, notes=own, given=Given(None, given.base))
+    made = _entry(keys, params, layer, rule, notes=own, given=Given(None, given.base), sizes=[])
     entry = None if wide is None else made
     turns = entry.spec if entry is not None and isinstance(entry.spec, RotarySpec) else None
     if turns is not None and wide is not None and turns.dim > wide:
@@ -177,16 +182,26 @@ def _inside(
 
 
 def _entry(
-    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], *, notes: Notes, given: Given
+    keys: Keys,
+    params: Keys,
+    layer: Layers,
+    rule: Mapping[str, Any],
+    *,
+    notes: Notes,
+    given: Given,
+    sizes: list[Sizes],
 ) -> Layer | None:
     if not layer.turns:
         scale = temperature_of(keys, params, rule, "nope", notes)
         return Layer(
             notes.layer, indices=layer.indices, logit_scale=scale, sources=tuple(notes.sources)
         )
+    kind = rope_type(layer.params, notes) if layer.scaled else "default"
     own = layer.params
+    if kind is not None:
+        own, kind = inside(layer.params, params, kind, rule, notes)
+        layer = layer._replace(params=own)
     base = base_of(keys, own, layer, rule, given=given, notes=notes)
-    kind = rope_type(own, notes) if layer.scaled else "default"
     head = head_of(keys, layer, rule, notes)
     width = None if head is None else width_of(keys, layer, head, kind=kind, rule=rule, notes=notes)
     template = template_of(keys, own, rule, given, notes)
@@ -195,18 +210,14 @@ def _entry(
     if width > WIDEST:
         notes.error(f"a rotated width of {width:g} is more than any model has ({WIDEST} at most)")
         return None
+    sizes.append(Sizes(base, head, width))
+    passed_over(own, rule, sizes[-1:], notes)
     dim, ladder = even(width, notes)
-    length = trained_length(keys)
-    lengths = Lengths(
-        None if length is None else length[1],
-        keys.where("max_position_embeddings") if length is None else length[0],
-        keys.integer("original_max_position_embeddings"),
-        keys.where("original_max_position_embeddings"),
-    )
     with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
     temperature = temperature_of(keys, own, rule, "turning", notes)
     for key in rule.get("ignored", ()):
         own.get(key)
+    lengths = _lengths(keys, rule, kind)
     asked = _asked(own, kind, lengths, dim // 2, layer=layer, notes=notes)
     if notes.failed or base is None:
         return None
@@ -222,6 +233,20 @@ def _entry(
         length=lengths.trained,
         positions=positions_of(keys, rule, spec, notes),
         sources=tuple(notes.sources),
+    )
+
+
+def _lengths(keys: Keys, rule: Mapping[str, Any], kind: str) -> Lengths:
+    """What the config says of lengths beside its rotary parameters, if its class reads it."""
+    length = trained_length(keys)
+    reads = reads_of(rule)
+    followed = None if reads is None else reads.rules.get(kind)
+    inner = followed is not None and BESIDE + ORIGINAL not in followed
+    return Lengths(
+        None if length is None else length[1],
+        keys.where(TRAINED[0]) if length is None else length[0],
+        None if inner else keys.integer(ORIGINAL),
+        keys.where(ORIGINAL),
     )
 
 

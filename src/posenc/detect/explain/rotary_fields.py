@@ -111,6 +111,12 @@ def base_of(
             notes.error(f"{key}={value:g} is no base: it must be positive")
             return None
         notes.source("base", keys.origin(key), key)
+        made: ClassDefaults | None = rule.get("class")
+        if made is not None and key in map(keys.where, rule.get("of_authors", ())):
+            notes.warning(
+                f"{key}={value:g} is read by its authors' code alone: the class in transformers "
+                f"{made.version} takes {made.base:g}"
+            )
         return float(value)
     if "base" in rule:
         notes.source("base", "preset", "fixed in the code of the family")
@@ -189,6 +195,14 @@ def width_of(
     outside, widths = rule.get("fraction_keys", FRACTIONS), (*ABSOLUTE, *rule.get("absolute", ()))
     inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(widths)
     outer = outer if layer.top_share else None
+    if not _reads_share(rule, kind):
+        if outer is not None and int(head * outer[1]) != head:
+            notes.warning(
+                f"{keys.where(outer[0])}={outer[1]:g} is not read under the rule {kind!r} by the "
+                f"class in transformers {rule['class'].version}, which turns {head} channels; "
+                "other code may read it"
+            )
+        inner, outer, layer = None, None, layer._replace(share=1.0, share_scaled=None)
     if "fraction" in rule:
         fixed = rule["fraction"]
         if fixed != 1:
@@ -226,20 +240,29 @@ def width_of(
         if "fraction_default" in rule:
             notes.source("dim", "preset", f"{rule['fraction_default']} of the head")
             return int(head * rule["fraction_default"])
-        if layer.share != 1:
-            told_share = f"partial_rotary_factor={layer.share:g}"
+        scaled = layer.share_scaled if kind != "default" else None
+        share = layer.share if scaled is None else scaled
+        if share != 1:
+            told_share = f"partial_rotary_factor={share:g}"
             notes.source("share", "class", f"{told_share}, {rule['class'].version}")
             notes.remark(
-                f"{keys.where('partial_rotary_factor')} is left out: {layer.share:g} of a head "
+                f"{keys.where('partial_rotary_factor')} is left out: {share:g} of a head "
                 f"turns, which the class in transformers {rule['class'].version} takes for it"
             )
-        return int(head * layer.share)
+        return int(head * share)
     key, width = next(iter(told.items()))
     notes.source("dim", keys.origin(key), key)
     if not 1 <= width <= head * rule.get("widest", 1):
         notes.error(f"{key}: a rotated width of {width} does not fit a head of {head}")
         return None
     return width
+
+
+def _reads_share(rule: Mapping[str, Any], kind: str | None) -> bool:
+    """Whether the class reads a share of the head under a rule; so it is where it was not asked."""
+    known: ClassDefaults | None = rule.get("class")
+    followed = None if known is None or known.reads is None else known.reads.rules.get(kind or "")
+    return followed is None or FRACTION_KEYS[0] in followed
 
 
 def even(width: int, notes: Notes) -> tuple[int, Mapping[str, Any] | None]:

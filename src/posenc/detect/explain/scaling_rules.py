@@ -15,7 +15,7 @@ from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.notes import Notes
 from posenc.scaling.base import Scaling
 
-__all__ = ["Asked", "Lengths", "read_scaling", "rope_type"]
+__all__ = ["READ", "Asked", "Lengths", "read_scaling", "rope_type"]
 
 TYPE_KEYS = ("rope_type", "type")
 THETA_KEYS = ("rope_theta", "theta", "base")
@@ -229,8 +229,10 @@ def _yarn(case: Case) -> Asked:
         else:
             notes.source(f"scaling.{key}", "format", key)
     truncate = params.get("truncate")
-    fields["rounding"] = "none" if truncate is False else "outward"
-    if truncate is None:
+    # A null that is stated is false, as for code that asks for its truth.
+    left_out = "truncate" not in {**params.data, **params.defaults}
+    fields["rounding"] = "outward" if truncate or left_out else "none"
+    if left_out:
         notes.source("scaling.rounding", "format", "truncate")
     else:
         notes.source("scaling.rounding", params.origin("truncate"), params.where("truncate"))
@@ -382,6 +384,23 @@ KNOWN = frozenset(
         "long_mscale",
     }
 )
+
+# The keys that each rule reads, of its dictionary.
+PLAIN = frozenset({*THETA_KEYS, *FRACTION_KEYS})
+READ: dict[str, frozenset[str]] = {
+    "default": PLAIN,
+    "linear": PLAIN | {"factor"},
+    "dynamic": PLAIN | {"factor", "alpha"},
+    "ntk": PLAIN | {"factor", "alpha"},
+    "yarn": PLAIN
+    | {*ORIGINAL_KEYS, *ATTENTION_KEYS, "factor", "beta_fast", "beta_slow", "truncate"}
+    | {"mscale", "mscale_all_dim"},
+    "longrope": PLAIN
+    | {*ORIGINAL_KEYS, *ATTENTION_KEYS, "factor", "short_factor", "long_factor"}
+    | {"short_mscale", "long_mscale"},
+    "llama3": PLAIN | {*ORIGINAL_KEYS, "factor", "low_freq_factor", "high_freq_factor"},
+    "proportional": PLAIN | {"factor"},
+}
 
 
 # --- fields that several rules share --------------------------------------------------------------

@@ -59,8 +59,8 @@ def _read(path: Path, caller: str) -> dict[str, Any]:
     return _parsed(inputs.text_of(path, inputs.CONFIG), caller, path.name)
 
 
-def _parsed(text: str, caller: str, where: str) -> dict[str, Any]:
-    data = inputs.parse(text, f"{caller}: {where}", inputs.CONFIG)
+def _parsed(text: str, caller: str, source: str) -> dict[str, Any]:
+    data = inputs.parse(text, f"{caller}: {source}", inputs.CONFIG)
     if not isinstance(data, dict):
         raise DataError(mismatch(caller, "a JSON object", type(data).__name__))
     return _checked(data, caller)
@@ -73,22 +73,20 @@ def _checked(data: dict[str, Any], caller: str) -> dict[str, Any]:
         raise DataError(f"{caller}: nested deeper than {DEEPEST} levels") from None
 
 
-def _plain(value: Any, where: str, caller: str, depth: int) -> Any:
+def _plain(value: Any, key: str, caller: str, depth: int) -> Any:
     if depth > DEEPEST:
         raise DataError(f"{caller}: nested deeper than {DEEPEST} levels")
     if isinstance(value, Mapping):
-        return {str(k): _plain(v, f"{where}.{k}", caller, depth + 1) for k, v in value.items()}
+        return {str(k): _plain(v, f"{key}.{k}", caller, depth + 1) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v, where, caller, depth + 1) for v in value]
+        return [_plain(v, key, caller, depth + 1) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         # Python's JSON writes NaN and Infinity; a mask value may be one, an angle may not.
-        return (
-            None if "rope" not in where and "theta" not in where else _refuse(where, value, caller)
-        )
+        return None if "rope" not in key and "theta" not in key else _refuse(key, value, caller)
     if type(value) is int and abs(value) > sys.float_info.max:
         return "an integer beyond every float"  # a text, so that whoever reads it finds no number
     return value
 
 
-def _refuse(where: str, value: float, caller: str) -> None:
-    raise DataError(mismatch(f"{caller}: {where}", "a finite number", value))
+def _refuse(key: str, value: float, caller: str) -> None:
+    raise DataError(mismatch(f"{caller}: {key}", "a finite number", value))

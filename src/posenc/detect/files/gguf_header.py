@@ -16,9 +16,9 @@ import numpy as np
 
 from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch
-from posenc._core.files import MOST_TENSORS
+from posenc._core.safetensors import MOST_TENSORS
 
-__all__ = ["Header", "Tensor", "read_header", "read_open_header", "read_tensor"]
+__all__ = ["GgufTensor", "Header", "read_header", "read_open_header", "read_tensor"]
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -48,7 +48,7 @@ FLOAT32 = 0
 ALIGNMENT = "general.alignment"
 
 
-class Tensor(NamedTuple):
+class GgufTensor(NamedTuple):
     """Where a tensor lies."""
 
     shape: tuple[int, ...]
@@ -60,7 +60,7 @@ class Header(NamedTuple):
     """Keys and tensors of a file."""
 
     keys: dict[str, Any]
-    tensors: dict[str, Tensor]
+    tensors: dict[str, GgufTensor]
     data: int  # where the tensors begin
 
 
@@ -149,8 +149,8 @@ class _Cursor:
         self.spend(KEPT * count)
         if kind in FORMATS:
             return list(self.numbers(FORMATS[kind], count))
-        found = [self.value(kind, depth + 1) for _ in range(count)]
-        return found if count <= LONGEST_LIST else count
+        items = [self.value(kind, depth + 1) for _ in range(count)]
+        return items if count <= LONGEST_LIST else count
 
     def skip_texts(self, count: int) -> None:
         """Step over texts, of which vocabularies have hundreds of thousands."""
@@ -199,14 +199,14 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
     for _ in range(key_count):
         key = _new(cursor, keys)
         keys[key] = cursor.value(cursor.number("I"))
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, GgufTensor] = {}
     for _ in range(tensor_count):
         name = _new(cursor, tensors)
         rank = cursor.number("I")
         if rank > 8:
             raise DataError(mismatch(f"{path.name}: {name[:80]}", "at most 8 axes", rank))
         shape = cursor.numbers("Q", rank)
-        tensors[name] = Tensor(shape, cursor.number("I"), cursor.number("Q"))
+        tensors[name] = GgufTensor(shape, cursor.number("I"), cursor.number("Q"))
     alignment = keys.get(ALIGNMENT, 32)
     if type(alignment) is not int or alignment < 1:
         received = repr(alignment)[:80]
@@ -214,9 +214,9 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
     return Header(keys, tensors, -(-cursor.place // alignment) * alignment)
 
 
-def _new(cursor: _Cursor, known: Mapping[str, Any]) -> str:
+def _new(cursor: _Cursor, names: Mapping[str, Any]) -> str:
     name = cursor.text()
-    if name in known:
+    if name in names:
         raise DataError(mismatch(cursor.name, "each name once", f"{name[:80]!r} more than once"))
     return name
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch, suggest
+from posenc._core.safetensors import CODES
 from posenc.detect.files.config_json import FILE as CONFIG
 from posenc.detect.files.config_json import load
 from posenc.detect.files.index import check_total, read_index, shards_of
@@ -36,21 +37,21 @@ class Stored:
     """A tensor and where its bytes are: a path, or a file that is open."""
 
     tensor: files.Tensor
-    where: Path | IO[bytes]
+    file: Path | IO[bytes]
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[IO[bytes]]:
         """The file, without a buffer."""
-        if isinstance(self.where, Path):
-            with inputs.opened(self.where) as file:
+        if isinstance(self.file, Path):
+            with inputs.opened(self.file) as file:
                 yield file
         else:
-            yield self.where
+            yield self.file
 
     @property
     def itemsize(self) -> int:
         """Bytes of one number; raises where numbers share bytes."""
-        bits = next(b for b, name, _ in files.CODES.values() if name == self.tensor.dtype)
+        bits = next(b for b, name, _ in CODES.values() if name == self.tensor.dtype)
         if bits % 8:
             caller = f"{self.tensor.name}: dtype"
             raise DataError(mismatch(caller, "numbers of whole bytes", self.tensor.dtype))
@@ -113,11 +114,11 @@ class Checkpoint:
     @property
     def record(self) -> dict[str, Any]:
         """What an earlier conversion recorded; empty where there was none."""
-        found = [record_of(layout.metadata) for layout in self.layouts.values() if layout.tensors]
-        if any(one != found[0] for one in found[1:]):
+        records = [record_of(layout.metadata) for layout in self.layouts.values() if layout.tensors]
+        if any(one != records[0] for one in records[1:]):
             expected = "one conversion recorded in all files"
             raise DataError(mismatch(str(self.path), expected, "files of different conversions"))
-        return found[0] if found else {}
+        return records[0] if records else {}
 
 
 def record_of(metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -168,12 +169,12 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str)
 def _inside(folder: Path, caller: str) -> Path:
     indexes = sorted(folder.glob(f"*{INDEX}"))
     singles = sorted(folder.glob("*.safetensors"))
-    for found in (indexes, singles):
-        preferred = [p for p in found if p.name in (SINGLE, f"model{INDEX}")]
-        if preferred or len(found) == 1:
-            return (preferred or found)[0]
-        if found:
-            received = ", ".join(p.name for p in found[:10])
+    for paths in (indexes, singles):
+        preferred = [p for p in paths if p.name in (SINGLE, f"model{INDEX}")]
+        if preferred or len(paths) == 1:
+            return (preferred or paths)[0]
+        if paths:
+            received = ", ".join(p.name for p in paths[:10])
             expected = f"a folder with {SINGLE}, an index or one .safetensors file"
             raise DataError(mismatch(caller, expected, received, "Name one of these files."))
     todo = "Save the model as safetensors first." if any(folder.glob("*.bin")) else ""
@@ -204,15 +205,15 @@ def _index(path: Path, caller: str) -> dict[str, Any]:
 def _check_index(
     path: Path, places: Mapping[str, str], layouts: Mapping[str, files.Layout]
 ) -> None:
-    held = {name: file for file, layout in layouts.items() for name in layout.tensors}
+    homes = {name: file for file, layout in layouts.items() for name in layout.tensors}
     count = sum(len(layout.tensors) for layout in layouts.values())
     for name, file in places.items():
-        if held.get(name) != file:
-            received = held.get(name, "nowhere")
+        if homes.get(name) != file:
+            received = homes.get(name, "nowhere")
             raise DataError(
                 mismatch(f"{path.name}: {name[:80]!r}", f"the tensor in {file}", received)
             )
     if count != len(places):
-        extra = next((n for n in held if n not in places), "a name that stands twice")
-        todo = suggest(extra, list(places)[:1000]) if extra in held else ""
+        extra = next((n for n in homes if n not in places), "a name that stands twice")
+        todo = suggest(extra, list(places)[:1000]) if extra in homes else ""
         raise DataError(mismatch(path.name, "every tensor of its files once", repr(extra), todo))

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from posenc._core.errors import DataError, mismatch
-from posenc._core.files import MOST_TENSORS
+from posenc._core.safetensors import MOST_TENSORS
 
-__all__ = ["Foreign", "Part", "parts"]
+__all__ = ["Foreign", "TensorWindow", "parts"]
 
 LARGEST_PICKLE = 2**21
 MOST_OPERATIONS = 500_000
@@ -53,7 +53,7 @@ SIZES = {
 REBUILD = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_parameter")
 
 
-class Part(NamedTuple):
+class TensorWindow(NamedTuple):
     """A tensor: a window on a storage."""
 
     storage: str  # the name of the member that holds it
@@ -89,11 +89,11 @@ class _Machine:
         return DataError(f"{self.caller}: its pickle {why}, at byte {self.at}")
 
     def take(self, count: int) -> bytes:
-        found = self.data[self.at : self.at + count]
-        if count < 0 or len(found) != count:
+        data = self.data[self.at : self.at + count]
+        if count < 0 or len(data) != count:
             raise self.fail("ends before it is complete")
         self.at += count
-        return found
+        return data
 
     def number(self, code: str) -> int:
         value: int = struct.unpack("<" + code, self.take(struct.calcsize(code)))[0]
@@ -148,14 +148,14 @@ class _Machine:
         return Foreign(full)
 
     def call(self, function: Any, arguments: Any) -> Any:
-        known = function.name if isinstance(function, Foreign) else ""
-        if known == "collections.OrderedDict":
+        name = function.name if isinstance(function, Foreign) else ""
+        if name == "collections.OrderedDict":
             return {}
-        if known.startswith("torch._utils._rebuild_tensor") and isinstance(arguments, tuple):
+        if name.startswith("torch._utils._rebuild_tensor") and isinstance(arguments, tuple):
             return self.tensor(arguments)
-        if known == "torch._utils._rebuild_parameter" and isinstance(arguments, tuple):
-            return arguments[0] if arguments else Foreign(known)
-        return Foreign(known)
+        if name == "torch._utils._rebuild_parameter" and isinstance(arguments, tuple):
+            return arguments[0] if arguments else Foreign(name)
+        return Foreign(name)
 
     def tensor(self, arguments: tuple[Any, ...]) -> Any:
         storage, begin, shape, strides = arguments[:4]
@@ -171,7 +171,9 @@ class _Machine:
             storage.entries
         ):
             raise self.fail("describes a tensor that ends after its storage")
-        return Part(storage.key, storage.dtype, shape, begin, _is_contiguous(shape, strides))
+        return TensorWindow(
+            storage.key, storage.dtype, shape, begin, _is_contiguous(shape, strides)
+        )
 
     def persistent(self, key: Any) -> Any:
         if isinstance(key, tuple) and len(key) >= 5 and key[0] == "storage":
@@ -337,7 +339,9 @@ _ACTIONS: dict[int, Callable[[_Machine], object]] = {
 }
 
 
-def parts(archive: zipfile.ZipFile, caller: str) -> tuple[str, dict[str, Part], tuple[str, ...]]:
+def parts(
+    archive: zipfile.ZipFile, caller: str
+) -> tuple[str, dict[str, TensorWindow], tuple[str, ...]]:
     """The tensors that a PyTorch file describes.
 
     Parameters
@@ -362,20 +366,20 @@ def parts(archive: zipfile.ZipFile, caller: str) -> tuple[str, dict[str, Part], 
     if len(data) > LARGEST_PICKLE:
         raise DataError(mismatch(f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more"))
     machine = _Machine(data, caller)
-    made = machine.run()
-    found: dict[str, Part] = {}
-    for name, part in _walk(made, caller, "", 0, set()):
-        found.setdefault(name or "tensor", part)
-        if len(found) > MOST_PARTS:
+    root = machine.run()
+    tensors: dict[str, TensorWindow] = {}
+    for name, part in _walk(root, caller, "", 0, set()):
+        tensors.setdefault(name or "tensor", part)
+        if len(tensors) > MOST_PARTS:
             raise DataError(mismatch(caller, f"at most {MOST_PARTS} tensors", "more"))
-    return folder, found, tuple(sorted(machine.foreign))
+    return folder, tensors, tuple(sorted(machine.foreign))
 
 
 def _walk(
     value: Any, caller: str, name: str, depth: int, seen: set[int]
-) -> Iterator[tuple[str, Part]]:
+) -> Iterator[tuple[str, TensorWindow]]:
     """Every tensor of nested mappings and lists; each container once, as it may hold itself."""
-    if isinstance(value, Part):
+    if isinstance(value, TensorWindow):
         yield name, value
         return
     if not isinstance(value, (dict, list)) or depth > DEEPEST or id(value) in seen:
@@ -383,7 +387,7 @@ def _walk(
     seen.add(id(value))
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        if not isinstance(item, (Part, dict, list)):
+        if not isinstance(item, (TensorWindow, dict, list)):
             continue
         longer = f"{name}.{key}" if name else str(key)
         if len(longer) > LONGEST_NAME:

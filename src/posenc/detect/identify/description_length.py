@@ -55,21 +55,21 @@ def roundest_within(low: float, high: float) -> float | None:
         return None
     value = (low + high) / 2
     error = max((high - low) / (2 * value), EXACT)
-    found = [v for v in _candidates(value) if low * (1 - EXACT) <= v <= high * (1 + EXACT)]
-    best = min(found, key=bits_of, default=None)
+    inside = [v for v in _candidates(value) if low * (1 - EXACT) <= v <= high * (1 + EXACT)]
+    best = min(inside, key=bits_of, default=None)
     if best is None or bits_of(best) + GUARD > real_bits(error):
         return None
     return best
 
 
 def _candidates(value: float) -> list[float]:
-    found = [1.0]
+    candidates = [1.0]
     for unit in (1.0, math.pi):
-        found += [float(f"{value / unit:.{digits}e}") * unit for digits in range(13)]
+        candidates += [float(f"{value / unit:.{digits}e}") * unit for digits in range(13)]
     exponent = math.floor(math.log2(value))
     for shift in range(7):
-        found.append(math.ldexp(round(math.ldexp(value, shift - exponent)), exponent - shift))
-    return found
+        candidates.append(math.ldexp(round(math.ldexp(value, shift - exponent)), exponent - shift))
+    return candidates
 
 
 def _decimal_bits(value: float) -> float:

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.errors import PosencError
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc.detect.identify.description_length import bits_of, real_bits, roundest
 from posenc.detect.identify.fit_table import TableFit, residual_of
-from posenc.detect.identify.layout import Grid, circle_tolerance, grid_of
+from posenc.detect.identify.layout import AxisGrid, circle_tolerance, grid_of
 from posenc.detect.identify.placement import AXES, Placement
 from posenc.encodings.table.fourier import Fourier
 
@@ -31,7 +32,7 @@ MOST_OCTAVES = 24
 FLOAT32 = 2.0**-24
 
 
-class _Columns(NamedTuple):
+class _BandColumns(NamedTuple):
     """Where raw coordinates, sines and cosines stand."""
 
     raw: Any
@@ -42,10 +43,10 @@ class _Columns(NamedTuple):
     cosines: np.ndarray
 
 
-class _Axis(NamedTuple):
+class _PlacedAxis(NamedTuple):
     """The grid of an axis, and position = unit * (place + start)."""
 
-    grid: Grid
+    grid: AxisGrid
     start: float
     unit: float
 
@@ -84,7 +85,7 @@ def fit_bands(rows: np.ndarray, *, eps: float) -> tuple[TableFit, ...]:
     return ()
 
 
-def _columns(width: int) -> Iterator[_Columns]:
+def _columns(width: int) -> Iterator[_BandColumns]:
     raws: tuple[Any, ...] = ("none", "first", "last")
     orders: tuple[Any, ...] = ("sin_cos", "cos_sin", "interleaved")
     for axes, raw in itertools.product(range(1, MOST_AXES + 1), raws):
@@ -105,26 +106,26 @@ def _columns(width: int) -> Iterator[_Columns]:
             two = one + (1 if order == "interleaved" else size)
             sines, cosines = (two, one) if order == "cos_sin" else (one, two)
             sines, cosines = (np.broadcast_to(c, (axes, bands)) for c in (sines, cosines))
-            yield _Columns(raw, order, block, tuple(coordinates), sines, cosines)
+            yield _BandColumns(raw, order, block, tuple(coordinates), sines, cosines)
 
 
 def _axes(
-    table: np.ndarray, laid: _Columns, z: np.ndarray, strides: list[int], eps: float
-) -> Iterator[tuple[_Axis, ...]]:
+    table: np.ndarray, laid: _BandColumns, z: np.ndarray, strides: list[int], eps: float
+) -> Iterator[tuple[_PlacedAxis, ...]]:
     """The coordinates of the rows: as they stand there, or as grids are numbered."""
-    found: list[list[_Axis]] = []
+    axes: list[list[_PlacedAxis]] = []
     stride = 1
     for k in range(z.shape[1]):
         raw = table[:, laid.coordinates[k], None] if laid.coordinates else None
         alone = z.shape[1] == 1
         rows = np.arange(len(table))
-        grid = Grid(1, len(z), rows) if alone else grid_of(z[:, k] if raw is None else raw, eps)
+        grid = AxisGrid(1, len(z), rows) if alone else grid_of(z[:, k] if raw is None else raw, eps)
         if grid is None or grid.places < 2:
             return
         if grid.stride == max(strides):
             # The last place of the slowest axis may be a whole turn from the first.
             count = len(table) // grid.stride
-            grid = Grid(grid.stride, count, np.arange(count) * grid.stride)
+            grid = AxisGrid(grid.stride, count, np.arange(count) * grid.stride)
         count = grid.places
         if raw is None:
             options = [(0.0, 1.0), ((1 - count) / 2, 2 / (count - 1)), ((1 - count) / 2, 2 / count)]
@@ -139,14 +140,14 @@ def _axes(
             near = abs(start - half) < 1e-3
             unit = _even(x[0] / half if near and half else unit, count)
             options = [(half if near else start, unit)]
-        found.append([_Axis(grid, start, unit) for start, unit in options])
-    for grid in sorted((axes[0].grid for axes in found), key=lambda g: g.stride):
+        axes.append([_PlacedAxis(grid, start, unit) for start, unit in options])
+    for grid in sorted((axes[0].grid for axes in axes), key=lambda g: g.stride):
         if grid.stride != stride:
             return
         stride *= grid.places
     # All axes are numbered in one way.
     if stride == len(table):
-        yield from zip(*found, strict=True)
+        yield from zip(*axes, strict=True)
 
 
 def _even(unit: float, count: int) -> float:
@@ -156,7 +157,7 @@ def _even(unit: float, count: int) -> float:
     return math.copysign(near, unit) if abs(abs(unit) / near - 1) < 1e-5 else unit
 
 
-def _ladder(z: np.ndarray, axis: _Axis, eps: float) -> list[tuple[Ladder, float]]:
+def _ladder(z: np.ndarray, axis: _PlacedAxis, eps: float) -> list[tuple[Ladder, float]]:
     """Ladders through the bands of one axis, each with its bits."""
     count, bands = z.shape
     per_place = np.angle((z[1:] * z[:-1].conj()).sum(axis=0))
@@ -170,12 +171,12 @@ def _ladder(z: np.ndarray, axis: _Axis, eps: float) -> list[tuple[Ladder, float]
         step = (even[-1] - even[0]) / j
     turned = np.array(even)
     error = 8 * (eps + FLOAT32) / max(count - 1, 1)
-    found = []
+    ladders = []
     slow = _tidy(per_place[0] / axis.unit, 2 * error / abs(per_place[0]))
     if slow is not None and bands <= MOST_OCTAVES:
         off = np.angle(np.exp(1j * (per_place[0] * 2.0 ** np.arange(bands) - per_place)))
         if np.abs(off).max() < 2**bands * error + 1e-4:
-            found.append((Ladder(spacing="octave", first=slow[0]), 4 + slow[1]))
+            ladders.append((Ladder(spacing="octave", first=slow[0]), 4 + slow[1]))
     line = np.polynomial.polynomial.polyfit(np.arange(bands), turned, 1)
     # Coordinates may have been rounded to float32 themselves.
     blur = 2 * FLOAT32 * max(abs(axis.start), count) / max(count - 1, 1)
@@ -184,8 +185,8 @@ def _ladder(z: np.ndarray, axis: _Axis, eps: float) -> list[tuple[Ladder, float]
     straight = np.abs(turned - line[0] - line[1] * np.arange(bands)).max() < 8 * error + 1e-5
     if straight and len(ends) == 2 and None not in ends:
         (first, one), (last, two) = ends  # type: ignore[misc]
-        found.append((Ladder(spacing="linear", first=first, last=last), 4 + one + two))
-    return found
+        ladders.append((Ladder(spacing="linear", first=first, last=last), 4 + one + two))
+    return ladders
 
 
 def _near(angle: float, guess: float) -> float:
@@ -203,8 +204,8 @@ def _tidy(value: float, error: float) -> tuple[float, float] | None:
 
 def _verified(
     table: np.ndarray,
-    laid: _Columns,
-    axes: tuple[_Axis, ...],
+    laid: _BandColumns,
+    axes: tuple[_PlacedAxis, ...],
     choice: tuple[tuple[Ladder, float], ...],
     eps: float,
 ) -> TableFit | None:

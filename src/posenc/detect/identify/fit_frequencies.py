@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.errors import PosencError
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc.detect.identify.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
 from posenc.detect.identify.ramps import pieces, searched
@@ -99,14 +100,14 @@ def fit_frequencies(
     if f[kept:].any():
         return ()
     evidence = float(np.maximum(-np.log2(2 * tol[:kept]), 0).sum()) + (len(f) - kept)
-    found: dict[tuple[object, ...], FrequencyFit] = {}
+    fits: dict[tuple[object, ...], FrequencyFit] = {}
     for guess in _guesses(f[:kept], tol[:kept], len(f), scalings):
         fit = _rebuilt(guess, f, tol, evidence)
         if fit is not None:
             key = (fit.base, fit.ladder, fit.scaling)
-            if key not in found or found[key].description > fit.description:
-                found[key] = fit
-    return tuple(sorted(found.values(), key=lambda fit: fit.description))
+            if key not in fits or fits[key].description > fit.description:
+                fits[key] = fit
+    return tuple(sorted(fits.values(), key=lambda fit: fit.description))
 
 
 def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> FrequencyFit | None:
@@ -125,12 +126,12 @@ def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> F
         unscaled = guess.ladder.rungs(guess.base, count=count, width=2 * count)
     except (PosencError, ArithmeticError):
         return None
-    made = np.array([float(rung) for rung in rungs])
-    where = f > 0
-    if (made[~where] != 0).any():
+    rebuilt = np.array([float(rung) for rung in rungs])
+    nonzero = f > 0
+    if (rebuilt[~nonzero] != 0).any():
         return None
-    off = np.abs(made[where] / f[where] - 1)
-    if (off > tol[where]).any():
+    off = np.abs(rebuilt[nonzero] / f[nonzero] - 1)
+    if (off > tol[nonzero]).any():
         return None
     ratio = float(unscaled[1] / unscaled[0]) if count > 1 else 1.0
     residual = float(off.max())

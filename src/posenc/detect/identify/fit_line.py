@@ -103,25 +103,25 @@ def fit_line(z: np.ndarray, eps: float, blur: float = 0.0) -> tuple[Line, ...]:
     ladder = _ladder(per_row, error, sure)
     if ladder is None:
         return ()
-    found: list[Line] = []
+    lines: list[Line] = []
     for start in _starts(ladder, phase, noise, count):
         solved = _polished(z, ladder, start, eps, blur)
         if solved is None:
             continue
         first = solved[0] + (count - 1 if step == -1 else 0)
-        if first not in [line.start for line in found]:
-            found.append(Line(step, first, *solved[1:]))
-    return tuple(found)
+        if first not in [line.start for line in lines]:
+            lines.append(Line(step, first, *solved[1:]))
+    return tuple(lines)
 
 
-class _Ladder(NamedTuple):
+class _PhaseLadder(NamedTuple):
     level: float
     slope: float
     covariance: np.ndarray  # (2, 2)
     pairs: int
 
 
-def _ladder(per_row: np.ndarray, error: float, sure: np.ndarray) -> _Ladder | None:
+def _ladder(per_row: np.ndarray, error: float, sure: np.ndarray) -> _PhaseLadder | None:
     """A straight line through the logarithms of the frequencies, or None where they are no line."""
     j = np.flatnonzero(sure).astype(np.float64)
     f = per_row[sure]
@@ -143,7 +143,7 @@ def _ladder(per_row: np.ndarray, error: float, sure: np.ndarray) -> _Ladder | No
             slope = float((weight * j * y).sum() / (weight * j * j).sum())
             covariance = np.diag([0.0, float(1 / (weight * j * j).sum())])
         level = 0.0
-    return _Ladder(level, slope, covariance, len(per_row))
+    return _PhaseLadder(level, slope, covariance, len(per_row))
 
 
 def _straight(j: np.ndarray, y: np.ndarray, spread: np.ndarray) -> tuple[float, float, np.ndarray]:
@@ -157,7 +157,7 @@ def _straight(j: np.ndarray, y: np.ndarray, spread: np.ndarray) -> tuple[float, 
     return float(level), float(slope), covariance
 
 
-def _starts(ladder: _Ladder, phase: np.ndarray, noise: float, count: int) -> list[float]:
+def _starts(ladder: _PhaseLadder, phase: np.ndarray, noise: float, count: int) -> list[float]:
     """Positions of the first row that the phases do not exclude, the likeliest first."""
     last = ladder.pairs - 1
     slowest = math.exp(ladder.level + ladder.slope * last)
@@ -187,11 +187,11 @@ def _starts(ladder: _Ladder, phase: np.ndarray, noise: float, count: int) -> lis
         h = np.stack([f_j, angle, j * angle], axis=1)
         gain = np.einsum("kab,kb->ka", cov, h)
         spread = np.einsum("ka,ka->k", gain, h) + noise**2 + (FLOAT32 * angle) ** 2
-        found = _wrap(phase[j] - angle)
-        cost = cost + found**2 / spread
+        miss = _wrap(phase[j] - angle)
+        cost = cost + miss**2 / spread
         keep = cost < cost.min() + PRUNE
-        gain, spread, found = gain[keep] / spread[keep, None], spread[keep], found[keep]
-        state = state[keep] + gain * found[:, None]
+        gain, spread, miss = gain[keep] / spread[keep, None], spread[keep], miss[keep]
+        state = state[keep] + gain * miss[:, None]
         cov = cov[keep] - gain[:, :, None] * gain[:, None, :] * spread[:, None, None]
         cost = cost[keep]
     # Of starts that fit alike, as whole turns of all pairs, the nearest to 0.
@@ -203,12 +203,12 @@ def _starts(ladder: _Ladder, phase: np.ndarray, noise: float, count: int) -> lis
 
 
 def _polished(
-    z: np.ndarray, ladder: _Ladder, start: float, eps: float, blur: float
+    z: np.ndarray, ladder: _PhaseLadder, start: float, eps: float, blur: float
 ) -> tuple[float, tuple[float, float], tuple[float, float]] | None:
     """Start, level and slope by least squares over all rows; the start is snapped to a half."""
     rows = np.unique(np.linspace(0, len(z) - 1, min(len(z), POLISHED_ROWS)).astype(int))
     rows = rows[np.abs(z[rows]).max(axis=1) > 0.5]
-    fit = _Fit(z[rows], rows.astype(np.float64), eps, blur)
+    fit = _PhaseFit(z[rows], rows.astype(np.float64), eps, blur)
     free = ladder.level != 0 or ladder.covariance[0, 0] != 0
     state = np.array([start, ladder.level, ladder.slope])
     columns = [0, 1, 2] if free else [0, 2]
@@ -248,7 +248,7 @@ def _polished(
     )
 
 
-class _Fit:
+class _PhaseFit:
     """Least squares on phase residuals, each weighted by what rounding leaves of it."""
 
     def __init__(self, z: np.ndarray, k: np.ndarray, eps: float, blur: float) -> None:

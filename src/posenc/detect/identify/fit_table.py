@@ -16,9 +16,9 @@ from posenc._core.array import library
 from posenc._core.errors import PosencError
 from posenc._core.ladder import Ladder
 from posenc.detect.identify.fit_line import Line, fit_line
-from posenc.detect.identify.layout import Grid, Layout, grid_of, layouts
+from posenc.detect.identify.layout import AxisGrid, TableLayout, grid_of, layouts
 from posenc.detect.identify.placement import Placement
-from posenc.detect.identify.table_specs import Axis, Guess, Sighting, specs
+from posenc.detect.identify.table_specs import Sighting, SpecGuess, TableAxis, specs
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
 from posenc.functional import table as build
@@ -96,17 +96,17 @@ def fit_table(rows: np.ndarray, *, eps: float, noise: float = 0.0) -> tuple[Tabl
         return ()
     eps = max(eps, FLOAT32)
     present = np.asarray(table.any(axis=1))
-    found: dict[str, TableFit] = {}
+    fits: dict[str, TableFit] = {}
     for layout in layouts(table[present, :width], eps + noise):
         for fit in _fits(table, layout, present, eps, noise):
-            found.setdefault(repr(fit[:2]), fit)
-        if found and max(fit.margin for fit in found.values()) > ENOUGH:
+            fits.setdefault(repr(fit[:2]), fit)
+        if fits and max(fit.margin for fit in fits.values()) > ENOUGH:
             break
-    return tuple(sorted(found.values(), key=lambda fit: fit.description)[:MOST_FITS])
+    return tuple(sorted(fits.values(), key=lambda fit: fit.description)[:MOST_FITS])
 
 
 def _fits(
-    table: np.ndarray, layout: Layout, present: np.ndarray, eps: float, noise: float
+    table: np.ndarray, layout: TableLayout, present: np.ndarray, eps: float, noise: float
 ) -> Iterator[TableFit]:
     several = len(layout.sines) > 1
     zeros = np.flatnonzero(~present)
@@ -124,13 +124,13 @@ def _fits(
         if axes is None:
             continue
         seen = Sighting(table.shape[1], layout, axes, scale, prefix, pad, eps + noise)
-        found = False
+        solved = False
         for lines in _choices(axes):
             for guess in specs(seen, lines):
                 fit = _verified(table, guess, eps, noise)
                 if fit is None:
                     continue
-                found = True
+                solved = True
                 spec, residual = fit
                 evidence = _evidence(body / scale, seen, residual.loosest / scale)
                 yield TableFit(
@@ -142,11 +142,11 @@ def _fits(
                     guess.bits,
                     guess.remarks,
                 )
-        if found:
+        if solved:
             return
 
 
-def _scale(body: np.ndarray, layout: Layout) -> float:
+def _scale(body: np.ndarray, layout: TableLayout) -> float:
     """The radius of the circles, from the pairs that turn: the others are rounded all alike."""
     sines, cosines = np.concatenate(layout.sines), np.concatenate(layout.cosines)
     radius = np.sqrt((body[:, sines] ** 2 + body[:, cosines] ** 2).mean(axis=0))
@@ -156,28 +156,28 @@ def _scale(body: np.ndarray, layout: Layout) -> float:
 
 
 def _axes(
-    body: np.ndarray, layout: Layout, eps: float, blur: float, noise: float
-) -> list[Axis] | None:
+    body: np.ndarray, layout: TableLayout, eps: float, blur: float, noise: float
+) -> list[TableAxis] | None:
     """Grid and lines of each axis, or None where one has none."""
     several = len(layout.sines) > 1
     axes = []
     for sines, cosines in zip(layout.sines, layout.cosines, strict=True):
         z = body[:, cosines] + 1j * body[:, sines]
-        grid = grid_of(z, eps + noise) if several else Grid(1, len(z), np.arange(len(z)))
+        grid = grid_of(z, eps + noise) if several else AxisGrid(1, len(z), np.arange(len(z)))
         if grid is None or grid.places < 2:
             return None
         lines = fit_line(z[grid.rows], eps, blur)
         if not lines:
             return None
         extra = 1 if layout.lone is not None and not several else 0
-        axes.append(Axis(grid, lines, len(sines) + extra))
+        axes.append(TableAxis(grid, lines, len(sines) + extra))
     axes[-1] = axes[-1]._replace(pairs=axes[-1].pairs + layout.short)
     if several and not _is_grid([axis.grid for axis in axes], len(body)):
         return None
     return axes
 
 
-def _is_grid(grids: list[Grid], rows: int) -> bool:
+def _is_grid(grids: list[AxisGrid], rows: int) -> bool:
     stride = 1
     for grid in sorted(grids, key=lambda grid: grid.stride):
         if grid.stride != stride:
@@ -186,7 +186,7 @@ def _is_grid(grids: list[Grid], rows: int) -> bool:
     return stride == rows
 
 
-def _choices(axes: list[Axis]) -> Iterator[tuple[Line, ...]]:
+def _choices(axes: list[TableAxis]) -> Iterator[tuple[Line, ...]]:
     """A line for each axis: the likeliest of all, then the others of a single axis."""
     yield tuple(axis.lines[0] for axis in axes)
     if len(axes) == 1:
@@ -210,16 +210,16 @@ def _evidence(body: np.ndarray, seen: Sighting, allowed: float) -> float:
 
 
 def _verified(
-    table: np.ndarray, guess: Guess, eps: float, noise: float
+    table: np.ndarray, guess: SpecGuess, eps: float, noise: float
 ) -> tuple[TableSpec, Residual] | None:
     """The spec, or the same in classic arithmetic where that is nearer, if every entry agrees."""
     spec, place = guess.spec, guess.placement
     best = residual_of(table, spec, place, eps, noise=noise)
     if not noise and (best is None or best.worst > 2 * (eps + FLOAT32) * _scale_of(spec)):
         for other in _classic(guess.spec):
-            found = residual_of(table, other, place, eps)
-            if found is not None and (best is None or found.worst < best.worst / 3):
-                spec, best = other, found
+            residual = residual_of(table, other, place, eps)
+            if residual is not None and (best is None or residual.worst < best.worst / 3):
+                spec, best = other, residual
     return None if best is None else (spec, best)
 
 
@@ -274,17 +274,17 @@ def residual_of(
     frequency = _frequency_of_columns(spec)
     for at in range(0, len(table), rows):
         piece = np.asarray(table[at : at + rows], dtype=np.float64)
-        where = placement.positions(begin + at, begin + at + len(piece))
+        positions = placement.positions(begin + at, begin + at + len(piece))
         try:
-            made = np.asarray(build(spec, where, dtype=dtype), dtype=np.float64)
+            rebuilt = np.asarray(build(spec, positions, dtype=dtype), dtype=np.float64)
         except PosencError:
             return None
-        farthest = np.abs(where) if where.ndim == 1 else np.abs(where).max(axis=1)
+        farthest = np.abs(positions) if positions.ndim == 1 else np.abs(positions).max(axis=1)
         farthest = farthest + abs(spec.arrangement.start)
-        slack = SLACK * eps * np.maximum(np.abs(made), np.abs(piece))
+        slack = SLACK * eps * np.maximum(np.abs(rebuilt), np.abs(piece))
         slack += (2 * FLOAT32 + noise) * scale + (TINY if eps > 2 * FLOAT32 else 0.0)
         slack += np.minimum(np.outer(CLASSIC * FLOAT32 * farthest, frequency), FARTHEST_OFF) * scale
-        off = np.abs(made - piece)
+        off = np.abs(rebuilt - piece)
         if (off > slack).any():
             return None
         at_worst = np.unravel_index(int(np.argmax(off)), off.shape)

@@ -12,8 +12,9 @@ import numpy as np
 
 from posenc._core.array import concrete, dtype_name, is_array
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
-from posenc.detect.files import Array, Store, open_store
+from posenc.detect.files import Array, ArrayStore, open_store
 from posenc.detect.identify.judge_bias import judge_bias
+from posenc.detect.identify.judge_example import judge_example
 from posenc.detect.identify.judge_table import EPS, judge_table, looks_sinusoidal
 from posenc.detect.identify.judge_vector import LONGEST, judge_vector
 from posenc.detect.identify.result import Finding, Identification
@@ -79,6 +80,9 @@ def identify(
     the ratio between neighbouring frequencies: where a base with one denominator equals another
     base with another, the round one is named, and the other in `remarks`.
 
+    Encodings of other packages (`posenc.register`) are tried where no rule of ours holds: at the
+    size of the array, with the fields of their `example` and with their defaults.
+
     Not found: tables that rotate or mix axes, interleaved tables whose cosines come first,
     positions beyond about 4 million, grids with an axis of length 1 or with more than 4 million
     entries.
@@ -98,9 +102,9 @@ def identify(
             return _identified(store, name, progress)
     if isinstance(source, Mapping):
         arrays = {str(key): in_memory(str(key), value) for key, value in source.items()}
-        store = Store(Path("arrays"), "arrays", arrays, {})
+        store = ArrayStore(Path("arrays"), "arrays", arrays, {})
     else:
-        store = Store(Path("array"), "array", {"array": in_memory("array", source)}, {})
+        store = ArrayStore(Path("array"), "array", {"array": in_memory("array", source)}, {})
     return _identified(store, name, progress)
 
 
@@ -119,25 +123,25 @@ def in_memory(name: str, value: Any) -> Array:
         value = value.detach()
     if dtype == "bfloat16":
         value = value.float() if hasattr(value, "float") else np.asarray(value).astype(np.float32)
-    known = concrete(value)
-    if known is None:
+    array = concrete(value)
+    if array is None:
         raise ArgumentError(mismatch(f"identify: {name}", "an array with values", "a traced one"))
-    known = np.asarray(known)
-    if known.dtype.hasobject or known.dtype.kind not in "fiub":
-        raise DTypeError(mismatch(f"identify: {name}", "real numbers", str(known.dtype)))
-    flat = np.ascontiguousarray(known).reshape(-1)
-    return Array(name, dtype, tuple(known.shape), lambda begin, end: flat[begin:end])
+    array = np.asarray(array)
+    if array.dtype.hasobject or array.dtype.kind not in "fiub":
+        raise DTypeError(mismatch(f"identify: {name}", "real numbers", str(array.dtype)))
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return Array(name, dtype, tuple(array.shape), lambda begin, end: flat[begin:end])
 
 
 def _identified(
-    store: Store, name: str | None, progress: Callable[[int, int], object] | None
+    store: ArrayStore, name: str | None, progress: Callable[[int, int], object] | None
 ) -> Identification:
     chosen = store.arrays if name is None else {name: store.pick(name)}
     findings = []
     for number, array in enumerate(chosen.values()):
-        found = _judged(array, store, asked=name is not None or store.format in ALONE)
-        if found is not None:
-            findings.append(found)
+        finding = _judged(array, store, asked=name is not None or store.format in ALONE)
+        if finding is not None:
+            findings.append(finding)
         if progress is not None:
             progress(number + 1, len(chosen))
     return Identification(
@@ -145,7 +149,7 @@ def _identified(
     )
 
 
-def _judged(array: Array, store: Store, *, asked: bool) -> Finding | None:
+def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
     """The finding on one array; `asked` if it is to be looked at whatever it is called."""
     kind = next((kind for kind, pattern in NAMES if pattern.search(array.name)), None)
     if array.dtype not in EPS:
@@ -160,20 +164,31 @@ def _judged(array: Array, store: Store, *, asked: bool) -> Finding | None:
             if called is None and kind == "bias":
                 called = "slopes"
             found = judge_vector(array, called=called, facts=store.facts)
+            if (called or asked) and _is_open(found):
+                found = judge_example(array, "frequencies", EPS[array.dtype]) or found
             return found if found is not None else _nothing(array, asked=asked)
         return _nothing(array, asked=asked)
     if kind == "bias":
-        return judge_bias(array)
+        found = judge_bias(array)
+        return judge_example(array, "bias", EPS[array.dtype]) or found if _is_open(found) else found
     if kind == "table" or asked or looks_sinusoidal(array):
-        return judge_table(array, named=kind == "table" or asked)
+        found = judge_table(array, named=kind == "table" or asked)
+        if _is_open(found):
+            found = judge_example(array, "table", EPS[array.dtype]) or found
+        return found
     return None
 
 
+def _is_open(found: Finding | None) -> bool:
+    """Whether no rule that is known here gives an array."""
+    return found is None or found.verdict in ("unknown", "unclear", "close")
+
+
 def _unread(array: Array, kind: str | None, why: str) -> Finding:
-    known: Any = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
+    reported: Any = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
     return Finding(
         array.name,
-        kind=known,
+        kind=reported,
         verdict="unread",
         shape=array.shape,
         dtype=array.dtype,

@@ -41,9 +41,9 @@ def judge_bias(array: Array) -> Finding:
     about: dict[str, Any] = {"shape": array.shape, "dtype": array.dtype}
     shape = tuple(n for n in array.shape if n != 1)
     if len(shape) == 3 and array.size <= MOST_ENTRIES:
-        found = _written_out(array, shape, about)
-        if found is not None:
-            return found
+        finding = _written_out(array, shape, about)
+        if finding is not None:
+            return finding
     if len(shape) == 2:
         return _table(array, shape, about)
     return Finding(array.name, kind="bias", verdict="unclear", **about)
@@ -60,8 +60,8 @@ def _table(array: Array, shape: tuple[int, ...], about: dict[str, Any]) -> Findi
         remarks = [f"{rows} rows are the offsets within a window of {window} x {window}"]
     elif 4 <= rows <= 2048 and rows % 2 == 0:
         spec = T5(heads, buckets=rows)
-        told = f"{rows} buckets for {heads} heads"
-        remarks = [f"{told}; the largest distance (128 in T5) and the direction are not in numbers"]
+        size = f"{rows} buckets for {heads} heads"
+        remarks = [f"{size}; the largest distance (128 in T5) and the direction are not in numbers"]
     else:
         remarks = [f"{rows} rows for {heads} heads"]
     verdict: Any = "by_name" if spec is not None else "unknown"
@@ -97,18 +97,18 @@ def _linear(
     if not past.any() or (by_distance[:, distances == 0] != 0).any():
         return None
     slopes = by_distance[:, distances == -1][:, 0]
-    made = slopes[:, None] * np.abs(distances)
+    rebuilt = slopes[:, None] * np.abs(distances)
     if (
         not slopes.any()
-        or (np.abs(made - by_distance)[:, past] > 2.0**-7 * np.abs(made[:, past])).any()
+        or (np.abs(rebuilt - by_distance)[:, past] > 2.0**-7 * np.abs(rebuilt[:, past])).any()
     ):
         return None
     decay = _decay(array, -slopes, by_distance[:, distances > 0], about)
     if decay is not None:
         return decay
     inner = Array(array.name, array.dtype, (len(slopes),), lambda begin, end: -slopes[begin:end])
-    found = judge_vector(inner, called="slopes", facts={})
-    if found is None or not isinstance(found.spec, ALiBi):
+    finding = judge_vector(inner, called="slopes", facts={})
+    if finding is None or not isinstance(finding.spec, ALiBi):
         return None
     later = by_distance[:, distances > 0]
     masked = later.size and (later == -math.inf).all()
@@ -116,13 +116,13 @@ def _linear(
     return Finding(
         array.name,
         kind="bias",
-        verdict=found.verdict,
-        spec=found.spec.replace(form=form),
-        measures=found.measures,
+        verdict=finding.verdict,
+        spec=finding.spec.replace(form=form),
+        measures=finding.measures,
         remarks=(
             "linear biases, written out in full",
             *(("minus infinity after the query: a causal mask was added",) if masked else ()),
-            *found.remarks,
+            *finding.remarks,
         ),
         **about,
     )
@@ -140,11 +140,11 @@ def _decay(
             spec = Decay(len(rates), recipe=recipe)
         except PosencError:
             continue
-        made = spec.arrays["rates"]
-        off = float(np.abs(rates / made - 1).max())
+        computed = spec.arrays["rates"]
+        off = float(np.abs(rates / computed - 1).max())
         tolerance = 2.0**-21
         # 1 - gamma may have been rounded before its logarithm was taken.
-        rounded = float(np.abs(np.expm1(-rates) - np.expm1(-made)).max()) <= 2.0**-23
+        rounded = float(np.abs(np.expm1(-rates) - np.expm1(-computed)).max()) <= 2.0**-23
         if off <= tolerance or rounded:
             evidence = -math.log2(2 * tolerance) * len(rates)
             return Finding(
@@ -216,7 +216,7 @@ def buckets_of(by_distance: np.ndarray, distances: np.ndarray) -> list[Buckets]:
     # The distance into the past at which a bucket begins: between -n and -n + 1 lies an edge.
     begins = np.sort(-distances[:-1][edges & (distances[:-1] < 0)])
     reach = int(-distances[0])
-    found = []
+    fits = []
     directions: tuple[Any, ...] = ("bidirectional", "causal")
     for direction in directions:
         each = 2 if direction == "bidirectional" else 1
@@ -237,9 +237,9 @@ def buckets_of(by_distance: np.ndarray, distances: np.ndarray) -> list[Buckets]:
                 except PosencError:
                     continue
                 if ((np.diff(spec.bucket(distances)) != 0) == edges).all():
-                    found.append(Buckets(spec, *limits))
+                    fits.append(Buckets(spec, *limits))
                     break
-    return sorted(found, key=lambda fit: fit.bits)[:MOST_FITS]
+    return sorted(fits, key=lambda fit: fit.bits)[:MOST_FITS]
 
 
 def _limits(begins: np.ndarray, side: int, reach: int) -> tuple[int, int] | None:

@@ -71,10 +71,10 @@ def _shapes(shape: tuple[int, ...]) -> list[tuple[int, int, bool]]:
     kept = [n for n in shape if n != 1]
     if len(kept) < 2:
         return []
-    found = [(math.prod(kept[:-1]), kept[-1], False)]
+    shapes = [(math.prod(kept[:-1]), kept[-1], False)]
     if len(kept) in (3, 4):  # channels before a grid
-        found.append((math.prod(kept[1:]), kept[0], True))
-    return found
+        shapes.append((math.prod(kept[1:]), kept[0], True))
+    return shapes
 
 
 def _rows(array: Array, shape: tuple[int, int, bool], count: int) -> np.ndarray:
@@ -172,8 +172,8 @@ def _by_chance(fit: TableFit) -> bool:
     """
     spec: Any = fit.spec
     written = 1 + math.log2(1 + max(map(abs, _first_of(fit))))
-    told = spec.pairs * math.log2(math.pi / max(fit.residual, EPS["float32"]))
-    return written > FAR and told < written + MARGIN
+    bits = spec.pairs * math.log2(math.pi / max(fit.residual, EPS["float32"]))
+    return written > FAR and bits < written + MARGIN
 
 
 def _elsewhere(fit: TableFit, best: TableFit) -> bool:
@@ -218,8 +218,8 @@ def _likeness(array: Array, about: dict[str, Any]) -> Finding:
 
 
 def _close(array: Array, values: np.ndarray, fit: TableFit, about: dict[str, Any]) -> Finding:
-    made = np.asarray(build(fit.spec, fit.positions, dtype="float64"))
-    off = made - values
+    rebuilt = np.asarray(build(fit.spec, fit.positions, dtype="float64"))
+    off = rebuilt - values
     rms = float(np.sqrt((off**2).mean() / (values**2).mean()))
     worst = np.unravel_index(int(np.abs(off).argmax()), off.shape)
     remarks = (
@@ -282,8 +282,8 @@ def _nearest(values: np.ndarray) -> tuple[str, float]:
                 continue
             ladder = Ladder(denominator=denominator)
             spec = Sinusoidal(values.shape[1], order=order, ladder=ladder)
-            made = np.asarray(build(spec, rows, dtype="float64"))
-            along = abs(float((made * values).sum())) / (float(np.linalg.norm(made)) * norm)
+            rebuilt = np.asarray(build(spec, rows, dtype="float64"))
+            along = abs(float((rebuilt * values).sum())) / (float(np.linalg.norm(rebuilt)) * norm)
             if along > best:
                 best, name = along, f"{order} with denominator {denominator}"
     return name, math.sqrt(max(0.0, 1 - best**2))

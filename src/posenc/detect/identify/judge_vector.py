@@ -82,14 +82,14 @@ def _falls(values: np.ndarray) -> bool:
     return bool((np.diff(size) < 0).sum() >= len(signs) - 1) or bool((np.diff(size) > 0).all())
 
 
-def _rotary_alone(found: Finding) -> bool:
+def _rotary_alone(finding: Finding) -> bool:
     """Whether numbers are rotary frequencies without a name that says so.
 
     Schedules and rates are evenly spaced or geometric too, but do not begin at 1, or do not go on
     with a ratio that a base makes.
     """
-    spec: Any = found.spec
-    if found.verdict != "claimed" or spec.ladder.spacing != "geometric" or spec.ladder.first != 1:
+    spec: Any = finding.spec
+    if finding.verdict != "claimed" or spec.ladder.spacing != "geometric" or spec.ladder.first != 1:
         return False
     return not any(isinstance(scaling, Multipliers) for scaling in spec.scalings)
 
@@ -207,18 +207,18 @@ def _divisors(
         return Finding(array.name, kind="frequencies", verdict="unclear", **about)
     plain = np.exp(-math.log(base) * np.arange(len(values)) / len(values))
     eps = precision(values, array.dtype)
-    found = _rotary(array, plain / values, _tolerance(plain / values, eps), about)
-    said = f"divisors of frequencies with base {base:.10g}, " + (
+    finding = _rotary(array, plain / values, _tolerance(plain / values, eps), about)
+    remark = f"divisors of frequencies with base {base:.10g}, " + (
         "which the header states" if bases else "which nothing in the file states"
     )
-    verdict: Any = found.verdict if bases or found.verdict != "claimed" else "unclear"
+    verdict: Any = finding.verdict if bases or finding.verdict != "claimed" else "unclear"
     return Finding(
         array.name,
         kind="frequencies",
         verdict=verdict,
-        spec=found.spec,
-        measures=found.measures,
-        remarks=(said, *found.remarks),
+        spec=finding.spec,
+        measures=finding.measures,
+        remarks=(remark, *finding.remarks),
         **about,
     )
 
@@ -248,8 +248,8 @@ def _slopes(array: Array, values: np.ndarray, eps: float, about: dict[str, Any])
             max_bias=measured if max_bias is None else max_bias,
             biased=None if biased == len(size) else biased,
         )
-        made = spec.arrays["slopes"][:biased]
-        off = float(np.abs(made / size[:biased] - 1).max())
+        computed = spec.arrays["slopes"][:biased]
+        off = float(np.abs(computed / size[:biased] - 1).max())
         if off > tolerance * (1 + measured / 4):
             continue
         evidence = -math.log2(2 * tolerance) * biased
@@ -285,15 +285,15 @@ def _even(array: Array, values: np.ndarray, eps: float, about: dict[str, Any]) -
         if fit.ladder.spacing != "linear" or fit.margin < MARGIN:
             continue
         rungs = fit.ladder.rungs(fit.base, count=len(size), width=2 * len(size))
-        made = np.array([float(rung) for rung in rungs])
-        remarks = [f"slopes evenly spaced from {made[0]:.10g} to {made[-1]:.10g}"]
+        ladder = np.array([float(rung) for rung in rungs])
+        remarks = [f"slopes evenly spaced from {ladder[0]:.10g} to {ladder[-1]:.10g}"]
         if (values < 0).any():
             remarks.append("stored with a minus sign")
         return Finding(
             array.name,
             kind="slopes",
             verdict="claimed",
-            spec=ALiBi(len(size), slopes=tuple(made.tolist())),
+            spec=ALiBi(len(size), slopes=tuple(ladder.tolist())),
             measures={
                 "residual": fit.residual,
                 "tolerance": tolerance,

@@ -112,7 +112,7 @@ def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
         Of one ladder, or of several that share a base: the slopes that log f[j] may have, from and
         to; the number of rungs; and the channels they serve.
     """
-    found = []
+    options = []
     for name, bits in DENOMINATORS:
         low, high = 0.0, math.inf
         for slopes, count, width in ladders:
@@ -126,14 +126,14 @@ def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
             continue
         round_one = roundest_within(low, high)
         if round_one is not None and round_one != 1:
-            found.append(Base(round_one, name, bits + bits_of(round_one), True))
+            options.append(Base(round_one, name, bits + bits_of(round_one), True))
         # A number of many digits may be round by accident.
         sure = round_one is not None and bits_of(round_one) < SURELY_ROUND
         if not sure and name in ("d/2", "n-1"):
             middle = math.sqrt(low * high)
             cost = bits + real_bits((high - low) / (2 * middle))
-            found.append(Base(middle, name, cost, False))
-    return sorted(found, key=lambda base: (not base.round, base.bits))
+            options.append(Base(middle, name, cost, False))
+    return sorted(options, key=lambda base: (not base.round, base.bits))
 
 
 def same_ladder(other: Base) -> str:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["Grid", "Layout", "circle_tolerance", "grid_of", "layouts"]
+__all__ = ["AxisGrid", "TableLayout", "circle_tolerance", "grid_of", "layouts"]
 
 SAMPLE = 96  # rows that the first test looks at
 MOST_PARTNERS = 6
@@ -22,7 +22,7 @@ FLOAT32 = 2.0**-24
 MOVED = 2.0**-6  # radians; coarser than the rounding of bfloat16
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """Columns by pairs and by axes."""
 
     order: Literal["interleaved", "sin_cos", "cos_sin"]
@@ -33,7 +33,7 @@ class Layout(NamedTuple):
     short: int  # pairs that the last axis lacks
 
 
-class Grid(NamedTuple):
+class AxisGrid(NamedTuple):
     """Row i belongs to place `i // stride % places` of an axis."""
 
     stride: int
@@ -46,7 +46,7 @@ def circle_tolerance(eps: float) -> float:
     return 3 * eps + 6 * FLOAT32
 
 
-def layouts(table: np.ndarray, eps: float) -> Iterator[Layout]:
+def layouts(table: np.ndarray, eps: float) -> Iterator[TableLayout]:
     """The layouts under which every pair lies on one circle, plain ones first.
 
     Parameters
@@ -70,7 +70,7 @@ def layouts(table: np.ndarray, eps: float) -> Iterator[Layout]:
         for name in names:
             sines, cosines = (first, second) if name == "sin_cos" else (second, first)
             if len(first) > 1 or lone is not None:
-                yield Layout(name, "axis", tuple(sines), tuple(cosines), lone, 0)
+                yield TableLayout(name, "axis", tuple(sines), tuple(cosines), lone, 0)
             else:
                 yield from _split(name, sines[0], cosines[0], lone, columns)
                 yield from _unequal(name, table, sines[0], cosines[0], lone)
@@ -91,7 +91,7 @@ def _split(
     cosines: np.ndarray,
     lone: int | None,
     columns: int,
-) -> Iterator[Layout]:
+) -> Iterator[TableLayout]:
     """One block as one axis, or dealt to several in equal shares."""
     blocks: Literal["all", "axis"] = "axis" if order == "interleaved" else "all"
     pairs = len(sines)
@@ -103,7 +103,7 @@ def _split(
         cuts = [min(share * a, pairs) for a in range(1, axes)]
         if min(np.diff([0, *cuts, pairs])) < 1:
             continue
-        yield Layout(
+        yield TableLayout(
             order,
             blocks,
             tuple(np.split(sines, cuts)),
@@ -119,7 +119,7 @@ def _unequal(
     sines: np.ndarray,
     cosines: np.ndarray,
     lone: int | None,
-) -> Iterator[Layout]:
+) -> Iterator[TableLayout]:
     """One block dealt to several axes in shares of any size.
 
     Each axis begins with a pair as fast as the very first, where the pair before it is slow.
@@ -133,7 +133,7 @@ def _unequal(
     shares = np.diff([0, *cuts, len(sines)])
     if lone is None and 0 < len(cuts) < MOST_AXES and len(set(shares.tolist())) > 1:
         blocks: Literal["all", "axis"] = "axis" if order == "interleaved" else "all"
-        yield Layout(
+        yield TableLayout(
             order, blocks, tuple(np.split(sines, cuts)), tuple(np.split(cosines, cuts)), None, 0
         )
 
@@ -193,7 +193,7 @@ def _on_circle(squares: np.ndarray, a: np.ndarray, b: np.ndarray, eps: float) ->
     return bool(most - least <= 2 * circle_tolerance(eps) * most) and most > 0
 
 
-def grid_of(z: np.ndarray, eps: float) -> Grid | None:
+def grid_of(z: np.ndarray, eps: float) -> AxisGrid | None:
     """How the rows of one axis repeat: each place `stride` times, all places over and over.
 
     Parameters
@@ -205,7 +205,7 @@ def grid_of(z: np.ndarray, eps: float) -> Grid | None:
 
     Returns
     -------
-    Grid or None
+    AxisGrid or None
         None where the rows do not repeat in such a way.
     """
     count = len(z)
@@ -218,7 +218,7 @@ def grid_of(z: np.ndarray, eps: float) -> Grid | None:
     again = np.flatnonzero(alike[stride::stride])
     for places in [*(int(a) + 1 for a in again[:4]), count // stride]:
         rows = np.arange(places) * stride
-        where = rows[(np.arange(count) // stride) % places]
-        if np.abs(z - z[where]).max() <= 4 * eps + 16 * FLOAT32:
-            return Grid(stride, places, rows)
+        first_rows = rows[(np.arange(count) // stride) % places]
+        if np.abs(z - z[first_rows]).max() <= 4 * eps + 16 * FLOAT32:
+            return AxisGrid(stride, places, rows)
     return None

@@ -48,8 +48,8 @@ class Placement(NamedTuple):
     def to_dict(self) -> dict[str, object]:
         """The same in plain JSON types: a run of positions, or a grid."""
         if len(self.axes) == 1:
-            found = {"first": self.starts[0], "step": self.step, "count": self.sizes[0]}
-            return {**found, **({"unit": self.units[0]} if self.units else {})}
+            fields = {"first": self.starts[0], "step": self.step, "count": self.sizes[0]}
+            return {**fields, **({"unit": self.units[0]} if self.units else {})}
         starts: object = self.starts[0] if len(set(self.starts)) == 1 else list(self.starts)
         sizes = dict(zip(self.axes, self.sizes, strict=True))
         units = {"units": list(self.units)} if self.units else {}

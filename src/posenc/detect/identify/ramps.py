@@ -133,8 +133,8 @@ def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
         return
     for low, high in _whole_bounds(ramp, inside, int(kept[-1]), last):
         for length, fast, slow, cost, remark in _lengths_of_bounds(ramp, low, high, last):
-            made = YaRN(factor, original_length=length, beta_fast=fast, beta_slow=slow)
-            yield Guess(ramp.base, Ladder(), (made,), bits + cost, remark)
+            scaling = YaRN(factor, original_length=length, beta_fast=fast, beta_slow=slow)
+            yield Guess(ramp.base, Ladder(), (scaling,), bits + cost, remark)
     if len(inside) >= 3:
         yield from _broken_bounds(ramp, inside, factor, bits)
 
@@ -161,8 +161,8 @@ def _whole_bounds(
     for low, span in zip(lows, spans, strict=True):
         for high in {math.floor(low + span), math.ceil(low + span), round(low + span)}:
             if low < high <= last:
-                made = np.clip((j - low) / (high - low), 0, 1)
-                if (np.abs(made - ramp.t) <= 2 * ramp.error + 1e-9).all():
+                blend = np.clip((j - low) / (high - low), 0, 1)
+                if (np.abs(blend - ramp.t) <= 2 * ramp.error + 1e-9).all():
                     yield low, high
 
 
@@ -181,8 +181,8 @@ def _lengths_of_bounds(
     slow_from, slow_to = at(high - 1), (math.inf if high >= last else at(high))
     if high == low:
         slow_from = at(high - 1)
-    for given in (32.0, None):
-        fast = given
+    for stated in (32.0, None):
+        fast = stated
         slow = 1.0
         begin, end = slow_from * slow, slow_to * slow
         if fast is not None:
@@ -214,8 +214,8 @@ def _length_within(begin: float, end: float) -> int | None:
     powers = [1 << k for k in range(1, 32) if low <= 1 << k <= high]
     if powers:
         return powers[len(powers) // 2]
-    found = _cheapest(float(low), float(high))
-    return int(found) if found is not None and found == int(found) else low
+    cheapest = _cheapest(float(low), float(high))
+    return int(cheapest) if cheapest is not None and cheapest == int(cheapest) else low
 
 
 def _cheapest(low: float, high: float) -> float | None:
@@ -257,16 +257,16 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
     cost += 2 + (real_bits(error) if tidy_fast is None else bits_of(tidy_fast))
     fast = fast if tidy_fast is None else tidy_fast
     if fast > 1:
-        made = YaRN(factor, original_length=int(tidy), beta_fast=fast, rounding="none")
-        yield Guess(ramp.base, Ladder(), (made,), bits + cost)
+        scaling = YaRN(factor, original_length=int(tidy), beta_fast=fast, rounding="none")
+        yield Guess(ramp.base, Ladder(), (scaling,), bits + cost)
 
 
 def _by_turns(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
     """The rule of Llama 3, and YaRN as its paper has it: linear in the turns of a pair."""
     inside = ramp.inside
     kept = 1 - ramp.t
-    for low, given in ((1.0, 4.0), (1.0, 32.0), (1.0, None)):
-        high = given
+    for low, stated in ((1.0, 4.0), (1.0, 32.0), (1.0, None)):
+        high = stated
         if high is None:
             if len(inside) < 2:
                 return
@@ -293,12 +293,12 @@ def _by_turns(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
         if abs(whole - length) > 1e-9 * length or cost > real_bits((end - begin) / (2 * length)):
             cost = real_bits((end - begin) / (2 * length))
         cost += 0 if high == 4.0 else 3 + bits_of(high)
-        made: Scaling
+        scaling: Scaling
         if high == 32.0:
-            made = YaRN(factor, original_length=whole, ramp="turns")
+            scaling = YaRN(factor, original_length=whole, ramp="turns")
         else:
-            made = Llama3(factor, original_length=whole, high_freq_factor=high)
-        yield Guess(ramp.base, Ladder(), (made,), bits + cost)
+            scaling = Llama3(factor, original_length=whole, high_freq_factor=high)
+        yield Guess(ramp.base, Ladder(), (scaling,), bits + cost)
 
 
 def _length_by_turns(ramp: _Ramp, kept: np.ndarray, low: float, high: float) -> tuple[float, float]:
@@ -332,6 +332,6 @@ def searched(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
             each = math.log2(max(float(values.max()), 2.0) * 10**decimals)
             if each * count > -np.log2(2 * np.minimum(tol, 0.5)).sum():
                 continue
-            made = Multipliers(tuple(values.tolist()), use="divide")
-            yield Guess(base, Ladder(), (made,), 1 + bits_of(base) + RULE + each * count)
+            scaling = Multipliers(tuple(values.tolist()), use="divide")
+            yield Guess(base, Ladder(), (scaling,), 1 + bits_of(base) + RULE + each * count)
             break

@@ -110,8 +110,8 @@ class Finding:
         place = self.placement
         if place is None:
             return np.asarray(table(spec, self.shape[0] if rows is None else rows, dtype="float64"))
-        where = place.positions(0, place.rows if rows is None else rows)
-        return np.asarray(table(spec, where, dtype="float64"))
+        positions = place.positions(0, place.rows if rows is None else rows)
+        return np.asarray(table(spec, positions, dtype="float64"))
 
     def to_dict(self) -> dict[str, Any]:
         """The finding in plain JSON types."""
@@ -168,13 +168,13 @@ class Identification:
     @property
     def claims(self) -> tuple[Finding, ...]:
         """The findings that are claims."""
-        return tuple(found for found in self.findings if found.verdict == "claimed")
+        return tuple(finding for finding in self.findings if finding.verdict == "claimed")
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain JSON types."""
         return {
             "source": self.source,
             "arrays": self.arrays,
-            "findings": [found.to_dict() for found in self.findings],
+            "findings": [finding.to_dict() for finding in self.findings],
             "remarks": list(self.remarks),
         }

@@ -21,21 +21,21 @@ KINDS = {
 }
 
 
-def lines(found: Identification, *, most: int) -> Iterator[str]:
+def lines(result: Identification, *, most: int) -> Iterator[str]:
     """An identification for people: in full up to `most` findings, beyond that a line for each."""
-    yield f"{found.source}: {len(found)} of {_count(found.arrays, 'array')} with positions"
-    yield from (f"  {remark}" for remark in found.remarks)
-    if len(found) > most:
-        yield from _rows(found)
+    yield f"{result.source}: {len(result)} of {_count(result.arrays, 'array')} with positions"
+    yield from (f"  {remark}" for remark in result.remarks)
+    if len(result) > most:
+        yield from _rows(result)
         return
-    for finding in found:
+    for finding in result:
         yield ""
         yield from _block(finding)
 
 
-def _rows(found: Identification) -> Iterator[str]:
-    width = min(max(len(finding.name) for finding in found), 48)
-    for finding in found:
+def _rows(result: Identification) -> Iterator[str]:
+    width = min(max(len(finding.name) for finding in result), 48)
+    for finding in result:
         name = finding.name if len(finding.name) <= width else f"…{finding.name[1 - width :]}"
         yield f"  {name.ljust(width)}  {headline(finding)}"
     yield "  --tensor NAME explains one."
@@ -108,16 +108,16 @@ def told(value: Any) -> str:
     return brief(value, _plain) if isinstance(value, Value) else repr(value)
 
 
-def _plain(held: Any) -> str:
-    if isinstance(held, Value):
-        return told(held)
-    if isinstance(held, tuple):
-        if len(held) > 8:
-            return f"({', '.join(map(_plain, held[:3]))}, … {len(held)} in all)"
-        return f"({', '.join(map(_plain, held))}{',' if len(held) == 1 else ''})"
-    if isinstance(held, float):
-        return f"{held:.10g}"
-    return repr(held)
+def _plain(argument: Any) -> str:
+    if isinstance(argument, Value):
+        return told(argument)
+    if isinstance(argument, tuple):
+        if len(argument) > 8:
+            return f"({', '.join(map(_plain, argument[:3]))}, … {len(argument)} in all)"
+        return f"({', '.join(map(_plain, argument))}{',' if len(argument) == 1 else ''})"
+    if isinstance(argument, float):
+        return f"{argument:.10g}"
+    return repr(argument)
 
 
 def _count(number: int, what: str) -> str:

@@ -11,27 +11,28 @@ import math
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.arrangement import Arrangement
+from posenc._core.ladder import Ladder
 from posenc._core.magnitude import Magnitude
 from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
 from posenc.detect.identify.fit_line import Line
 from posenc.detect.identify.ladders import Base, bases, same_ladder
-from posenc.detect.identify.layout import Grid, Layout
+from posenc.detect.identify.layout import AxisGrid, TableLayout
 from posenc.detect.identify.placement import AXES, Placement
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
 
-__all__ = ["Axis", "Guess", "Sighting", "specs"]
+__all__ = ["Sighting", "SpecGuess", "TableAxis", "specs"]
 
 FLOAT32 = 2.0**-24
 Rungs = list[tuple[tuple[float, float], int, int]]  # slopes, count and channels of each ladder
 
 
-class Axis(NamedTuple):
+class TableAxis(NamedTuple):
     """One axis of a table."""
 
-    grid: Grid
+    grid: AxisGrid
     lines: tuple[Line, ...]  # the likeliest first
     pairs: int  # rungs of its ladder
 
@@ -40,8 +41,8 @@ class Sighting(NamedTuple):
     """What phases say of a table, before it is put into words."""
 
     dim: int
-    layout: Layout
-    axes: list[Axis]  # in the order of the channels
+    layout: TableLayout
+    axes: list[TableAxis]  # in the order of the channels
     scale: float
     prefix: int  # leading rows of zeros
     pad: int | None  # the one row of zeros
@@ -58,7 +59,7 @@ class Sighting(NamedTuple):
         return sorted(range(len(self.axes)), key=lambda a: -self.axes[a].grid.stride)
 
 
-class Guess(NamedTuple):
+class SpecGuess(NamedTuple):
     """A spec that has not been rebuilt yet."""
 
     spec: TableSpec
@@ -72,7 +73,7 @@ class _Firsts(NamedTuple):
     bits: float
 
 
-class _Words(NamedTuple):
+class _SpecTraits(NamedTuple):
     odd: str
     base: Base
     firsts: _Firsts
@@ -80,7 +81,7 @@ class _Words(NamedTuple):
     placement: Placement
 
 
-def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[Guess]:
+def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[SpecGuess]:
     """The specs that may be behind a sighting, with a line for each axis."""
     steps = {line.step for line in lines}
     if len(steps) > 1 or (seen.several and steps != {1}):
@@ -98,10 +99,10 @@ def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[Guess]:
             others = tuple(same_ladder(other) for other in options if other is not base)
             choices = itertools.product(_firsts(lines, base, rungs), _magnitudes(seen))
             for firsts, (magnitude, scale_bits) in choices:
-                made = _spec(seen, _Words(odd, base, firsts, magnitude, placement))
-                if made is not None:
+                solution = _spec(seen, _SpecTraits(odd, base, firsts, magnitude, placement))
+                if solution is not None:
                     total = bits + base.bits + firsts.bits + scale_bits
-                    yield Guess(*made, total, others if number == 0 else ())
+                    yield SpecGuess(*solution, total, others if number == 0 else ())
 
 
 def _rungs(seen: Sighting, lines: tuple[Line, ...], odd: str) -> Rungs:
@@ -177,20 +178,20 @@ def _firsts(lines: tuple[Line, ...], base: Base, rungs: Rungs) -> Iterator[_Firs
 def _tidy(low: float, high: float) -> tuple[float, float]:
     """A first frequency that is round, or whose inverse or period is; and its bits."""
     least, most = math.exp(low), math.exp(high)
-    found = []
+    numbers = []
     direct = roundest_within(least, most)
     if direct is not None:
-        found.append((direct, bits_of(direct)))
+        numbers.append((direct, bits_of(direct)))
     for over in (1.0, math.pi, 2 * math.pi):
         inverse = roundest_within(over / most, over / least)
         if inverse is not None:
-            found.append((over / inverse, 2 + bits_of(inverse)))
-    if found:
-        return min(found, key=lambda item: item[1])
+            numbers.append((over / inverse, 2 + bits_of(inverse)))
+    if numbers:
+        return min(numbers, key=lambda item: item[1])
     return math.exp((low + high) / 2), real_bits((high - low) / 2)
 
 
-def _spec(seen: Sighting, words: _Words) -> tuple[TableSpec, Placement] | None:
+def _spec(seen: Sighting, words: _SpecTraits) -> tuple[TableSpec, Placement] | None:
     """The plainest spec that says it: shared ladders are a `Sinusoidal`, others a `Fourier`."""
     dim, layout, placement = seen.dim, seen.layout, words.placement
     whole = all(value == int(value) for value in placement.starts)
@@ -202,7 +203,7 @@ def _spec(seen: Sighting, words: _Words) -> tuple[TableSpec, Placement] | None:
         start, place = 0, placement
         if not seen.several and placement.step == 1:
             start, place = int(placement.starts[0]), placement._replace(starts=(0,))
-        made = Sinusoidal(
+        spec = Sinusoidal(
             dim,
             base=base.value,
             ladder=ladders[0],
@@ -211,7 +212,7 @@ def _spec(seen: Sighting, words: _Words) -> tuple[TableSpec, Placement] | None:
             arrangement=_arrangement(seen, words, start, seen.pad),
             magnitude=words.magnitude,
         )
-        return made, place
+        return spec, place
     plain = words.magnitude == Magnitude() and words.odd == "sin_extra"
     if not plain or seen.pad is not None or placement.prefix or dim % 2:
         return None
@@ -228,7 +229,7 @@ def _spec(seen: Sighting, words: _Words) -> tuple[TableSpec, Placement] | None:
     return fourier, placement
 
 
-def _arrangement(seen: Sighting, words: _Words, start: int, pad: int | None) -> Arrangement:
+def _arrangement(seen: Sighting, words: _SpecTraits, start: int, pad: int | None) -> Arrangement:
     placement = words.placement
     if not seen.several:
         if pad is None:

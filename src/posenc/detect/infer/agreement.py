@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.detect.infer.implementation import Probe, RefusedError
+from posenc.detect.infer.implementation import RefusedError, RotationProbe
 from posenc.detect.infer.pairs import FLOAT32
 from posenc.detect.infer.result import Reach
-from posenc.detect.infer.rotation import Found, Measured
+from posenc.detect.infer.rotation import MeasuredTurns
+from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.functional import rotate
 
 __all__ = [
@@ -101,13 +102,20 @@ class Call(NamedTuple):
 
 
 def calls(
-    probe: Probe, width: int, axes: int, *, last: int, unit: float, counted: bool, farthest: int
+    probe: RotationProbe,
+    width: int,
+    axes: int,
+    *,
+    last: int,
+    unit: float,
+    counted: bool,
+    farthest: int,
 ) -> tuple[list[Call], list[str]]:
     """What an implementation does in calls of every kind, and what it refused.
 
     Parameters
     ----------
-    probe : Probe
+    probe : RotationProbe
         The implementation, after its first call.
     width, axes : int
         Channels of a head, and coordinates of a position.
@@ -121,14 +129,14 @@ def calls(
         The farthest position to ask for.
     """
     rng = np.random.default_rng(SEED)
-    made: list[Call] = []
+    answers: list[Call] = []
     notes: list[str] = []
 
     def ask(shape: tuple[int, int], steps: np.ndarray, sizes: Any = 1.0) -> bool:
         x = (rng.normal(size=(*shape, len(steps), width)) * sizes).astype(np.float32)
         call = called(probe, x, steps, unit)
         if call is not None:
-            made.append(call)
+            answers.append(call)
         return call is not None
 
     heads = 5 if probe.style is not None and "h" in probe.style.layout else 1
@@ -145,9 +153,9 @@ def calls(
     for reach in REACHES if unit == 1 else ():
         if not last < reach <= farthest or (counted and reach * width > ENTRIES):
             continue
-        where = np.arange(reach + 1)[:, None] if counted else far_positions(rng, reach, axes)
+        positions = np.arange(reach + 1)[:, None] if counted else far_positions(rng, reach, axes)
         most = 1 if counted or heads == 1 else 33
-        if any(ask((2 - counted, count), where) for count in dict.fromkeys((most, heads))):
+        if any(ask((2 - counted, count), positions) for count in dict.fromkeys((most, heads))):
             end = reach
             break
         notes.append(f"it refuses positions to {reach:,}: {probe.refusals[-1]}")
@@ -156,14 +164,14 @@ def calls(
     one = np.zeros((1, axes), dtype=np.int64) if counted else rng.integers(1, last + 1, (1, axes))
     if not ask((1, 1), one):
         notes.append(f"it refuses one token alone: {probe.refusals[-1]}")
-    return made, notes
+    return answers, notes
 
 
-def called(probe: Probe, x: np.ndarray, steps: np.ndarray, unit: float) -> Call | None:
+def called(probe: RotationProbe, x: np.ndarray, steps: np.ndarray, unit: float) -> Call | None:
     """One call; None where the implementation refuses it."""
-    where = in_units(steps, unit)
+    positions = in_units(steps, unit)
     try:
-        y = probe(x, where[:, 0] if where.shape[1] == 1 else where)
+        y = probe(x, positions[:, 0] if positions.shape[1] == 1 else positions)
     except RefusedError:
         return None
     return Call(x, steps, (y,) if probe.second is None else (y, probe.second), probe.double)
@@ -174,14 +182,14 @@ def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
     return steps if unit == 1 else (steps * unit).astype(np.float32)
 
 
-def agreement(found: Found, known: Measured, asked: list[Call], unit: float) -> Agreement:
+def agreement(fit: RotationFit, turns: MeasuredTurns, asked: list[Call], unit: float) -> Agreement:
     """Compare all calls with an encoding.
 
     Parameters
     ----------
-    found : Found
+    fit : RotationFit
         The encoding.
-    known : Measured
+    turns : MeasuredTurns
         What is allowed for the arithmetic of the implementation.
     asked : list of Call
         Calls that were answered.
@@ -189,15 +197,15 @@ def agreement(found: Found, known: Measured, asked: list[Call], unit: float) -> 
         What one step is in coordinates.
     """
     tally = Tally()
-    roles: Any = ("query", "key") if found.role == "query" else ("key", "query")
+    roles: Any = ("query", "key") if fit.role == "query" else ("key", "query")
     for x, steps, outputs, double in asked:
-        where = in_units(steps, unit)
-        where = where[:, 0] if where.shape[1] == 1 else where
+        positions = in_units(steps, unit)
+        positions = positions[:, 0] if positions.shape[1] == 1 else positions
         for role, out in zip(roles, outputs, strict=False):
-            made = made_by(found._replace(role=role), x, where)
-            eps = known.eps if double else FLOAT32
-            allowed = known.allowed(x.astype(np.float64), made, steps, eps)
-            worse = tally.add(np.abs(made - out), allowed, np.abs(steps).max(axis=1))
+            expected = made_by(fit._replace(role=role), x, positions)
+            eps = turns.eps if double else FLOAT32
+            allowed = turns.allowed(x.astype(np.float64), expected, steps, eps)
+            worse = tally.add(np.abs(expected - out), allowed, np.abs(steps).max(axis=1))
             if worse and not tally.notes:
                 tally.notes.append(
                     f"a call of {x.shape[0]} rows, {x.shape[1]} heads and {x.shape[2]} positions "
@@ -218,19 +226,19 @@ def far_positions(rng: np.random.Generator, end: int, axes: int) -> np.ndarray:
     return np.stack([rng.permutation(line) for _ in range(axes)], axis=1)
 
 
-def made_by(found: Found, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """What the encoding makes of x (..., seq, channels), float64."""
-    given = x.astype(np.float64)
-    inner = given if found.channels is None else given[..., list(found.channels)]
-    params = found.params or None
+    inputs = x.astype(np.float64)
+    inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]
+    params = fit.params or None
     if params is None:
-        made = rotate(found.spec, inner, positions=positions, role=found.role)
+        turned = rotate(fit.spec, inner, positions=positions, role=fit.role)
     else:  # one head, whatever the axes of x
         flat = inner.reshape(-1, 1, *inner.shape[-2:])
-        made = rotate(found.spec, flat, positions=positions, role=found.role, params=params)
-        made = made.reshape(inner.shape)
-    if found.channels is None:
-        return np.asarray(made)
-    out = given.copy()
-    out[..., list(found.channels)] = made
+        turned = rotate(fit.spec, flat, positions=positions, role=fit.role, params=params)
+        turned = turned.reshape(inner.shape)
+    if fit.channels is None:
+        return np.asarray(turned)
+    out = inputs.copy()
+    out[..., list(fit.channels)] = turned
     return out

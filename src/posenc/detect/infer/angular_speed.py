@@ -34,25 +34,25 @@ def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
     origin = angle[0] if at_zero else np.zeros(count)
     frequency = np.zeros((len(axes), count))
     # What is a frequency, and what an error of an angle over its lever.
-    known = np.full(count, math.inf)
+    errors = np.full(count, math.inf)
     for a in range(len(axes)):
         along = [k for k in range(len(p)) if not np.delete(p[k], a).any() and p[k, a] > 0]
         if not along:
             return _from_differences(p, angle, error, axes)
         if not at_zero:
             return _from_differences(p, angle, error, axes)
-        found, spread = _followed(
+        slopes, spread = _followed(
             p[along, a], wrapped(angle[along] - origin), error[along], turns.eps
         )
-        frequency[a] = found
-        known = np.minimum(known, spread)
+        frequency[a] = slopes
+        errors = np.minimum(errors, spread)
     predicted = p @ frequency + origin
     off = np.abs(wrapped(angle - predicted))
     allowed = _allowed(p, frequency, error)
     if (off > allowed).any():
         _refuse(turns, p, off, allowed)
     small = np.abs(frequency) <= 1e-12
-    return Lines(np.where(small, 0.0, frequency), known, origin, True)
+    return Lines(np.where(small, 0.0, frequency), errors, origin, True)
 
 
 def _allowed(p: np.ndarray, frequency: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -129,14 +129,14 @@ def _from_differences(
 
 def _refuse(turns: Turns, p: np.ndarray, off: np.ndarray, allowed: np.ndarray) -> None:
     k, j = np.unravel_index(int(np.argmax(off / allowed)), off.shape)
-    where = p[k, 0] if p.shape[1] == 1 else tuple(p[k].tolist())
+    place = p[k, 0] if p.shape[1] == 1 else tuple(p[k].tolist())
     a, b = turns.pairs[int(j)]
     raise NotARotationError(
         "it is not a rotation linear in positions: the pair of channels "
-        f"{a} and {b} is {off[k, j]:.2g} rad from a line at position {where:g}"
+        f"{a} and {b} is {off[k, j]:.2g} rad from a line at position {place:g}"
         if p.shape[1] == 1
         else "it is not a rotation linear in positions: the pair of channels "
-        f"{a} and {b} is {off[k, j]:.2g} rad from a plane at position {where}"
+        f"{a} and {b} is {off[k, j]:.2g} rad from a plane at position {place}"
     )
 
 

@@ -10,10 +10,10 @@ from posenc.detect.infer.angular_speed import Lines
 from posenc.detect.infer.pairs import NotARotationError, Turns
 from posenc.encodings.rotary.pairing import Order, Pairing
 
-__all__ = ["Places", "channels_of", "placed"]
+__all__ = ["PairChannels", "channels_of", "placed"]
 
 
-class Places(NamedTuple):
+class PairChannels(NamedTuple):
     """Where pairs stand."""
 
     pairing: Pairing
@@ -21,15 +21,15 @@ class Places(NamedTuple):
     channels: tuple[int, ...] | None = None  # in the order of halves, where no pairing says it
 
 
-def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> Places:
+def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> PairChannels:
     """Where the pairs stand: in halves or as neighbours, or listed from fast to slow."""
     pairs = list(turns.pairs)
     written = turns.outputs != turns.pairs
     if not flipped.any():
         regular = [_regular(pairs, turns, part, written) for part in ("leading", "trailing")]
-        options = [found for found in regular if found is not None]
+        options = [pairs for pairs in regular if pairs is not None]
         if options:  # the one that needs the fewest pairs that do not turn
-            return min(options, key=lambda found: int((found.seen < 0).sum()))
+            return min(options, key=lambda pairs: int((pairs.seen < 0).sum()))
     if written:
         raise NotARotationError("it writes pairs to other channels, in an order that is not known")
     # From fast to slow, axis by axis: the order in which a ladder has them.
@@ -37,10 +37,12 @@ def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> Places:
     index = np.lexsort((-size.max(axis=0), size.argmax(axis=0)))
     ordered = [pairs[k][::-1] if flipped[k] else pairs[k] for k in index]
     channels = tuple(a for a, _ in ordered) + tuple(b for _, b in ordered)
-    return Places(Pairing("half"), index, channels)
+    return PairChannels(Pairing("half"), index, channels)
 
 
-def _regular(pairs: list[tuple[int, int]], turns: Turns, part: Any, written: bool) -> Places | None:
+def _regular(
+    pairs: list[tuple[int, int]], turns: Turns, part: Any, written: bool
+) -> PairChannels | None:
     """Halves or neighbours at one end, in one block or in several."""
     width, place = turns.width, {pair: k for k, pair in enumerate(pairs)}
     distances = {b - a for a, b in pairs}
@@ -72,7 +74,7 @@ def _regular(pairs: list[tuple[int, int]], turns: Turns, part: Any, written: boo
                 continue
         if part == "trailing" and dim == width:
             continue
-        return Places(pairing, index)
+        return PairChannels(pairing, index)
     return None
 
 

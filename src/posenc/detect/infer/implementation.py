@@ -12,7 +12,14 @@ import numpy as np
 from posenc._core.array import dtype_name, is_torch
 from posenc._core.errors import ArgumentError, mismatch
 
-__all__ = ["Asked", "Probe", "RefusedError", "Style", "as_numpy", "needed_arguments"]
+__all__ = [
+    "PositionProbe",
+    "RefusedError",
+    "RotationProbe",
+    "Style",
+    "as_numpy",
+    "needed_arguments",
+]
 
 Array = Any
 FRAMEWORKS = ("torch", "numpy", "jax")
@@ -41,7 +48,7 @@ class RefusedError(Exception):
     """The implementation took none of the ways to call it."""
 
 
-class Probe:
+class RotationProbe:
     """An implementation of a rotation, called with arrays of NumPy.
 
     Parameters
@@ -68,15 +75,15 @@ class Probe:
         """Turn x (batch, heads, seq, channels) by positions (seq,) or (seq, axes)."""
         for style in self._styles(self.function):
             try:
-                found = self._called(style, x, positions)
+                turned = self._called(style, x, positions)
             except Exception as failure:  # noqa: BLE001 - whatever other people's code raises
                 self.refusals.append(f"{type(failure).__name__}: {str(failure)[:120]}")
                 continue
-            if found is not None:
+            if turned is not None:
                 self.style = style
-                return found
-        told = -1 if self.style is not None else 0
-        raise RefusedError(self.refusals[told] if self.refusals else "it takes no arrays")
+                return turned
+        number = -1 if self.style is not None else 0
+        raise RefusedError(self.refusals[number] if self.refusals else "it takes no arrays")
 
     def _styles(self, function: Callable[..., Any]) -> Iterator[Style]:
         if self.style is not None:
@@ -102,38 +109,38 @@ class Probe:
             "t": (batch * seq, width),
         }
         inside = style.layout in ("bhs", "bs", "t")  # heads before the sequence, or none
-        where = {
+        indices = {
             "": None,
             "s": positions,
             "1s": positions[None],
             "bs": np.repeat(positions[None], batch, axis=0),
             "t": np.concatenate([positions] * batch),
         }[style.positions]
-        given = (x if inside else np.swapaxes(x, 1, 2)).reshape(shapes[style.layout])
+        tokens = (x if inside else np.swapaxes(x, 1, 2)).reshape(shapes[style.layout])
         self.calls += 1
-        arguments = [_carried(given, style.framework)]
-        if where is not None:
-            arguments.append(_carried(where, style.framework))
+        arguments = [_carried(tokens, style.framework)]
+        if indices is not None:
+            arguments.append(_carried(indices, style.framework))
         out = self.function(*arguments)
         several = isinstance(out, (tuple, list))
         first = out[0] if several else out
         self.double = dtype_name(first.dtype) == "float64" if hasattr(first, "dtype") else False
-        found = as_numpy(first)
-        if found.shape != given.shape:
-            self.refusals.append(f"x of shape {given.shape} became {found.shape}")
+        turned = as_numpy(first)
+        if turned.shape != tokens.shape:
+            self.refusals.append(f"x of shape {tokens.shape} became {turned.shape}")
             return None
         self.second = None
-        if several and len(out) == 2 and tuple(np.shape(out[1])) == given.shape:
+        if several and len(out) == 2 and tuple(np.shape(out[1])) == tokens.shape:
             self.second = _back(as_numpy(out[1]), x.shape, inside=inside)
-        return _back(found, x.shape, inside=inside)
+        return _back(turned, x.shape, inside=inside)
 
 
-def _back(found: np.ndarray, shape: tuple[int, ...], *, inside: bool) -> np.ndarray:
+def _back(turned: np.ndarray, shape: tuple[int, ...], *, inside: bool) -> np.ndarray:
     """An output as (batch, heads, seq, channels)."""
     batch, heads, seq, width = shape
     if inside:
-        return found.reshape(shape)
-    return np.swapaxes(found.reshape(batch, seq, heads, width), 1, 2)
+        return turned.reshape(shape)
+    return np.swapaxes(turned.reshape(batch, seq, heads, width), 1, 2)
 
 
 def needed_arguments(function: Callable[..., Any]) -> int:
@@ -141,12 +148,12 @@ def needed_arguments(function: Callable[..., Any]) -> int:
     import inspect
 
     try:
-        found = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return 2
     needed = [
         p
-        for p in found
+        for p in parameters
         if p.default is inspect.Parameter.empty
         and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
@@ -175,13 +182,13 @@ def as_numpy(out: Any) -> np.ndarray:
     """An array of any library as float64."""
     if is_torch(out):
         out = out.detach().cpu().double().numpy()
-    found = np.asarray(out)
-    if found.dtype.kind not in "fiu" and dtype_name(found.dtype) != "bfloat16":
-        raise ArgumentError(mismatch("infer_spec", "an array of real numbers", str(found.dtype)))
-    return found.astype(np.float64)
+    array = np.asarray(out)
+    if array.dtype.kind not in "fiu" and dtype_name(array.dtype) != "bfloat16":
+        raise ArgumentError(mismatch("infer_spec", "an array of real numbers", str(array.dtype)))
+    return array.astype(np.float64)
 
 
-class Asked:
+class PositionProbe:
     """A table or a bias as a function of positions, called in the form that it takes.
 
     Parameters
@@ -214,20 +221,20 @@ class Asked:
         for framework, form in self._forms():
             self.calls += 1
             try:
-                where: list[Any] = [
+                arguments: list[Any] = [
                     len(p)
                     if form == "count"
                     else _carried(p[None] if form == "batch" else p, framework)
                     for p in both
                 ]
-                out = as_numpy(self.function(*where))
+                out = as_numpy(self.function(*arguments))
             except Exception as failure:  # noqa: BLE001 - whatever other people's code raises
                 refusals.append(f"{type(failure).__name__}: {str(failure)[:120]}")
                 continue
-            found = self._fits(out, tuple(len(p) for p in both))
-            if found is not None:
+            values = self._fits(out, tuple(len(p) for p in both))
+            if values is not None:
                 self.form = framework, form
-                return found
+                return values
             refusals.append(f"{count} positions became shape {out.shape}")
         raise RefusedError(refusals[0] if refusals else "it takes no arrays")
 

@@ -20,8 +20,8 @@ from posenc.detect.infer.agreement import (
     made_by,
 )
 from posenc.detect.infer.implementation import (
-    Probe,
     RefusedError,
+    RotationProbe,
     as_numpy,
     needed_arguments,
 )
@@ -34,7 +34,8 @@ from posenc.detect.infer.pairs import (
 )
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
-from posenc.detect.infer.rotation import Found, measured, rotations_of
+from posenc.detect.infer.rotation import measured, rotations_of
+from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.encodings.rotary.xpos import XPos
 
 __all__ = ["infer_spec"]
@@ -155,7 +156,7 @@ def _of_rotation(
     unit: float,
     framework: str | None,
 ) -> Inferred:
-    probe = Probe(function, framework, len(axes))
+    probe = RotationProbe(function, framework, len(axes))
     counted = needed_arguments(function) == 1
     basis = np.eye(dim, dtype=np.float32)
     for last in (LADDER[-1], SHORT):
@@ -168,10 +169,10 @@ def _of_rotation(
         raise RefusedError(probe.refusals[0])
     y = first.outputs[0]
     try:
-        where = in_units(steps, unit).astype(np.float64) / unit
-        turns = from_matrices(np.moveaxis(y[:, 0], 1, 0), where)
+        positions = in_units(steps, unit).astype(np.float64) / unit
+        turns = from_matrices(np.moveaxis(y[:, 0], 1, 0), positions)
         options = rotations_of(turns, axes, base, unit)
-        known = measured(turns, axes)
+        measurement = measured(turns, axes)
     except NotARotationError as why:
         return Inferred(None, probes=probe.calls, notes=_style(probe, (f"{why}.",)))
     farthest = DECAYING if isinstance(options[0].spec, XPos) else REACHES[0]
@@ -182,24 +183,24 @@ def _of_rotation(
     asked += [first] if again is None else [first, again]
     if again is None or np.abs(again.outputs[0] - y).max() > 0:
         notes.append("the first call, made once more, gives something else")
-    found, result = _best([(f, agreement(f, known, asked, unit)) for f in options])
+    fit, result = _best([(f, agreement(f, measurement, asked, unit)) for f in options])
     return Inferred(
-        found.spec,
-        params=found.params,
+        fit.spec,
+        params=fit.params,
         difference=result.difference,
         tolerance=result.tolerance,
         reach=replace(result.reach, calls=probe.calls),
         probes=probe.calls,
-        channels=found.channels,
-        notes=_style(probe, (*found.notes, *result.notes, *notes)),
+        channels=fit.channels,
+        notes=_style(probe, (*fit.notes, *result.notes, *notes)),
     )
 
 
-def _best(options: list[tuple[Found, Agreement]]) -> tuple[Found, Agreement]:
+def _best(options: list[tuple[RotationFit, Agreement]]) -> tuple[RotationFit, Agreement]:
     """The first encoding that agrees with all calls, or the one that does farthest."""
-    for found, result in options:
+    for fit, result in options:
         if result.difference <= result.tolerance:
-            return found, result
+            return fit, result
     return max(options, key=lambda option: option[1].reach.position or 0)
 
 
@@ -212,7 +213,7 @@ def _ladder(axes: int, last: int, *, counted: bool) -> np.ndarray:
     return np.array([[0] * axes, *along], dtype=np.int64)
 
 
-def _style(probe: Probe, notes: tuple[str, ...]) -> tuple[str, ...]:
+def _style(probe: RotationProbe, notes: tuple[str, ...]) -> tuple[str, ...]:
     return notes if probe.style is None else (probe.style.words, *notes)
 
 
@@ -234,37 +235,39 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     if x.shape != y.shape or x.ndim < 2:
         received = f"shapes {x.shape} and {y.shape}"
         raise ArgumentError(mismatch(caller, "x and y of one shape (..., seq, channels)", received))
-    where = positions if len(axes) > 1 else positions[..., None]
-    if where.shape[-1] != len(axes):
+    coordinates = positions if len(axes) > 1 else positions[..., None]
+    if coordinates.shape[-1] != len(axes):
         expected = f"positions with a trailing axis of {len(axes)}"
         raise ArgumentError(mismatch(caller, expected, f"shape {positions.shape}"))
     try:
-        where = np.broadcast_to(where, (*x.shape[:-1], len(axes))).reshape(-1, len(axes))
+        coordinates = np.broadcast_to(coordinates, (*x.shape[:-1], len(axes))).reshape(
+            -1, len(axes)
+        )
     except ValueError:
         received = f"shape {positions.shape} for x of shape {x.shape}"
         raise ArgumentError(mismatch(caller, "positions for each token", received)) from None
     flat_x, flat_y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
     try:
-        turns: Turns = from_recording(flat_x, flat_y, where / unit)
-        found = rotations_of(turns, axes, base, unit)[0]
+        turns: Turns = from_recording(flat_x, flat_y, coordinates / unit)
+        fit = rotations_of(turns, axes, base, unit)[0]
     except NotARotationError as why:
         return Inferred(None, notes=(f"{why}.",))
-    given = where[:, 0] if len(axes) == 1 else where
-    whole = bool((given == np.rint(given)).all())
-    given = given.astype(np.int64) if whole and unit == 1 else given
+    indices = coordinates[:, 0] if len(axes) == 1 else coordinates
+    whole = bool((indices == np.rint(indices)).all())
+    indices = indices.astype(np.int64) if whole and unit == 1 else indices
     tally = Tally()
-    made = made_by(found, flat_x, given)
-    steps = where / unit
-    allowed = measured(turns, axes).allowed(flat_x, made, steps, FLOAT32)
-    tally.add(np.abs(made - flat_y), allowed, np.abs(steps).max(axis=1))
+    turned = made_by(fit, flat_x, indices)
+    steps = coordinates / unit
+    allowed = measured(turns, axes).allowed(flat_x, turned, steps, FLOAT32)
+    tally.add(np.abs(turned - flat_y), allowed, np.abs(steps).max(axis=1))
     tally.largest = float(np.abs(flat_x).max())
     result = tally.result(0)
     return Inferred(
-        found.spec,
-        params=found.params,
+        fit.spec,
+        params=fit.params,
         difference=result.difference,
         tolerance=result.tolerance,
         reach=result.reach,
-        channels=found.channels,
-        notes=found.notes,
+        channels=fit.channels,
+        notes=fit.notes,
     )

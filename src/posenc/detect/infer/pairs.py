@@ -148,12 +148,12 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
     if not len(changed):
         raise NotARotationError("output and input are the same")
     gain = math.sqrt(float((y[:, changed] ** 2).sum() / (x[:, changed] ** 2).sum()))
-    found = None
+    matches = None
     for size in (gain, 1.0):
-        found = found or _usual(x, y, changed, size) or _matched(x, y, changed, size)
-    if found is None:
+        matches = matches or _usual(x, y, changed, size) or _matched(x, y, changed, size)
+    if matches is None:
         raise NotARotationError("no channel gains of its square what another one loses")
-    pairs = tuple(found)
+    pairs = tuple(matches)
     a, b = (np.array([p[k] for p in pairs]) for k in (0, 1))
     z = (y[:, a] + 1j * y[:, b]) * (x[:, a] - 1j * x[:, b])
     weight = np.abs(x[:, a] + 1j * x[:, b]) ** 2

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc.detect.identify import buckets_of, identify
 from posenc.detect.infer.agreement import DENSE, REACHES, Agreement, Tally, far_positions
-from posenc.detect.infer.implementation import Asked, RefusedError
+from posenc.detect.infer.implementation import PositionProbe, RefusedError
 from posenc.detect.infer.pairs import FLOAT32, FLOAT64
 from posenc.detect.infer.result import Inferred
 from posenc.encodings.bias.alibi import ALiBi
@@ -26,7 +26,7 @@ TABLE_ROWS = (512, 128, 64, 32)
 BIAS_REACH = (256, 64, 32)
 
 
-def _longest(ask: Asked, counts: tuple[int, ...]) -> np.ndarray:
+def _longest(ask: PositionProbe, counts: tuple[int, ...]) -> np.ndarray:
     """What a function gives for the first number of positions that it takes."""
     refusals: list[RefusedError] = []
     for count in counts:
@@ -38,7 +38,7 @@ def _longest(ask: Asked, counts: tuple[int, ...]) -> np.ndarray:
 
 
 def _looked(
-    ask: Asked,
+    ask: PositionProbe,
     expected: Callable[[np.ndarray], np.ndarray],
     allowed: Callable[[np.ndarray, np.ndarray], Any],
     *,
@@ -49,7 +49,7 @@ def _looked(
 
     Parameters
     ----------
-    ask : Asked
+    ask : PositionProbe
         The function.
     expected, allowed : callable
         What the spec gives at positions, and by how much it may differ.
@@ -61,11 +61,11 @@ def _looked(
     tally = Tally()
 
     def compare(positions: np.ndarray, out: np.ndarray) -> None:
-        made = expected(positions)
+        values = expected(positions)
         tally.length = max(tally.length, len(positions))
         with np.errstate(invalid="ignore"):
-            off = np.where(made == out, 0.0, np.abs(made - out))
-        tally.add(off, allowed(made, positions), positions)
+            off = np.where(values == out, 0.0, np.abs(values - out))
+        tally.add(off, allowed(values, positions), positions)
 
     count = first.shape[-2]
     compare(np.arange(count), first)
@@ -88,19 +88,19 @@ def _looked(
 
 def of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
     """A table by its rows, which `identify` explains."""
-    ask = Asked(function, 1, framework)
+    ask = PositionProbe(function, 1, framework)
     rows = _longest(ask, TABLE_ROWS)
     [finding] = identify(rows).findings or (None,)
     if finding is None or finding.verdict != "claimed" or finding.spec is None:
         notes = () if finding is None else finding.remarks[:2]
-        told = "its rows follow no sinusoidal convention that is known here."
-        return Inferred(None, probes=ask.calls, notes=(told, *notes))
+        note = "its rows follow no sinusoidal convention that is known here."
+        return Inferred(None, probes=ask.calls, notes=(note, *notes))
     spec: Any = finding.spec
     placement = finding.placement
     first = 0 if placement is None else int(placement.starts[0])
     if placement is not None and (placement.step != 1 or len(placement.axes) > 1):
-        told = f"its rows are those of {placement.words()}"
-        return Inferred(None, probes=ask.calls, notes=(told,))
+        note = f"its rows are those of {placement.words()}"
+        return Inferred(None, probes=ask.calls, notes=(note,))
     if first and hasattr(spec, "arrangement"):
         spec = spec.replace(
             arrangement=spec.arrangement.replace(start=spec.arrangement.start + first)
@@ -111,8 +111,8 @@ def of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
     start = 0 if arrangement is None else abs(arrangement.start)
     fastest = _fastest(spec)
 
-    def allowed(made: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        return scale * (8 * eps + 8 * eps * fastest * (positions + start))[:, None] + 0 * made
+    def allowed(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        return scale * (8 * eps + 8 * eps * fastest * (positions + start))[:, None] + 0 * values
 
     result = _looked(
         ask,
@@ -145,7 +145,7 @@ def _inferred(
 
 def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
     """A bias written out for all distances up to some hundred, and for far ones."""
-    ask = Asked(function, 2, framework)
+    ask = PositionProbe(function, 2, framework)
     values = _longest(ask, BIAS_REACH)
     heads, count = len(values), values.shape[-1]
     with np.errstate(invalid="ignore"):
@@ -169,11 +169,11 @@ def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
                 more = f"a largest distance from {fits[0].least} to {fits[0].most} gives the same"
                 notes = (*notes, more)
     if spec is None or spec.heads != heads:
-        told = "it is no bias with linear slopes or logarithmic buckets of distance."
+        note = "it is no bias with linear slopes or logarithmic buckets of distance."
         if parted is None:
-            told = "it depends on more than the distance of query and key."
+            note = "it depends on more than the distance of query and key."
         hint = "If it is a rotation of its first argument, say how wide that is: dim."
-        return Inferred(None, probes=ask.calls, notes=(told, hint))
+        return Inferred(None, probes=ask.calls, notes=(note, hint))
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")
     masked = isinstance(spec, ALiBi) and bool((values[:, 0, 1:] == -math.inf).all())
@@ -182,11 +182,11 @@ def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
     double = not (values == values.astype(np.float32)).all()
 
     def expected(p: np.ndarray) -> np.ndarray:
-        made = np.asarray(bias_of(spec, p, p, params=params or None, dtype="float64"))
-        return np.where(p[None, :] > p[:, None], -math.inf, made) if masked else made
+        values = np.asarray(bias_of(spec, p, p, params=params or None, dtype="float64"))
+        return np.where(p[None, :] > p[:, None], -math.inf, values) if masked else values
 
-    def allowed(made: np.ndarray, _: np.ndarray) -> np.ndarray:
-        size = np.where(np.isfinite(made), np.abs(made), 0.0)
+    def allowed(values: np.ndarray, _: np.ndarray) -> np.ndarray:
+        size = np.where(np.isfinite(values), np.abs(values), 0.0)
         return (2.0**-40 if double else 2.0**-21) * size + (FLOAT64 if double else FLOAT32)
 
     ends: tuple[int, ...] = (2**17, 2**12, 2**11, 2**10, 2**9)
@@ -196,7 +196,7 @@ def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
     return _inferred(spec, params, result, notes)
 
 
-def _by_distance(ask: Asked, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def _by_distance(ask: PositionProbe, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Biases by key minus query, as far as they are told; None where more than that counts."""
     count = values.shape[-1]
     if not np.isfinite(values).all() or (values[:, 1:, 1:] != values[:, :-1, :-1]).any():

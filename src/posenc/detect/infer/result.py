@@ -125,11 +125,11 @@ class Inferred:
 
     def describe(self) -> dict[str, Any]:
         """The result as plain JSON types; of learned values their shapes."""
-        known = math.isfinite(self.difference)
+        measured = math.isfinite(self.difference)
         return {
             "spec": None if self.spec is None else json.loads(to_json(self.spec)),
             "matches": self.matches,
-            "difference": self.difference if known else None,
+            "difference": self.difference if measured else None,
             "tolerance": self.tolerance,
             "probes": self.probes,
             "reach": asdict(self.reach),
@@ -146,25 +146,25 @@ class Inferred:
                 f"  largest difference {self.difference:.2g}, {close} the {self.tolerance:.2g} "
                 "that its arithmetic explains"
             )
-        told = self.reach.words()
-        if told or self.probes:
-            lines.append(f"  {told or f'{self.probes} calls'}")
+        reach = self.reach.words()
+        if reach or self.probes:
+            lines.append(f"  {reach or f'{self.probes} calls'}")
         if self.channels is not None:
             lines.append(f"  on the channels {_some(self.channels)}")
         lines += [f"  {note}" for note in self.notes]
         return "\n".join(lines)
 
 
-def _written(found: Any) -> str:
+def _written(argument: Any) -> str:
     """A field, with few of many numbers."""
-    if isinstance(found, Value):
-        return brief(found, _written)
-    if isinstance(found, tuple) and found and isinstance(found[0], Value):
-        text = ", ".join(brief(item, _written) for item in found)
-        return f"({text})" if len(found) > 1 else text
-    if isinstance(found, tuple) and len(found) > 6:
-        return f"({', '.join(map(str, found[:3]))}, ..., {found[-1]})"
-    return repr(found)
+    if isinstance(argument, Value):
+        return brief(argument, _written)
+    if isinstance(argument, tuple) and argument and isinstance(argument[0], Value):
+        text = ", ".join(brief(item, _written) for item in argument)
+        return f"({text})" if len(argument) > 1 else text
+    if isinstance(argument, tuple) and len(argument) > 6:
+        return f"({', '.join(map(str, argument[:3]))}, ..., {argument[-1]})"
+    return repr(argument)
 
 
 def _some(values: tuple[int, ...]) -> str:

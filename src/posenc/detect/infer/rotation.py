@@ -5,52 +5,46 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.errors import PosencError
-from posenc._core.ladder import Arrangement, Ladder
 from posenc.detect.identify import (
     FrequencyFit,
     bits_of,
     fit_frequencies,
-    roundest,
     tolerance_of,
 )
-from posenc.detect.infer.angular_speed import Lines, lines_of, wrapped
-from posenc.detect.infer.channel_pairs import Places, channels_of, placed
+from posenc.detect.infer.angular_speed import lines_of, wrapped
+from posenc.detect.infer.channel_pairs import channels_of, placed
 from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
+from posenc.detect.infer.rotation_specs import (
+    RotationFit,
+    arrangements,
+    decaying,
+    listed,
+    mixed,
+    multiples,
+    tidy,
+)
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.mixed import MixedRoPE
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
-from posenc.encodings.rotary.xpos import XPos
 from posenc.functional import frequencies as frequencies_of
 from posenc.scaling.base import Scaling
-from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.ntk import NTK
 
-__all__ = ["Found", "Measured", "measured", "rotations_of"]
+__all__ = ["MeasuredTurns", "measured", "rotations_of"]
 
-RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 LARGEST_START = 2**16
 MOST_OPTIONS = 6
 OURS = 2.0**-61  # radians per position by which the phases of this library may be wrong
 NAMED = 14.0  # bits to write a base that nobody chose
 
 
-class Found(NamedTuple):
-    """An encoding, or what keeps the angles from being one."""
-
-    spec: Any
-    params: dict[str, np.ndarray]
-    channels: tuple[int, ...] | None  # where pairs stand, if no pairing says so
-    role: Literal["query", "key"]
-    notes: tuple[str, ...]
-
-
-class Measured(NamedTuple):
+class MeasuredTurns(NamedTuple):
     """The pairs that were seen, and how well their frequencies are known."""
 
     inputs: np.ndarray  # (2, pairs), channels
@@ -89,7 +83,7 @@ class Measured(NamedTuple):
         return np.asarray(total)
 
 
-def measured(turns: Turns, axes: tuple[str, ...]) -> Measured:
+def measured(turns: Turns, axes: tuple[str, ...]) -> MeasuredTurns:
     """What is known of the pairs before they get a name."""
     lines = lines_of(turns, axes)
     total = np.abs(lines.frequency).max(axis=0)
@@ -98,7 +92,7 @@ def measured(turns: Turns, axes: tuple[str, ...]) -> Measured:
     if (np.abs(total.astype(np.float32) - total) <= 4 * lines.error + 4 * eps * total).all():
         eps = max(eps, FLOAT32) if _many_digits(total) else eps
     a, b = (np.array(pairs, dtype=int).reshape(-1, 2).T for pairs in (turns.pairs, turns.outputs))
-    return Measured(a, b, lines.frequency, lines.error, eps)
+    return MeasuredTurns(a, b, lines.frequency, lines.error, eps)
 
 
 def _many_digits(values: np.ndarray) -> bool:
@@ -109,7 +103,7 @@ def _many_digits(values: np.ndarray) -> bool:
 
 def rotations_of(
     turns: Turns, axes: tuple[str, ...], base: float | None, unit: float
-) -> list[Found]:
+) -> list[RotationFit]:
     """The encodings that some turns may be of, the likeliest first.
 
     Parameters
@@ -145,7 +139,7 @@ def rotations_of(
             origin=np.where(flipped, -lines.origin, lines.origin),
         )
     if mixing.any():
-        return [_mixed(lines, places, axes, unit, notes)]
+        return [mixed(lines, places, axes, unit, notes)]
     frequency, error = placed(lines, index)
     origin = np.zeros(len(index))
     origin[index >= 0] = lines.origin[index[index >= 0]]
@@ -154,7 +148,7 @@ def rotations_of(
     sizes = turns.size[:, index[kept]]
     factor = float(np.median(sizes))
     if sizes.size and np.abs(sizes / factor - 1).max() > 2e-4:
-        return [_decaying(turns, frequency[0], sizes, places, notes)]
+        return [decaying(turns, frequency[0], sizes, places, notes)]
     factor = 1.0 if abs(factor - 1) < 2e-6 else factor
     real = unit != 1 or bool((turns.positions != np.rint(turns.positions)).any())
     options = _ropes(
@@ -169,8 +163,8 @@ def rotations_of(
         eps=turns.eps,
     )
     return [
-        Found(made, {}, channels, "query", (*notes, *more))
-        for made, more in itertools.islice(options, MOST_OPTIONS)
+        RotationFit(spec, {}, channels, "query", (*notes, *more))
+        for spec, more in itertools.islice(options, MOST_OPTIONS)
     ]
 
 
@@ -215,7 +209,7 @@ def _ropes(
         arrangement = Arrangement(axes=axes, start=start)
         options.append((arrangement, np.arange(count), np.arange(count)))
     else:
-        options += _arrangements(frequency, axes, start)
+        options += arrangements(frequency, axes, start)
     for arrangement, rungs, chosen in options:
         ladder_f = np.zeros(int(rungs.max()) + 1)
         ladder_e = np.zeros_like(ladder_f)
@@ -233,16 +227,18 @@ def _ropes(
                 )
             except PosencError:
                 continue
-            made = frequencies_of(spec)
+            frequencies = frequencies_of(spec)
             least = 1e-6 if fit.residual > 16 * eps or eps == FLOAT32 else 1e-12
-            if (np.abs(made - total) <= np.maximum(doubt, least) * 8 * np.abs(total) + 1e-12).all():
+            if (
+                np.abs(frequencies - total) <= np.maximum(doubt, least) * 8 * np.abs(total) + 1e-12
+            ).all():
                 yield spec, fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
     common["magnitude"] = _magnitude((), factor)
     if len(axes) == 1:
         common["arrangement"] = Arrangement(axes=axes, start=start)
-        yield _multiples(total, doubt, base, common)
+        yield multiples(total, doubt, base, common)
     else:
-        yield _listed(frequency, axes, start, common)
+        yield listed(frequency, axes, start, common)
 
 
 def _fits(
@@ -278,140 +274,7 @@ def _magnitude(scaling: tuple[Scaling, ...], factor: float) -> RotaryMagnitude:
         return RotaryMagnitude()
     if factor == 1:
         return RotaryMagnitude(at="none")
-    return RotaryMagnitude(attention_factor=_tidy(factor, 4 * FLOAT32))
-
-
-def _tidy(value: float, error: float) -> float:
-    """The round number that is meant, if there is one within a relative error."""
-    if value <= 0:
-        return value
-    found = roundest(value, max(error, FLOAT32))
-    return value if found is None else found
-
-
-def _arrangements(
-    frequency: np.ndarray, axes: tuple[str, ...], start: int
-) -> list[tuple[Arrangement, np.ndarray, np.ndarray]]:
-    """Rules that deal pairs to axes as they are seen: each with rungs and the pairs on them."""
-    turning = (frequency > 0).any(axis=0)
-    axis = np.where(turning, frequency.argmax(axis=0), -1)
-    count = frequency.shape[1]
-    seen = [int(a) for a in dict.fromkeys(axis.tolist()) if a >= 0]
-    if len(seen) != len(axes) or not turning.all():
-        return []
-    found = []
-    orders = [tuple(axes[a] for a in seen), axes]
-    orders += list(itertools.permutations(axes))[:24]
-    for rule in RULES:
-        for order in dict.fromkeys(orders):
-            sizes = tuple(int((axis == axes.index(name)).sum()) for name in order)
-            try:
-                made = Arrangement(
-                    rule=rule,  # type: ignore[arg-type]
-                    axes=axes,
-                    order=None if order == axes else order,
-                    sizes=None if len(set(sizes)) == 1 else sizes,
-                    start=start,
-                )
-                layout = made.layout(count)
-            except PosencError:
-                continue
-            if list(layout.axis) != axis.tolist():
-                continue
-            rungs = np.array(layout.index)
-            if made.shared:
-                found.append((made, rungs, np.arange(count)))
-            else:  # the ladders of the axes are alike; the longest one tells most
-                longest = int(np.argmax(layout.counts))
-                chosen = np.flatnonzero(axis == longest)
-                found.append((made, rungs[chosen], chosen))
-            break
-    return found
-
-
-def _multiples(
-    total: np.ndarray, doubt: np.ndarray, base: float | None, common: dict[str, Any]
-) -> tuple[RoPE, tuple[str, ...]]:
-    """Frequencies that follow no known rule: each as a multiple of a plain one."""
-    count = len(total)
-    base = 10_000.0 if base is None else base
-    plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
-    told = f"no rule that is known here gives its frequencies: they are multiples of base {base:g}"
-    values = [_tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
-    return RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common), (told,)
-
-
-def _listed(
-    frequency: np.ndarray, axes: tuple[str, ...], start: int, common: dict[str, Any]
-) -> tuple[RoPE, tuple[str, ...]]:
-    """The same on several axes: a list of frequencies, and the axis of each."""
-    total, count = frequency.sum(axis=0), frequency.shape[1]
-    turning = total > 0
-    arrangement = Arrangement(
-        rule="explicit",
-        axes=axes,
-        axis=tuple(int(a) for a in frequency.argmax(axis=0)),
-        index=tuple(j if turning[j] else -1 for j in range(count)),
-        start=start,
-    )
-    last = max(j for j in range(count) if turning[j])
-    ladder = Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1]))
-    told = "no rule that is known here gives its frequencies: they are listed"
-    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common), (told,)
+    return RotaryMagnitude(attention_factor=tidy(factor, 4 * FLOAT32))
 
 
 # --- the others -----------------------------------------------------------------------------------
-
-
-def _mixed(
-    lines: Lines, places: Places, axes: tuple[str, ...], unit: float, notes: list[str]
-) -> Found:
-    """Pairs that mix the axes: their frequencies are learned values."""
-    pairing, index, channels = places
-    frequency, _ = placed(lines, index)
-    if np.abs(lines.origin).max(initial=0.0) > 1e-5:
-        raise NotARotationError("pairs that mix axes are turned at position 0")
-    spec = MixedRoPE(2 * len(index), heads=1, pairing=pairing, space=axes, init="normal")
-    notes.append("each pair mixes the axes: the frequencies are in `params`")
-    params = {"frequencies": (frequency / unit)[None].astype(np.float32)}
-    return Found(spec, params, channels, "query", tuple(notes))
-
-
-def _decaying(
-    turns: Turns, frequency: np.ndarray, sizes: np.ndarray, places: Places, notes: list[str]
-) -> Found:
-    """Pairs whose size changes with the position: xPos, or nothing known."""
-    pairing, index, channels = places
-    wrong = NotARotationError(
-        "its pairs change their size with the position, by up to "
-        f"{sizes.max() / sizes.min():.3g}, and not as those of xPos do"
-    )
-    if turns.positions.shape[1] > 1 or (index < 0).any() or (sizes <= 0).any():
-        raise wrong
-    p = turns.positions[:, 0].astype(np.float64)
-    slope, level = np.polyfit(p, np.log(sizes), 1)
-    if np.abs(np.log(sizes) - p[:, None] * slope - level).max() > 1e-4 or not slope[0]:
-        raise wrong
-    dim = 2 * len(index)
-    j = np.arange(len(index))
-    gamma = 0.4
-    rates = np.log((2 * j / dim + gamma) / (1 + gamma))
-    scale = float(rates @ rates / (rates @ slope))
-    role: Literal["query", "key"] = "query" if scale > 0 else "key"
-    centre = -float(level[0] / slope[0])
-    fits = fit_frequencies(frequency, 16 * FLOAT32 * np.ones(len(index)), scalings="none")
-    if np.abs(slope * scale - rates).max() > 1e-3 * abs(rates[0]) or not fits:
-        raise wrong
-    tidy = (
-        round(abs(scale)) if abs(abs(scale) - round(abs(scale))) < 0.02 * 1e-2 * abs(scale) else 0
-    )
-    spec = XPos(
-        dim,
-        pairing=pairing,
-        base=fits[0].base,
-        ladder=fits[0].ladder,
-        scale=float(tidy or abs(scale)),
-        gamma=gamma,
-        centre=round(centre),
-    )
-    return Found(spec, {}, channels, role, tuple(notes))

@@ -84,42 +84,42 @@ def siblings(spec: Any, *, of: Literal["values", "vectors"]) -> list[Sibling]:
     if of == "values":
         groups.append([{"words": (FROM_ONE,), "counted_from": 1}])
         groups += [_scales(spec), _starts(spec)]
-    found = [Sibling(())]
+    variants = [Sibling(())]
     for depth in range(1, DEPTH + 1):
         for chosen in itertools.combinations(groups, depth):
             for parts in itertools.product(*chosen):
                 words = tuple(word for part in parts for word in part["words"])
                 fields = {k: v for part in parts for k, v in part.items() if k != "words"}
-                found.append(Sibling(words, **fields))
-    return found
+                variants.append(Sibling(words, **fields))
+    return variants
 
 
 def _ladders(spec: Any) -> list[dict[str, Any]]:
     ladder = getattr(spec, "ladder", None)
     if not isinstance(ladder, Ladder) or ladder.spacing != "geometric":
         return []
-    found = []
+    changes = []
     for name, other in EXPONENTS.items():
         changed = ladder.replace(
             denominator=other.denominator, start=other.start, cos_shift=other.cos_shift
         )
         if changed != ladder and not (changed.cos_shift and not isinstance(spec, Sinusoidal)):
-            found.append({"words": (name,), "ladder": changed})
-    return found
+            changes.append({"words": (name,), "ladder": changed})
+    return changes
 
 
 def _orders(spec: Any) -> list[dict[str, Any]]:
-    known: tuple[str, ...] = ()
+    orders: tuple[str, ...] = ()
     if isinstance(spec, Sinusoidal):
-        known = ("interleaved", "sin_cos", "cos_sin")
+        orders = ("interleaved", "sin_cos", "cos_sin")
     elif isinstance(spec, Timestep):
-        known = ("sin_cos", "cos_sin")
+        orders = ("sin_cos", "cos_sin")
     words = {
         "interleaved": "sines and cosines alternate",
         "sin_cos": "the sines come first, then the cosines",
         "cos_sin": "the cosines come first, then the sines",
     }
-    return [{"words": (words[o],), "order": o} for o in known if o != spec.order]
+    return [{"words": (words[o],), "order": o} for o in orders if o != spec.order]
 
 
 def _scales(spec: Any) -> list[dict[str, Any]]:

@@ -100,9 +100,9 @@ def _advanced(
     head: tuple[int, int, int, Arc], low: int, high: int
 ) -> tuple[int, int, int, Arc] | None:
     size, sign, step, arc = head
-    found = _next(step, arc, size + 1)
+    position = _next(step, arc, size + 1)
     limit = high if sign > 0 else -low
-    return None if found is None or found > limit else (found, sign, step, arc)
+    return None if position is None or position > limit else (position, sign, step, arc)
 
 
 def arcs_of(function: str, low: Decimal, high: Decimal, reach: int) -> tuple[Arc, ...]:
@@ -151,12 +151,12 @@ def density(arcs: Iterable[Arc]) -> float:
 
 def both(one: Iterable[Arc], other: Iterable[Arc]) -> tuple[Arc, ...]:
     """The phases that lie in an arc of each."""
-    found = []
+    arcs = []
     for a, b in _segments(one):
         for c, d in _segments(other):
             if max(a, c) <= min(b, d):
-                found.append((max(a, c), min(b, d) - max(a, c)))
-    return tuple(found)
+                arcs.append((max(a, c), min(b, d) - max(a, c)))
+    return tuple(arcs)
 
 
 def _segments(arcs: Iterable[Arc]) -> Iterator[tuple[int, int]]:

@@ -66,8 +66,8 @@ def _places(limits: tuple[int, ...], begin: int, end: int) -> np.ndarray:
 
 
 def _name(limits: tuple[int, ...], index: int) -> Any:
-    found = tuple(int(n) for n in np.unravel_index(index, limits))
-    return found[0] if len(found) == 1 else found
+    place = tuple(int(n) for n in np.unravel_index(index, limits))
+    return place[0] if len(place) == 1 else place
 
 
 def values(
@@ -76,12 +76,12 @@ def values(
     """The positions whose entry at a dimension lies between two values."""
     limits = spec.limits
     count = math.prod(limits)
-    found: list[Any] = []
+    positions: list[Any] = []
     block = max(1, BLOCK // max(1, spec.dim))
     for begin in range(0, count, block):
         end = min(count, begin + block)
         rows = table(spec, _places(limits, begin, end), params=params, dtype="float64")
         entry = np.asarray(rows)[:, dimension]
         hits = np.flatnonzero((entry >= low) & (entry <= high)) + begin
-        found += [_name(limits, int(k)) for k in itertools.islice(hits, 1000)]
-    return found
+        positions += [_name(limits, int(k)) for k in itertools.islice(hits, 1000)]
+    return positions

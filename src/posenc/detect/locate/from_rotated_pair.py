@@ -13,7 +13,7 @@ from posenc._core.errors import ArgumentError, PosencError, SpecError, mismatch
 from posenc.detect.locate.alternatives import EXPONENTS
 from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, near
 from posenc.detect.locate.result import Fit
-from posenc.detect.locate.vector_problem import Attempt, Measured, Problem, Sample, attempt
+from posenc.detect.locate.vector_problem import Attempt, MeasuredAngles, Problem, Sample, attempt
 from posenc.encodings.rotary.pairing import turn
 from posenc.encodings.table.column_phases import Phases, phases_of
 from posenc.functional import cos_sin
@@ -36,16 +36,16 @@ def search(
     tried = _siblings(spec)
     penalty = math.log2(1 + len(tried))
     for words, other in tried:
-        found = _found(other, sample, before, within, noisy=False)
-        if found is not None:
-            made = _fit(words, other, found, within)
-            fits.append(replace(made, bits=made.bits - penalty))
+        hit = _found(other, sample, before, within, noisy=False)
+        if hit is not None:
+            fit = _fit(words, other, hit, within)
+            fits.append(replace(fit, bits=fit.bits - penalty))
     if not fits:
         for words, other in [((), spec), *tried]:
-            found = _found(other, sample, before, within, noisy=True)
-            if found is not None:
-                made = _fit(words, other, found, within)
-                fits.append(replace(made, bits=made.bits - (penalty if words else 0.0)))
+            hit = _found(other, sample, before, within, noisy=True)
+            if hit is not None:
+                fit = _fit(words, other, hit, within)
+                fits.append(replace(fit, bits=fit.bits - (penalty if words else 0.0)))
     fits = [fit for fit in fits if fit.bits >= CLAIM or not fit.convention]
     fits.sort(key=lambda fit: -fit.bits)
     return tuple(fits[:5]), 1 + len(tried)
@@ -65,20 +65,20 @@ def _siblings(spec: Any) -> list[tuple[tuple[str, ...], Any]]:
             changed = spec.ladder.replace(denominator=ladder.denominator, start=ladder.start)
             if changed != spec.ladder:
                 ladders.append((name, changed))
-    found = []
+    pairs = []
     for words_of_order, pairing in (
         ((), spec.channels),
         ((words,), spec.channels.replace(order=other)),
     ):
         for name, ladder in [("", spec.ladder), *ladders]:
             try:
-                made = spec.replace(pairing=pairing, ladder=ladder)
+                variant = spec.replace(pairing=pairing, ladder=ladder)
             except SpecError:
                 continue
             both = words_of_order + ((name,) if name else ())
             if both:
-                found.append((both, made))
-    return found
+                pairs.append((both, variant))
+    return pairs
 
 
 def _found(
@@ -103,9 +103,9 @@ def _found(
         return None
     for drift in (0.0, DRIFT):
         limits = near(within) if drift else within
-        found = attempt(problem, sample, limits, sample.floor, drift=drift)
-        if found is not None and (found.exact or (drift and found.bits >= CLAIM)):
-            return found
+        hit = attempt(problem, sample, limits, sample.floor, drift=drift)
+        if hit is not None and (hit.exact or (drift and hit.bits >= CLAIM)):
+            return hit
     return None
 
 
@@ -130,7 +130,7 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
     strong = size[alive] > 0.3 * typical
     middle = float(np.median(factor[strong])) if strong.any() else 1.0
     spread = float(np.std(factor[strong]) / middle) if strong.any() and middle else math.nan
-    measured = Measured(
+    measured = MeasuredAngles(
         phases.axis[alive],
         phases.frequencies()[0, alive],
         np.stack([np.angle(ratio[alive]), np.full(int(alive.sum()), np.nan)], axis=1),
@@ -140,9 +140,9 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
     )
 
     def rebuild(places: list[tuple[Any, ...]]) -> np.ndarray:
-        where = np.array(places, dtype=np.float64 if phases.real else np.int64)
-        where = where[:, 0] if where.shape[1] == 1 else where
-        cos, sin = cos_sin(spec, where, dtype="float64")
+        positions = np.array(places, dtype=np.float64 if phases.real else np.int64)
+        positions = positions[:, 0] if positions.shape[1] == 1 else positions
+        cos, sin = cos_sin(spec, positions, dtype="float64")
         if spec.sided:
             size = np.hypot(cos, sin)
             cos, sin = cos / size, sin / size
@@ -161,29 +161,29 @@ def _resized(spec: Any, after: np.ndarray, before: np.ndarray) -> np.ndarray:
     for pair in pairs:
         size = math.hypot(*y[pair])
         y[pair] *= math.hypot(*x[pair]) / size if size else 0.0
-    found = after.copy()
-    found[part] = y
-    return found
+    resized = after.copy()
+    resized[part] = y
+    return resized
 
 
 def _fit(
     words: tuple[str, ...],
     spec: Any,
-    found: Attempt,
+    hit: Attempt,
     within: Mapping[int, tuple[float, float]],
 ) -> Fit:
-    if not math.isclose(found.scale, 1.0, rel_tol=1e-3):
-        words = (*words, f"its size is times {found.scale:.6g}")
-    expected = 2.0 ** -min(found.bits, 1000.0)
+    if not math.isclose(hit.scale, 1.0, rel_tol=1e-3):
+        words = (*words, f"its size is times {hit.scale:.6g}")
+    expected = 2.0 ** -min(hit.bits, 1000.0)
     return Fit(
         words,
         spec,
-        tuple(found.positions[:1000]),
-        "all" if found.total < 4096 else "first",
+        tuple(hit.positions[:1000]),
+        "all" if hit.total < 4096 else "first",
         min(expected, math.prod(high - low + 1 for low, high in within.values())),
-        found.residual,
-        found.bits,
-        found.rival,
+        hit.residual,
+        hit.bits,
+        hit.rival,
     )
 
 

@@ -15,7 +15,7 @@ from posenc.detect.locate.intervals import Interval
 from posenc.detect.locate.result import Fit
 from posenc.encodings.table.column_phases import FUNCTIONS, Columns, columns_of
 
-__all__ = ["Constraint", "Reading", "joined", "on_axis", "readings", "search", "up_to"]
+__all__ = ["Constraint", "Interpretation", "joined", "on_axis", "readings", "search", "up_to"]
 
 MOST = 1000  # positions that are listed
 PATIENCE = 20_000  # hits of the most telling value that are tried against the others
@@ -37,7 +37,7 @@ class Constraint(NamedTuple):
         return any((phase - start) % TURN <= length for start, length in self.arcs)
 
 
-class Reading(NamedTuple):
+class Interpretation(NamedTuple):
     """A convention with what the values mean under it."""
 
     sibling: Sibling
@@ -58,21 +58,21 @@ class Reading(NamedTuple):
 
 def readings(
     spec: Any, values: Mapping[int, Interval], reach: int, conventions: str
-) -> Iterator[Reading]:
+) -> Iterator[Interpretation]:
     """Every convention that gives these values another meaning, the stated one first."""
     tried = [Sibling(())] if conventions == "stated" else siblings(spec, of="values")
-    known = _Known(spec)
+    cache = _ColumnCache(spec)
     seen = set()
     cuttable = conventions != "stated" and any(v.cut is not None for v in values.values())
     for sibling in tried:
         for digits in ("rounded", "cut") if cuttable else ("rounded",):
-            found = _constraints(known, sibling, digits, values, reach)
-            if found is None or found in seen:
+            constraints = _constraints(cache, sibling, digits, values, reach)
+            if constraints is None or constraints in seen:
                 continue
-            seen.add(found)
-            joint = joined(found)
+            seen.add(constraints)
+            joint = joined(constraints)
             if joint is not None:
-                yield Reading(sibling, digits, found, joint)
+                yield Interpretation(sibling, digits, constraints, joint)
 
 
 def joined(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...] | None:
@@ -91,7 +91,7 @@ def joined(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...] | None
     return tuple(joint)
 
 
-class _Known:
+class _ColumnCache:
     """Columns by order and steps by ladder, each worked out once."""
 
     def __init__(self, spec: Any) -> None:
@@ -116,38 +116,38 @@ class _Known:
 
 
 def _constraints(
-    known: _Known,
+    cache: _ColumnCache,
     sibling: Sibling,
     digits: str,
     values: Mapping[int, Interval],
     reach: int,
 ) -> tuple[Constraint, ...] | None:
-    spec = known.spec
-    columns = known.columns(sibling.order)
+    spec = cache.spec
+    columns = cache.columns(sibling.order)
     scale = sibling.scale * (spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0)
     start = spec.matrix.arrangement.start if sibling.start is None else sibling.start
-    found = []
+    constraints = []
     for dimension, value in values.items():
         column = dimension - sibling.counted_from
         if not 0 <= column < len(columns.pair) or columns.pair[column] < 0:
             return None
         pair = int(columns.pair[column])
         function = int(columns.function[column]) ^ (sibling.roles == "swapped")
-        step = known.step(sibling.ladder, pair, function)
+        step = cache.step(sibling.ladder, pair, function)
         read = value.read_as_cut() if digits == "cut" and value.cut is not None else value
         unit = read.scaled(1 / scale)
         arcs = arcs_of(FUNCTIONS[function], unit.low, unit.high, reach + abs(start))
         if not arcs:
             return None
         moved = tuple(((begin - start * step) % TURN, length) for begin, length in arcs)
-        found.append(Constraint(known.axis[pair], FUNCTIONS[function], step, moved))
-    return tuple(found)
+        constraints.append(Constraint(cache.axis[pair], FUNCTIONS[function], step, moved))
+    return tuple(constraints)
 
 
 # --- searching ------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class Hits(NamedTuple):
     """Positions that fit, and whether the search came to its end."""
 
     positions: tuple[Any, ...]
@@ -168,9 +168,9 @@ def search(
             # Farther hits are expected by chance more than this many times: nobody asks for them.
             far = int(ACCIDENTS / (reading.density * counts[len(reading.words)])) + 1
             near = max(low, min(-far, high)), min(high, max(far, low))
-        found = _positions(spec, reading, *near, most=1)
-        if found.positions:
-            before = up_to(found.positions[0], low, high)
+        hits = _positions(spec, reading, *near, most=1)
+        if hits.positions:
+            before = up_to(hits.positions[0], low, high)
             chance = before * reading.density * counts[len(reading.words)]
             ranked.append((-math.log2(max(chance, 1e-300)), reading))
     ranked.sort(key=lambda entry: (-entry[0], len(entry[1].words)))
@@ -196,70 +196,70 @@ def _repeats(fit: Fit, before: list[Fit]) -> bool:
 def _fit(
     spec: Any,
     bits: float,
-    reading: Reading,
+    reading: Interpretation,
     values: Mapping[int, Interval],
     within: tuple[int, int],
 ) -> Fit:
     low, high = within
-    found = _positions(spec, reading, low, high, most=MOST)
+    hits = _positions(spec, reading, low, high, most=MOST)
     axes = len({c.axis for c in reading.constraints})
     expected = reading.density * (high - low + 1) ** axes
     residual = max(
         abs(value.middle - predicted)
         for value, predicted in zip(
-            values.values(), predictions(spec, reading, found.positions[0]), strict=True
+            values.values(), predictions(spec, reading, hits.positions[0]), strict=True
         )
     )
     return Fit(
         reading.words,
         reading.sibling.of(spec),
-        found.positions,
-        found.listed,
+        hits.positions,
+        hits.listed,
         expected,
         residual,
         bits,
     )
 
 
-def predictions(spec: Any, reading: Reading, position: Any) -> list[float]:
+def predictions(spec: Any, reading: Interpretation, position: Any) -> list[float]:
     """What a convention gives at each of the dimensions."""
     scale = reading.sibling.scale
     scale *= spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
     start = spec.matrix.arrangement.start
     start = start if reading.sibling.start is None else reading.sibling.start
-    found = []
+    values = []
     for c in reading.constraints:
         p = position[c.axis] if isinstance(position, tuple) else position
         angle = ((p + start) * c.step % TURN) * (2 * math.pi / TURN)
-        found.append(scale * (math.sin(angle) if c.function == "sin" else math.cos(angle)))
-    return found
+        values.append(scale * (math.sin(angle) if c.function == "sin" else math.cos(angle)))
+    return values
 
 
-def _positions(spec: Any, reading: Reading, low: int, high: int, *, most: int) -> Found:
+def _positions(spec: Any, reading: Interpretation, low: int, high: int, *, most: int) -> Hits:
     axes = spec.matrix.arrangement.axes
     groups = [[c for c in reading.joint if c.axis == a] for a in range(len(axes))]
     if len(axes) == 1:
         return on_axis(groups[0], low, high, most)
     each = [on_axis(group, low, high, most) if group else None for group in groups]
-    lists = [(None,) if found is None else found.positions for found in each]
+    lists = [(None,) if hits is None else hits.positions for hits in each]
     combined = itertools.islice(itertools.product(*lists), most)
-    listed = all(found is None or found.listed == "all" for found in each)
+    listed = all(hits is None or hits.listed == "all" for hits in each)
     total = math.prod(len(values) for values in lists)
-    return Found(tuple(combined), "all" if listed and total <= most else "first")
+    return Hits(tuple(combined), "all" if listed and total <= most else "first")
 
 
-def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Found:
+def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Hits:
     """The positions from `low` to `high` that every constraint allows, at most `most` of them."""
     by_density = sorted(constraints, key=lambda c: density(c.arcs))
     telling, others = by_density[0], by_density[1:]
     patience = PATIENCE if most > 1 else PATIENCE // 10
-    found: list[int] = []
+    positions: list[int] = []
     for n, position in enumerate(hits(telling.step, telling.arcs, low, high)):
-        if len(found) == most or n == patience + most:
-            return Found(tuple(found), "first")
+        if len(positions) == most or n == patience + most:
+            return Hits(tuple(positions), "first")
         if all(c.allows(position) for c in others):
-            found.append(position)
-    return Found(tuple(found), "all")
+            positions.append(position)
+    return Hits(tuple(positions), "all")
 
 
 def up_to(position: Any, low: int, high: int) -> float:

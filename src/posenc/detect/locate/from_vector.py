@@ -18,8 +18,8 @@ from posenc.detect.locate.result import Fit
 from posenc.detect.locate.vector_problem import (
     MOST_KEPT,
     Attempt,
-    Known,
-    Measured,
+    MeasuredAngles,
+    PhaseModel,
     Problem,
     Sample,
     attempt,
@@ -46,20 +46,20 @@ NEAR = 2**12  # positions that are likely beforehand
 
 
 def exactly(
-    known: Known,
+    model: PhaseModel,
     sample: Sample,
     within: Mapping[int, tuple[float, float]],
     most: int = MOST,
-) -> tuple[Attempt, Known] | None:
+) -> tuple[Attempt, PhaseModel] | None:
     """What a convention gives if rounding, or the arithmetic of float32, is all the noise."""
-    problem = problem_of(known, sample)
+    problem = problem_of(model, sample)
     measured = problem.measured
     if not (measured.spread <= 30 * sample.floor or math.isnan(measured.spread)):
         return None  # rounding does not do that to moduli
     if measured.beyond > 30 * sample.floor:
         return None
     for drift in (0.0, DRIFT) if most == MOST or not math.isnan(measured.spread) else (0.0,):
-        found = attempt(
+        hit = attempt(
             problem,
             sample,
             near(within) if drift else within,
@@ -67,14 +67,14 @@ def exactly(
             drift=drift,
             most=most,
         )
-        if found is None and not drift and most == MOST:
-            found = _listed(known, sample, within)
-        if found is None:
+        if hit is None and not drift and most == MOST:
+            hit = _listed(model, sample, within)
+        if hit is None:
             continue
-        if found.exact:
-            return found, known
+        if hit.exact:
+            return hit, model
         if drift:
-            replayed = _replayed(known, sample, found)
+            replayed = _replayed(model, sample, hit)
             if replayed is not None:
                 return replayed
     return None
@@ -90,23 +90,23 @@ def near(within: Mapping[int, tuple[float, float]]) -> dict[int, tuple[float, fl
 
 def explains(spec: Any, sample: Sample, within: Mapping[int, tuple[float, float]]) -> bool:
     """Whether the stated convention has a row as close as its dtype allows."""
-    known = known_of(spec, Sibling(()), None)
-    return known is not None and exactly(known, sample, within) is not None
+    model = known_of(spec, Sibling(()), None)
+    return model is not None and exactly(model, sample, within) is not None
 
 
 def noisily(
-    known: Known,
+    model: PhaseModel,
     sample: Sample,
     within: Mapping[int, tuple[float, float]],
     most: int = MOST,
-) -> tuple[Attempt, Known] | None:
+) -> tuple[Attempt, PhaseModel] | None:
     """What a convention gives at the first level of noise that leaves enough evidence.
 
     The moduli of the pairs should all be one. How much they differ tells the noise before anything
     is known of the position.
     """
-    found = at_noise(problem_of(known, sample), sample, within, most)
-    return None if found is None else (found, known)
+    hit = at_noise(problem_of(model, sample), sample, within, most)
+    return None if hit is None else (hit, model)
 
 
 def at_noise(
@@ -124,28 +124,28 @@ def at_noise(
         fitting = n < 4 or 0.7 * spread <= noise <= max(4 * spread, NOISES[0])
         if not fitting or _attainable(measured, noise, within) < CLAIM:
             continue
-        found = attempt(problem, sample, within, noise, most=most)
-        if found is None:
-            found = attempt(problem, sample, reachable(measured, within, most), noise, most=most)
-        if found is not None and (found.bits >= CLAIM or found.exact):
-            return found
+        hit = attempt(problem, sample, within, noise, most=most)
+        if hit is None:
+            hit = attempt(problem, sample, reachable(measured, within, most), noise, most=most)
+        if hit is not None and (hit.bits >= CLAIM or hit.exact):
+            return hit
     return None
 
 
 def reachable(
-    measured: Measured, within: Mapping[int, tuple[float, float]], most: int
+    measured: MeasuredAngles, within: Mapping[int, tuple[float, float]], most: int
 ) -> dict[int, tuple[float, float]]:
     """The part of a range in which the slowest pair has few enough turns to list them."""
-    found = {}
+    ranges = {}
     for axis, (low, high) in within.items():
         own = np.abs(measured.frequency[(measured.axis == axis) & (measured.frequency != 0)])
         far = 0.4 * most * 2 * math.pi / float(own.min()) if own.size else math.inf
-        found[axis] = (max(low, min(-far, high)), min(high, max(far, low)))
-    return found
+        ranges[axis] = (max(low, min(-far, high)), min(high, max(far, low)))
+    return ranges
 
 
 def _attainable(
-    measured: Measured, noise: float, within: Mapping[int, tuple[float, float]]
+    measured: MeasuredAngles, noise: float, within: Mapping[int, tuple[float, float]]
 ) -> float:
     """The bits of evidence that a true position would have at a level of noise."""
     bits = 0.0
@@ -159,20 +159,20 @@ def _attainable(
 
 
 def _listed(
-    known: Known, sample: Sample, within: Mapping[int, tuple[float, float]]
+    model: PhaseModel, sample: Sample, within: Mapping[int, tuple[float, float]]
 ) -> Attempt | None:
     """The positions whose entries all lie in their intervals, where pairs are too few to solve."""
-    if known.phases.real or len(known.phases.axes) > 1:
+    if model.phases.real or len(model.phases.axes) > 1:
         return None
     low, high = (int(end) for end in within[0])
-    reach = max(abs(low), abs(high)) + abs(known.phases.start)
+    reach = max(abs(low), abs(high)) + abs(model.phases.start)
     constraints = []
-    columns, phases = known.columns, known.phases
+    columns, phases = model.columns, model.phases
     for value, pair, function in zip(sample.values, columns.pair, columns.function, strict=True):
         if pair < 0:
             continue
         step = int(phases.steps[function, pair])
-        middle, slack = Decimal(value / known.scale), Decimal(sample.tolerance)
+        middle, slack = Decimal(value / model.scale), Decimal(sample.tolerance)
         arcs = arcs_of(FUNCTIONS[function], middle - slack, middle + slack, reach)
         moved = tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs)
         constraints.append(Constraint(0, FUNCTIONS[function], step, moved))
@@ -181,33 +181,33 @@ def _listed(
     joint = joined(tuple(constraints))
     if joint is None:
         return None
-    found = on_axis(list(joint), low, high, MOST_LISTED)
-    if not found.positions:
+    hits = on_axis(list(joint), low, high, MOST_LISTED)
+    if not hits.positions:
         return None
     expected = math.prod(density(c.arcs) for c in joint) * (high - low + 1)
-    row = rebuilt(known, [(found.positions[0],)])[0]
-    off = float(np.sqrt(np.mean((sample.values - known.scale * row) ** 2)))
-    total = len(found.positions) if found.listed == "all" else MOST_KEPT
-    bits = -math.log2(max(expected, len(found.positions) - 1, 1e-300))
+    row = rebuilt(model, [(hits.positions[0],)])[0]
+    off = float(np.sqrt(np.mean((sample.values - model.scale * row) ** 2)))
+    total = len(hits.positions) if hits.listed == "all" else MOST_KEPT
+    bits = -math.log2(max(expected, len(hits.positions) - 1, 1e-300))
     return Attempt(
-        list(found.positions), off, bits, None, known.scale, exact=True, spread=0.0, total=total
+        list(hits.positions), off, bits, None, model.scale, exact=True, spread=0.0, total=total
     )
 
 
-def _replayed(known: Known, sample: Sample, found: Attempt) -> tuple[Attempt, Known] | None:
+def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt, PhaseModel] | None:
     """The same position or one nearby, if float32 phases rebuild the numbers."""
-    if known.phases.real or len(known.phases.axes) > 1 or not hasattr(known.spec, "phase"):
+    if model.phases.real or len(model.phases.axes) > 1 or not hasattr(model.spec, "phase"):
         return None
-    first = found.positions[0]
+    first = hit.positions[0]
     around = np.arange(first - NEIGHBOURS, first + NEIGHBOURS + 1)
     best: tuple[float, int, Any] | None = None
     for expression in ("power", "exp", "exp_quotient"):
-        ladder = known.spec.ladder
-        changed = known.spec.replace(phase="float32")
+        ladder = model.spec.ladder
+        changed = model.spec.replace(phase="float32")
         if ladder.spacing == "geometric":
             changed = changed.replace(ladder=ladder.replace(expression=expression))
         rows = np.asarray(table(changed, around, dtype="float64")) * (
-            found.scale / known.scale if known.scale else 1.0
+            hit.scale / model.scale if model.scale else 1.0
         )
         off = np.abs(rows - sample.values).max(axis=1)
         k = int(off.argmin())
@@ -218,10 +218,10 @@ def _replayed(known: Known, sample: Sample, found: Attempt) -> tuple[Attempt, Kn
     off_best, position, (changed, mean) = best
     # The libraries' powers and sines differ in the last bits, which a large angle multiplies.
     slack = 4 * sample.tolerance + 2e-7 * abs(position) * 2.0**-3
-    if off_best > min(slack, 0.02) * max(abs(found.scale), 1e-30):
+    if off_best > min(slack, 0.02) * max(abs(hit.scale), 1e-30):
         return None
-    made = found._replace(positions=[position], residual=mean, exact=True, total=1)
-    return made, known._replace(spec=changed)
+    replay = hit._replace(positions=[position], residual=mean, exact=True, total=1)
+    return replay, model._replace(spec=changed)
 
 
 def search(
@@ -236,78 +236,78 @@ def search(
     first = known_of(spec, Sibling(()), params)
     if first is None:
         return (), 1
-    found = exactly(first, sample, within)
-    if found is not None or conventions == "stated":
-        found = found or noisily(first, sample, within)
-        return () if found is None else (_fit(spec, Sibling(()), found, within, params),), 1
+    hit = exactly(first, sample, within)
+    if hit is not None or conventions == "stated":
+        hit = hit or noisily(first, sample, within)
+        return () if hit is None else (_fit(spec, Sibling(()), hit, within, params),), 1
     tried = _distinct(spec, params)
     penalty = math.log2(1 + len(tried))
     fits = []
-    for sibling, known in tried:
-        other = exactly(known, sample, within, MOST_OF_SIBLINGS)
+    for sibling, model in tried:
+        other = exactly(model, sample, within, MOST_OF_SIBLINGS)
         if other is not None:
-            made = _fit(spec, sibling, other, within, params)
-            fits.append(replace(made, bits=made.bits - penalty))
+            fit = _fit(spec, sibling, other, within, params)
+            fits.append(replace(fit, bits=fit.bits - penalty))
     if not any(fit.bits >= CLAIM for fit in fits):
         # Only then may it be noise: that of the stated convention, else of one near it.
-        found = noisily(first, sample, within)
-        if found is not None:
-            fits.append(_fit(spec, Sibling(()), found, within, params))
-        for sibling, known in tried if found is None else ():
+        hit = noisily(first, sample, within)
+        if hit is not None:
+            fits.append(_fit(spec, Sibling(()), hit, within, params))
+        for sibling, model in tried if hit is None else ():
             # A sine without its cosine has two angles, and noise leaves too many of them.
-            plain = known.spec.ladder.cos_shift == 0 if hasattr(known.spec, "ladder") else True
-            other = noisily(known, sample, within, MOST_OF_NOISE) if plain else None
+            plain = model.spec.ladder.cos_shift == 0 if hasattr(model.spec, "ladder") else True
+            other = noisily(model, sample, within, MOST_OF_NOISE) if plain else None
             if other is not None:
-                made = _fit(spec, sibling, other, within, params)
-                fits.append(replace(made, bits=made.bits - penalty))
+                fit = _fit(spec, sibling, other, within, params)
+                fits.append(replace(fit, bits=fit.bits - penalty))
     fits = [fit for fit in fits if fit.bits >= math.log2(1000) or not fit.convention]
     fits.sort(key=lambda fit: -fit.bits)
     return tuple(fits[:5]), 1 + len(tried)
 
 
-def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling, Known]]:
+def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling, PhaseModel]]:
     """The siblings that give some entry another meaning."""
-    found: dict[Any, tuple[Sibling, Known]] = {}
+    models: dict[Any, tuple[Sibling, PhaseModel]] = {}
     first = None
     for sibling in siblings(spec, of="vectors"):
-        known = known_of(spec, sibling, params)
-        if known is None:
+        model = known_of(spec, sibling, params)
+        if model is None:
             continue
-        parts = (known.columns.function, known.columns.pair, known.phases.steps)
+        parts = (model.columns.function, model.columns.pair, model.phases.steps)
         key = tuple(part.tobytes() for part in parts)
         first = key if first is None else first
-        found.setdefault(key, (sibling, known))
-    return [entry for key, entry in found.items() if key != first]
+        models.setdefault(key, (sibling, model))
+    return [entry for key, entry in models.items() if key != first]
 
 
 def _fit(
     spec: Any,
     sibling: Sibling,
-    found: tuple[Attempt, Known],
+    solution: tuple[Attempt, PhaseModel],
     within: Mapping[int, tuple[float, float]],
     params: Mapping[str, Any] | None,
 ) -> Fit:
-    made, known = found
+    hit, model = solution
     words = list(sibling.words)
-    changed = known.spec
+    changed = model.spec
     learned = params is None and bool(spec.parameters())
-    if hasattr(changed, "magnitude") and not learned and made.scale != known.scale:
-        words.append(_scale_words(made.scale, changed))
-        changed = changed.replace(magnitude=changed.magnitude.replace(table_scale=made.scale))
+    if hasattr(changed, "magnitude") and not learned and hit.scale != model.scale:
+        words.append(_scale_words(hit.scale, changed))
+        changed = changed.replace(magnitude=changed.magnitude.replace(table_scale=hit.scale))
     if getattr(changed, "phase", "exact") != getattr(spec, "phase", "exact"):
         words.append("phases are formed in float32")
     span = math.prod(high - low + 1 for low, high in within.values())
     # `bits` counts the whole range; the density of hits follows from it.
-    expected = max(2.0 ** -min(made.bits, 1000.0), 0.0)
+    expected = max(2.0 ** -min(hit.bits, 1000.0), 0.0)
     return Fit(
         tuple(words),
         changed,
-        tuple(made.positions[:MOST_LISTED]),
-        "all" if made.total < MOST_KEPT else "first",
+        tuple(hit.positions[:MOST_LISTED]),
+        "all" if hit.total < MOST_KEPT else "first",
         min(expected, span),
-        made.residual,
-        made.bits,
-        made.rival,
+        hit.residual,
+        hit.bits,
+        hit.rival,
     )
 
 

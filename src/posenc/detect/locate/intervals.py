@@ -55,11 +55,11 @@ def read_value(value: Any, caller: str) -> Interval:
         return _machine(value, caller)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = repr(value)
-    found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         expected = "a number with its digits, such as '0.488814'"
         raise ArgumentError(mismatch(caller, expected, repr(value)))
-    digits = Decimal(found[1]).scaleb(int(found[2] or 0))
+    digits = Decimal(match[1]).scaleb(int(match[2] or 0))
     exponent = digits.as_tuple().exponent
     assert isinstance(exponent, int), "finite"  # noqa: S101 - for the type checker
     unit = Decimal(1).scaleb(exponent)

@@ -86,7 +86,7 @@ def solve(
     p, variance = begun
     cost = np.zeros_like(p)
     queue = [*plan[1:], INTEGER][::-1] if of == "integers" else plan[:0:-1]
-    said = 0
+    squares = 0
     while queue and len(p):
         # As soon as it can be said which integer, it is said: where all wavelengths are multiples
         # of one, nothing else tells a candidate from the others.
@@ -99,10 +99,12 @@ def solve(
             return None
         p, variance, cost = stepped
         edge = 1 + 4 * math.sqrt(_most(variance))
-        said += 1
+        squares += 1
         worst = float(cost.min()) + WORST_COST
-        if said <= EARLY:  # so few squares of unit noise do not add up to more, once in a million
-            worst = min(worst, said + 5 * math.sqrt(2 * said) + 15)
+        if (
+            squares <= EARLY
+        ):  # so few squares of unit noise do not add up to more, once in a million
+            worst = min(worst, squares + 5 * math.sqrt(2 * squares) + 15)
         keep = (cost < worst) & (p > low - edge) & (p < high + edge)
         if not keep.any():
             return Candidates(p[:0], cost[:0], 0.0)
@@ -117,9 +119,9 @@ def solve(
 def _beats(angles: list[Angle], span: float) -> list[Angle]:
     """Differences of the slowest angles, the slowest first, where they are needed."""
     slow = [a for a in angles if len(a.options) == 1]
-    found: list[Angle] = []
+    beats: list[Angle] = []
     order = 0
-    while len(slow) > order + 1 and not _few(found[-1] if found else angles[0], span):
+    while len(slow) > order + 1 and not _few(beats[-1] if beats else angles[0], span):
         order += 1
         frequency = angle = squares = 0.0
         for k, a in enumerate(slow[: order + 1]):
@@ -128,11 +130,11 @@ def _beats(angles: list[Angle], span: float) -> list[Angle]:
             angle += weight * a.options[0]
             squares += (weight * a.sigma) ** 2
         sigma = math.sqrt(squares)
-        slower = abs(frequency) < 0.7 * abs(found[-1].frequency if found else angles[0].frequency)
+        slower = abs(frequency) < 0.7 * abs(beats[-1].frequency if beats else angles[0].frequency)
         if not slower or abs(frequency) < 1e-13 or sigma > 0.3:
             break
-        found.append(Angle(frequency, (math.remainder(angle, TURN),), sigma))
-    return found[::-1]
+        beats.append(Angle(frequency, (math.remainder(angle, TURN),), sigma))
+    return beats[::-1]
 
 
 def _few(angle: Angle, span: float) -> bool:
@@ -174,18 +176,18 @@ def _step(
     laps = math.floor(3 * abs(f) * math.sqrt(_most(variance)) / TURN + 0.5)
     if len(p) * (2 * laps + 1) * len(angle.options) > 4 * most:
         return None
-    found = []
+    candidates = []
     for option in angle.options:
         r = option - f * p
         r -= np.rint(r * (1 / TURN)) * TURN
         for lap in range(-laps, laps + 1):
             moved = r + lap * TURN
-            found.append((p + (f * variance / total) * moved, cost + moved**2 / total))
+            candidates.append((p + (f * variance / total) * moved, cost + moved**2 / total))
     after = variance * (noise / total)
-    if len(found) == 1:
-        return found[0][0], after, found[0][1]
-    q, c = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    after = np.tile(after, len(found)) if len(after) > 1 else after
+    if len(candidates) == 1:
+        return candidates[0][0], after, candidates[0][1]
+    q, c = (np.concatenate(parts) for parts in zip(*candidates, strict=True))
+    after = np.tile(after, len(candidates)) if len(after) > 1 else after
     keep = c < c.min() + WORST_COST
     return q[keep], _picked(after, keep), c[keep]
 

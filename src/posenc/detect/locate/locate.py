@@ -190,8 +190,8 @@ def _of_values(
     low, high = _range(within, (0, FARTHEST), caller)
     low, high = math.ceil(low), math.floor(high)
     fits, tried = from_values.search(table, values, low, high, conventions)
-    found = Location(fits, table, (low, high), tried)
-    return replace(found, story=of_values(found, values))
+    location = Location(fits, table, (low, high), tried)
+    return replace(location, story=of_values(location, values))
 
 
 def _range(within: Any, default: tuple[float, float], caller: str) -> tuple[float, float]:
@@ -269,8 +269,8 @@ def _of_vector(
             raise ArgumentError(mismatch(caller, "the parameters of the table", None, todo))
         fits = from_learned_table.search(table, sample, params)
         limits = (0, max(table.limits) - 1)
-        found = Location(fits, spec, limits, 1)
-        return replace(found, story=of_vector(found))
+        location = Location(fits, spec, limits, 1)
+        return replace(location, story=of_vector(location))
     # The size of what was rounded counts in units of the table.
     sample = sample._replace(size=sample.size / (abs(scale) or 1.0))
     ranges = _ranges(table, within, caller)
@@ -281,15 +281,15 @@ def _of_vector(
     tried: tuple[Any, int] = from_vector.search(
         table, sample, ranges, params=params, conventions=conventions
     )
-    found = Location(tried[0], table, ranges[0], tried[1])
-    known = vector_problem.known_of(table, Sibling(()), params)
-    spread = None if known is None else vector_problem.measure(known, sample.values).spread
-    return replace(found, story=of_vector(found, spread) + _odd_one_out(found, sample))
+    location = Location(tried[0], table, ranges[0], tried[1])
+    model = vector_problem.known_of(table, Sibling(()), params)
+    spread = None if model is None else vector_problem.measure(model, sample.values).spread
+    return replace(location, story=of_vector(location, spread) + _odd_one_out(location, sample))
 
 
-def _odd_one_out(found: Location, sample: vector_problem.Sample) -> tuple[str, ...]:
+def _odd_one_out(location: Location, sample: vector_problem.Sample) -> tuple[str, ...]:
     """The entry that alone is far off, as a misprint is."""
-    best = found.best
+    best = location.best
     if best is None or len(best.positions) != 1 or sample.values.size < 8:
         return ()
     if not isinstance(best.spec, TableSpec) or best.spec.shapes:
@@ -300,8 +300,8 @@ def _odd_one_out(found: Location, sample: vector_problem.Sample) -> tuple[str, .
     others = np.sqrt(np.mean(np.delete(off, worst) ** 2))
     if off[worst] < max(6 * others, 2 * sample.tolerance):
         return ()
-    given, there = sample.values[worst], row[worst]
-    return (f"One entry stands out: {given:.6g} at dimension {worst}, where it has {there:.6g}.",)
+    value, there = sample.values[worst], row[worst]
+    return (f"One entry stands out: {value:.6g} at dimension {worst}, where it has {there:.6g}.",)
 
 
 def _narrowest(values: np.ndarray, dtype: str) -> str | None:
@@ -384,5 +384,5 @@ def _of_turned(
         )
     except SpecError as error:
         raise ArgumentError(str(error)) from error
-    found = Location(fits, spec, (low, high), tried)
-    return replace(found, story=of_vector(found))
+    location = Location(fits, spec, (low, high), tried)
+    return replace(location, story=of_vector(location))

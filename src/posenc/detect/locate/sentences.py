@@ -9,56 +9,56 @@ from typing import Any
 
 from posenc._core.ladder import Ladder
 from posenc.detect.locate.alternatives import CUT, EXPLANATIONS, SWAPPED
-from posenc.detect.locate.from_values import Reading, predictions, readings, up_to
+from posenc.detect.locate.from_values import Interpretation, predictions, readings, up_to
 from posenc.detect.locate.intervals import Interval
 from posenc.detect.locate.result import Fit, Location
 
 __all__ = ["of_values", "of_vector"]
 
 
-def of_values(found: Location, values: Mapping[int, Interval]) -> tuple[str, ...]:
+def of_values(result: Location, values: Mapping[int, Interval]) -> tuple[str, ...]:
     """The story of values at dimensions."""
-    return tuple(_value_lines(found, values))
+    return tuple(_value_lines(result, values))
 
 
-def of_vector(found: Location, spread: float | None = None) -> tuple[str, ...]:
+def of_vector(result: Location, spread: float | None = None) -> tuple[str, ...]:
     """The story of a whole vector."""
-    return tuple(_vector_lines(found, spread))
+    return tuple(_vector_lines(result, spread))
 
 
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _value_lines(found: Location, values: Mapping[int, Interval]) -> Iterator[str]:
-    low, high = found.within
-    best, stated = found.best, found.as_stated
+def _value_lines(result: Location, values: Mapping[int, Interval]) -> Iterator[str]:
+    low, high = result.within
+    best, stated = result.best, result.as_stated
     if best is None:
         yield f"No position from {low} to {high} has such values, under any convention tried."
-        yield _none_as_stated(values, found)
+        yield _none_as_stated(values, result)
         return
     reach = max(abs(int(low)), abs(int(high)))
-    by_words = {r.words: r for r in readings(found.stated, values, reach, "siblings")}
+    by_words = {r.words: r for r in readings(result.stated, values, reach, "siblings")}
     yield f"Position {_place(best.positions[0])}{_if(best)}."
-    yield from _worked(found, best, by_words[best.convention], values)
+    yield from _worked(result, best, by_words[best.convention], values)
     if stated is None:
         yield "As stated: no position of the range."
     elif stated is not best:
         yield f"As stated: position {_place(stated.positions[0])}."
-        yield from _worked(found, stated, by_words[()], values)
-        yield _at_the_same_place(found, best, stated, values)
+        yield from _worked(result, stated, by_words[()], values)
+        yield _at_the_same_place(result, best, stated, values)
     for word in best.convention:
         if word in EXPLANATIONS:
             yield f"{word[0].upper()}{word[1:]}: {EXPLANATIONS[word]}."
-    yield from _uniqueness(found, best, values)
-    others = [fit for fit in found.fits if fit is not best and fit is not stated]
+    yield from _uniqueness(result, best, values)
+    others = [fit for fit in result.fits if fit is not best and fit is not stated]
     if others:
         yield "Less likely:"
         for fit in others[:3]:
             yield f"  position {_place(fit.positions[0])}{_if(fit)} ({_chance(fit)})"
 
 
-def _none_as_stated(values: Mapping[int, Interval], found: Location) -> str:
-    table: Any = found.stated
+def _none_as_stated(values: Mapping[int, Interval], result: Location) -> str:
+    table: Any = result.stated
     scale = getattr(table, "magnitude", None)
     size = 1.0 if scale is None else abs(scale.table(table.dim))
     large = [v.text for v in values.values() if abs(v.middle) > size]
@@ -68,21 +68,21 @@ def _none_as_stated(values: Mapping[int, Interval], found: Location) -> str:
 
 
 def _worked(
-    found: Location, fit: Fit, reading: Reading, values: Mapping[int, Interval]
+    result: Location, fit: Fit, reading: Interpretation, values: Mapping[int, Interval]
 ) -> Iterator[str]:
     """The formula with its numbers, for each value; then how likely that is by chance."""
     position = fit.positions[0]
     for (dimension, value), c, received in zip(
         values.items(),
         reading.constraints,
-        predictions(found.stated, reading, position),
+        predictions(result.stated, reading, position),
         strict=True,
     ):
         p = position[c.axis] if isinstance(position, tuple) else position
         digits = (value.places or 7) + 2
-        formula = _formula(found.stated, reading, dimension, c.function, p)
+        formula = _formula(result.stated, reading, dimension, c.function, p)
         yield f"  {formula} = {received:.{digits}f}   ({value.text} given)"
-    upto = up_to(position, *map(int, found.within))
+    upto = up_to(position, *map(int, result.within))
     tried = max(1, round(fit.chance / (upto * reading.density)))
     yield (
         f"  {_chance(fit)}: {upto:,.0f} position{'s' if upto > 1 else ''} up to it, of which "
@@ -90,7 +90,7 @@ def _worked(
     )
 
 
-def _formula(spec: Any, reading: Reading, dimension: int, function: str, p: Any) -> str:
+def _formula(spec: Any, reading: Interpretation, dimension: int, function: str, p: Any) -> str:
     from posenc.encodings.table.column_phases import columns_of
 
     sibling = reading.sibling
@@ -118,26 +118,26 @@ def _formula(spec: Any, reading: Reading, dimension: int, function: str, p: Any)
 
 
 def _at_the_same_place(
-    found: Location, best: Fit, stated: Fit, values: Mapping[int, Interval]
+    result: Location, best: Fit, stated: Fit, values: Mapping[int, Interval]
 ) -> str:
     """What the stated formula gives at the position of the best convention."""
-    plain = next(iter(readings(found.stated, values, 0, "stated")))
+    plain = next(iter(readings(result.stated, values, 0, "stated")))
     place = best.positions[0]
-    received = predictions(found.stated, plain, place)
+    received = predictions(result.stated, plain, place)
     shown = ", ".join(
         f"{g:.{v.places or 7}f}" for g, v in zip(received, values.values(), strict=True)
     )
-    given = " and ".join(v.text for v in values.values())
+    written = " and ".join(v.text for v in values.values())
     first = _place(stated.positions[0])
     text = f"  The formula as stated gives {shown} at position {_place(place)}"
-    if isinstance(place, int) and found.within[0] == 0:
-        return f"{text}, and {given} nowhere before {first}."
+    if isinstance(place, int) and result.within[0] == 0:
+        return f"{text}, and {written} nowhere before {first}."
     return f"{text}."
 
 
-def _uniqueness(found: Location, best: Fit, values: Mapping[int, Interval]) -> Iterator[str]:
+def _uniqueness(result: Location, best: Fit, values: Mapping[int, Interval]) -> Iterator[str]:
     """How many positions fit, and what would leave one."""
-    low, high = found.within
+    low, high = result.within
     if len(best.positions) == 1 and best.listed == "all":
         yield f"No other position from {low} to {high} fits under that convention."
         return
@@ -145,12 +145,13 @@ def _uniqueness(found: Location, best: Fit, values: Mapping[int, Interval]) -> I
     count = f"{len(best.positions)}" if best.listed == "all" else f"about {best.expected:,.0f}"
     listed = ", ".join(map(_place, others))
     yield f"In all {count} positions from {low} to {high} fit it; after the first come {listed}."
-    known = [v.places for v in values.values() if v.places is not None]
-    table: Any = found.stated
+    places = [v.places for v in values.values() if v.places is not None]
+    table: Any = result.stated
     axes = len(table.axes)
-    if len(values) == 1 and known and axes == 1:
+    if len(values) == 1 and places and axes == 1:
         more = math.ceil(math.log10(max(best.expected, 2.0)) + 1)
-        yield f"One would be left with {known[0] + more} digits, or with another dimension's value."
+        digits = places[0] + more
+        yield f"One would be left with {digits} digits, or with another dimension's value."
     else:
         yield "More digits, or values at more dimensions, would leave one."
 
@@ -158,11 +159,12 @@ def _uniqueness(found: Location, best: Fit, values: Mapping[int, Interval]) -> I
 # --- vectors --------------------------------------------------------------------------------------
 
 
-def _vector_lines(found: Location, spread: float | None) -> Iterator[str]:
-    low, high = found.within
-    best = found.best
+def _vector_lines(result: Location, spread: float | None) -> Iterator[str]:
+    low, high = result.within
+    best = result.best
     if best is None:
-        yield f"No such position from {_place(low)} to {_place(high)}, under {_tried(found.tried)}."
+        tried = _tried(result.tried)
+        yield f"No such position from {_place(low)} to {_place(high)}, under {tried}."
         if spread is not None and spread > 0.01:
             yield (
                 f"The moduli of its pairs differ by {spread:.0%}; in a row of such a table they "
@@ -185,7 +187,7 @@ def _vector_lines(found: Location, spread: float | None) -> Iterator[str]:
     for word in best.convention:
         if word in EXPLANATIONS:
             yield f"{word[0].upper()}{word[1:]}: {EXPLANATIONS[word]}."
-    if best.convention and found.as_stated is None:
+    if best.convention and result.as_stated is None:
         yield "As stated it is no row."
     turned = getattr(best.spec, "kind", "") == "rotary"
     if turned and isinstance(best.positions[0], int) and best.positions[0] < 0:

@@ -18,8 +18,8 @@ from posenc.functional import table
 __all__ = [
     "FLOOR",
     "Attempt",
-    "Known",
-    "Measured",
+    "MeasuredAngles",
+    "PhaseModel",
     "Problem",
     "Sample",
     "attempt",
@@ -58,7 +58,7 @@ class Sample(NamedTuple):
         return FLOOR[self.dtype] * max(1.0, self.size)
 
 
-class Known(NamedTuple):
+class PhaseModel(NamedTuple):
     """Everything about an encoding that its inversion needs."""
 
     spec: Any
@@ -67,7 +67,7 @@ class Known(NamedTuple):
     scale: float
 
 
-class Measured(NamedTuple):
+class MeasuredAngles(NamedTuple):
     """Columns read as angles, one entry for each pair that has both, or for each lone column."""
 
     axis: np.ndarray
@@ -82,12 +82,12 @@ class Problem(NamedTuple):
     """Angles, and how to rebuild the numbers that they came from."""
 
     phases: Phases
-    measured: Measured
+    measured: MeasuredAngles
     rebuild: Callable[[list[tuple[Any, ...]]], np.ndarray]  # positions -> (positions, width)
     scale: float  # the stated factor on what `rebuild` gives
 
 
-def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> Known | None:
+def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> PhaseModel | None:
     """The stated encoding changed as a sibling does; None where the parts do not fit."""
     try:
         changed = sibling.of(spec)
@@ -101,12 +101,12 @@ def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> K
         scale = changed.magnitude.table(changed.dim)
         if params is not None and "scale" in params:
             scale = float(params["scale"])
-    return Known(changed, columns, phases, scale)
+    return PhaseModel(changed, columns, phases, scale)
 
 
-def measure(known: Known, values: np.ndarray) -> Measured:
+def measure(model: PhaseModel, values: np.ndarray) -> MeasuredAngles:
     """The angles of the pairs."""
-    columns, phases = known.columns, known.phases
+    columns, phases = model.columns, model.phases
     n = phases.axis.size
     both = np.full((2, n), np.nan)
     taken = columns.pair >= 0
@@ -115,7 +115,7 @@ def measure(known: Known, values: np.ndarray) -> Measured:
     paired = ~np.isnan(both).any(axis=0) & (frequencies[0] == frequencies[1])
     z = both[1, paired] + 1j * both[0, paired]
     modulus = np.abs(z)
-    size = float(np.sqrt(np.mean(modulus**2))) if z.size else abs(known.scale)
+    size = float(np.sqrt(np.mean(modulus**2))) if z.size else abs(model.scale)
     spread = float(np.std(modulus) / size) if z.size and size else math.nan
     axis, frequency = phases.axis[paired], frequencies[0, paired]
     options = np.stack([np.angle(z), np.full(z.shape, np.nan)], axis=1)
@@ -132,17 +132,17 @@ def measure(known: Known, values: np.ndarray) -> Measured:
         frequency = np.concatenate([frequency, frequencies[function, lone]])
         options = np.concatenate([options, np.stack([angle, mirror], axis=1)])
         weight = np.concatenate([weight, np.sqrt(1 - value**2)])
-    return Measured(axis, frequency, options, weight, spread, beyond)
+    return MeasuredAngles(axis, frequency, options, weight, spread, beyond)
 
 
-def angles(measured: Measured, axis: int, noise: float) -> list[Angle]:
+def angles(measured: MeasuredAngles, axis: int, noise: float) -> list[Angle]:
     """The readings of one axis for the solver."""
     chosen = np.flatnonzero((measured.axis == axis) & (measured.frequency != 0))
     if len(chosen) > MOST_ANGLES:
         order = chosen[np.argsort(np.abs(measured.frequency[chosen]), kind="stable")]
         spaced = np.linspace(0, len(order) - 1, MOST_ANGLES).round().astype(int)
         chosen = order[spaced]
-    found = []
+    listed = []
     for j in chosen:
         first, second = measured.options[j].tolist()
         options = (first,) if math.isnan(second) else (first, second)
@@ -153,11 +153,11 @@ def angles(measured: Measured, axis: int, noise: float) -> list[Angle]:
             # At its extreme a sine has one angle, known to half the way between the two.
             half = math.remainder(second - first, 2 * math.pi) / 2
             options, sigma = (first + half,), max(sigma, abs(half))
-        found.append(Angle(float(measured.frequency[j]), options, sigma))
-    return found
+        listed.append(Angle(float(measured.frequency[j]), options, sigma))
+    return listed
 
 
-def differences(measured: Measured, axis: int, positions: np.ndarray) -> np.ndarray:
+def differences(measured: MeasuredAngles, axis: int, positions: np.ndarray) -> np.ndarray:
     """What is left of the angles at some coordinates: (coordinates, readings)."""
     chosen = (measured.axis == axis) & (measured.frequency != 0)
     predicted = positions[:, None] * measured.frequency[chosen]
@@ -216,10 +216,10 @@ class Attempt(NamedTuple):
     total: int
 
 
-def problem_of(known: Known, sample: Sample) -> Problem:
+def problem_of(model: PhaseModel, sample: Sample) -> Problem:
     """The inversion of a table."""
-    measured = measure(known, sample.values)
-    return Problem(known.phases, measured, lambda places: rebuilt(known, places), known.scale)
+    measured = measure(model, sample.values)
+    return Problem(model.phases, measured, lambda places: rebuilt(model, places), model.scale)
 
 
 def attempt(
@@ -240,7 +240,7 @@ def attempt(
     for axis in axes:
         low, high = within[axis]
         start = phases.start
-        found = solve(
+        candidates = solve(
             angles(measured, axis, noise),
             low + start,
             high + start,
@@ -248,12 +248,12 @@ def attempt(
             drift=drift,
             most=most,
         )
-        ranked = _ranked(found, measured, axis, (low + start, high + start), real)
+        ranked = _ranked(candidates, measured, axis, (low + start, high + start), real)
         if ranked is None:
             return None
         rows, left = ranked
         squares = (left**2).sum(axis=1)
-        spread = max(spread, found.spread if found is not None else 0.0)
+        spread = max(spread, candidates.spread if candidates is not None else 0.0)
         chosen = (measured.axis == axis) & (measured.frequency != 0)
         lone = int((~np.isnan(measured.options[chosen, 1])).sum())
         pace = float(np.sqrt(np.sum(measured.frequency[chosen] ** 2)))
@@ -284,16 +284,16 @@ def _number(row: float, start: int, real: bool) -> Any:
 
 
 def _ranked(
-    found: Candidates | None,
-    measured: Measured,
+    candidates: Candidates | None,
+    measured: MeasuredAngles,
     axis: int,
     within: tuple[float, float],
     real: bool,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    if found is None or not len(found.positions):
+    if candidates is None or not len(candidates.positions):
         return None
     low, high = within
-    rows = found.positions[:MOST_KEPT]
+    rows = candidates.positions[:MOST_KEPT]
     if not real:
         rows = np.rint(rows)
         # A rival must be named even where everything else has been struck out.
@@ -340,17 +340,19 @@ def _judged(
     )
 
 
-def rebuilt(known: Known, places: list[tuple[Any, ...]]) -> np.ndarray:
+def rebuilt(model: PhaseModel, places: list[tuple[Any, ...]]) -> np.ndarray:
     """Rows of the table at some positions, without its factor: (positions, width)."""
-    spec = known.spec
-    if hasattr(spec, "magnitude") and (spec.parameters() or known.scale != 1.0):
+    spec = model.spec
+    if hasattr(spec, "magnitude") and (spec.parameters() or model.scale != 1.0):
         spec = spec.replace(magnitude=type(spec.magnitude)())
     if getattr(spec, "phase", "exact") == "float32":
         spec = spec.replace(phase="exact")
-    where = np.array(places, dtype=np.float64 if known.phases.real else np.int64)
-    rows = np.asarray(table(spec, where[:, 0] if where.shape[1] == 1 else where, dtype="float64"))
+    positions = np.array(places, dtype=np.float64 if model.phases.real else np.int64)
+    rows = np.asarray(
+        table(spec, positions[:, 0] if positions.shape[1] == 1 else positions, dtype="float64")
+    )
     stated = columns_of(spec)
-    if not np.array_equal(stated.function, known.columns.function):  # sines and cosines swapped
+    if not np.array_equal(stated.function, model.columns.function):  # sines and cosines swapped
         rows = rows.copy()
         sines = {int(p): c for c, p in enumerate(stated.pair) if p >= 0 and not stated.function[c]}
         for column, pair in enumerate(stated.pair):

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import astype, lookup, marked
+from posenc._core.array import astype, marked
 from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 

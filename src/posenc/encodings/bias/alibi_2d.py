@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, lookup
+from posenc._core.array import astype
 from posenc._core.checks import positive
 from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.slopes import Recipe, slopes_of
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.array import astype, lookup
+from posenc._core.array import astype
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -59,7 +60,7 @@ class ClippedTable(BiasSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
-    example = Example({"clip": 16})
+    example = Example({"clip": 16, "init": Init(scale=1.0)})
     bibtex = """@article{jumper2021highly,
   title   = {Highly Accurate Protein Structure Prediction with {AlphaFold}},
   author  = {Jumper, John and Evans, Richard and Pritzel, Alexander and Green, Tim and

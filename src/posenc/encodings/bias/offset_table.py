@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import astype, lookup, marked
+from posenc._core.array import astype, marked
 from posenc._core.axes import AXES
 from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 from posenc.encodings.bias.window import check_window, outside_window

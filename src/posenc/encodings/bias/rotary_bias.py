@@ -8,10 +8,11 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.array import astype
 from posenc._core.checks import even_width, positive
 from posenc._core.example import Example
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
 from posenc._core.phase import cos_sin

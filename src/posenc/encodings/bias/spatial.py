@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, lookup
+from posenc._core.array import astype
 from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
 from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -64,7 +65,7 @@ class SpatialBuckets(BiasSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "x_weight": 1, "y_weight": 1}
-    example = Example(unsuited="Its positions are boxes on a page.")
+    example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are boxes on a page.")
     bibtex = """@inproceedings{xu2021layoutlmv2,
   title     = {{LayoutLMv2}: Multi-modal Pre-training for Visually-rich Document Understanding},
   author    = {Xu, Yang and Xu, Yiheng and Lv, Tengchao and Cui, Lei and Wei, Furu and

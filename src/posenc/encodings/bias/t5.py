@@ -8,8 +8,11 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, integers, library, lookup
+from posenc._core.array import astype, library
 from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
+from posenc._core.coordinates import integers
+from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -69,6 +72,7 @@ class T5(BiasSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    example = Example({"init": Init(scale=1.0)})
     bibtex = """@article{raffel2020exploring,
   title   = {Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer},
   author  = {Raffel, Colin and Shazeer, Noam and Roberts, Adam and Lee, Katherine and

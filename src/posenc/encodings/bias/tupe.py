@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.array import astype, lookup, marked, product, widest
+from posenc._core.array import astype, marked, product, widest
 from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, lookup, marked
+from posenc._core.array import astype, marked
 from posenc._core.axes import AXES
 from posenc._core.checks import not_too_many
 from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
@@ -126,7 +127,7 @@ class WindowTable(WindowSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
-    example = Example({"window": (8, 8)})
+    example = Example({"window": (8, 8), "init": Init(scale=1.0)})
     bibtex = """@inproceedings{liu2021swin,
   title     = {{Swin} Transformer: Hierarchical Vision Transformer using Shifted Windows},
   author    = {Liu, Ze and Lin, Yutong and Cao, Yue and Hu, Han and Wei, Yixuan and Zhang, Zheng and

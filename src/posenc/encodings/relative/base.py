@@ -17,7 +17,15 @@ Array = Any
 
 
 class Places(NamedTuple):
-    """Coordinates of queries (..., 1, q, 1) and keys (..., 1, 1, k), an array for each axis."""
+    """Where queries and keys stand.
+
+    Parameters
+    ----------
+    q : tuple of arrays of integers
+        Coordinates of queries, an array (..., 1, q, 1) for each axis.
+    k : tuple of arrays of integers
+        Those of keys, (..., 1, 1, k).
+    """
 
     q: tuple[Array, ...]
     k: tuple[Array, ...]

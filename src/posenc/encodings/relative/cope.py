@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.array import Array, along, astype, product
+from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least
 from posenc._core.example import Example
+from posenc._core.lookups import along
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec, in_order
 

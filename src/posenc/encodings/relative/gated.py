@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import Array, astype, lookup, product
+from posenc._core.array import Array, astype, product
 from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
 from posenc._core.checks import at_least
 from posenc._core.example import Example
+from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 

@@ -8,9 +8,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least
 from posenc._core.example import Example
+from posenc._core.lookups import along, gather
 from posenc._core.parameters import Init, Parameter
 from posenc._core.piecewise import (
     Method,

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import Array, along, astype, marked, product
+from posenc._core.array import Array, astype, marked, product
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, mismatch
 from posenc._core.example import Example
+from posenc._core.lookups import along
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 

@@ -8,9 +8,11 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.arrangement import Arrangement
+from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least, even_width, not_too_many, positive
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
+from posenc._core.lookups import along, gather
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import cos_sin
 from posenc.encodings.relative.base import Places, RelativeSpec

@@ -9,10 +9,11 @@ from typing import Any, final
 
 import numpy as np
 
-from posenc._core.array import Array, along, astype, gather, marked, product
+from posenc._core.array import Array, astype, marked, product
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, mismatch
 from posenc._core.example import Example
+from posenc._core.lookups import along, gather
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.array import Array, along, astype, gather, product
+from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
+from posenc._core.lookups import along, gather
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 

@@ -108,7 +108,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
     @property
     def matrix(self) -> DenseMatrix:
         """The phases of the pairs of all heads, head by head."""
-        waves = _Waves(self.lowest, self.highest, self.still, self.heads)
+        waves = _DirectionWaves(self.lowest, self.highest, self.still, self.heads)
         return DenseMatrix(waves, len(self.space), self.heads * self.pairs, "exact")
 
     def constants(self) -> dict[str, np.ndarray]:
@@ -123,7 +123,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
         return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
 
 
-class _Waves(NamedTuple):
+class _DirectionWaves(NamedTuple):
     """Rising frequencies along directions that follow each other through the heads."""
 
     lowest: float

@@ -132,7 +132,7 @@ class LRPE(RotarySpec):
     @property
     def matrix(self) -> DenseMatrix:
         """The phases of the pairs of all heads, head by head."""
-        waves = _Waves(self.base, self.heads * self.dim)
+        waves = _HeadWaves(self.base, self.heads * self.dim)
         return DenseMatrix(waves, 1, self.heads * self.pairs, "exact")
 
     def constants(self) -> dict[str, np.ndarray]:
@@ -182,7 +182,7 @@ class LRPE(RotarySpec):
         return lift(x, cos, sin, self.channels, xp=xp)
 
 
-class _Waves(NamedTuple):
+class _HeadWaves(NamedTuple):
     """A ladder that runs through all heads."""
 
     base: float

@@ -9,11 +9,12 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.array import astype
 from posenc._core.checks import at_least, positive, width_of
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.example import Example
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, Role, RotarySpec

@@ -9,10 +9,11 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.checks import even_width, positive
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.example import Example
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import evaluate, turns
 from posenc._core.tracing import compile_time

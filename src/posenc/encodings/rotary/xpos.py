@@ -9,13 +9,14 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core import powers
+from posenc._core.arrangement import Arrangement
 from posenc._core.array import concrete
 from posenc._core.checks import even_width, positive
 from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
+from posenc.encodings.rotary import powers
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
 from posenc.encodings.rotary.pairing import Order, Pairing
 

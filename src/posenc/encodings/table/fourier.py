@@ -9,9 +9,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.array import astype
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.mixing import DenseMatrix, FrequencyMatrix, Gaussian
 from posenc.encodings.table.base import Array, TableSpec, columns

@@ -116,7 +116,7 @@ class GridCells(TableSpec):
     @property
     def matrix(self) -> DenseMatrix:
         """The phases of the pairs."""
-        return DenseMatrix(_Waves(self.shortest, self.longest), 2, self.pairs, self.phase)
+        return DenseMatrix(_GridWaves(self.shortest, self.longest), 2, self.pairs, self.phase)
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs."""
@@ -130,7 +130,7 @@ class GridCells(TableSpec):
         return columns(cos, sin, "interleaved", self.dim, (self.pairs,), xp=xp)
 
 
-class _Waves(NamedTuple):
+class _GridWaves(NamedTuple):
     """The frequencies of waves along three directions, scale by scale."""
 
     shortest: float

@@ -10,9 +10,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, concrete, gather, has_int64, marked
+from posenc._core.array import astype, concrete, has_int64, marked
 from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
+from posenc._core.lookups import gather
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec
 

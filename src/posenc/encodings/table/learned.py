@@ -11,10 +11,11 @@ from typing import Any, final
 
 import numpy as np
 
-from posenc._core.array import astype, concrete, fixed, gather, library, marked
+from posenc._core.array import astype, concrete, fixed, library, marked
 from posenc._core.checks import width_of
 from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
+from posenc._core.lookups import gather
 from posenc._core.magnitude import Magnitude
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.table.base import Array, TableSpec

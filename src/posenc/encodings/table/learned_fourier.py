@@ -14,8 +14,8 @@ from posenc._core.checks import at_least, not_too_many, positive
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
-from posenc._core.special import gelu
 from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.special import gelu
 
 __all__ = ["LearnedFourier"]
 

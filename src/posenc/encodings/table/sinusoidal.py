@@ -8,9 +8,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.checks import positive, width_of
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc._core.magnitude import Magnitude
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Parameter

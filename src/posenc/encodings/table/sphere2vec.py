@@ -115,7 +115,7 @@ class Sphere2Vec(TableSpec):
     @property
     def phases(self) -> DenseMatrix:
         """The longitude at every scale and as it is, then the latitude likewise."""
-        waves = _Waves(self.shortest, self.longest, self.unit)
+        waves = _AngleWaves(self.shortest, self.longest, self.unit)
         return DenseMatrix(waves, 2, 2 * (self.scales + 1), "exact")
 
     def constants(self) -> dict[str, np.ndarray]:
@@ -144,7 +144,7 @@ class Sphere2Vec(TableSpec):
         return xp.reshape(rows, (*rows.shape[:-2], self.dim))
 
 
-class _Waves(NamedTuple):
+class _AngleWaves(NamedTuple):
     """Each angle at every scale and then as it is, the first angle before the second."""
 
     shortest: float

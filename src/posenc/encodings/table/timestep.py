@@ -8,8 +8,9 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.checks import positive, width_of
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
 

@@ -23,20 +23,20 @@ from posenc.explore.panels import (
     Prose,
     Series,
 )
-from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.scene import Page, Scene, ViewShape
 from posenc.explore.sources import learnt, window
 from posenc.explore.text import number, plural, signed, spread, thin, whole
 from posenc.functional import bias as bias_of
 from posenc.plot import palette
 from posenc.plot.views import bias
-from posenc.plot.views.bias import Bias
+from posenc.plot.views.bias import BiasView
 
 __all__ = ["SHAPE", "show"]
 
 LONGEST = 2048
 LONGEST_LEARNED = 512  # of biases that a small network or many terms make, entry by entry
 LENGTH = integer("L", "Positions", 128, 1, LONGEST, scale="log")
-SHAPE = Shape(
+SHAPE = ViewShape(
     "bias",
     "Bias",
     "What is added to the attention scores?",
@@ -55,7 +55,7 @@ SHAPE = Shape(
 )
 
 
-class _Cell(NamedTuple):
+class _BiasEntry(NamedTuple):
     """The entry under the cursor."""
 
     head: int
@@ -70,7 +70,7 @@ PIXELS = 160
 
 
 @functools.lru_cache(maxsize=32)
-def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> Bias:
+def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> BiasView:
     return bias.data(
         spec,
         length,
@@ -93,8 +93,8 @@ def places(spec: Any, length: int, index: Any) -> np.ndarray:
 
 def _told(spec: Any, length: int, at: int) -> str:
     """A position in words: its number, or its coordinates in a grid."""
-    where = places(spec, length, [at])[0]
-    return whole(at) if where.ndim == 0 else f"({', '.join(map(whole, where.tolist()))})"
+    place = places(spec, length, [at])[0]
+    return whole(at) if place.ndim == 0 else f"({', '.join(map(whole, place.tolist()))})"
 
 
 def show(scene: Scene) -> Page:
@@ -103,7 +103,7 @@ def show(scene: Scene) -> Page:
     length, problems = _length(spec, scene)
     head = min(scene["head"], spec.heads - 1)
     p, kp = min(scene["p"], length - 1), min(scene["kp"], length - 1)
-    found = _bias(
+    data = _bias(
         spec,
         length,
         _heads(spec.heads, head),
@@ -126,11 +126,11 @@ def show(scene: Scene) -> Page:
     shown = "masked" if masked else number(entry)
     query, key = (_told(spec, length, at) for at in (p, kp))
     say = f"Head {head}, query at {query}, key at {key}: {shown}"
-    curves = (_curves(found, head, kp - p),) if len(found.offsets) else ()
+    curves = (_curves(data, head, kp - p),) if len(data.offsets) else ()
     return Page(
-        lead=_lead(found, spec, head, scene),
-        panels=(*curves, _matrices(found, head, p, kp, say)),
-        readout=_readout(found, scene, _Cell(head, p, kp, entry, masked)),
+        lead=_lead(data, spec, head, scene),
+        panels=(*curves, _matrices(data, head, p, kp, say)),
+        readout=_readout(data, scene, _BiasEntry(head, p, kp, entry, masked)),
         say=say,
         cursor={
             "x": {"key": "kp", "value": kp, "min": 0, "max": length - 1, "step": 1},
@@ -147,8 +147,8 @@ def _length(spec: Any, scene: Scene) -> tuple[int, tuple[tuple[str, str], ...]]:
     asked: int = scene["L"]
     if not spec.shapes or asked <= LONGEST_LEARNED:
         return asked, ()
-    told = f"{scene.a.label} is drawn for at most {plural(LONGEST_LEARNED, 'position')}."
-    return LONGEST_LEARNED, (("L", told),)
+    note = f"{scene.a.label} is drawn for at most {plural(LONGEST_LEARNED, 'position')}."
+    return LONGEST_LEARNED, (("L", note),)
 
 
 def _heads(count: int, head: int) -> tuple[int, ...]:
@@ -159,29 +159,29 @@ def _heads(count: int, head: int) -> tuple[int, ...]:
     return tuple(sorted({*some, head}))
 
 
-def _curves(found: Bias, head: int, rel: int) -> Chart:
-    known = found.curves[np.isfinite(found.curves)]
-    low, high = spread(float(known.min(initial=0.0)), float(known.max(initial=0.0)))
-    last = 0 if np.isnan(found.curves[:, found.offsets > 0]).all() else found.offsets[-1]
-    x = values("key − query", float(min(found.offsets[0], -1)), float(last), most=8)
+def _curves(data: BiasView, head: int, rel: int) -> Chart:
+    finite = data.curves[np.isfinite(data.curves)]
+    low, high = spread(float(finite.min(initial=0.0)), float(finite.max(initial=0.0)))
+    last = 0 if np.isnan(data.curves[:, data.offsets > 0]).all() else data.offsets[-1]
+    x = values("key − query", float(min(data.offsets[0], -1)), float(last), most=8)
     series = tuple(
         Series(
             f"head {h}",
-            found.offsets.astype(np.float64),
+            data.offsets.astype(np.float64),
             curve.astype(np.float32),
             0 if h == head else 7,
         )
-        for h, curve in zip(found.heads, found.curves, strict=True)
+        for h, curve in zip(data.heads, data.curves, strict=True)
     )
     marks = [
         Mark("x", -float(edge), "bucket edges" if n == 0 else "")
-        for n, edge in enumerate(found.edges.tolist())
+        for n, edge in enumerate(data.edges.tolist())
     ]
-    at = np.flatnonzero(found.offsets == rel)
-    place = found.heads.index(head)
-    if len(at) and np.isfinite(found.curves[place, at[0]]):
-        marks.append(Mark("point", rel, to=float(found.curves[place, at[0]]), style="point"))
-    what = "attention of the bias alone" if found.softmax == "rows" else "bias"
+    at = np.flatnonzero(data.offsets == rel)
+    place = data.heads.index(head)
+    if len(at) and np.isfinite(data.curves[place, at[0]]):
+        marks.append(Mark("point", rel, to=float(data.curves[place, at[0]]), style="point"))
+    what = "attention of the bias alone" if data.softmax == "rows" else "bias"
     return Chart(
         id="offset",
         title=f"{what} against the offset, head {head} in front",
@@ -189,76 +189,76 @@ def _curves(found: Bias, head: int, rel: int) -> Chart:
         y=values("", low, high),
         series=series,
         marks=tuple(marks),
-        caption="" if found.by_offset else "Curves of the first and the last query.",
+        caption="" if data.by_offset else "Curves of the first and the last query.",
         height=230,
         label="Bias of each head against key minus query",
         front=f"head {head}",
     )
 
 
-def _matrices(found: Bias, head: int, p: int, kp: int, say: str) -> Matrix:
-    start, stop = found.positions
-    unsigned = found.softmax == "rows"
-    made = []
-    for h, matrix in zip(found.heads, found.values, strict=True):
+def _matrices(data: BiasView, head: int, p: int, kp: int, say: str) -> Matrix:
+    start, stop = data.positions
+    unsigned = data.softmax == "rows"
+    tiles = []
+    for h, matrix in zip(data.heads, data.values, strict=True):
         missing = ~np.isfinite(matrix)
-        tile = palette.indices(matrix, found.limit)
+        tile = palette.indices(matrix, data.limit)
         if unsigned:
-            share = np.where(missing, 0.0, matrix) / found.limit
+            share = np.where(missing, 0.0, matrix) / data.limit
             tile = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
-        low = "0" if unsigned else number(-found.limit)
-        made.append(
+        low = "0" if unsigned else number(-data.limit)
+        tiles.append(
             Heatmap(
                 id=f"head-{h}",
                 title=f"head {h}"
-                + (f", slope {number(_slope(found, h), 3)}" if _has_slopes(found) else ""),
+                + (f", slope {number(_slope(data, h), 3)}" if _has_slopes(data) else ""),
                 tile=tile,
                 lut="sequential" if unsigned else "diverging",
                 x=cells("key", start, stop, key="kp", at=kp, most=3),
                 y=cells("query", start, stop, key="p", at=p, most=3),
                 low=low,
-                high=number(found.limit),
+                high=number(data.limit),
                 mask=missing.astype(np.uint8) if missing.any() else None,
                 label=say if h == head else f"Head {h}",
                 place="full",
                 values=matrix,
-                limit=found.limit,
+                limit=data.limit,
             )
         )
     return Matrix(
         "matrices",
         "each head: queries down, keys across",
-        tuple(made),
-        thin(" ".join(found.caption)),
+        tuple(tiles),
+        thin(" ".join(data.caption)),
     )
 
 
-def _has_slopes(found: Bias) -> bool:
-    return found.slopes is not None
+def _has_slopes(data: BiasView) -> bool:
+    return data.slopes is not None
 
 
-def _slope(found: Bias, head: int) -> float:
-    assert found.slopes is not None  # noqa: S101 - the caller has seen to it
-    return float(found.slopes[found.heads.index(head)])
+def _slope(data: BiasView, head: int) -> float:
+    assert data.slopes is not None  # noqa: S101 - the caller has seen to it
+    return float(data.slopes[data.heads.index(head)])
 
 
-def _lead(found: Bias, spec: Any, head: int, scene: Scene) -> str:
-    place = found.heads.index(head)
-    far = found.offsets == -100
-    told = ""
-    if far.any() and np.isfinite(found.curves[place, far][0]):
-        value = float(found.curves[place, far][0])
-        told = f" A key 100 positions back gets {number(value)} in head {head}."
-    how = "It depends on the distance alone." if found.by_offset else ""
+def _lead(data: BiasView, spec: Any, head: int, scene: Scene) -> str:
+    place = data.heads.index(head)
+    far = data.offsets == -100
+    example = ""
+    if far.any() and np.isfinite(data.curves[place, far][0]):
+        value = float(data.curves[place, far][0])
+        example = f" A key 100 positions back gets {number(value)} in head {head}."
+    how = "It depends on the distance alone." if data.by_offset else ""
     sides = grid_of(spec, scene["L"])
     if sides:
         how = f"Positions are the cells of a grid of {' × '.join(map(whole, sides))}, row by row."
     if scene["softmax"]:
         how = "With nothing else in the scores, this is what a query would attend to."
-    return f"{scene.a.label} in {plural(spec.heads, 'head')}. {how}{told}".replace("  ", " ")
+    return f"{scene.a.label} in {plural(spec.heads, 'head')}. {how}{example}".replace("  ", " ")
 
 
-def _readout(found: Bias, scene: Scene, cell: _Cell) -> tuple[Block, ...]:
+def _readout(data: BiasView, scene: Scene, cell: _BiasEntry) -> tuple[Block, ...]:
     head, p, kp, entry, masked = cell
     blocks: list[Block] = [
         Heading(
@@ -269,15 +269,15 @@ def _readout(found: Bias, scene: Scene, cell: _Cell) -> tuple[Block, ...]:
     ]
     if len(scene.a.spec.axes) == 1:
         blocks.append(Fact("Key − query", whole(kp - p)))
-    if _has_slopes(found):
-        blocks.append(Fact("Slope", number(_slope(found, head), 6)))
+    if _has_slopes(data):
+        blocks.append(Fact("Slope", number(_slope(data, head), 6)))
     if not masked and np.isfinite(entry):
         blocks.append(
             Fact("Factor on attention", number(float(np.exp(min(entry, 700.0))), 3), "exp(bias)")
         )
-    if len(found.edges):
-        shown = ", ".join(whole(e) for e in found.edges[:12].tolist())
-        more = " …" if len(found.edges) > 12 else ""
+    if len(data.edges):
+        shown = ", ".join(whole(e) for e in data.edges[:12].tolist())
+        more = " …" if len(data.edges) > 12 else ""
         blocks.append(Fact("Buckets begin at", shown + more, "distances"))
     if scene["mask"]:
         blocks.append(Prose("Hatched: keys after the query, which a causal mask takes away."))
@@ -286,7 +286,7 @@ def _readout(found: Bias, scene: Scene, cell: _Cell) -> tuple[Block, ...]:
 
 def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
     rows, columns = window(p, 0, scene["L"]), window(kp, 0, scene["L"])
-    found = np.asarray(
+    values = np.asarray(
         bias_of(
             scene.a.spec,
             places(scene.a.spec, scene["L"], rows),
@@ -307,6 +307,6 @@ def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
                     for k, x in zip(columns.tolist(), line, strict=True)
                 ),
             ]
-            for q, line in zip(rows.tolist(), found, strict=True)
+            for q, line in zip(rows.tolist(), values, strict=True)
         ],
     }

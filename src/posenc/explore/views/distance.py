@@ -22,11 +22,11 @@ from posenc.explore.panels import (
     Series,
     TableOfText,
 )
-from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
+from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.explore.sources import held, learnt
 from posenc.explore.text import number, plural, signed, spread, thin, whole
 from posenc.plot import palette
-from posenc.plot.columns import Source
+from posenc.plot.columns import TableSource
 from posenc.plot.views import offset, similarity
 from posenc.plot.views.offset import Offset, sized
 from posenc.plot.views.similarity import Similarity
@@ -41,7 +41,7 @@ METRIC = choice(
 )
 LOG = switch("log", "Logarithmic distances")
 OFFSET = integer("off", "Distance", 10, 0, 2**24, gently=True, section="cursor")
-SHAPE = Shape(
+SHAPE = ViewShape(
     "distance",
     "Distance",
     "What does the model see between two positions?",
@@ -123,30 +123,30 @@ def _matrix(scene: Scene) -> Similarity:
     )
 
 
-def _product(table: Source, p: int, q: int, kind: str) -> float:
+def _product(table: TableSource, p: int, q: int, kind: str) -> float:
     pair = sized(table.rows(np.array([p, q])), kind)
     return float(pair[0] @ pair[1])
 
 
-def _curve(scene: Scene, found: Offset, k: int, value: float) -> Chart:
-    logarithmically = found.scale == "log"
-    banded = found.band != "none"
+def _curve(scene: Scene, data: Offset, k: int, value: float) -> Chart:
+    logarithmically = data.scale == "log"
+    banded = data.band != "none"
     series = Series(
         scene.a.label,
-        found.offsets.astype(np.float64),
-        found.mean.astype(np.float32),
-        lo=found.low.astype(np.float32) if banded else None,
-        hi=found.high.astype(np.float32) if banded else None,
+        data.offsets.astype(np.float64),
+        data.mean.astype(np.float32),
+        lo=data.low.astype(np.float32) if banded else None,
+        hi=data.high.astype(np.float32) if banded else None,
     )
-    low, high = spread(float(found.low.min()), float(found.high.max()))
-    last = float(found.offsets[-1])
+    low, high = spread(float(data.low.min()), float(data.high.max()))
+    last = float(data.offsets[-1])
     if logarithmically:
         x = logarithmic("distance, positions (log)", 1.0, max(last, 2.0))
         x = Axis(x.label, x.domain, x.ticks, "log", key="off", at=max(k, 1))
     else:
         plain = values("distance, positions", 0.0, max(last, 1.0), most=8)
         x = Axis(plain.label, plain.domain, plain.ticks, key="off", at=k)
-    name = "cosine" if found.kind == "cosine" else "dot product"
+    name = "cosine" if data.kind == "cosine" else "dot product"
     return Chart(
         id="offset",
         title=f"{name} of two rows, by their distance",
@@ -154,21 +154,21 @@ def _curve(scene: Scene, found: Offset, k: int, value: float) -> Chart:
         y=values("", low, high),
         series=(series,),
         marks=(Mark("point", max(k, 1) if logarithmically else k, to=value, style="point"),),
-        caption=thin(" ".join(found.caption)),
+        caption=thin(" ".join(data.caption)),
         height=230,
         label=f"The {name} of two rows against their distance",
     )
 
 
-def _heatmap(found: Similarity, p: int, k: int, say: str) -> Heatmap:
-    start, stop = found.positions
-    limit = found.limit
+def _heatmap(data: Similarity, p: int, k: int, say: str) -> Heatmap:
+    start, stop = data.positions
+    limit = data.limit
     x = cells("the other position", start, stop, key="off", at=p + k)
     apart = np.abs(np.arange(start, stop) - p) if stop - start <= MOST_CELLS_OF_AXIS else None
     return Heatmap(
         id="matrix",
-        title=f"{'cosine' if found.kind == 'cosine' else 'dot product'} of all positions",
-        tile=palette.indices(found.values, limit),
+        title=f"{'cosine' if data.kind == 'cosine' else 'dot product'} of all positions",
+        tile=palette.indices(data.values, limit),
         lut="diverging",
         x=Axis(
             x.label,
@@ -182,15 +182,15 @@ def _heatmap(found: Similarity, p: int, k: int, say: str) -> Heatmap:
         y=cells("position", start, stop, key="p", at=p),
         low=number(-limit),
         high=number(limit),
-        caption=thin(" ".join(found.caption)),
+        caption=thin(" ".join(data.caption)),
         place="full",
         label=say,
-        values=found.values,
+        values=data.values,
         limit=limit,
     )
 
 
-def _blocks(table: Source, k: int) -> TableOfText:
+def _blocks(table: TableSource, k: int) -> TableOfText:
     """The 2 x 2 matrices that move a pair by k positions."""
     waves = table.waves
     assert waves is not None  # noqa: S101 - the caller has seen to it
@@ -214,49 +214,49 @@ def _blocks(table: Source, k: int) -> TableOfText:
     )
 
 
-def _lead(found: Offset) -> str:
-    if found.defect == 0:
+def _lead(data: Offset) -> str:
+    if data.defect == 0:
         first = "The product depends on the distance alone, wherever the two positions are."
     else:
         first = (
             "The product depends on where the two positions are: distance explains "
-            f"{number(100 * (1 - found.defect**2), 3)} % of it."
+            f"{number(100 * (1 - data.defect**2), 3)} % of it."
         )
-    if found.first_rise is not None and found.rises:
+    if data.first_rise is not None and data.rises:
         return (
             f"{first} It does not fall all the way: it first rises at distance "
-            f"{whole(found.first_rise)}."
+            f"{whole(data.first_rise)}."
         )
     return first
 
 
-def _readout(table: Source, found: Offset, p: int, k: int) -> tuple[Block, ...]:
-    value, own = (_product(table, p, q, found.kind) for q in (p + k, p))
-    name = "Cosine" if found.kind == "cosine" else "Dot product"
+def _readout(table: TableSource, data: Offset, p: int, k: int) -> tuple[Block, ...]:
+    value, own = (_product(table, p, q, data.kind) for q in (p + k, p))
+    name = "Cosine" if data.kind == "cosine" else "Dot product"
     blocks: list[Block] = [
         Heading(f"Positions {whole(p)} and {whole(p + k)}"),
         Fact(name, number(value, 6)),
         Fact("With itself", number(own, 6)),
         Fact("Distance", whole(k)),
     ]
-    if found.first_rise is not None and found.rises is not None:
-        blocks.append(Fact("First rises at", whole(found.first_rise)))
-        blocks.append(Fact("Steps that go up", f"{number(100 * found.rises, 2)} %"))
+    if data.first_rise is not None and data.rises is not None:
+        blocks.append(Fact("First rises at", whole(data.first_rise)))
+        blocks.append(Fact("Steps that go up", f"{number(100 * data.rises, 2)} %"))
     blocks.append(
-        Fact("Shift-invariance defect", number(found.defect, 3), "0: distance explains everything")
+        Fact("Shift-invariance defect", number(data.defect, 3), "0: distance explains everything")
     )
-    if found.defect:
+    if data.defect:
         blocks.append(Prose("The band runs over positions: the same distance, other places."))
     return tuple(blocks)
 
 
-def _numbers(found: Offset, scene: Scene) -> dict[str, Any]:
-    rows = zip(found.offsets[:20].tolist(), found.mean[:20].tolist(), strict=True)
+def _numbers(data: Offset, scene: Scene) -> dict[str, Any]:
+    rows = zip(data.offsets[:20].tolist(), data.mean[:20].tolist(), strict=True)
     return {
         "caption": f"{scene.a.label}: the product at the first distances shown",
         "columns": ["distance", "mean", "least", "largest"],
         "rows": [
             [whole(at), number(x, 6), number(float(lo), 6), number(float(hi), 6)]
-            for (at, x), lo, hi in zip(rows, found.low, found.high, strict=False)
+            for (at, x), lo, hi in zip(rows, data.low, data.high, strict=False)
         ],
     }

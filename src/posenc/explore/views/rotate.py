@@ -24,18 +24,18 @@ from posenc.explore.panels import (
     Prose,
     Series,
 )
-from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.scene import Page, Scene, ViewShape
 from posenc.explore.sources import learnt
 from posenc.explore.text import number, plural, signed, spread, thin, whole
 from posenc.plot.columns import channels_of, pairs_of, width_of
 from posenc.plot.views import rotation
-from posenc.plot.views.rotation import Rotation
+from posenc.plot.views.rotation import RotationView
 
 __all__ = ["SHAPE", "show"]
 
 FARTHEST = 2**31
 DISTANCES = 64
-SHAPE = Shape(
+SHAPE = ViewShape(
     "rotate",
     "Rotate",
     "What does a rotation do to queries and keys?",
@@ -70,7 +70,9 @@ MOST_DIALS = 8
 
 
 @functools.lru_cache(maxsize=64)
-def _rotation(spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int) -> Rotation:
+def _rotation(
+    spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
+) -> RotationView:
     return rotation.data(
         spec,
         positions,
@@ -90,21 +92,21 @@ def show(scene: Scene) -> Page:
     layout = pairs_of(spec)
     assert layout is not None  # noqa: S101 - a rotation has pairs
     channels, pair = channels_of(spec), int(layout.pair[scene["j"]])
-    found = _rotation(spec, (m, n), _chosen(spec.pairs, pair), scene["seed"])
+    data = _rotation(spec, (m, n), _chosen(spec.pairs, pair), scene["seed"])
     panels: list[Panel] = [
-        _dials(found, pair, channels, m, n),
-        _terms(found, pair, channels),
-        _scores(found, scene, m - n),
+        _dials(data, pair, channels, m, n),
+        _terms(data, pair, channels),
+        _scores(data, scene, m - n),
     ]
-    dial = next((d for d in found.dials if d.pair == pair), found.dials[0])
+    dial = next((d for d in data.dials if d.pair == pair), data.dials[0])
     say = (
-        f"Query at {whole(m)}, key at {whole(n)}: score {number(found.score)}; pair {pair} adds "
-        f"{number(float(found.terms[pair]))}"
+        f"Query at {whole(m)}, key at {whole(n)}: score {number(data.score)}; pair {pair} adds "
+        f"{number(float(data.terms[pair]))}"
     )
     return Page(
-        lead=_lead(found, m, n),
+        lead=_lead(data, m, n),
         panels=tuple(panels),
-        readout=_readout(found, dial.between, _members(spec, pair), m, n),
+        readout=_readout(data, dial.between, _members(spec, pair), m, n),
         say=say,
         cursor={
             "x": {
@@ -117,7 +119,7 @@ def show(scene: Scene) -> Page:
             "y": {"key": "m", "value": m, "min": 0, "max": FARTHEST, "step": 1},
         },
         python=snippets.rotate(scene, m, n),
-        table=_numbers(found),
+        table=_numbers(data),
     )
 
 
@@ -129,7 +131,7 @@ def _chosen(pairs: int, pair: int) -> tuple[int, ...]:
     return tuple(sorted({*some, pair}))
 
 
-def _dials(found: Rotation, pair: int, channels: np.ndarray, m: int, n: int) -> Dials:
+def _dials(data: RotationView, pair: int, channels: np.ndarray, m: int, n: int) -> Dials:
     dials = tuple(
         Dial(
             f"pair {d.pair}",
@@ -140,7 +142,7 @@ def _dials(found: Rotation, pair: int, channels: np.ndarray, m: int, n: int) -> 
             value=str(int(channels[d.pair])),
             chosen=d.pair == pair,
         )
-        for d in found.dials
+        for d in data.dials
     )
     return Dials(
         "dials",
@@ -150,28 +152,28 @@ def _dials(found: Rotation, pair: int, channels: np.ndarray, m: int, n: int) -> 
     )
 
 
-def _terms(found: Rotation, pair: int, channels: np.ndarray) -> Chart:
-    pairs = len(found.terms)
-    low, high = spread(min(float(found.terms.min()), 0.0), max(float(found.terms.max()), 0.0))
+def _terms(data: RotationView, pair: int, channels: np.ndarray) -> Chart:
+    pairs = len(data.terms)
+    low, high = spread(min(float(data.terms.min()), 0.0), max(float(data.terms.max()), 0.0))
     return Chart(
         id="terms",
-        title=f"q · k = {number(found.score)}: what each pair adds",
+        title=f"q · k = {number(data.score)}: what each pair adds",
         x=cells("pair", 0, pairs, key="j", at=pair, to=channels),
         y=values("", low, high),
         series=(
-            Series("term", np.arange(pairs) + 0.5, found.terms.astype(np.float32), draw="bars"),
+            Series("term", np.arange(pairs) + 0.5, data.terms.astype(np.float32), draw="bars"),
         ),
         height=130,
         label="What each pair adds to the product of query and key",
     )
 
 
-def _scores(found: Rotation, scene: Scene, k: int) -> Chart:
-    shown = found.scores if scene["mix"] == "mixed" else found.scores[:1]
+def _scores(data: RotationView, scene: Scene, k: int) -> Chart:
+    shown = data.scores if scene["mix"] == "mixed" else data.scores[:1]
     everything = np.concatenate([s.values for s in shown])
     low, high = spread(float(everything.min()), float(everything.max()))
-    x = values("query − key", float(found.offsets[0]), float(found.offsets[-1]), most=8)
-    inside = found.offsets[0] <= k <= found.offsets[-1]
+    x = values("query − key", float(data.offsets[0]), float(data.offsets[-1]), most=8)
+    inside = data.offsets[0] <= k <= data.offsets[-1]
     return Chart(
         id="scores",
         title="the score against the distance",
@@ -180,53 +182,51 @@ def _scores(found: Rotation, scene: Scene, k: int) -> Chart:
         series=tuple(
             Series(
                 thin(s.label),
-                found.offsets.astype(np.float64),
+                data.offsets.astype(np.float64),
                 s.values.astype(np.float32),
                 number_,
             )
             for number_, s in enumerate(shown)
         ),
-        marks=(Mark("point", float(k), to=found.score, style="point"),) if inside else (),
-        caption=thin(found.caption[-1])
-        if scene["mix"] == "mixed" and len(found.scores) > 1
-        else "",
+        marks=(Mark("point", float(k), to=data.score, style="point"),) if inside else (),
+        caption=thin(data.caption[-1]) if scene["mix"] == "mixed" and len(data.scores) > 1 else "",
         height=210,
         label="The score of one query and one key against their distance",
     )
 
 
-def _lead(found: Rotation, m: int, n: int) -> str:
-    same = abs(found.score - found.moved) <= 1e-9 * max(float(np.abs(found.terms).sum()), 1e-300)
-    told = (
-        f"Both moved by {whole(found.shift)}: the same score, as only the distance counts."
+def _lead(data: RotationView, m: int, n: int) -> str:
+    same = abs(data.score - data.moved) <= 1e-9 * max(float(np.abs(data.terms).sum()), 1e-300)
+    moved = (
+        f"Both moved by {whole(data.shift)}: the same score, as only the distance counts."
         if same
-        else f"Both moved by {whole(found.shift)}: {number(found.moved)}; the place counts too."
+        else f"Both moved by {whole(data.shift)}: {number(data.moved)}; the place counts too."
     )
     return (
         f"A query at {whole(m)} and a key at {whole(n)}: their product is a sum over "
-        f"{plural(len(found.terms), 'pair')}. {told}"
+        f"{plural(len(data.terms), 'pair')}. {moved}"
     )
 
 
 def _members(spec: Any, pair: int) -> tuple[int, Fact]:
     """A pair, and the channels that form it."""
     channels = " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair]))
-    where = f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else ""
-    return pair, Fact("Channels", channels, where)
+    place = f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else ""
+    return pair, Fact("Channels", channels, place)
 
 
 def _readout(
-    found: Rotation, between: float, members: tuple[int, Fact], m: int, n: int
+    data: RotationView, between: float, members: tuple[int, Fact], m: int, n: int
 ) -> tuple[Block, ...]:
     pair, channels = members
     return (
         Heading(f"Query at {whole(m)}, key at {whole(n)}"),
-        Fact("q · k", signed(found.score, 6)),
-        Fact(f"both {whole(found.shift)} later", signed(found.moved, 6)),
+        Fact("q · k", signed(data.score, 6)),
+        Fact(f"both {whole(data.shift)} later", signed(data.moved, 6)),
         Fact("Distance", whole(m - n)),
         Heading(f"Pair {pair}"),
         channels,
-        Fact("Adds", signed(float(found.terms[pair]), 6)),
+        Fact("Adds", signed(float(data.terms[pair]), 6)),
         Fact("Angle from key to query", f"{signed(between, 4)} rad"),
         Fact("In turns", signed(between / (2 * math.pi), 4)),
         Prose(
@@ -236,9 +236,9 @@ def _readout(
     )
 
 
-def _numbers(found: Rotation) -> dict[str, Any]:
+def _numbers(data: RotationView) -> dict[str, Any]:
     return {
         "caption": "what the first pairs add",
         "columns": ["pair", "term"],
-        "rows": [[str(i), signed(float(x), 6)] for i, x in enumerate(found.terms[:20])],
+        "rows": [[str(i), signed(float(x), 6)] for i, x in enumerate(data.terms[:20])],
     }

@@ -10,8 +10,8 @@ import numpy as np
 from posenc._core.random_vectors import random_vectors
 from posenc.explore import snippets
 from posenc.explore.fields import integer, switch, text
-from posenc.explore.panels import Block, Fact, Heading, Prose, Strip, Strips, Words
-from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.panels import Block, Fact, Heading, Paragraphs, Prose, Strip, Strips
+from posenc.explore.scene import Page, Scene, ViewShape
 from posenc.explore.text import number, plural, signed, whole
 from posenc.functional import add, table
 from posenc.plot import palette
@@ -21,7 +21,7 @@ __all__ = ["SHAPE", "embedded", "show"]
 MOST_WORDS = 48
 LONGEST = 400
 TEXT = text("text", "Sentence", "the dog chased the cat", LONGEST)
-SHAPE = Shape(
+SHAPE = ViewShape(
     "sentence",
     "Sentence",
     "What reaches the model?",
@@ -55,8 +55,7 @@ class _Input:
     @property
     def total(self) -> np.ndarray:
         """What reaches the model."""
-        found: np.ndarray = self.scaled + self.encoding
-        return found
+        return self.scaled + self.encoding
 
     def cell(self, digits: int = 4) -> tuple[str, str, str]:
         """The numbers under the cursor: embedding, position, sum."""
@@ -78,20 +77,20 @@ def show(scene: Scene) -> Page:
     )
     limit = max(float(np.abs(part).max()) for part in (scaled, encoding, scaled + encoding)) or 1.0
     place, j = min(scene["t"], len(words) - 1), min(scene["j"], scene.a.spec.dim - 1)
-    made = _Input(shown, scaled, encoding, place, j, limit)
-    first, second, both = made.cell()
+    inputs = _Input(shown, scaled, encoding, place, j, limit)
+    first, second, both = inputs.cell()
     say = f"“{shown[place]}” at position {place}, dimension {j}: {first} + {second} = {both}"
     return Page(
         lead=f"{plural(len(words), 'word')}, each a row of {scene.a.spec.dim} numbers. {origin}",
-        panels=(_sum(made, scene), _all_words(made), _swap(scene, words, swapped, scale)),
-        readout=_readout(made),
+        panels=(_sum(inputs, scene), _all_words(inputs), _swap(scene, words, swapped, scale)),
+        readout=_readout(inputs),
         say=say,
         cursor={
             "x": {"key": "j", "value": j, "min": 0, "max": scene.a.spec.dim - 1, "step": 1},
             "y": {"key": "t", "value": place, "min": 0, "max": len(words) - 1, "step": 1},
         },
         python=snippets.sentence(scene, shown),
-        table=_numbers(made),
+        table=_numbers(inputs),
         problems=problems,
     )
 
@@ -108,13 +107,13 @@ def embedded(scene: Scene) -> tuple[list[str], np.ndarray]:
 def _words(scene: Scene) -> tuple[list[str], tuple[tuple[str, str], ...]]:
     words = scene["text"].split()
     if not words:
-        told = f"A sentence has at least one word. Drawn with ‘{TEXT.default}’."
-        return TEXT.default.split(), (("text", told),)
+        note = f"A sentence has at least one word. Drawn with ‘{TEXT.default}’."
+        return TEXT.default.split(), (("text", note),)
     limits = getattr(scene.a.spec, "limits", None)
     most = min(MOST_WORDS, int(limits[0]) if limits else MOST_WORDS)
     if len(words) > most:
-        told = f"The first {plural(most, 'word')} of {whole(len(words))} are drawn."
-        return words[:most], (("text", told),)
+        note = f"The first {plural(most, 'word')} of {whole(len(words))} are drawn."
+        return words[:most], (("text", note),)
     return words, ()
 
 
@@ -128,18 +127,20 @@ def _swapped(words: list[str], one: int, two: int) -> list[str]:
 def _embeddings(scene: Scene, words: list[str]) -> tuple[np.ndarray, str]:
     """A row for each word, and where it comes from."""
     dim = scene.a.spec.dim
-    given = scene.session.embeddings
-    if given is not None and given.rows.shape[1] == dim:
+    stored = scene.session.embeddings
+    if stored is not None and stored.rows.shape[1] == dim:
         # Words meet rows in the order in which they first stand in the sentence typed.
         order = {w: n for n, w in enumerate(dict.fromkeys(scene["text"].split()))}
-        rows = [order.get(word, 0) % len(given.rows) for word in words]
-        return given.rows[rows], f"Embeddings are rows of {given.name}, in the order of new words."
+        rows = [order.get(word, 0) % len(stored.rows) for word in words]
+        return stored.rows[
+            rows
+        ], f"Embeddings are rows of {stored.name}, in the order of new words."
     random = random_vectors(words, dim, scene["seed"]).astype(np.float64) / np.sqrt(dim / 3)
-    told = f"Embeddings are random numbers of seed {scene['seed']}, the same for the same word."
-    if given is not None:
-        wide = given.rows.shape[1]
-        told += f" {given.name} is {wide} wide, not {dim}: set d to {wide} to use it."
-    return random, told
+    origin = f"Embeddings are random numbers of seed {scene['seed']}, the same for the same word."
+    if stored is not None:
+        wide = stored.rows.shape[1]
+        origin += f" {stored.name} is {wide} wide, not {dim}: set d to {wide} to use it."
+    return random, origin
 
 
 def _strip(
@@ -149,46 +150,46 @@ def _strip(
     return Strip(label, palette.indices(row, limit), numbers, sign, "j", at)
 
 
-def _sum(made: _Input, scene: Scene) -> Strips:
+def _sum(inputs: _Input, scene: Scene) -> Strips:
     factor = "√d × embedding" if scene["scale"] else "embedding"
-    first, second, both = made.cell()
-    rows = (made.scaled[made.place], made.encoding[made.place], made.total[made.place])
+    first, second, both = inputs.cell()
+    rows = (inputs.scaled[inputs.place], inputs.encoding[inputs.place], inputs.total[inputs.place])
     return Strips(
         "sum",
-        f"“{made.words[made.place]}” at position {made.place}",
+        f"“{inputs.words[inputs.place]}” at position {inputs.place}",
         (
-            _strip(factor, rows[0], made.limit, at=made.j),
-            _strip(f"position {made.place}", rows[1], made.limit, sign="+", at=made.j),
-            _strip("input", rows[2], made.limit, sign="=", at=made.j),
+            _strip(factor, rows[0], inputs.limit, at=inputs.j),
+            _strip(f"position {inputs.place}", rows[1], inputs.limit, sign="+", at=inputs.j),
+            _strip("input", rows[2], inputs.limit, sign="=", at=inputs.j),
         ),
         "diverging",
-        number(-made.limit, 3),
-        "+" + number(made.limit, 3),
-        caption=f"Dimension {made.j}: {first} + {second} = {both}",
+        number(-inputs.limit, 3),
+        "+" + number(inputs.limit, 3),
+        caption=f"Dimension {inputs.j}: {first} + {second} = {both}",
     )
 
 
-def _all_words(made: _Input) -> Strips:
+def _all_words(inputs: _Input) -> Strips:
     strips = []
-    for n, word in enumerate(made.words):
-        chosen = "▸ " if n == made.place else ""
-        rows = (made.scaled[n], made.encoding[n], made.total[n])
+    for n, word in enumerate(inputs.words):
+        chosen = "▸ " if n == inputs.place else ""
+        rows = (inputs.scaled[n], inputs.encoding[n], inputs.total[n])
         for row, sign, label in zip(
             rows, ("", "+", "="), (f"{chosen}{n} {word}", "", ""), strict=True
         ):
-            tile = palette.indices(row, made.limit)
-            strips.append(Strip(label, tile, (), sign, "j", made.j))
+            tile = palette.indices(row, inputs.limit)
+            strips.append(Strip(label, tile, (), sign, "j", inputs.j))
     return Strips(
         "words",
         "every word: embedding + position = input",
         tuple(strips),
         "diverging",
-        number(-made.limit, 3),
-        "+" + number(made.limit, 3),
+        number(-inputs.limit, 3),
+        "+" + number(inputs.limit, 3),
     )
 
 
-def _swap(scene: Scene, words: list[str], swapped: list[str], scale: float) -> Words:
+def _swap(scene: Scene, words: list[str], swapped: list[str], scale: float) -> Paragraphs:
     """Whether the set of rows changes when two words change places."""
     before, after = (_embeddings(scene, w)[0] * scale for w in (words, swapped))
     spec, params = scene.a.spec, scene.a.params
@@ -205,7 +206,7 @@ def _swap(scene: Scene, words: list[str], swapped: list[str], scale: float) -> W
     ]
     if not changed:
         paragraphs.append("The two words are equal or the same one: nothing was swapped.")
-    return Words("swap", "swap two words", tuple(paragraphs))
+    return Paragraphs("swap", "swap two words", tuple(paragraphs))
 
 
 def _positioned(spec: Any, params: Any, rows: np.ndarray) -> np.ndarray:
@@ -220,13 +221,13 @@ def _same_rows(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.array_equal(first, second))
 
 
-def _readout(made: _Input) -> tuple[Block, ...]:
-    first, second, both = made.cell(6)
-    size = float(np.sqrt((made.scaled**2).mean()))
-    of_encoding = float(np.sqrt((made.encoding**2).mean()))
+def _readout(inputs: _Input) -> tuple[Block, ...]:
+    first, second, both = inputs.cell(6)
+    size = float(np.sqrt((inputs.scaled**2).mean()))
+    of_encoding = float(np.sqrt((inputs.encoding**2).mean()))
     ratio = of_encoding / size if size else float("inf")
     return (
-        Heading(f"“{made.words[made.place]}”, position {made.place}, dimension {made.j}"),
+        Heading(f"“{inputs.words[inputs.place]}”, position {inputs.place}, dimension {inputs.j}"),
         Fact("Embedding", first),
         Fact("Position", second),
         Fact("Input", both),
@@ -241,19 +242,19 @@ def _readout(made: _Input) -> tuple[Block, ...]:
     )
 
 
-def _numbers(made: _Input) -> dict[str, Any]:
-    at = made.place
+def _numbers(inputs: _Input) -> dict[str, Any]:
+    at = inputs.place
     rows = [
         [
             str(j),
-            signed(made.scaled[at, j]),
-            signed(made.encoding[at, j]),
-            signed(made.total[at, j]),
+            signed(inputs.scaled[at, j]),
+            signed(inputs.encoding[at, j]),
+            signed(inputs.total[at, j]),
         ]
-        for j in range(min(20, made.scaled.shape[1]))
+        for j in range(min(20, inputs.scaled.shape[1]))
     ]
     return {
-        "caption": f"“{made.words[at]}” at position {at}",
+        "caption": f"“{inputs.words[at]}” at position {at}",
         "columns": ["dimension", "embedding", "position", "input"],
         "rows": rows,
     }

@@ -23,7 +23,7 @@ from posenc.explore.panels import (
     Series,
     TableOfText,
 )
-from posenc.explore.scene import Page, Scene, Shape
+from posenc.explore.scene import Page, Scene, ViewShape
 from posenc.explore.sources import held
 from posenc.explore.text import count, number, plural, signed, thin, whole
 from posenc.explore.views.waves import pair_axis
@@ -53,11 +53,11 @@ RULE = choice(
 
 def usual(chosen: Chosen) -> dict[str, str]:
     """The trained length and the factor of the model itself."""
-    found = stretch.extent(chosen.spec, chosen.entry.length)
-    return {"Lt": str(found.original_length), "f": short(found.factor)}
+    extent = stretch.extent(chosen.spec, chosen.entry.length)
+    return {"Lt": str(extent.original_length), "f": short(extent.factor)}
 
 
-SHAPE = Shape(
+SHAPE = ViewShape(
     "stretch",
     "Stretch",
     "What changes when the context gets longer?",
@@ -80,33 +80,33 @@ def show(scene: Scene) -> Page:
     """Wavelengths and stretch of each pair, and the counts."""
     spec: Any = scene.a.spec
     trained, factor = scene["Lt"], scene["f"]
-    found = _stretch(spec, trained, factor)
-    table = held(scene.a, found.length)
+    data = _stretch(spec, trained, factor)
+    table = held(scene.a, data.length)
     pair = table.pair_of(scene["j"])
     assert pair is not None  # noqa: S101 - every channel of a rotation is in one
-    chosen = next((r for r in found.rules if r.name == scene["rule"]), found.rules[0])
-    pairs = len(found.rules[0].stretch)
+    chosen = next((r for r in data.rules if r.name == scene["rule"]), data.rules[0])
+    pairs = len(data.rules[0].stretch)
     x = pair_axis(table, pairs, pair)
     say = (
         f"Pair {pair}: {chosen.label} stretches it {_times(float(chosen.stretch[pair]))}, from "
-        f"{_length(float(found.rules[0].wavelengths[pair]))} positions to "
+        f"{_length(float(data.rules[0].wavelengths[pair]))} positions to "
         f"{_length(float(chosen.wavelengths[pair]))}"
     )
     return Page(
-        lead=_lead(found),
+        lead=_lead(data),
         panels=(
-            _wavelengths(found, x, pair, chosen),
-            _stretches(found, x, pair, chosen),
-            _counts(found),
+            _wavelengths(data, x, pair, chosen),
+            _stretches(data, x, pair, chosen),
+            _counts(data),
         ),
-        readout=_readout(found, chosen, pair),
+        readout=_readout(data, chosen, pair),
         say=say,
         cursor={
             "x": {"key": "j", "value": scene["j"], "min": 0, "max": table.width - 1, "step": 1}
         },
-        python=snippets.stretch(scene, chosen.name, found),
-        table=_numbers(found),
-        problems=_left_out(found, scene["rule"]),
+        python=snippets.stretch(scene, chosen.name, data),
+        table=_numbers(data),
+        problems=_left_out(data, scene["rule"]),
     )
 
 
@@ -118,58 +118,58 @@ def _length(x: float) -> str:
     return number(x) if math.isfinite(x) else "endless"
 
 
-def _left_out(found: Stretch, rule: str) -> tuple[tuple[str, str], ...]:
-    if rule in found.left_out:
-        return (("rule", found.left_out[rule]),)
-    if rule == "given" and all(r.name != "given" for r in found.rules):
+def _left_out(data: Stretch, rule: str) -> tuple[tuple[str, str], ...]:
+    if rule in data.left_out:
+        return (("rule", data.left_out[rule]),)
+    if rule == "given" and all(r.name != "given" for r in data.rules):
         return (("rule", "This encoding has no rule of its own; a config.json may have."),)
     return ()
 
 
-def _lead(found: Stretch) -> str:
-    if not found.slow:
+def _lead(data: Stretch) -> str:
+    if not data.slow:
         return (
-            f"Every pair finished a turn within {whole(found.original_length)} positions, so "
+            f"Every pair finished a turn within {whole(data.original_length)} positions, so "
             "longer contexts bring no angle that training did not show."
         )
     return (
-        f"{plural(found.slow, 'slow pair')} never finished a turn in training. To meet only angles "
-        f"they know, they must stretch by the full ×{number(found.factor)}. Fast pairs should stay "
+        f"{plural(data.slow, 'slow pair')} never finished a turn in training. To meet only angles "
+        f"they know, they must stretch by the full ×{number(data.factor)}. Fast pairs should stay "
         "at ×1, so that neighbours keep their step."
     )
 
 
-def _series(found: Stretch, what: str) -> tuple[Series, ...]:
-    made = []
-    for rule in found.rules:
+def _series(data: Stretch, what: str) -> tuple[Series, ...]:
+    series = []
+    for rule in data.rules:
         y = np.where(np.isfinite(getattr(rule, what)), getattr(rule, what), np.nan)
         places = np.arange(len(y)) + 0.5
-        made.append(Series(rule.label, places, y.astype(np.float32), STYLES[rule.name]))
-    return tuple(made)
+        series.append(Series(rule.label, places, y.astype(np.float32), STYLES[rule.name]))
+    return tuple(series)
 
 
-def _slow_band(found: Stretch, pairs: int) -> list[Mark]:
-    if not found.slow:
+def _slow_band(data: Stretch, pairs: int) -> list[Mark]:
+    if not data.slow:
         return []
-    text = plural(found.slow, "slow pair")
-    return [Mark("x", float(found.first_slow), text, to=float(pairs), style="band")]
+    text = plural(data.slow, "slow pair")
+    return [Mark("x", float(data.first_slow), text, to=float(pairs), style="band")]
 
 
-def _wavelengths(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
-    everything = np.concatenate([r.wavelengths for r in found.rules])
+def _wavelengths(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
+    everything = np.concatenate([r.wavelengths for r in data.rules])
     finite = everything[np.isfinite(everything)]
-    low = min(float(finite.min(initial=6.0)), found.original_length) / 1.2
-    high = max(float(finite.max(initial=10.0)), found.length) * 1.3
+    low = min(float(finite.min(initial=6.0)), data.original_length) / 1.2
+    high = max(float(finite.max(initial=10.0)), data.length) * 1.3
     marks = [
-        *_slow_band(found, len(chosen.stretch)),
+        *_slow_band(data, len(chosen.stretch)),
         Mark(
             "y",
-            found.original_length,
-            f"trained length {whole(found.original_length)}",
+            data.original_length,
+            f"trained length {whole(data.original_length)}",
             None,
             "solid",
         ),
-        Mark("y", found.length, f"new length {whole(found.length)}"),
+        Mark("y", data.length, f"new length {whole(data.length)}"),
     ]
     if math.isfinite(float(chosen.wavelengths[pair])):
         marks.append(Mark("point", pair + 0.5, to=float(chosen.wavelengths[pair]), style="point"))
@@ -178,7 +178,7 @@ def _wavelengths(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
         title="wavelength, positions (log)",
         x=Axis("", x.domain, x.ticks, cells=True, key=x.key, at=x.at, to=x.to),
         y=logarithmic("", low, high),
-        series=_series(found, "wavelengths"),
+        series=_series(data, "wavelengths"),
         marks=tuple(marks),
         height=270,
         label="Wavelength of each pair under each rule",
@@ -186,8 +186,8 @@ def _wavelengths(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
     )
 
 
-def _stretches(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
-    everything = np.concatenate([r.stretch for r in found.rules])
+def _stretches(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
+    everything = np.concatenate([r.stretch for r in data.rules])
     finite = everything[np.isfinite(everything)]
     most, least = float(finite.max(initial=1.0)), float(finite.min(initial=1.0))
     at = float(chosen.stretch[pair])
@@ -195,10 +195,10 @@ def _stretches(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
         id="stretch",
         title="stretch of each pair, × (log)",
         x=x,
-        y=logarithmic("", min(least, 1.0) * 0.92, max(most, found.factor, 1.1) * 1.12),
-        series=_series(found, "stretch"),
+        y=logarithmic("", min(least, 1.0) * 0.92, max(most, data.factor, 1.1) * 1.12),
+        series=_series(data, "stretch"),
         marks=(
-            *_slow_band(found, len(chosen.stretch)),
+            *_slow_band(data, len(chosen.stretch)),
             *((Mark("point", pair + 0.5, to=at, style="point"),) if math.isfinite(at) else ()),
         ),
         height=190,
@@ -207,15 +207,15 @@ def _stretches(found: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
     )
 
 
-def _counts(found: Stretch) -> TableOfText:
+def _counts(data: Stretch) -> TableOfText:
     rows = tuple(
         (
             rule.label,
-            count(rule.unseen, found.slow),
-            count(rule.lost, found.fast),
+            count(rule.unseen, data.slow),
+            count(rule.lost, data.fast),
             number(rule.attention_factor, 5),
         )
-        for rule in found.rules
+        for rule in data.rules
     )
     return TableOfText(
         "counts",
@@ -229,26 +229,26 @@ def _counts(found: Stretch) -> TableOfText:
         rows,
         caption="Slow: no full turn within the trained length. Fast: 32 turns or more. Lost: "
         "changed by over 1 %. "
-        + thin(" ".join(f"{RULES[k]}: {v}" for k, v in found.left_out.items())),
+        + thin(" ".join(f"{RULES[k]}: {v}" for k, v in data.left_out.items())),
     )
 
 
-def _readout(found: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
+def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
     blocks: list[Block] = [
         Heading(f"{chosen.label}, pair {pair}"),
         Fact("Stretch", _times(float(chosen.stretch[pair]))),
-        Fact("Wavelength before", _length(float(found.rules[0].wavelengths[pair]))),
+        Fact("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
         Fact("Wavelength after", _length(float(chosen.wavelengths[pair]))),
         Heading("Slow pairs that meet unseen angles"),
-        *(Fact(rule.label, count(rule.unseen, found.slow)) for rule in found.rules),
+        *(Fact(rule.label, count(rule.unseen, data.slow)) for rule in data.rules),
         Heading("Fast pairs that lose their step"),
-        *(Fact(rule.label, count(rule.lost, found.fast)) for rule in found.rules),
+        *(Fact(rule.label, count(rule.lost, data.fast)) for rule in data.rules),
         Heading("Attention factor"),
         Fact(chosen.label, number(chosen.attention_factor, 5)),
     ]
     if chosen.name.startswith("yarn"):
-        code = next((r for r in found.rules if r.name == "yarn"), None)
-        paper = next((r for r in found.rules if r.name == "yarn_paper"), None)
+        code = next((r for r in data.rules if r.name == "yarn"), None)
+        paper = next((r for r in data.rules if r.name == "yarn_paper"), None)
         blocks.append(
             Prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.")
         )
@@ -265,15 +265,15 @@ def _readout(found: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _numbers(found: Stretch) -> dict[str, Any]:
-    pairs = min(20, len(found.rules[0].stretch))
-    chosen = np.unique(np.linspace(0, len(found.rules[0].stretch) - 1, pairs).astype(int))
+def _numbers(data: Stretch) -> dict[str, Any]:
+    pairs = min(20, len(data.rules[0].stretch))
+    chosen = np.unique(np.linspace(0, len(data.rules[0].stretch) - 1, pairs).astype(int))
     rows = [
-        [str(i), *(signed(float(rule.stretch[i]), 4) for rule in found.rules)]
+        [str(i), *(signed(float(rule.stretch[i]), 4) for rule in data.rules)]
         for i in chosen.tolist()
     ]
     return {
         "caption": "the stretch of some pairs",
-        "columns": ["pair", *(rule.label for rule in found.rules)],
+        "columns": ["pair", *(rule.label for rule in data.rules)],
         "rows": rows,
     }

@@ -28,19 +28,20 @@ from posenc.explore.panels import (
     Prose,
     Series,
 )
-from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
+from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.explore.sources import held, held_of, visible, window
 from posenc.explore.text import count, number, signed, thin, whole
 from posenc.plot import palette
-from posenc.plot.columns import Source
+from posenc.plot.column_order import arranged
+from posenc.plot.columns import TableSource
 from posenc.plot.curves import Curve, around_each, curve_of
-from posenc.plot.raster import Tile, arranged, tile_of
+from posenc.plot.raster import Tile, tile_of
 from posenc.plot.response import reduced
-from posenc.plot.views.table import Cell, cell
+from posenc.plot.views.table import TableCell, cell
 
 __all__ = ["SHAPE", "show"]
 
-SHAPE = Shape(
+SHAPE = ViewShape(
     "table",
     "Table",
     "What does each position look like?",
@@ -84,13 +85,13 @@ def show(scene: Scene) -> Page:
 
 
 def _tile(
-    scene: Scene, table: Source, rows: tuple[int, int], dims: tuple[int, int]
+    scene: Scene, table: TableSource, rows: tuple[int, int], dims: tuple[int, int]
 ) -> tuple[Tile, np.ndarray]:
     """The picture, which stays while the cursor moves."""
     size = (scene.height, scene.width)
     if scene.a.entry.params is not None:
-        made = tile_of(table, rows, rows=size[0], columns=size[1], dims=dims)
-        return made, palette.indices(made.values, made.limit)
+        tile = tile_of(table, rows, rows=size[0], columns=size[1], dims=dims)
+        return tile, palette.indices(tile.values, tile.limit)
     return _kept(scene.a.spec, scene["s"] + scene["L"], rows, dims, size)
 
 
@@ -98,11 +99,11 @@ def _tile(
 def _kept(
     spec: Any, length: int, rows: tuple[int, int], dims: tuple[int, int], size: tuple[int, int]
 ) -> tuple[Tile, np.ndarray]:
-    made = tile_of(held_of(spec, length), rows, rows=size[0], columns=size[1], dims=dims)
-    indices = palette.indices(made.values, made.limit)
-    for array in (made.values, indices):
+    tile = tile_of(held_of(spec, length), rows, rows=size[0], columns=size[1], dims=dims)
+    indices = palette.indices(tile.values, tile.limit)
+    for array in (tile.values, indices):
         array.setflags(write=False)
-    return made, indices
+    return tile, indices
 
 
 def across(drawn: np.ndarray, dims: tuple[int, int], j: int) -> Axis:
@@ -170,7 +171,7 @@ def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
     )
 
 
-def _row_title(table: Source, p: int) -> str:
+def _row_title(table: TableSource, p: int) -> str:
     if table.turns:
         return f"the sines and cosines that turn position {whole(p)}"
     return f"the vector added at position {whole(p)}"
@@ -209,7 +210,7 @@ def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
     )
 
 
-def lead(table: Source, picture: Tile) -> str:
+def lead(table: TableSource, picture: Tile) -> str:
     """What the picture shows, in a sentence or two that were computed."""
     total = picture.dims[1] - picture.dims[0]
     if picture.per_pixel[0] > 1 and table.waves is not None:
@@ -256,19 +257,19 @@ def zoom(scene: Scene, width: int) -> dict[str, Any]:
     }
 
 
-def numbers(table: Source, scene: Scene) -> dict[str, Any]:
+def numbers(table: TableSource, scene: Scene) -> dict[str, Any]:
     """A window of 20 x 20 numbers around the cursor."""
     first = scene["s"]
     rows = window(scene["p"], first, first + scene["L"])
     dims = window(scene["j"], 0, table.width)
-    found = table.values(rows, dims).tolist()
+    values = table.values(rows, dims).tolist()
     return {
         "caption": f"{scene.a.label}: positions {whole(rows[0])} to {whole(rows[-1])}, "
         f"dimensions {dims[0]} to {dims[-1]}",
         "columns": ["position", *map(str, dims.tolist())],
         "rows": [
             [whole(p), *(signed(x) for x in line)]
-            for p, line in zip(rows.tolist(), found, strict=True)
+            for p, line in zip(rows.tolist(), values, strict=True)
         ],
     }
 
@@ -276,42 +277,42 @@ def numbers(table: Source, scene: Scene) -> dict[str, Any]:
 # --- one cell -------------------------------------------------------------------------------------
 
 
-def readout(table: Source, scene: Scene, p: int, j: int) -> tuple[Block, ...]:
+def readout(table: TableSource, scene: Scene, p: int, j: int) -> tuple[Block, ...]:
     """Where the number under the cursor comes from, and where else it stands."""
     first = scene["s"]
-    found = cell(table, p, j, (first, first + scene["L"]))
+    entry = cell(table, p, j, (first, first + scene["L"]))
     heading = Heading(f"Position {whole(p)}, dimension {j}")
-    if found.pair is None or found.wavelength is None or found.turns is None:
+    if entry.pair is None or entry.wavelength is None or entry.turns is None:
         why = "This column is zero everywhere." if table.waves is not None else "A stored number."
-        formula = Math("", "", (why,), signed(found.value, DIGITS))
-        return heading, formula, *_equal(found)
-    blocks: list[Block] = [heading, _formula(scene.a.spec, table, found)]
-    dial = _dial(table, found)
+        formula = Math("", "", (why,), signed(entry.value, DIGITS))
+        return heading, formula, *_equal(entry)
+    blocks: list[Block] = [heading, _formula(scene.a.spec, table, entry)]
+    dial = _dial(table, entry)
     if dial is not None:
         blocks.append(DialBlock(dial))
-    blocks.append(Fact("Wavelength", number(found.wavelength)))
-    blocks.append(Fact("Turns so far", number(found.turns)))
-    return *blocks, *_equal(found)
+    blocks.append(Fact("Wavelength", number(entry.wavelength)))
+    blocks.append(Fact("Turns so far", number(entry.turns)))
+    return *blocks, *_equal(entry)
 
 
-def _dial(table: Source, found: Cell) -> Dial | None:
+def _dial(table: TableSource, entry: TableCell) -> Dial | None:
     """The pair as a point of the circle, where a sine has its cosine."""
     waves = table.waves
-    if waves is None or found.turned is None:
+    if waves is None or entry.turned is None:
         return None
-    own = waves.pair == found.pair
+    own = waves.pair == entry.pair
     if len(set(waves.function[own].tolist())) < 2:
         return None
-    angle = found.turned
+    angle = entry.turned
     note = f"sin is the height, cos the width; {signed(angle % (2 * math.pi))} rad past whole turns"
-    hand = (math.cos(angle), math.sin(angle), 1, f"pair {found.pair}")
-    return Dial(f"pair {found.pair}", (hand,), note)
+    hand = (math.cos(angle), math.sin(angle), 1, f"pair {entry.pair}")
+    return Dial(f"pair {entry.pair}", (hand,), note)
 
 
-def _formula(spec: Any, table: Source, found: Cell) -> Math:
+def _formula(spec: Any, table: TableSource, entry: TableCell) -> Math:
     """The formula of the papers where the ladder is theirs, else the frequency."""
-    m, name = mathml, str(found.function)
-    p, pair, frequency = found.position, found.pair or 0, abs(found.frequency or 0.0)
+    m, name = mathml, str(entry.function)
+    p, pair, frequency = entry.position, entry.pair or 0, abs(entry.frequency or 0.0)
     amplitude = 1.0 if table.waves is None else table.waves.amplitude
     place = m.literal(whole(p))
     steps: tuple[str, ...] = (f"= {name}({number(frequency * p)} rad)",)
@@ -329,19 +330,19 @@ def _formula(spec: Any, table: Source, found: Cell) -> Math:
     if amplitude != 1:
         written = m.row(m.literal(number(amplitude)), m.operator("·"), written)
         text = f"{number(amplitude)} · {text}"
-    return Math(m.formula(written), text, steps, signed(found.value, DIGITS))
+    return Math(m.formula(written), text, steps, signed(entry.value, DIGITS))
 
 
-def _equal(found: Cell) -> tuple[Block, ...]:
+def _equal(entry: TableCell) -> tuple[Block, ...]:
     """At how many positions the same value stands, to two digits, and the same pair."""
     blocks: list[Block] = []
-    if found.same is not None:
-        blocks.append(Fact("Same value at", count(found.same, found.among)))
-    if found.same_pair is not None:
-        blocks.append(Fact("Same pair at", count(found.same_pair, found.among)))
-    if found.again:
-        places = tuple(Link(whole(p), {"p": str(p)}) for p in found.again)
-        more = found.same_pair is not None and found.same_pair > 1 + len(places)
+    if entry.same is not None:
+        blocks.append(Fact("Same value at", count(entry.same, entry.among)))
+    if entry.same_pair is not None:
+        blocks.append(Fact("Same pair at", count(entry.same_pair, entry.among)))
+    if entry.again:
+        places = tuple(Link(whole(p), {"p": str(p)}) for p in entry.again)
+        more = entry.same_pair is not None and entry.same_pair > 1 + len(places)
         blocks.append(Links("The pair again at" + (", nearest first" if more else ""), places))
-    told = "To two digits. One dimension cannot name a position; the whole row can."
-    return (*blocks, Prose(told)) if blocks else ()
+    note = "To two digits. One dimension cannot name a position; the whole row can."
+    return (*blocks, Prose(note)) if blocks else ()

@@ -22,18 +22,18 @@ from posenc.explore.panels import (
     Strip,
     Strips,
 )
-from posenc.explore.scene import LENGTH, START, Page, Scene, Shape
+from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.explore.sources import held
 from posenc.explore.text import count, number, plural, signed, thin, whole
 from posenc.explore.views import table as table_view
 from posenc.plot import palette
-from posenc.plot.columns import Source, channels_of
+from posenc.plot.columns import TableSource, channels_of
 from posenc.plot.curves import curve_of
 from posenc.plot.views import counter, wavelengths, waves
 
 __all__ = ["SHAPE", "show"]
 
-SHAPE = Shape(
+SHAPE = ViewShape(
     "waves",
     "Waves",
     "How fast does each dimension turn?",
@@ -53,8 +53,8 @@ def show(scene: Scene) -> Page:
     rows = (scene["s"], scene["s"] + scene["L"])
     j, p = scene["j"], scene["p"]
     pair = table.pair_of(j)
-    found = wavelengths.data(table.spec, length=scene["L"], labels=[scene.a.label])
-    ladder = found.ladders[0]
+    data = wavelengths.data(table.spec, length=scene["L"], labels=[scene.a.label])
+    ladder = data.ladders[0]
     own = math.inf if pair is None else float(ladder.wavelengths[pair])
     panels: list[Panel] = [ladder_chart(ladder.wavelengths, table, pair, scene["L"], scene.a.label)]
     if scene["counter"]:
@@ -65,7 +65,7 @@ def show(scene: Scene) -> Page:
     if pair is not None:
         say = f"Pair {pair}: wavelength {_length(own)}, {_turns(own, scene['L'])}"
     return Page(
-        lead=thin(" ".join(found.caption)),
+        lead=thin(" ".join(data.caption)),
         panels=tuple(panels),
         readout=_readout(ladder.wavelengths, pair, own, scene),
         say=say,
@@ -75,28 +75,28 @@ def show(scene: Scene) -> Page:
     )
 
 
-def pair_axis(table: Source, pairs: int, pair: int | None) -> Axis:
+def pair_axis(table: TableSource, pairs: int, pair: int | None) -> Axis:
     """The axis of pairs; a click puts the cursor on the first channel of one."""
     return cells("pair: fast → slow", 0, pairs, key="j", at=pair, to=channels_of(table.spec))
 
 
 def ladder_chart(
-    found: np.ndarray, table: Source, pair: int | None, length: int, label: str
+    lengths: np.ndarray, table: TableSource, pair: int | None, length: int, label: str
 ) -> Chart:
     """The wavelength of each pair on a logarithmic axis, with the length marked."""
-    finite = found[np.isfinite(found)]
+    finite = lengths[np.isfinite(lengths)]
     low = min(float(finite.min(initial=6.0)), length) / 1.3
     high = max(float(finite.max(initial=10.0)), length) * 1.3
-    shown = np.where(np.isfinite(found), found, np.nan).astype(np.float32)
-    series = Series(label, np.arange(len(found)) + 0.5, shown, draw="line")
+    shown = np.where(np.isfinite(lengths), lengths, np.nan).astype(np.float32)
+    series = Series(label, np.arange(len(lengths)) + 0.5, shown, draw="line")
     marks = [Mark("y", length, plural(length, "position"), style="solid")]
-    if pair is not None and np.isfinite(found[pair]):
-        marks.append(Mark("point", pair + 0.5, to=float(found[pair]), style="point"))
-    unmoved = len(found) - len(finite)
+    if pair is not None and np.isfinite(lengths[pair]):
+        marks.append(Mark("point", pair + 0.5, to=float(lengths[pair]), style="point"))
+    unmoved = len(lengths) - len(finite)
     return Chart(
         id="wavelengths",
         title="wavelength of each pair, in positions (log)",
-        x=pair_axis(table, len(found), pair),
+        x=pair_axis(table, len(lengths), pair),
         y=logarithmic("", low, high),
         series=(series,),
         marks=tuple(marks),
@@ -106,14 +106,14 @@ def ladder_chart(
     )
 
 
-def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) -> list[Chart]:
+def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: int) -> list[Chart]:
     """Small multiples: the dimension of the cursor, then five from fast to slow."""
     chosen = waves.data(
         scene.a.spec, None, rows, pixels=scene.width, params=scene.a.params, length=rows[1]
     )
     curves = [curve_of(table, j, rows, pixels=scene.width)]
     curves += [c for c in chosen.curves if c.dim != j]
-    made = []
+    charts = []
     for n, one in enumerate(curves):
         middle = (one.edges[:-1] + one.edges[1:]) / 2
         banded = one.shape == "band"
@@ -126,7 +126,7 @@ def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) 
         )
         at = table.values(np.array([p]), np.array([one.dim]))[0, 0]
         long = f", wavelength {_length(one.wavelength)}"
-        made.append(
+        charts.append(
             Chart(
                 id=f"wave-{n}",
                 title=f"dimension {one.dim}: {one.label}{long}",
@@ -139,16 +139,16 @@ def _curves(scene: Scene, table: Source, rows: tuple[int, int], j: int, p: int) 
                 label=f"Dimension {one.dim} over the positions",
             )
         )
-    return made
+    return charts
 
 
 def _counter(scene: Scene, rows: tuple[int, int], p: int) -> Strips:
     """Bits of positions, each above the wave whose wavelength is nearest to its period."""
     first = max(0, min(p - MOST_COUNTED // 2, rows[1] - MOST_COUNTED))
     last = min(first + MOST_COUNTED, max(rows[1], first + 1))
-    found = counter.data(scene.a.spec, (first, last), at=p, params=scene.a.params)
+    data = counter.data(scene.a.spec, (first, last), at=p, params=scene.a.params)
     strips: list[Strip] = []
-    for bits, line, partner in zip(found.bits, found.waves, found.partners, strict=True):
+    for bits, line, partner in zip(data.bits, data.waves, data.partners, strict=True):
         strips.append(
             Strip(
                 f"bit {partner.bit}, period {whole(partner.period)}",
@@ -170,13 +170,13 @@ def _counter(scene: Scene, rows: tuple[int, int], p: int) -> Strips:
         )
     return Strips(
         "counter",
-        f"position {whole(p)} in binary: {found.digits}",
+        f"position {whole(p)} in binary: {data.digits}",
         tuple(strips),
         "diverging",
         "0 or −1",
         "1 or +1",
         columns=tuple(whole(n) for n in range(first, last)),
-        caption=thin(" ".join(found.caption)),
+        caption=thin(" ".join(data.caption)),
         first=first,
     )
 
@@ -191,11 +191,11 @@ def _turns(wavelength: float, length: int) -> str:
     return f"{number(length / wavelength, 3)} turns within {plural(length, 'position')}"
 
 
-def _readout(found: np.ndarray, pair: int | None, own: float, scene: Scene) -> tuple[Block, ...]:
+def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) -> tuple[Block, ...]:
     length = scene["L"]
-    slow = int((found > length).sum())
-    fast = int((found < 8).sum())
-    finite = found[np.isfinite(found)]
+    slow = int((lengths > length).sum())
+    fast = int((lengths < 8).sum())
+    finite = lengths[np.isfinite(lengths)]
     here: tuple[Block, ...] = (Heading(f"Dimension {scene['j']}"), Prose("It belongs to no pair."))
     if pair is not None:
         here = (
@@ -209,23 +209,23 @@ def _readout(found: np.ndarray, pair: int | None, own: float, scene: Scene) -> t
         Heading("All pairs"),
         Fact("Shortest", _length(float(finite.min())) if len(finite) else "none turns"),
         Fact("Longest", _length(float(finite.max())) if len(finite) else "none turns"),
-        Fact("No full turn", count(slow, len(found)), "pairs longer than the positions shown"),
-        Fact("Under 8 positions", count(fast, len(found))),
+        Fact("No full turn", count(slow, len(lengths)), "pairs longer than the positions shown"),
+        Fact("Under 8 positions", count(fast, len(lengths))),
         Prose(
             "Fast pairs tell neighbours apart, slow pairs tell far places apart. The fast end is "
-            + ("on the left." if len(found) < 2 or found[0] <= found[-1] else "on the right.")
+            + ("on the left." if len(lengths) < 2 or lengths[0] <= lengths[-1] else "on the right.")
         ),
     )
 
 
-def _numbers(found: np.ndarray, scene: Scene) -> dict[str, object]:
+def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:
     rows = [
         [str(i), signed(1 / x, 6) if math.isfinite(x) else "0", _length(float(x))]
-        for i, x in enumerate(found[:20].tolist())
+        for i, x in enumerate(lengths[:20].tolist())
     ]
-    shown = min(20, len(found))
+    shown = min(20, len(lengths))
     return {
-        "caption": f"{scene.a.label}: the first {shown} of {plural(len(found), 'pair')}",
+        "caption": f"{scene.a.label}: the first {shown} of {plural(len(lengths), 'pair')}",
         "columns": ["pair", "turns per position", "wavelength"],
         "rows": rows,
     }

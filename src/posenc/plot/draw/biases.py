@@ -80,7 +80,7 @@ def bias(
     >>> posenc.plot.bias(posenc.ALiBi(heads=8), mask="causal").data.values.shape
     (8, 64, 64)
     """
-    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
     room = width or 600
     count = getattr(spec, "heads", 1) if heads is None else len(heads)
     across = max(1, min(ACROSS, count))
@@ -130,7 +130,7 @@ def bias(
     if curves:
         axes = sheet.panel(left, lines * each + 58, 360, curves - 62)
         paint_offsets(sheet, axes, data)
-    return sheet.picture("bias", data, given)
+    return sheet.picture("bias", data, arguments)
 
 
 def paint_offsets(sheet: Sheet, axes: Any, data: Any) -> None:
@@ -147,7 +147,7 @@ def paint_offsets(sheet: Sheet, axes: Any, data: Any) -> None:
     axes.set_ylabel("bias" if data.softmax == "none" else "attention")
     thousands(axes.xaxis)
     axes.margins(x=0)
-    made = axes.legend(
+    legend = axes.legend(
         loc="upper left",
         bbox_to_anchor=(1.02, 1.02),
         fontsize=8.5,
@@ -156,4 +156,4 @@ def paint_offsets(sheet: Sheet, axes: Any, data: Any) -> None:
         labelcolor=sheet.theme.ink,
         ncols=1 + (len(data.heads) > 9),
     )
-    made.set_zorder(4)
+    legend.set_zorder(4)

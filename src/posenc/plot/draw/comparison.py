@@ -72,7 +72,7 @@ def compare(
     >>> round(posenc.plot.compare("table", a, b, positions=64).data.largest, 2)
     2.0
     """
-    given = {"view": view, "a": a, "b": b, "theme": theme, "scale": scale, **options}
+    arguments = {"view": view, "a": a, "b": b, "theme": theme, "scale": scale, **options}
     most = width or SIDE
     asked = dict(options)
     if view in ("table", "similarity", "bias"):
@@ -103,7 +103,7 @@ def compare(
         lines="apart",
     )
     _PAINT[view](sheet, data, most)
-    return sheet.picture("compare", data, given)
+    return sheet.picture("compare", data, arguments)
 
 
 def _count(positions: Any) -> int:
@@ -136,13 +136,13 @@ def _three(data: Any, most: int) -> tuple[int, int]:
 
 def _panels(sheet: Sheet, data: Any, most: int) -> None:
     wide, high = _size(data, most)
-    for place, (name, found) in enumerate(
+    for place, (name, side) in enumerate(
         (("A", data.a), ("B", data.b), ("A \N{MINUS SIGN} B", None))
     ):
-        if found is None and data.difference is None:
+        if side is None and data.difference is None:
             continue
         axes = sheet.panel(LEFT + place * (wide + GAP), 16, wide, high)
-        _matrix(sheet, axes, data, found)
+        _matrix(sheet, axes, data, side)
         sheet.heading(axes, name, weight="bold")
         if place:
             axes.set_yticklabels([])
@@ -150,29 +150,29 @@ def _panels(sheet: Sheet, data: Any, most: int) -> None:
     bar(sheet, LEFT + 3 * wide + 2 * GAP + 16, 16, data.limit, height=min(120, high))
 
 
-def _matrix(sheet: Sheet, axes: Any, data: Any, found: Any) -> None:
+def _matrix(sheet: Sheet, axes: Any, data: Any, side: Any) -> None:
     """The matrix of A or B, or their difference where neither is given."""
-    held = data.a if found is None else found
+    shown = data.a if side is None else side
     if data.view == "table":
-        values = data.difference if found is None else None
-        tables.paint_tile(sheet, axes, held.tile, values, data.limit)
+        values = data.difference if side is None else None
+        tables.paint_tile(sheet, axes, shown.tile, values, data.limit)
     elif data.view == "similarity":
-        values = data.difference if found is None else None
-        tables.paint_similarity(sheet, axes, held, values, data.limit)
+        values = data.difference if side is None else None
+        tables.paint_similarity(sheet, axes, shown, values, data.limit)
     elif data.view == "bias":
-        values = data.difference[0] if found is None else None
-        paint_bias(sheet, axes, held, 0, values=values, limit=data.limit)
-        start, stop = held.positions
+        values = data.difference[0] if side is None else None
+        paint_bias(sheet, axes, shown, 0, values=values, limit=data.limit)
+        start, stop = shown.positions
         place_ticks(axes.xaxis, start, stop, 4)
         place_ticks(axes.yaxis, start, stop, 4)
-        axes.set_xlabel(f"key, head {held.heads[0]}")
+        axes.set_xlabel(f"key, head {shown.heads[0]}")
         axes.set_ylabel("query")
     else:
-        values = data.difference if found is None else held.total
+        values = data.difference if side is None else shown.total
         rows, columns = values.shape
         heat(sheet, axes, values, limit=data.limit, x=(0, columns), y=(0, rows))
         axes.set_yticks([i + 0.5 for i in range(rows)])
-        axes.set_yticklabels([token[:8] for token in held.tokens])
+        axes.set_yticklabels([token[:8] for token in shown.tokens])
         place_ticks(axes.xaxis, 0, columns)
         axes.set_xlabel("input, dimension")
 
@@ -186,8 +186,8 @@ def _over(sheet: Sheet) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _names(sheet: Sheet, axes: Any) -> None:
-    made = axes.legend(loc="upper right", fontsize=9, frameon=False, ncols=2)
-    for text in made.get_texts():
+    legend = axes.legend(loc="upper right", fontsize=9, frameon=False, ncols=2)
+    for text in legend.get_texts():
         text.set_color(sheet.theme.ink)
 
 
@@ -201,11 +201,11 @@ def _waves(sheet: Sheet, data: Any, most: int) -> None:
     styles = _over(sheet)
     for row in range(rows):
         axes = sheet.panel(LEFT, row * 76, 2 * most, 64)
-        for name, held, style in (("A", data.a, styles[0]), ("B", data.b, styles[1])):
-            if row < len(held.curves):
-                curves.paint_curve(axes, held.curves[row], style, name)
-        held = data.a if row < len(data.a.curves) else data.b
-        curves.dress_wave(sheet, axes, held.curves[row], held, last=row == rows - 1)
+        for name, side, style in (("A", data.a, styles[0]), ("B", data.b, styles[1])):
+            if row < len(side.curves):
+                curves.paint_curve(axes, side.curves[row], style, name)
+        side = data.a if row < len(data.a.curves) else data.b
+        curves.dress_wave(sheet, axes, side.curves[row], side, last=row == rows - 1)
         axes.set_ylim(-1.15 * data.limit, 1.15 * data.limit)
         if row == 0:
             _names(sheet, axes)
@@ -219,11 +219,11 @@ def _one(data: Any, most: int) -> tuple[int, int]:
 def _wavelengths(sheet: Sheet, data: Any, most: int) -> None:
     axes = sheet.panel(LEFT, 0, 2 * most, 320)
     over = len(data.a.ladders[0].wavelengths) != len(data.b.ladders[0].wavelengths)
-    for name, held, style in zip(("A", "B"), (data.a, data.b), _over(sheet), strict=True):
-        ladder = held.ladders[0]
-        known = np.isfinite(ladder.wavelengths)
-        x = ladder.share if over else np.arange(len(known))
-        axes.plot(x[known], ladder.wavelengths[known], label=name, **style)
+    for name, side, style in zip(("A", "B"), (data.a, data.b), _over(sheet), strict=True):
+        ladder = side.ladders[0]
+        finite = np.isfinite(ladder.wavelengths)
+        x = ladder.share if over else np.arange(len(finite))
+        axes.plot(x[finite], ladder.wavelengths[finite], label=name, **style)
     axes.set_yscale("log")
     decades(axes.yaxis)
     if data.a.length is not None:
@@ -236,12 +236,12 @@ def _wavelengths(sheet: Sheet, data: Any, most: int) -> None:
 def _offset(sheet: Sheet, data: Any, most: int) -> None:
     high = 320 if data.difference is None else 200
     axes = sheet.panel(LEFT, 0, 2 * most, high)
-    for name, held, style in zip(("A", "B"), (data.a, data.b), _over(sheet), strict=True):
-        if held.band != "none":
+    for name, side, style in zip(("A", "B"), (data.a, data.b), _over(sheet), strict=True):
+        if side.band != "none":
             axes.fill_between(
-                held.offsets, held.low, held.high, color=style["color"], alpha=0.25, linewidth=0
+                side.offsets, side.low, side.high, color=style["color"], alpha=0.25, linewidth=0
             )
-        axes.plot(held.offsets, held.mean, label=name, **style)
+        axes.plot(side.offsets, side.mean, label=name, **style)
     axes.set_ylabel("dot product" if data.a.kind == "dot" else "cosine")
     _names(sheet, axes)
     panels = [axes]
@@ -267,8 +267,8 @@ def _rotation(sheet: Sheet, data: Any, most: int) -> None:
     place = np.arange(len(data.b.terms))
     axes.plot(place, data.b.terms, linestyle="none", marker="_", color=sheet.series[1].colour)
     below = sheet.panel(LEFT, 170, 2 * most, 150)
-    for name, held, style in zip(("A", "B"), (data.a, data.b), _over(sheet), strict=True):
-        below.plot(held.offsets, held.scores[0].values, label=name, **style)
+    for name, side, style in zip(("A", "B"), (data.a, data.b), _over(sheet), strict=True):
+        below.plot(side.offsets, side.scores[0].values, label=name, **style)
     below.set_xlabel("offset: query \N{MINUS SIGN} key")
     below.set_ylabel("score")
     _names(sheet, below)
@@ -280,11 +280,11 @@ def _stretch_size(data: Any, most: int) -> tuple[int, int]:
 
 
 def _stretch(sheet: Sheet, data: Any, most: int) -> None:
-    for place, held in enumerate((data.a, data.b)):
+    for place, side in enumerate((data.a, data.b)):
         left = LEFT + place * (most + 170)
         above = sheet.panel(left, 0, most, 240)
         below = sheet.panel(left, 264, most, 150)
-        paint_stretch(sheet, above, below, held)
+        paint_stretch(sheet, above, below, side)
         sheet.heading(above, "AB"[place], weight="bold")
         if place:
             above.set_ylabel("")
@@ -293,11 +293,11 @@ def _stretch(sheet: Sheet, data: Any, most: int) -> None:
 
 def _counter(sheet: Sheet, data: Any, most: int) -> None:
     axes = sheet.panel(LEFT, 0, 2 * most, 320)
-    for name, held, style in zip(("A", "B"), (data.a, data.b), _over(sheet), strict=True):
-        known = [p for p in held.partners if p.pair is not None]
+    for name, side, style in zip(("A", "B"), (data.a, data.b), _over(sheet), strict=True):
+        partners = [p for p in side.partners if p.pair is not None]
         axes.plot(
-            [p.bit for p in known],
-            [p.wavelength for p in known],
+            [p.bit for p in partners],
+            [p.wavelength for p in partners],
             label=name,
             marker="o",
             markersize=5,
@@ -319,9 +319,9 @@ def _bias(sheet: Sheet, data: Any, most: int) -> None:
     if data.difference is not None:
         _panels(sheet, data, most)
         return
-    for place, held in enumerate((data.a, data.b)):
+    for place, side in enumerate((data.a, data.b)):
         axes = sheet.panel(LEFT + place * (most + 120), 16, most, 200)
-        paint_offsets(sheet, axes, held)
+        paint_offsets(sheet, axes, side)
         sheet.heading(axes, "AB"[place], weight="bold")
 
 

@@ -88,7 +88,7 @@ def waves(
     >>> [curve.shape for curve in made.data.curves]
     ['band', 'line']
     """
-    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
     wide, high, gap = width or 560, 64, 12
     data = _waves.data(
         spec,
@@ -114,7 +114,7 @@ def waves(
         axes = sheet.panel(LEFT, place * (high + gap), wide, high)
         paint_curve(axes, curve, sheet.style(0))
         dress_wave(sheet, axes, curve, data, last=place == count - 1)
-    return sheet.picture("waves", data, given)
+    return sheet.picture("waves", data, arguments)
 
 
 def dress_wave(sheet: Sheet, axes: Any, curve: Any, data: Any, *, last: bool) -> None:
@@ -150,13 +150,13 @@ def paint_ladders(sheet: Sheet, axes: Any, data: Any, over: str) -> None:
     """Wavelengths of encodings against pairs, or against the share of pairs."""
     names = []
     for place, ladder in enumerate(data.ladders):
-        known = np.isfinite(ladder.wavelengths)
-        x = ladder.share if over == "share" else np.arange(len(known))
+        finite = np.isfinite(ladder.wavelengths)
+        x = ladder.share if over == "share" else np.arange(len(finite))
         style = sheet.style(place)
-        mark = "o" if known.sum() <= 40 else None
-        axes.plot(x[known], ladder.wavelengths[known], marker=mark, markersize=3, **style)
-        if known.any():
-            names.append((float(ladder.wavelengths[known][-1]), ladder.label, style["color"]))
+        mark = "o" if finite.sum() <= 40 else None
+        axes.plot(x[finite], ladder.wavelengths[finite], marker=mark, markersize=3, **style)
+        if finite.any():
+            names.append((float(ladder.wavelengths[finite][-1]), ladder.label, style["color"]))
     axes.set_yscale("log")
     decades(axes.yaxis)
     if data.length is not None:
@@ -263,7 +263,7 @@ def wavelengths(
     >>> [ladder.finished for ladder in made.data.ladders]
     [18, 141]
     """
-    given = {k: v for k, v in locals().items() if k != "ax"}
+    arguments = {k: v for k, v in locals().items() if k != "ax"}
     data = _wavelengths.data(spec, length=length, labels=labels)
     wide, high = width or 520, height or 340
     sizes = {len(ladder.wavelengths) for ladder in data.ladders}
@@ -283,7 +283,7 @@ def wavelengths(
     with sheet.library.rc_context({"axes.unicode_minus": True}):
         paint_ladders(sheet, axes, data, chosen)
     axes.set_xlabel("pair" if chosen == "pair" else "share of the pairs, fast to slow")
-    return sheet.picture("wavelengths", data, given)
+    return sheet.picture("wavelengths", data, arguments)
 
 
 def paint_offset(sheet: Sheet, axes: Any, data: Any, index: int = 0) -> None:
@@ -357,12 +357,12 @@ def offset(
     >>> posenc.plot.offset(posenc.Sinusoidal(512)).data.first_rise
     43
     """
-    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
     wide, high = width or 560, 210
     _, stop = span(offsets, "offsets")
     scales = ("linear", "log") if axis == "both" and stop > 4 else (axis,)
     scales = ("linear",) if scales == ("both",) else scales
-    made = [
+    pictures = [
         _offset.data(
             spec,
             offsets,
@@ -375,18 +375,18 @@ def offset(
         )
         for each in scales
     ]
-    room = 0 if ax is not None and len(made) == 1 else 1
+    room = 0 if ax is not None and len(pictures) == 1 else 1
     sheet = Sheet(
         wide + room * (LEFT + 20),
-        len(made) * (high + room * (BOTTOM + 8)),
+        len(pictures) * (high + room * (BOTTOM + 8)),
         ax=ax,
         theme=theme,
         scale=scale,
         question="What do two rows have in common, by their distance?",
-        title=made[0].title,
-        caption=made[0].caption,
+        title=pictures[0].title,
+        caption=pictures[0].caption,
     )
-    for place, data in enumerate(made):
+    for place, data in enumerate(pictures):
         axes = sheet.panel(room * LEFT, place * (high + BOTTOM + 8), wide, high)
         paint_offset(sheet, axes, data)
-    return sheet.picture("offset", made[0], given)
+    return sheet.picture("offset", pictures[0], arguments)

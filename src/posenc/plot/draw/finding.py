@@ -63,7 +63,7 @@ def find(
     >>> made.data.candidates[0].positions[0]
     1
     """
-    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
     data = _find.data(spec, values, within=within, conventions=conventions, params=params)
     lines = data.candidates[:MOST_LINES]
     wide, left, row = width or 560, 20, 44
@@ -80,7 +80,7 @@ def find(
     )
     axes = sheet.panel(left, 8, wide, max(1, len(lines)) * row)
     _paint(sheet, axes, lines)
-    return sheet.picture("find", data, given)
+    return sheet.picture("find", data, arguments)
 
 
 def _paint(sheet: Sheet, axes: Any, lines: tuple[Any, ...]) -> None:

@@ -63,9 +63,9 @@ def place_ticks(
     axis: Any, start: int, stop: int, most: int = 6, labels: Sequence[str] | None = None
 ) -> None:
     """Ticks at the middles of cells `start` to `stop` - 1."""
-    found = [int(t) for t in steps(start, stop - 1, most)] or [start]
-    axis.set_ticks([t + 0.5 for t in found])
-    texts = [whole(t) for t in found] if labels is None else [labels[t - start] for t in found]
+    places = [int(t) for t in steps(start, stop - 1, most)] or [start]
+    axis.set_ticks([t + 0.5 for t in places])
+    texts = [whole(t) for t in places] if labels is None else [labels[t - start] for t in places]
     axis.set_ticklabels(texts)
 
 

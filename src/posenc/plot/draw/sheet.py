@@ -98,15 +98,15 @@ class Sheet:
         x, y = left / self.total[0], 1 - top / self.total[1]
         self.figure.text(x, y, text, va="baseline", ha="left", **style)
 
-    def panel(self, left: float, top: float, width: float, height: float, **given: Any) -> Any:
+    def panel(self, left: float, top: float, width: float, height: float, **options: Any) -> Any:
         """Axes of a size in pixels, at a place from the top left of the room for panels."""
         with self.library.rc_context(RC):
             if self.ax is None:
                 x, y = MARGIN + left, MARGIN + HEAD + top
                 across, down = self.total
                 box = (x / across, 1 - (y + height) / down, width / across, height / down)
-                axes = self.figure.add_axes(box, **given)
-            elif not given and (left, top, width, height) == (0, 0, self.width, self.height):
+                axes = self.figure.add_axes(box, **options)
+            elif not options and (left, top, width, height) == (0, 0, self.width, self.height):
                 axes = self.ax
             else:
                 self.ax.set_axis_off()
@@ -137,10 +137,10 @@ class Sheet:
     def style(self, index: int) -> dict[str, Any]:
         """How the curve of a number is drawn: colour and dashes."""
         colour, dash = self.series[index % len(self.series)]
-        made: dict[str, Any] = {"color": colour, "linewidth": 1.5}
+        style: dict[str, Any] = {"color": colour, "linewidth": 1.5}
         if dash:
-            made["linestyle"] = (0, dash)
-        return made
+            style["linestyle"] = (0, dash)
+        return style
 
     def picture(self, name: str, data: Any, parameters: Mapping[str, Any]) -> Picture:
         """The sheet as a picture, with what was asked for."""
@@ -242,8 +242,7 @@ def spread(indices: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Cells as pixels, each cell as often as it takes; more cells than pixels are thinned."""
     down = np.arange(rows) * indices.shape[0] // rows
     across = np.arange(columns) * indices.shape[1] // columns
-    found: np.ndarray = indices[down[:, None], across]
-    return found
+    return indices[down[:, None], across]
 
 
 def hatched(rgb: np.ndarray, absent: np.ndarray, theme: palette.Theme) -> np.ndarray:
@@ -281,5 +280,5 @@ def steps(start: float, stop: float, most: int = 6) -> list[float]:
     """Round numbers within a range, for ticks."""
     from matplotlib.ticker import MaxNLocator
 
-    found = MaxNLocator(most, integer=True).tick_values(start, stop)
-    return [float(t) for t in found if start <= t <= stop]
+    ticks = MaxNLocator(most, integer=True).tick_values(start, stop)
+    return [float(t) for t in ticks if start <= t <= stop]

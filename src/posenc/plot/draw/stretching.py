@@ -23,14 +23,14 @@ def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
     names: tuple[list[Any], list[Any]] = ([], [])
     for place, rule in enumerate(data.rules):
         style = sheet.style(place - 1 if rule.name != "none" else GREY)
-        for axes, values, said in (
+        for axes, values, labels in (
             (above, rule.wavelengths, names[0]),
             (below, rule.stretch, names[1]),
         ):
-            known = np.isfinite(values)
-            axes.plot(pairs[known], values[known], **style)
-            if known.any():
-                said.append((float(values[known][-1]), rule.label, style["color"]))
+            finite = np.isfinite(values)
+            axes.plot(pairs[finite], values[finite], **style)
+            if finite.any():
+                labels.append((float(values[finite][-1]), rule.label, style["color"]))
     for axes in (above, below):
         axes.set_yscale("log")
         axes.set_xlim(-0.5, len(pairs) - 0.5)
@@ -102,7 +102,7 @@ def stretch(
     >>> posenc.plot.stretch(posenc.RoPE(128, pairing="half")).data.slow
     18
     """
-    given = {k: v for k, v in locals().items() if k != "ax"}
+    arguments = {k: v for k, v in locals().items() if k != "ax"}
     data = _stretch.data(spec, original_length=original_length, factor=factor, rules=rules)
     wide, left = width or 520, 70
     sheet = Sheet(
@@ -119,4 +119,4 @@ def stretch(
     above = sheet.panel(left, 0, wide, 240)
     below = sheet.panel(left, 264, wide, 150)
     paint_stretch(sheet, above, below, data)
-    return sheet.picture("stretch", data, given)
+    return sheet.picture("stretch", data, arguments)

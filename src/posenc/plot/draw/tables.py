@@ -126,10 +126,10 @@ def table(
     >>> made.data.tile.blank
     18
     """
-    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
-    held = source(spec, params=params, length=length, grid=grid)
-    start, stop = placed(held, positions)
-    first, last = (0, held.width) if dims is None else span(dims, "dims")
+    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    numbers = source(spec, params=params, length=length, grid=grid)
+    start, stop = placed(numbers, positions)
+    first, last = (0, numbers.width) if dims is None else span(dims, "dims")
     if ax is None:
         wide = cells(last - first, width or MOST_WIDE)
         high = cells(stop - start, height or MOST_HIGH)
@@ -164,16 +164,16 @@ def table(
     paint_tile(sheet, axes, data.tile)
     if room:
         bar(sheet, LEFT + wide + 16, 16, data.tile.limit, height=min(120, high))
-    return sheet.picture("table", data, given)
+    return sheet.picture("table", data, arguments)
 
 
 def paint_similarity(
-    sheet: Sheet, axes: Any, found: Any, values: Any = None, limit: Any = None
+    sheet: Sheet, axes: Any, data: Any, values: Any = None, limit: Any = None
 ) -> None:
     """A matrix of products in axes."""
-    start, stop = found.positions
-    shown = found.values if values is None else values
-    limit = found.limit if limit is None else limit
+    start, stop = data.positions
+    shown = data.values if values is None else values
+    limit = data.limit if limit is None else limit
     heat(sheet, axes, shown, limit=limit, x=(start, stop), y=(start, stop))
     place_ticks(axes.yaxis, start, stop)
     place_ticks(axes.xaxis, start, stop)
@@ -230,9 +230,9 @@ def similarity(
     >>> posenc.plot.similarity(posenc.Sinusoidal(64)).data.defect
     0.0
     """
-    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
-    held = source(spec, params=params, length=length, grid=grid, caller="similarity")
-    start, stop = placed(held, positions)
+    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    numbers = source(spec, params=params, length=length, grid=grid, caller="similarity")
+    start, stop = placed(numbers, positions)
     side = cells(stop - start, width or 512) if ax is None else 100
     pixels = round(side * scale) if ax is None else min(device(ax))
     data = _similarity.data(
@@ -259,7 +259,7 @@ def similarity(
     paint_similarity(sheet, axes, data)
     if room:
         bar(sheet, LEFT + side + 16, 0, data.limit, height=min(120, side))
-    return sheet.picture("similarity", data, given)
+    return sheet.picture("similarity", data, arguments)
 
 
 def sum_(
@@ -311,7 +311,7 @@ def sum_(
     >>> posenc.plot.sum(posenc.Sinusoidal(16), tokens="classify the book").data.tokens
     ('classify', 'the', 'book')
     """
-    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
     data = _sum.data(spec, tokens, embeddings=embeddings, seed=seed, offset=offset, params=params)
     wide = cells(data.total.shape[1], width or 560)
     row = max(8, min(24, 180 // len(data.tokens)))
@@ -341,7 +341,7 @@ def sum_(
             place_ticks(axes.xaxis, 0, values.shape[1])
             axes.set_xlabel("dimension")
     bar(sheet, left + wide + 16, 18, data.limit)
-    return sheet.picture("sum", data, given)
+    return sheet.picture("sum", data, arguments)
 
 
 def _strips(data: Any) -> list[tuple[str, np.ndarray]]:

@@ -71,7 +71,7 @@ def counter(
     >>> posenc.plot.counter(posenc.Sinusoidal(8), at=150).data.digits
     '10010110'
     """
-    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
     data = _counter.data(spec, positions, at=at, bits=bits, params=params, length=length)
     start, stop = data.positions
     wide, row, wave, gap = cells(stop - start, width or 560), 12, 26, 8
@@ -98,7 +98,7 @@ def counter(
     if data.row is not None:
         axes = sheet.panel(LEFT, count * each + 62, wide, 36)
         _row(sheet, axes, data)
-    return sheet.picture("counter", data, given)
+    return sheet.picture("counter", data, arguments)
 
 
 def _bit(
@@ -247,7 +247,7 @@ def rotation(
     >>> len(made.data.dials), len(made.data.scores)
     (6, 4)
     """
-    given = {k: v for k, v in locals().items() if k not in ("ax", "params")}
+    arguments = {k: v for k, v in locals().items() if k not in ("ax", "params")}
     data = _rotation.data(
         spec,
         positions,
@@ -289,7 +289,7 @@ def rotation(
     thousands(axes.xaxis)
     axes.margins(x=0.01)
     label_ends(axes, names)
-    return sheet.picture("rotation", data, given)
+    return sheet.picture("rotation", data, arguments)
 
 
 def paint_terms(sheet: Sheet, axes: Any, terms: np.ndarray, index: int = 0) -> None:

@@ -17,7 +17,7 @@ from posenc.plot.raster import span
 from posenc.plot.response import reduced
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["MASKS", "Bias", "data"]
+__all__ = ["MASKS", "BiasView", "data"]
 
 MASKS: tuple[str, ...] = ("none", "causal")
 SOFTMAX: tuple[str, ...] = ("none", "rows")
@@ -29,7 +29,7 @@ NEVER = 2**31 - 1  # fills up lists of thresholds
 
 
 @dataclass(frozen=True)
-class Bias:
+class BiasView:
     """Biases of some heads.
 
     Parameters
@@ -88,7 +88,7 @@ def data(
     pixels: int = 256,
     params: Params = None,
     grid: tuple[int, ...] | None = None,
-) -> Bias:
+) -> BiasView:
     """The bias of each head as a matrix and against the offset.
 
     Parameters
@@ -112,7 +112,7 @@ def data(
 
     Returns
     -------
-    Bias
+    BiasView
         Matrices, curves and edges of buckets.
 
     Examples
@@ -126,21 +126,21 @@ def data(
     spec = settled(spec)
     if not isinstance(spec, BiasSpec):
         refuse("bias", spec, "a bias on attention scores")
-    for name, value, known in (("mask", mask, MASKS), ("softmax", softmax, SOFTMAX)):
-        if value not in known:
-            todo = suggest(value, known)
+    for name, value, choices in (("mask", mask, MASKS), ("softmax", softmax, SOFTMAX)):
+        if value not in choices:
+            todo = suggest(value, choices)
             raise ArgumentError(mismatch(f"plot bias: {name}", "one of them", repr(value), todo))
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(mismatch("plot bias: params", "what the spec learns", None, todo))
     chosen = _heads(spec, heads)
-    view = _View(spec, positions, params, grid, mask=mask, softmax=softmax)
+    view = _BiasEntries(spec, positions, params, grid, mask=mask, softmax=softmax)
     values = np.stack([view.matrix(head, pixels) for head in chosen])
     offsets, curves, by_offset = view.curves(chosen)
-    known = np.abs(values[np.isfinite(values)])
-    limit = float(known.max()) if known.size and known.max() > 0 else 1.0
+    sizes = np.abs(values[np.isfinite(values)])
+    limit = float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
     slopes = spec.arrays.get("slopes")
-    made = Bias(
+    bias = BiasView(
         heads=chosen,
         values=values,
         masked=view.masked(pixels),
@@ -156,8 +156,8 @@ def data(
         title=brief(spec),
         caption=(),
     )
-    object.__setattr__(made, "caption", _caption(made, spec, mask))
-    return made
+    object.__setattr__(bias, "caption", _caption(bias, spec, mask))
+    return bias
 
 
 def _heads(spec: Any, heads: Sequence[int] | None) -> tuple[int, ...]:
@@ -168,7 +168,7 @@ def _heads(spec: Any, heads: Sequence[int] | None) -> tuple[int, ...]:
     return chosen
 
 
-class _View:
+class _BiasEntries:
     """Entries of one encoding over a range of positions, head by head."""
 
     def __init__(
@@ -193,7 +193,7 @@ class _View:
 
     def rows(self, head: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Entries of some queries and keys, counted from the first position; NaN for no number."""
-        found = np.array(
+        values = np.array(
             bias(
                 self.spec,
                 self._places(queries),
@@ -204,15 +204,15 @@ class _View:
             )
         )[0]
         if self.mask == "causal":
-            found[keys[None, :] > queries[:, None]] = -np.inf
+            values[keys[None, :] > queries[:, None]] = -np.inf
         if self.softmax == "rows":
-            top = found.max(axis=1, keepdims=True)
-            share = np.exp(found - np.where(np.isfinite(top), top, 0))
-            found = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+            top = values.max(axis=1, keepdims=True)
+            share = np.exp(values - np.where(np.isfinite(top), top, 0))
+            values = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
             if self.mask == "causal":
-                found[keys[None, :] > queries[:, None]] = np.nan
-        found[~np.isfinite(found)] = np.nan
-        return found
+                values[keys[None, :] > queries[:, None]] = np.nan
+        values[~np.isfinite(values)] = np.nan
+        return values
 
     def matrix(self, head: int, pixels: int) -> np.ndarray:
         """The matrix in at most so many pixels, filtered along both sides; NaN spreads nowhere."""
@@ -225,16 +225,16 @@ class _View:
             step = max(1, BLOCK // self.count)
             for first in range(begin, end, step):
                 block = self.rows(head, np.arange(first, min(first + step, end)), keys)
-                known = np.where(np.isnan(block), 0.0, block).T
+                numbers = np.where(np.isnan(block), 0.0, block).T
 
-                def across(b: int, e: int, known: np.ndarray = known) -> np.ndarray:
-                    return known[b:e]
+                def across(b: int, e: int, numbers: np.ndarray = numbers) -> np.ndarray:
+                    return numbers[b:e]
 
-                parts.append(reduced(across, self.count, pixels, known.shape[1]).T)
+                parts.append(reduced(across, self.count, pixels, numbers.shape[1]).T)
             return np.concatenate(parts)
 
-        found = reduced(fetch, self.count, pixels, pixels)
-        return np.where(self.masked(pixels), np.nan, found)
+        means = reduced(fetch, self.count, pixels, pixels)
+        return np.where(self.masked(pixels), np.nan, means)
 
     def masked(self, pixels: int) -> np.ndarray:
         """Pixels of which every entry is masked."""
@@ -268,24 +268,28 @@ def _edges(spec: Any, count: int) -> np.ndarray:
     thresholds = spec.arrays.get("thresholds")
     if thresholds is None:
         return np.zeros(0, dtype=np.int64)
-    found = np.unique(np.asarray(thresholds, dtype=np.int64))
-    kept: np.ndarray = found[(found < NEVER) & (found < count)]
+    edges = np.unique(np.asarray(thresholds, dtype=np.int64))
+    kept: np.ndarray = edges[(edges < NEVER) & (edges < count)]
     return kept
 
 
-def _caption(made: Bias, spec: Any, mask: str) -> tuple[str, ...]:
-    said = []
-    if len(made.heads) < spec.heads:
-        said.append(f"{len(made.heads)} of {counted(spec.heads, 'head')}.")
-    what = "attention that the bias alone gives" if made.softmax == "rows" else "bias"
-    said.append(f"One scale for all heads: the {what}, up to ±{number(made.limit)}.")
-    if made.per_pixel > 1:
-        said.append(f"A pixel covers {number(made.per_pixel)} positions of each side.")
-    if np.isnan(made.values).any():
+def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
+    sentences = []
+    if len(bias.heads) < spec.heads:
+        sentences.append(f"{len(bias.heads)} of {counted(spec.heads, 'head')}.")
+    what = "attention that the bias alone gives" if bias.softmax == "rows" else "bias"
+    sentences.append(f"One scale for all heads: the {what}, up to ±{number(bias.limit)}.")
+    if bias.per_pixel > 1:
+        sentences.append(f"A pixel covers {number(bias.per_pixel)} positions of each side.")
+    if np.isnan(bias.values).any():
         why = "masked" if mask == "causal" else "minus infinity"
-        said.append(f"Hatched: {why}.")
-    if len(made.edges):
-        said.append(f"{counted(len(made.edges) + 1, 'bucket')} per direction within this range.")
-    if len(made.offsets) and not made.by_offset and made.softmax == "none":
-        said.append("It depends on more than the offset: curves are of the first and last query.")
-    return tuple(said)
+        sentences.append(f"Hatched: {why}.")
+    if len(bias.edges):
+        sentences.append(
+            f"{counted(len(bias.edges) + 1, 'bucket')} per direction within this range."
+        )
+    if len(bias.offsets) and not bias.by_offset and bias.softmax == "none":
+        sentences.append(
+            "It depends on more than the offset: curves are of the first and last query."
+        )
+    return tuple(sentences)

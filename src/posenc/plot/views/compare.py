@@ -99,44 +99,46 @@ def data(
     """
     if view not in VIEWS:
         raise ArgumentError(mismatch("plot compare", "a picture", repr(view), suggest(view, VIEWS)))
-    made = importlib.import_module(f"posenc.plot.views.{view}").data
-    first = made(a, *arguments, **{**options, **(a_options or {})})
-    second = made(b, *arguments, **{**options, **(b_options or {})})
+    build = importlib.import_module(f"posenc.plot.views.{view}").data
+    first = build(a, *arguments, **{**options, **(a_options or {})})
+    second = build(b, *arguments, **{**options, **(b_options or {})})
     limit = max(limit_of(first), limit_of(second))
     difference, why = _difference(view, first, second)
     if difference is not None and difference.size:
-        known = np.abs(difference[np.isfinite(difference)])
-        largest = float(known.max()) if known.size else 0.0
+        sizes = np.abs(difference[np.isfinite(difference)])
+        largest = float(sizes.max()) if sizes.size else 0.0
     else:
         largest = float("nan")
-    said = [f"A: {brief(a)}. B: {brief(b)}."]
+    sentences = [f"A: {brief(a)}. B: {brief(b)}."]
     if difference is None:
-        said.append(f"No difference is drawn: {why}.")
+        sentences.append(f"No difference is drawn: {why}.")
     else:
-        said.append(f"Largest difference {number(largest)}; one scale, up to ±{number(limit)}.")
-    said += [f"A: {text}" for text in first.caption]
-    said += [f"B: {text}" for text in second.caption if text not in first.caption]
+        sentences.append(
+            f"Largest difference {number(largest)}; one scale, up to ±{number(limit)}."
+        )
+    sentences += [f"A: {text}" for text in first.caption]
+    sentences += [f"B: {text}" for text in second.caption if text not in first.caption]
     return Compare(
-        view, first, second, difference, why, limit, largest, f"{view}: A and B", tuple(said)
+        view, first, second, difference, why, limit, largest, f"{view}: A and B", tuple(sentences)
     )
 
 
-def values_of(view: str, found: Any) -> np.ndarray | None:
+def values_of(view: str, data: Any) -> np.ndarray | None:
     """The array of a view that is compared."""
     name = VIEWS[view]
     if name is None:
         return None
-    held = found.tile if view == "table" else found
-    array: np.ndarray = getattr(held, name)
+    side = data.tile if view == "table" else data
+    array: np.ndarray = getattr(side, name)
     return array
 
 
-def limit_of(found: Any) -> float:
+def limit_of(data: Any) -> float:
     """Value at the ends of a view's scale."""
-    held = getattr(found, "tile", found)
-    if any(field.name == "limit" for field in fields(held)):
-        return float(held.limit)
-    mean = getattr(found, "mean", None)
+    side = getattr(data, "tile", data)
+    if any(field.name == "limit" for field in fields(side)):
+        return float(side.limit)
+    mean = getattr(data, "mean", None)
     return float(np.nanmax(np.abs(mean))) if mean is not None else 1.0
 
 

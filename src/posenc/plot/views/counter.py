@@ -124,9 +124,9 @@ def data(
     """
     if isinstance(spec, Spec) and "counter" not in pictures_of(spec):
         refuse("counter", spec, "a table of sines and cosines, or a rotation")
-    held = source(spec, params=params, length=length, caller="counter")
-    if held.waves is None:
-        refuse("counter", held.spec, "a table of sines and cosines, or a rotation")
+    table = source(spec, params=params, length=length, caller="counter")
+    if table.waves is None:
+        refuse("counter", table.spec, "a table of sines and cosines, or a rotation")
     if at is not None and not 0 <= at < 2**62:
         raise ArgumentError(mismatch("plot counter: at", "a position of at least 0", at))
     start, stop = _range(positions, at)
@@ -136,17 +136,17 @@ def data(
         raise ArgumentError(mismatch("plot counter: bits", "1 to 62", bits))
     index = np.arange(start, stop, dtype=np.int64)
     order = np.arange(count - 1, -1, -1)
-    partners = tuple(_partner(held.waves.wavelength, held.waves.pair, int(b)) for b in order)
+    partners = tuple(_partner(table.waves.wavelength, table.waves.pair, int(b)) for b in order)
     places = start + np.arange((stop - start - 1) * FINE + 1) / FINE
     whole = np.floor(places - start).astype(np.int64) + start
     waves = np.full((count, len(places)), np.nan)
     for line, partner in enumerate(partners):
         if partner.pair is not None:
-            waves[line] = _sine(held, partner.pair, whole, places - whole)
+            waves[line] = _sine(table, partner.pair, whole, places - whole)
     digits = "" if at is None else f"{at:0{count}b}"
-    row = None if at is None else held.rows(np.array([at]))[0]
+    row = None if at is None else table.rows(np.array([at]))[0]
     caption = _caption(partners, at, digits)
-    title = brief(held.spec)
+    title = brief(table.spec)
     return Counter(
         (index >> order[:, None]) & 1,
         partners,
@@ -172,12 +172,11 @@ def _range(positions: int | tuple[int, int] | None, at: int | None) -> tuple[int
     return start, stop
 
 
-def _sine(held: Any, pair: int, whole: np.ndarray, part: np.ndarray) -> np.ndarray:
+def _sine(table: Any, pair: int, whole: np.ndarray, part: np.ndarray) -> np.ndarray:
     """The sine of a pair, or its cosine where it has no sine."""
-    columns = np.flatnonzero(held.waves.pair == pair)
-    best = columns[np.argsort(held.waves.function[columns], kind="stable")][:1]
-    found: np.ndarray = held.waves.at(whole, part, best)[:, 0] / (held.waves.amplitude or 1.0)
-    return found
+    columns = np.flatnonzero(table.waves.pair == pair)
+    best = columns[np.argsort(table.waves.function[columns], kind="stable")][:1]
+    return table.waves.at(whole, part, best)[:, 0] / (table.waves.amplitude or 1.0)
 
 
 def _partner(wavelength: np.ndarray, pair: np.ndarray, bit: int) -> Partner:
@@ -201,11 +200,11 @@ def _partner(wavelength: np.ndarray, pair: np.ndarray, bit: int) -> Partner:
 
 def _caption(partners: tuple[Partner, ...], at: int | None, digits: str) -> tuple[str, ...]:
     without = [str(p.period) for p in partners[::-1] if p.pair is None]
-    said = []
+    sentences = []
     if at is not None:
-        said.append(f"{at} is {digits} in binary.")
+        sentences.append(f"{at} is {digits} in binary.")
     if without:
         word = "Period" if len(without) == 1 else "Periods"
-        said.append(f"{word} {', '.join(without)}: no wave within half an octave.")
-    said.append("A bit jumps and a wave glides: neighbours differ in a wave by little.")
-    return tuple(said)
+        sentences.append(f"{word} {', '.join(without)}: no wave within half an octave.")
+    sentences.append("A bit jumps and a wave glides: neighbours differ in a wave by little.")
+    return tuple(sentences)

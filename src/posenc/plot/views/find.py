@@ -16,13 +16,13 @@ from posenc.plot.able import pictures_of, refuse
 from posenc.plot.columns import Params, source
 from posenc.plot.words import brief, whole
 
-__all__ = ["Candidates", "Find", "data"]
+__all__ = ["CandidatePositions", "Find", "data"]
 
 MOST_SHOWN = 40  # positions of a convention
 
 
 @dataclass(frozen=True)
-class Candidates:
+class CandidatePositions:
     """The positions of one convention.
 
     Parameters
@@ -63,7 +63,7 @@ class Find:
     ----------
     asked : str
         The question in words.
-    candidates : tuple of Candidates
+    candidates : tuple of CandidatePositions
         The least accidental first.
     location : Location
         What `posenc.locate` said.
@@ -74,7 +74,7 @@ class Find:
     """
 
     asked: str
-    candidates: tuple[Candidates, ...]
+    candidates: tuple[CandidatePositions, ...]
     location: Location
     within: tuple[float, float]
     title: str
@@ -128,12 +128,12 @@ def data(
     )
     single = isinstance(values, Mapping)
     read = {int(k): read_value(v, "plot find") for k, v in values.items()} if single else {}
-    made = tuple(_candidates(fit, read) for fit in located.fits)
+    candidates = tuple(_candidates(fit, read) for fit in located.fits)
     count = 0 if single else np.asarray(values).size
     asked = ", ".join(f"{interval.text} at dimension {dim}" for dim, interval in read.items())
     return Find(
         asked or f"a row of {count} numbers",
-        made,
+        candidates,
         located,
         located.within,
         brief(spec),
@@ -141,7 +141,7 @@ def data(
     )
 
 
-def _candidates(fit: Fit, read: Mapping[int, Interval]) -> Candidates:
+def _candidates(fit: Fit, read: Mapping[int, Interval]) -> CandidatePositions:
     positions = fit.positions[:MOST_SHOWN]
     if any(not isinstance(p, (int, float, np.integer)) for p in positions):
         todo = "Give all but one of the coordinates a value of their own."
@@ -149,7 +149,7 @@ def _candidates(fit: Fit, read: Mapping[int, Interval]) -> Candidates:
         raise ArgumentError(mismatch("plot find", "positions on one line", received, todo))
     errors = np.array([_errors(fit, int(p), read) for p in positions]).reshape(-1, 2)
     label = ", ".join(fit.convention) or "as stated"
-    return Candidates(
+    return CandidatePositions(
         label,
         tuple(int(p) for p in positions),
         errors,
@@ -170,8 +170,8 @@ def _errors(fit: Fit, position: int, read: Mapping[int, Interval]) -> tuple[floa
     if not read or not sinusoids(spec):
         return 0.0, 0.0
     columns, phases = columns_of(spec), phases_of(spec)
-    held = source(spec)
-    if held.waves is None:
+    table = source(spec)
+    if table.waves is None:
         return 0.0, 0.0
     below, above = math.inf, math.inf
     scale = spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
@@ -184,10 +184,12 @@ def _errors(fit: Fit, position: int, read: Mapping[int, Interval]) -> tuple[floa
         frequency = abs(float(frequencies[function, columns.pair[dim]]))
         if frequency == 0:
             continue
-        known = interval.cut if cut and interval.cut else (interval.low, interval.high)
-        low, high = sorted(math.asin(_unit(float(end) / scale)) for end in known)
-        here = held.waves.at(np.array([position]), None, np.array([dim]))[0, 0] / scale
-        slope = held.waves.at(np.array([position]), np.array([1e-3]), np.array([dim]))[0, 0] / scale
+        ends = interval.cut if cut and interval.cut else (interval.low, interval.high)
+        low, high = sorted(math.asin(_unit(float(end) / scale)) for end in ends)
+        here = table.waves.at(np.array([position]), None, np.array([dim]))[0, 0] / scale
+        slope = (
+            table.waves.at(np.array([position]), np.array([1e-3]), np.array([dim]))[0, 0] / scale
+        )
         at = min(max(math.asin(_unit(here)), low), high)
         down, up = (at - low) / frequency, (high - at) / frequency
         if slope < here:
@@ -200,8 +202,8 @@ def _unit(x: float) -> float:
     return max(-1.0, min(1.0, x))
 
 
-def words_of(found: Candidates) -> str:
+def words_of(candidates: CandidatePositions) -> str:
     """A convention and its positions, in one line."""
-    shown = ", ".join(whole(p) for p in found.positions[:4])
-    more = " …" if len(found.positions) > 4 or not found.complete else ""
-    return f"{found.label}: {shown}{more}"
+    shown = ", ".join(whole(p) for p in candidates.positions[:4])
+    more = " …" if len(candidates.positions) > 4 or not candidates.complete else ""
+    return f"{candidates.label}: {shown}{more}"

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import QUARTER, TURN, Params, Source, Waves, source
+from posenc.plot.column_waves import QUARTER, TURN, ColumnWaves
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.curves import GOLDEN
 from posenc.plot.raster import span
 from posenc.plot.response import gain
@@ -110,33 +111,33 @@ def data(
     >>> found.first_rise, round(found.rises, 2), found.defect
     (43, 0.39, 0.0)
     """
-    for name, value, known in (("kind", kind, KINDS), ("scale", scale, SCALES)):
-        if value not in known:
-            todo = suggest(value, known)
+    for name, value, choices in (("kind", kind, KINDS), ("scale", scale, SCALES)):
+        if value not in choices:
+            todo = suggest(value, choices)
             raise ArgumentError(mismatch(f"plot offset: {name}", "one of them", repr(value), todo))
-    held = source(spec, params=params, length=length, grid=grid, caller="offset")
+    table = source(spec, params=params, length=length, grid=grid, caller="offset")
     start, stop = span(offsets, "offsets")
     if start < 0:
         raise ArgumentError(mismatch("plot offset: offsets", "distances of at least 0", start))
-    end = held.end
+    end = table.end
     if end is not None:
         stop = min(stop, end)
         if stop <= start:
             received = f"{start} in a table of {counted(end, 'position')}"
             raise ArgumentError(mismatch("plot offset: offsets", f"less than {end}", received))
-    pairs = whole_pairs(held.waves)
+    pairs = whole_pairs(table.waves)
     shown = _shown(start, stop, scale, pixels)
-    if pairs is not None and held.waves is not None:
-        factor = 1 / len(pairs) if kind == "cosine" else held.waves.amplitude**2
+    if pairs is not None and table.waves is not None:
+        factor = 1 / len(pairs) if kind == "cosine" else table.waves.amplitude**2
         low, high, mean, band = _of_pairs(pairs, shown, factor, stop, scale)
         share = 0.0
     else:
-        low, high, mean = _of_rows(held, shown, kind)
-        band, share = "positions", defect(held, kind)
+        low, high, mean = _of_rows(table, shown, kind)
+        band, share = "positions", defect(table, kind)
     consecutive = scale == "linear" and band == "none"
     steps = np.diff(mean)
     up = steps > 1e-12 * max(float(np.abs(mean).max()), 1e-300)
-    found = Offset(
+    offset = Offset(
         offsets=shown,
         mean=mean,
         low=low,
@@ -147,14 +148,14 @@ def data(
         defect=share,
         rises=float(up.mean()) if consecutive and len(up) else None,
         first_rise=int(shown[:-1][up][0]) if consecutive and up.any() else None,
-        title=brief(held.spec),
+        title=brief(table.spec),
         caption=(),
     )
-    object.__setattr__(found, "caption", _caption(found, held))
-    return found
+    object.__setattr__(offset, "caption", _caption(offset, table))
+    return offset
 
 
-def whole_pairs(waves: Waves | None) -> np.ndarray | None:
+def whole_pairs(waves: ColumnWaves | None) -> np.ndarray | None:
     """The steps of the pairs, None where a sine has no cosine of its frequency.
 
     Where each has one, products of rows depend on the distance alone.
@@ -181,7 +182,7 @@ def products(
     """
     with np.errstate(divide="ignore"):
         wavelength = 2 * np.pi / np.abs(steps * TURN)
-    found = np.empty(len(offsets))
+    values = np.empty(len(offsets))
     size = max(1, BLOCK // max(len(steps), 1))
     for begin in range(0, len(offsets), size):
         part = offsets[begin : begin + size, None]
@@ -189,8 +190,8 @@ def products(
         if per_pixel is not None:
             covered = per_pixel[begin : begin + size, None]
             terms *= np.where(covered <= 1, 1.0, gain(wavelength / covered))
-        found[begin : begin + size] = terms.sum(axis=1)
-    return found
+        values[begin : begin + size] = terms.sum(axis=1)
+    return values
 
 
 def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
@@ -200,8 +201,7 @@ def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
             raise ArgumentError(mismatch("plot offset: offsets", "more than 2 for log", stop))
         ends = np.log(low), np.log(stop - 1)
         spread = np.exp(np.linspace(*ends, pixels))
-        found: np.ndarray = np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))
-        return found
+        return np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))
     if stop - start <= 4 * pixels:
         return np.arange(start, stop, dtype=np.int64)
     return start + np.floor((np.arange(pixels) + 0.5) * ((stop - start) / pixels)).astype(np.int64)
@@ -211,8 +211,7 @@ def _covered(shown: np.ndarray, scale: str) -> np.ndarray:
     """How many offsets each of those that are shown stands for, without rounding."""
     first, last, steps = float(shown[0]), float(shown[-1]), max(len(shown) - 1, 1)
     if scale == "log":
-        found: np.ndarray = shown * (last / first) ** (1 / steps) - shown
-        return found
+        return shown * (last / first) ** (1 / steps) - shown
     return np.full(len(shown), (last - first) / steps)
 
 
@@ -237,18 +236,18 @@ def _of_pairs(
 
 
 def _of_rows(
-    held: Source, shown: np.ndarray, kind: str
+    table: TableSource, shown: np.ndarray, kind: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Over positions evenly apart that have a partner at each distance."""
     low, high, mean = (np.full(len(shown), np.nan) for _ in range(3))
-    end = held.end if held.end is not None else int(shown.max()) + 4 * ANCHORS
-    size = max(1, BLOCK // max(held.width * ANCHORS, 1))
+    end = table.end if table.end is not None else int(shown.max()) + 4 * ANCHORS
+    size = max(1, BLOCK // max(table.width * ANCHORS, 1))
     for begin in range(0, len(shown), size):
         for place in range(begin, min(begin + size, len(shown))):
             offset = int(shown[place])
             room = end - offset
             anchors = np.unique(np.linspace(0, room - 1, min(ANCHORS, room)).astype(np.int64))
-            a, b = sized(held.rows(anchors), kind), sized(held.rows(anchors + offset), kind)
+            a, b = sized(table.rows(anchors), kind), sized(table.rows(anchors + offset), kind)
             values = np.einsum("ij,ij->i", a, b)
             low[place], high[place], mean[place] = values.min(), values.max(), values.mean()
     return low, high, mean
@@ -262,7 +261,7 @@ def sized(rows: np.ndarray, kind: str) -> np.ndarray:
     return rows / np.where(norms == 0, 1, norms)
 
 
-def defect(held: Source, kind: str = "dot") -> float:
+def defect(table: TableSource, kind: str = "dot") -> float:
     """How far products of rows are from depending on the distance alone, as one number.
 
         defect = sqrt(sum over p, q of (s[p, q] - mean of s at that distance)**2
@@ -273,7 +272,7 @@ def defect(held: Source, kind: str = "dot") -> float:
 
     Parameters
     ----------
-    held : Source
+    table : TableSource
         What `posenc.plot.columns.source` gives.
     kind : {"dot", "cosine"}
         The product.
@@ -283,12 +282,12 @@ def defect(held: Source, kind: str = "dot") -> float:
     float
         0 to 1.
     """
-    if whole_pairs(held.waves) is not None:
+    if whole_pairs(table.waves) is not None:
         return 0.0
-    count = min(held.end or PROBED, PROBED)
+    count = min(table.end or PROBED, PROBED)
     if count < 2:
         return 0.0
-    rows = sized(held.rows(np.arange(count)), kind)
+    rows = sized(table.rows(np.arange(count)), kind)
     s = rows @ rows.T
     left = 0.0
     for k in range(-count + 1, count):
@@ -298,26 +297,28 @@ def defect(held: Source, kind: str = "dot") -> float:
     return float(np.sqrt(left / total)) if total > 0 else 0.0
 
 
-def _caption(found: Offset, held: Source) -> tuple[str, ...]:
-    said = []
-    if found.defect == 0 and found.band != "positions":
-        said.append("The product depends on the distance alone, at every position.")
+def _caption(offset: Offset, table: TableSource) -> tuple[str, ...]:
+    sentences = []
+    if offset.defect == 0 and offset.band != "positions":
+        sentences.append("The product depends on the distance alone, at every position.")
     else:
-        said.append(
-            f"Shift-invariance defect {number(found.defect, 2)}: the distance explains "
-            f"{number(100 * (1 - found.defect**2), 3)} % of the variance of products."
+        sentences.append(
+            f"Shift-invariance defect {number(offset.defect, 2)}: the distance explains "
+            f"{number(100 * (1 - offset.defect**2), 3)} % of the variance of products."
         )
-        said.append(f"Band: the least to the largest over {ANCHORS} positions; line: their mean.")
-    if found.band == "offsets" and found.scale == "linear":
-        said.append(
+        sentences.append(
+            f"Band: the least to the largest over {ANCHORS} positions; line: their mean."
+        )
+    if offset.band == "offsets" and offset.scale == "linear":
+        sentences.append(
             "Line: each wave as far as a pixel can show it. Band: the least to the largest of "
             f"{LOOKED_AT} offsets under each pixel."
         )
-    if found.first_rise is not None and found.rises is not None:
-        said.append(
-            f"It first rises at offset {whole(found.first_rise)}; "
-            f"{number(100 * found.rises, 2)} % of the steps go up."
+    if offset.first_rise is not None and offset.rises is not None:
+        sentences.append(
+            f"It first rises at offset {whole(offset.first_rise)}; "
+            f"{number(100 * offset.rises, 2)} % of the steps go up."
         )
-    if held.turns:
-        said.append("Rows are the sines and cosines that turn the pairs.")
-    return tuple(said)
+    if table.turns:
+        sentences.append("Rows are the sines and cosines that turn the pairs.")
+    return tuple(sentences)

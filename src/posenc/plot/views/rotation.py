@@ -19,7 +19,7 @@ from posenc.plot.able import refuse
 from posenc.plot.columns import Params, settled
 from posenc.plot.words import brief, number, whole
 
-__all__ = ["Dial", "Rotation", "Scores", "data"]
+__all__ = ["PairDial", "RotationView", "Scores", "data"]
 
 MOST_DIALS = 12
 USUAL = 6
@@ -29,7 +29,7 @@ SHIFT = 1000  # by which both positions are moved to show that nothing changes
 
 
 @dataclass(frozen=True)
-class Dial:
+class PairDial:
     """One pair at two positions, as points of the plane: (cosine, sine).
 
     Parameters
@@ -77,14 +77,14 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Rotation:
+class RotationView:
     """A query and a key turned.
 
     Parameters
     ----------
     positions : tuple of int
         Of the query and of the key.
-    dials : tuple of Dial
+    dials : tuple of PairDial
         Some of the pairs.
     terms : numpy.ndarray
         (pairs,): what each pair adds to the score.
@@ -101,7 +101,7 @@ class Rotation:
     """
 
     positions: tuple[int, int]
-    dials: tuple[Dial, ...]
+    dials: tuple[PairDial, ...]
     terms: np.ndarray
     score: float
     moved: float
@@ -123,7 +123,7 @@ def data(
     key: np.ndarray | None = None,
     params: Params = None,
     length: int | None = None,
-) -> Rotation:
+) -> RotationView:
     """Dials of some pairs, the score as a sum over pairs, and the score against the distance.
 
     Parameters
@@ -145,7 +145,7 @@ def data(
 
     Returns
     -------
-    Rotation
+    RotationView
         Numbers of the library's own `rotate`, in float64.
 
     Examples
@@ -174,7 +174,7 @@ def data(
         expected = f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}"
         raise ArgumentError(mismatch("plot rotation: pairs", expected, chosen))
     distance = np.arange(first, last)
-    made = Rotation(
+    picture = RotationView(
         (m, n),
         _dials(spec, (m, n), chosen, terms, params),
         terms,
@@ -186,8 +186,8 @@ def data(
         brief(spec),
         (),
     )
-    object.__setattr__(made, "caption", _caption(made))
-    return made
+    object.__setattr__(picture, "caption", _caption(picture))
+    return picture
 
 
 def _check(spec: Any, params: Params) -> None:
@@ -202,24 +202,24 @@ def _vectors(
     spec: Any, seed: int, query: np.ndarray | None, key: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     drawn = random_vectors(["query", "key"], spec.dim, seed).astype(np.float64)
-    found = []
-    for name, given, random in (("query", query, drawn[0]), ("key", key, drawn[1])):
-        x = random if given is None else np.asarray(given, dtype=np.float64)
+    vectors = []
+    for name, stated, random in (("query", query, drawn[0]), ("key", key, drawn[1])):
+        x = random if stated is None else np.asarray(stated, dtype=np.float64)
         if x.shape != (spec.dim,):
             received = f"shape {x.shape}"
             raise ArgumentError(
                 mismatch(f"plot rotation: {name}", f"shape ({spec.dim},)", received)
             )
-        found.append(x)
-    return found[0], found[1]
+        vectors.append(x)
+    return vectors[0], vectors[1]
 
 
 def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.ndarray:
     """A vector turned to one position, or to several: (dim,) or (n, dim)."""
-    where = np.atleast_1d(np.asarray(at))
+    positions = np.atleast_1d(np.asarray(at))
     heads = spec.per_head or 1
-    several = np.broadcast_to(x, (heads, len(where), len(x)))
-    turned = np.asarray(rotate(spec, several, positions=where, role=role, params=params))[0]
+    several = np.broadcast_to(x, (heads, len(positions), len(x)))
+    turned = np.asarray(rotate(spec, several, positions=positions, role=role, params=params))[0]
     return turned if np.ndim(at) else turned[0]
 
 
@@ -231,8 +231,7 @@ def _terms(spec: Any, q: np.ndarray, k: np.ndarray) -> np.ndarray:
         pairing = pairing.replace(order="half")
     # Where each channel became a pair, the pairs stand in the output in the same order.
     channels = np.array(pairing.channels(spec.output_dim))
-    found: np.ndarray = products[channels].sum(axis=1)
-    return found
+    return products[channels].sum(axis=1)
 
 
 def _usual(count: int) -> list[int]:
@@ -241,14 +240,14 @@ def _usual(count: int) -> list[int]:
 
 def _dials(
     spec: Any, positions: tuple[int, int], chosen: list[int], terms: np.ndarray, params: Params
-) -> tuple[Dial, ...]:
+) -> tuple[PairDial, ...]:
     m, n = positions
     far = m if abs(m) >= abs(n) else n
     way = np.unique(np.rint(np.linspace(0, far, min(abs(far) + 1, TRAIL))).astype(np.int64))
     points = {}
-    for name, where in (("query", [m]), ("key", [n]), ("trail", way)):
+    for name, places in (("query", [m]), ("key", [n]), ("trail", way)):
         role: Role = "key" if name == "key" else "query"
-        cos, sin = cos_sin(spec, np.asarray(where), role=role, dtype="float64", params=params)
+        cos, sin = cos_sin(spec, np.asarray(places), role=role, dtype="float64", params=params)
         both = np.stack([np.asarray(cos), np.asarray(sin)], axis=-1)
         points[name] = both[0] if both.ndim > 3 else both
     wavelength = np.full(points["query"].shape[1], math.nan)
@@ -261,7 +260,7 @@ def _dials(
         q, k = points["query"][0, pair], points["key"][0, pair]
         between = math.atan2(q[1] * k[0] - q[0] * k[1], q[0] * k[0] + q[1] * k[1])
         dials.append(
-            Dial(
+            PairDial(
                 pair,
                 float(wavelength[pair]),
                 (float(q[0]), float(q[1])),
@@ -287,20 +286,19 @@ def _scores(
 
     def score(for_q: Any, for_k: Any, at: int) -> np.ndarray:
         turned = _turn(for_q, q, at + distance, "query", params)
-        found: np.ndarray = turned @ _turn(for_k, k, at, "key", params)
-        return found
+        return turned @ _turn(for_k, k, at, "key", params)
 
     pairing = spec.channels
-    made = [Scores(f"pairs {pairing.order}", base, score(spec, spec, base))]
+    scores = [Scores(f"pairs {pairing.order}", base, score(spec, spec, base))]
     other = _other(spec, pairing)
     if other is None:
-        return tuple(made)
+        return tuple(scores)
     name = other.channels.order
-    made.append(Scores(f"pairs {name}", base, score(other, other, base)))
+    scores.append(Scores(f"pairs {name}", base, score(other, other, base)))
     mixed, later = f"query {pairing.order}, key {name}", base + SHIFT
-    made.append(Scores(mixed, base, score(spec, other, base)))
-    made.append(Scores(f"{mixed}, both {whole(SHIFT)} later", later, score(spec, other, later)))
-    return tuple(made)
+    scores.append(Scores(mixed, base, score(spec, other, base)))
+    scores.append(Scores(f"{mixed}, both {whole(SHIFT)} later", later, score(spec, other, later)))
+    return tuple(scores)
 
 
 def _other(spec: Any, pairing: Pairing) -> Any:
@@ -311,24 +309,24 @@ def _other(spec: Any, pairing: Pairing) -> Any:
     return spec.replace(pairing=pairing.replace(order=order))
 
 
-def _caption(made: Rotation) -> tuple[str, ...]:
-    m, n = made.positions
-    said = [
+def _caption(picture: RotationView) -> tuple[str, ...]:
+    m, n = picture.positions
+    sentences = [
         (
-            f"Query at {whole(m)}, key at {whole(n)}: the score {number(made.score)} is a sum "
-            f"over {len(made.terms)} pairs."
+            f"Query at {whole(m)}, key at {whole(n)}: the score {number(picture.score)} is a sum "
+            f"over {len(picture.terms)} pairs."
         )
     ]
-    apart = abs(made.score - made.moved)
-    size = max(float(np.abs(made.terms).sum()), 1e-300)
+    apart = abs(picture.score - picture.moved)
+    size = max(float(np.abs(picture.terms).sum()), 1e-300)
     if apart <= 1e-9 * size:
-        said.append(f"Both moved by {whole(made.shift)}: the same score.")
+        sentences.append(f"Both moved by {whole(picture.shift)}: the same score.")
     else:
-        said.append(f"Both moved by {whole(made.shift)}: {number(made.moved)}.")
-    if len(made.scores) == 4:
-        far = float(np.abs(made.scores[2].values - made.scores[3].values).max())
-        said.append(
+        sentences.append(f"Both moved by {whole(picture.shift)}: {number(picture.moved)}.")
+    if len(picture.scores) == 4:
+        far = float(np.abs(picture.scores[2].values - picture.scores[3].values).max())
+        sentences.append(
             "Layouts mixed: the score depends on the position too, by up to "
             f"{number(far, 3)} at one distance."
         )
-    return tuple(said)
+    return tuple(sentences)

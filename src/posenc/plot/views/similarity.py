@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import Params, Source, source
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.raster import MOST_NUMBERS, placed, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.offset import KINDS, defect, sized
@@ -94,26 +94,26 @@ def data(
     """
     if kind not in KINDS:
         raise ArgumentError(mismatch("plot similarity: kind", "one", kind, suggest(kind, KINDS)))
-    held = source(spec, params=params, length=length, grid=grid, caller="similarity")
-    start, stop = placed(held, positions)
+    table = source(spec, params=params, length=length, grid=grid, caller="similarity")
+    start, stop = placed(table, positions)
     rows = min(pixels, stop - start)
-    if rows * held.width > MOST_COLUMNS:
-        rows = max(2, MOST_COLUMNS // held.width)
-    shown = _rows(held, start, stop, rows, kind)
+    if rows * table.width > MOST_COLUMNS:
+        rows = max(2, MOST_COLUMNS // table.width)
+    shown = _rows(table, start, stop, rows, kind)
     per_pixel = (stop - start) / rows
     values = shown @ shown.T
     limit = float(np.abs(values).max()) or 1.0
-    share = defect(held, kind)
-    said = [
+    share = defect(table, kind)
+    sentences = [
         f"Shift-invariance defect {number(share, 2)}: "
         + ("each diagonal is one number." if share == 0 else "0 where the distance explains all.")
     ]
     if per_pixel > 1:
-        said.append(
+        sentences.append(
             f"A pixel covers {number(per_pixel)} positions of each side; waves below "
             "2 pixels are left out of the products."
         )
-    said.append(f"Colours end at ±{number(limit)}.")
+    sentences.append(f"Colours end at ±{number(limit)}.")
     return Similarity(
         values,
         (start, stop),
@@ -121,26 +121,26 @@ def data(
         kind,
         share,
         limit,
-        brief(held.spec),
-        tuple(said),
+        brief(table.spec),
+        tuple(sentences),
     )
 
 
-def _rows(held: Source, start: int, stop: int, rows: int, kind: str) -> np.ndarray:
+def _rows(table: TableSource, start: int, stop: int, rows: int, kind: str) -> np.ndarray:
     """What is multiplied: rows, or filtered rows where a pixel covers several."""
     count = stop - start
-    if kind == "cosine" and held.waves is None and rows < count:
-        if count * held.width > MOST_NUMBERS:
+    if kind == "cosine" and table.waves is None and rows < count:
+        if count * table.width > MOST_NUMBERS:
             expected = f"at most {MOST_NUMBERS} numbers of a table without known waves"
-            raise ArgumentError(mismatch("plot similarity", expected, count * held.width))
+            raise ArgumentError(mismatch("plot similarity", expected, count * table.width))
 
         def fetch(begin: int, end: int) -> np.ndarray:
-            return sized(held.rows(np.arange(start + begin, start + end)), kind)
+            return sized(table.rows(np.arange(start + begin, start + end)), kind)
 
-        return reduced(fetch, count, rows, held.width)
-    made = tile_of(held, (start, stop), rows=rows, columns=held.width, order="stored")
+        return reduced(fetch, count, rows, table.width)
+    tile = tile_of(table, (start, stop), rows=rows, columns=table.width, order="stored")
     if kind == "dot":
-        return made.values
+        return tile.values
     if rows == count:
-        return sized(made.values, kind)
-    return made.values / float(np.linalg.norm(held.rows(made.places), axis=1).mean())
+        return sized(tile.values, kind)
+    return tile.values / float(np.linalg.norm(table.rows(tile.places), axis=1).mean())

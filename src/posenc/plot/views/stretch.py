@@ -167,7 +167,7 @@ def data(
     """
     if not isinstance(spec, RoPE):
         refuse("stretch", spec, "a RoPE")
-    given = spec.scalings
+    scalings = spec.scalings
     usual = extent(spec)
     trained = usual.original_length if original_length is None else original_length
     grown = usual.factor if factor is None else factor
@@ -184,19 +184,19 @@ def data(
     plain = spec.replace(scaling=())
     before = wavelengths(plain)
     slow, fast = before > trained, before < trained / FAST
-    made, left_out = [], {}
+    drawn, left_out = [], {}
     for name in names:
-        if name == "given" and not given:
+        if name == "given" and not scalings:
             continue
         try:
             scaled = (
                 spec if name == "given" else plain.replace(scaling=_scaling(name, grown, trained))
             )
-            made.append(_rule(name, scaled, before, (slow, fast), factor=grown, trained=trained))
+            drawn.append(_rule(name, scaled, before, (slow, fast), factor=grown, trained=trained))
         except PosencError as error:
             left_out[name] = str(error)
-    found = Stretch(
-        tuple(made),
+    stretch = Stretch(
+        tuple(drawn),
         trained,
         round(trained * grown),
         grown,
@@ -207,8 +207,8 @@ def data(
         brief(plain),
         (),
     )
-    object.__setattr__(found, "caption", _caption(found))
-    return found
+    object.__setattr__(stretch, "caption", _caption(stretch))
+    return stretch
 
 
 def _scaling(name: str, factor: float, trained: int) -> Any:
@@ -258,24 +258,25 @@ def _rule(
     )
 
 
-def _caption(found: Stretch) -> tuple[str, ...]:
-    said = [
+def _caption(stretch: Stretch) -> tuple[str, ...]:
+    sentences = [
         (
-            f"Trained on {whole(found.original_length)} positions, stretched "
-            f"×{number(found.factor)} to {whole(found.length)}. {counted(found.slow, 'pair')} "
-            f"finish no turn in training; {found.fast} finish {FAST:g} or more."
+            f"Trained on {whole(stretch.original_length)} positions, stretched "
+            f"×{number(stretch.factor)} to {whole(stretch.length)}. "
+            f"{counted(stretch.slow, 'pair')} finish no turn in training; "
+            f"{stretch.fast} finish {FAST:g} or more."
         )
     ]
-    said += [
+    sentences += [
         (
-            f"{rule.label}: {rule.unseen} of {found.slow} slow pairs meet unseen angles, "
-            f"{rule.lost} of {found.fast} fast pairs lose their step."
+            f"{rule.label}: {rule.unseen} of {stretch.slow} slow pairs meet unseen angles, "
+            f"{rule.lost} of {stretch.fast} fast pairs lose their step."
         )
-        for rule in found.rules
+        for rule in stretch.rules
     ]
-    factors = [r for r in found.rules if r.attention_factor != 1]
+    factors = [r for r in stretch.rules if r.attention_factor != 1]
     if factors:
         listed = ", ".join(f"{r.label} {number(r.attention_factor)}" for r in factors)
-        said.append(f"Attention factor: {listed}.")
-    said += [f"{RULES[name]} is left out: {why}" for name, why in found.left_out.items()]
-    return tuple(said)
+        sentences.append(f"Attention factor: {listed}.")
+    sentences += [f"{RULES[name]} is left out: {why}" for name, why in stretch.left_out.items()]
+    return tuple(sentences)

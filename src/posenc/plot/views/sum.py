@@ -16,14 +16,14 @@ from posenc.plot.able import refuse
 from posenc.plot.columns import Params
 from posenc.plot.words import brief, number
 
-__all__ = ["Sum", "data"]
+__all__ = ["SumView", "data"]
 
 MOST_TOKENS = 256
 MOST_NUMBERS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Sum:
+class SumView:
     """Embeddings, encodings, and what is added of them.
 
     Parameters
@@ -66,7 +66,7 @@ def data(
     seed: int = 0,
     offset: int = 0,
     params: Params = None,
-) -> Sum:
+) -> SumView:
     """Embedding + encoding = input, token by token.
 
     Parameters
@@ -86,7 +86,7 @@ def data(
 
     Returns
     -------
-    Sum
+    SumView
         The strips.
 
     Examples
@@ -124,13 +124,25 @@ def data(
     limit = max(float(np.abs(part).max()) for part in (x, scaled, encoding, total)) or 1.0
     size = float(np.sqrt(np.mean(scaled**2)))
     ratio = float(np.sqrt(np.mean(encoding**2))) / size if size else float("inf")
-    said = [f"Embeddings: {origin}."]
+    sentences = [f"Embeddings: {origin}."]
     if scale != 1:
-        said.append(f"Embeddings are multiplied by {number(scale)}.")
-    said.append(f"The encodings are {number(ratio, 3)} times as long as what they are added to.")
+        sentences.append(f"Embeddings are multiplied by {number(scale)}.")
+    sentences.append(
+        f"The encodings are {number(ratio, 3)} times as long as what they are added to."
+    )
     if spec.width != spec.dim:
-        said[-1] = f"The table is appended: the input is {spec.width} wide."
+        sentences[-1] = f"The table is appended: the input is {spec.width} wide."
     title = brief(spec)
-    return Sum(
-        tuple(words), x, scaled, encoding, total, scale, origin, limit, ratio, title, tuple(said)
+    return SumView(
+        tuple(words),
+        x,
+        scaled,
+        encoding,
+        total,
+        scale,
+        origin,
+        limit,
+        ratio,
+        title,
+        tuple(sentences),
     )

@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.arrangement import Arrangement
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.ladder import Arrangement, Ladder
+from posenc._core.ladder import Ladder
 from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
-from posenc.plot.columns import TURN, Params, Source, source
+from posenc.plot.column_waves import TURN
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.raster import Tile, placed, tile_of
 from posenc.plot.words import brief, counted, number
 
-__all__ = ["Cell", "Table", "cell", "data"]
+__all__ = ["TableCell", "TableView", "cell", "data"]
 
 CYCLE = 1 << 64
 MOST_COUNTED = 1 << 24  # numbers of a table without waves that are looked through
@@ -28,27 +30,27 @@ LATER = 0.005  # the same for a pair: the distance of two points of the unit cir
 
 
 @dataclass(frozen=True)
-class Table:
+class TableView:
     """The picture of a table.
 
     Parameters
     ----------
     tile : Tile
         The pixels.
-    source : Source
+    source : TableSource
         What they come from.
     title, caption : str, tuple of str
         The words.
     """
 
     tile: Tile
-    source: Source
+    source: TableSource
     title: str
     caption: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One number of a table and where it comes from.
 
     Parameters
@@ -106,23 +108,23 @@ def data(
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
-) -> Table:
+) -> TableView:
     """The table in at most `rows` x `columns` pixels; see `posenc.plot.raster.tile`."""
-    held = source(spec, params=params, length=length, grid=grid)
-    made = tile_of(
-        held, positions, rows=rows, columns=columns, dims=dims, order=order, sample=sample
+    table = source(spec, params=params, length=length, grid=grid)
+    tile = tile_of(
+        table, positions, rows=rows, columns=columns, dims=dims, order=order, sample=sample
     )
-    return Table(made, held, brief(held.spec), made.caption)
+    return TableView(tile, table, brief(table.spec), tile.caption)
 
 
 def cell(
-    held: Source, position: int, dim: int, positions: int | tuple[int, int] | None = None
-) -> Cell:
+    table: TableSource, position: int, dim: int, positions: int | tuple[int, int] | None = None
+) -> TableCell:
     """One number with its formula, and how often it comes again.
 
     Parameters
     ----------
-    held : Source
+    table : TableSource
         What `posenc.plot.columns.source` gives.
     position, dim : int
         Which number.
@@ -131,7 +133,7 @@ def cell(
 
     Returns
     -------
-    Cell
+    TableCell
         Everything that there is to say about it.
 
     Examples
@@ -145,26 +147,26 @@ def cell(
     >>> found.same, found.same_pair, found.among, found.again
     (5, 2, 128, (93,))
     """
-    if not 0 <= dim < held.width:
-        raise ArgumentError(mismatch("plot: dim", f"0 to {held.width - 1}", dim))
-    start, stop = placed(held, positions)
-    value = float(held.values(np.array([position]), np.array([dim]))[0, 0])
-    waves = held.waves
+    if not 0 <= dim < table.width:
+        raise ArgumentError(mismatch("plot: dim", f"0 to {table.width - 1}", dim))
+    start, stop = placed(table, positions)
+    value = float(table.values(np.array([position]), np.array([dim]))[0, 0])
+    waves = table.waves
     if waves is None or waves.pair[dim] < 0:
-        same = _counted(held, dim, value, start, stop)
+        same = _counted(table, dim, value, start, stop)
         text = "0" if waves is not None else f"entry {dim} of row {position}"
-        return Cell(position, dim, value, *(None,) * 7, text, same, None, stop - start)
+        return TableCell(position, dim, value, *(None,) * 7, text, same, None, stop - start)
     function = ("sin", "cos")[int(waves.function[dim])]
     frequency = float(waves.frequency[dim])
-    moved = position + _start(held)
+    moved = position + _start(table)
     size = abs(waves.amplitude)
     around = value / waves.amplitude
     low, high = Decimal(around) - Decimal(NEAR / size), Decimal(around) + Decimal(NEAR / size)
     step = int(waves.step[dim])
-    first = step * _start(held)
+    first = step * _start(table)
     wide = round(2 * math.asin(min(LATER / size / 2, 1.0)) / TURN)
     here = step * moved
-    return Cell(
+    return TableCell(
         position=position,
         dim=dim,
         value=value,
@@ -175,7 +177,7 @@ def cell(
         angle=moved * frequency,
         turns=moved * frequency / (2 * math.pi),
         turned=((here + CYCLE // 2) % CYCLE - CYCLE // 2) * TURN,
-        formula=_formula(held, dim, function, moved),
+        formula=_formula(table, dim, function, moved),
         same=_hits(step, first, arcs_of(function, low, high, stop), start, stop),
         same_pair=_hits(step, first, ((here - wide, 2 * wide),), start, stop),
         among=stop - start,
@@ -189,15 +191,15 @@ def _again(step: int, wide: int, position: int, start: int, stop: int) -> tuple[
     return tuple(position + moved for moved in islice((k for k in near if k), AGAIN))
 
 
-def _start(held: Source) -> int:
-    matrix = getattr(held.spec, "matrix", None) or getattr(inner(held.spec), "matrix", None)
+def _start(table: TableSource) -> int:
+    matrix = getattr(table.spec, "matrix", None) or getattr(inner(table.spec), "matrix", None)
     arrangement = getattr(matrix, "arrangement", None)
     return 0 if arrangement is None else int(arrangement.start)
 
 
-def _formula(held: Source, dim: int, function: str, moved: int) -> str:
+def _formula(table: TableSource, dim: int, function: str, moved: int) -> str:
     """As printed in papers where the ladder is that of the papers, else with the frequency."""
-    spec, waves = inner(held.spec), held.waves
+    spec, waves = inner(table.spec), table.waves
     assert waves is not None, "asked of waves alone"  # noqa: S101 - for the type checker
     pair = int(waves.pair[dim])
     front = "" if waves.amplitude == 1 else f"{number(waves.amplitude)} × "
@@ -213,11 +215,11 @@ def _as_printed(spec: Any) -> bool:
     return simple and not getattr(spec, "scalings", ()) and arrangement.rule == "single"
 
 
-def _counted(held: Source, dim: int, value: float, start: int, stop: int) -> int | None:
-    if (stop - start) * held.width > MOST_COUNTED:
+def _counted(table: TableSource, dim: int, value: float, start: int, stop: int) -> int | None:
+    if (stop - start) * table.width > MOST_COUNTED:
         return None
-    found = held.values(np.arange(start, stop), np.array([dim]))[:, 0]
-    return int((np.abs(found - value) <= NEAR).sum())
+    values = table.values(np.arange(start, stop), np.array([dim]))[:, 0]
+    return int((np.abs(values - value) <= NEAR).sum())
 
 
 def _hits(step: int, first: int, arcs: tuple[Arc, ...], start: int, stop: int) -> int:
@@ -246,15 +248,15 @@ def _floors(n: int, a: int, b: int, m: int = CYCLE) -> int:
         n, b, m, a = top // m, top % m, a, m
 
 
-def words_of(found: Cell) -> tuple[str, ...]:
+def words_of(entry: TableCell) -> tuple[str, ...]:
     """The cell in sentences."""
-    said = [
-        f"Position {found.position}, dimension {found.dim}: {found.formula} = {found.value:.6f}."
+    sentences = [
+        f"Position {entry.position}, dimension {entry.dim}: {entry.formula} = {entry.value:.6f}."
     ]
-    if found.wavelength is not None and math.isfinite(found.wavelength):
-        said.append(f"Its wavelength is {number(found.wavelength)} positions.")
-    if found.same is not None:
-        said.append(
-            f"The same value to two digits at {found.same} of {counted(found.among, 'position')}."
+    if entry.wavelength is not None and math.isfinite(entry.wavelength):
+        sentences.append(f"Its wavelength is {number(entry.wavelength)} positions.")
+    if entry.same is not None:
+        sentences.append(
+            f"The same value to two digits at {entry.same} of {counted(entry.among, 'position')}."
         )
-    return tuple(said)
+    return tuple(sentences)

@@ -17,13 +17,13 @@ from posenc.plot.able import refuse
 from posenc.plot.columns import settled
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["Ladder", "Wavelengths", "data"]
+__all__ = ["SpecWavelengths", "Wavelengths", "data"]
 
 MOST_SPECS = 8
 
 
 @dataclass(frozen=True)
-class Ladder:
+class SpecWavelengths:
     """The wavelengths of one encoding.
 
     Parameters
@@ -56,7 +56,7 @@ class Wavelengths:
 
     Parameters
     ----------
-    ladders : tuple of Ladder
+    ladders : tuple of SpecWavelengths
         One for each encoding.
     length : int or None
         A length that is marked.
@@ -64,7 +64,7 @@ class Wavelengths:
         The words.
     """
 
-    ladders: tuple[Ladder, ...]
+    ladders: tuple[SpecWavelengths, ...]
     length: int | None
     title: str
     caption: tuple[str, ...]
@@ -102,36 +102,36 @@ def data(
     >>> round(found.ladders[0].last), round(found.ladders[0].often_said)
     (60611, 62832)
     """
-    given = [specs] if isinstance(specs, Spec) else list(specs)
-    if not 1 <= len(given) <= MOST_SPECS:
-        raise ArgumentError(mismatch("plot wavelengths", f"1 to {MOST_SPECS} specs", len(given)))
+    several = [specs] if isinstance(specs, Spec) else list(specs)
+    if not 1 <= len(several) <= MOST_SPECS:
+        raise ArgumentError(mismatch("plot wavelengths", f"1 to {MOST_SPECS} specs", len(several)))
     if length is not None and length < 1:
         raise ArgumentError(mismatch("plot wavelengths: length", "at least 1 position", length))
-    names = [brief(spec) for spec in given] if labels is None else list(labels)
-    if len(names) != len(given):
-        received = f"{len(names)} for {len(given)} specs"
+    names = [brief(spec) for spec in several] if labels is None else list(labels)
+    if len(names) != len(several):
+        received = f"{len(names)} for {len(several)} specs"
         raise ArgumentError(mismatch("plot wavelengths: labels", "one for each spec", received))
     ladders = tuple(
         _ladder(settled(spec, length), name, length)
-        for spec, name in zip(given, names, strict=True)
+        for spec, name in zip(several, names, strict=True)
     )
     title = ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs"
     return Wavelengths(ladders, length, title, _caption(ladders, length))
 
 
-def _ladder(spec: Any, label: str, length: int | None) -> Ladder:
+def _ladder(spec: Any, label: str, length: int | None) -> SpecWavelengths:
     plain = inner(spec)
     if not hasattr(plain, "matrix"):
         refuse("wavelengths", spec, "an encoding with sinusoidal phases")
-    found = wavelengths(plain)
-    known = found[np.isfinite(found)]
-    return Ladder(
+    lengths = wavelengths(plain)
+    finite = lengths[np.isfinite(lengths)]
+    return SpecWavelengths(
         label,
-        found,
-        (np.arange(len(found)) + 0.5) / len(found),
-        float(known.max()) if len(known) else math.inf,
+        lengths,
+        (np.arange(len(lengths)) + 0.5) / len(lengths),
+        float(finite.max()) if len(finite) else math.inf,
         _often_said(plain),
-        None if length is None else int((found <= length).sum()),
+        None if length is None else int((lengths <= length).sum()),
     )
 
 
@@ -142,8 +142,8 @@ def _often_said(spec: Any) -> float | None:
     return 2 * math.pi * base if ladder.first == 1 else None  # type: ignore[union-attr]
 
 
-def _caption(ladders: tuple[Ladder, ...], length: int | None) -> tuple[str, ...]:
-    said = []
+def _caption(ladders: tuple[SpecWavelengths, ...], length: int | None) -> tuple[str, ...]:
+    sentences = []
     for ladder in ladders:
         front = "" if len(ladders) == 1 else f"{ladder.label}: "
         text = f"{front}the longest wavelength is {whole(ladder.last)} positions"
@@ -157,5 +157,5 @@ def _caption(ladders: tuple[Ladder, ...], length: int | None) -> tuple[str, ...]
         if ladder.finished is not None and length is not None:
             pairs = counted(len(ladder.wavelengths), "pair")
             text += f"; {ladder.finished} of {pairs} finish a turn within {whole(length)}"
-        said.append(text[0].upper() + text[1:] + "." if not front else text + ".")
-    return tuple(said)
+        sentences.append(text[0].upper() + text[1:] + "." if not front else text + ".")
+    return tuple(sentences)

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.plot.columns import Params, Source, source
+from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.curves import Curve, curve_of
 from posenc.plot.raster import placed
 from posenc.plot.response import FADE, FULL
 from posenc.plot.words import brief, counted, number
 
-__all__ = ["Waves", "data"]
+__all__ = ["WavesView", "data"]
 
 MOST_CURVES = 16
 USUAL = 5  # curves where none are named
 
 
 @dataclass(frozen=True)
-class Waves:
+class WavesView:
     """Some columns over positions.
 
     Parameters
@@ -53,7 +53,7 @@ def data(
     params: Params = None,
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
-) -> Waves:
+) -> WavesView:
     """Curves of some dimensions; a band where a wave has less than 8 pixels.
 
     Parameters
@@ -71,7 +71,7 @@ def data(
 
     Returns
     -------
-    Waves
+    WavesView
         The curves.
 
     Examples
@@ -82,22 +82,22 @@ def data(
     >>> [(c.label, c.shape) for c in found.curves]
     [('sin of pair 0', 'band'), ('sin of pair 10', 'line')]
     """
-    held = source(spec, params=params, length=length, grid=grid, caller="waves")
-    chosen = _usual(held) if dims is None else [int(d) for d in dims]
+    table = source(spec, params=params, length=length, grid=grid, caller="waves")
+    chosen = _usual(table) if dims is None else [int(d) for d in dims]
     if not 1 <= len(chosen) <= MOST_CURVES:
         raise ArgumentError(mismatch("plot waves: dims", f"1 to {MOST_CURVES}", len(chosen)))
-    start, stop = placed(held, positions)
-    curves = tuple(curve_of(held, dim, (start, stop), pixels=pixels) for dim in chosen)
+    start, stop = placed(table, positions)
+    curves = tuple(curve_of(table, dim, (start, stop), pixels=pixels) for dim in chosen)
     limit = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)
-    if held.waves is not None:
-        limit = abs(held.waves.amplitude)
-    return Waves(curves, (start, stop), limit or 1.0, brief(held.spec), _caption(curves))
+    if table.waves is not None:
+        limit = abs(table.waves.amplitude)
+    return WavesView(curves, (start, stop), limit or 1.0, brief(table.spec), _caption(curves))
 
 
-def _usual(held: Source) -> list[int]:
+def _usual(table: TableSource) -> list[int]:
     """Sines from the fastest pair to the slowest, or columns evenly apart."""
-    waves = held.waves
-    usable = np.arange(held.width)
+    waves = table.waves
+    usable = np.arange(table.width)
     if waves is not None:
         usable = np.flatnonzero((waves.function == 0) & (waves.pair >= 0))
         usable = usable[np.argsort(waves.wavelength[usable], kind="stable")]
@@ -106,18 +106,18 @@ def _usual(held: Source) -> list[int]:
 
 
 def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
-    said = []
+    sentences = []
     if curves[0].per_pixel > 1:
-        said.append(f"A pixel covers {number(curves[0].per_pixel)} positions.")
+        sentences.append(f"A pixel covers {number(curves[0].per_pixel)} positions.")
     bands = sum(c.shape == "band" for c in curves)
     if bands:
-        said.append(
+        sentences.append(
             f"{counted(bands, 'curve')} of {len(curves)} cannot be drawn in full: the line is what "
             f"pixels can show, nothing below {FADE:g} for each wave and all from {FULL:g} on; the "
             "band goes from the least to the largest value."
         )
-    known = [c for c in curves if np.isfinite(c.wavelength)]
-    if known:
-        ends = number(known[0].wavelength), number(known[-1].wavelength)
-        said.append(f"Wavelengths from {ends[0]} to {ends[1]} positions.")
-    return tuple(said)
+    finite = [c for c in curves if np.isfinite(c.wavelength)]
+    if finite:
+        ends = number(finite[0].wavelength), number(finite[-1].wavelength)
+        sentences.append(f"Wavelengths from {ends[0]} to {ends[1]} positions.")
+    return tuple(sentences)

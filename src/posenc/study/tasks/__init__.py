@@ -37,6 +37,6 @@ def task(name: str) -> type[Task]:
         If there is none; the message suggests the nearest.
     """
     if name not in TASKS:
-        known = f"one of the tasks {', '.join(TASKS)}"
-        raise ArgumentError(mismatch("study", known, repr(name), suggest(name, TASKS)))
+        expected = f"one of the tasks {', '.join(TASKS)}"
+        raise ArgumentError(mismatch("study", expected, repr(name), suggest(name, TASKS)))
     return TASKS[name]

@@ -47,7 +47,7 @@ class Addition(Task):
 
     def draw(self, rng: np.random.Generator, count: int, length: int | None) -> Batch:
         """Sums whose longer summand has the length, and the other any up to it."""
-        said, asked = [], []
+        inputs, asked = [], []
         for _ in range(count):
             longer = int(rng.integers(1, self.length + 1)) if length is None else length
             shorter = int(rng.integers(1, longer + 1))
@@ -55,16 +55,16 @@ class Addition(Task):
             a, b = pair if rng.random() < 0.5 else pair[::-1]
             question = [BEGIN, *_digits(a), PLUS, *_digits(b), EQUAL]
             answer = _digits(a + b)[::-1]
-            said.append([*question, *answer])
+            inputs.append([*question, *answer])
             asked.append([*[IGNORED] * (len(question) - 1), *answer, END])
-        return Batch(Tokens(padded(said)), padded(asked, IGNORED))
+        return Batch(Tokens(padded(inputs)), padded(asked, IGNORED))
 
 
 def _number(rng: np.random.Generator, digits: int) -> int:
     """A number of so many digits, which may be more than an int64 has."""
-    found = rng.integers(0, 10, digits).tolist()
-    found[0] = max(1, found[0]) if digits > 1 else found[0]
-    return int("".join(map(str, found)))
+    figures = rng.integers(0, 10, digits).tolist()
+    figures[0] = max(1, figures[0]) if digits > 1 else figures[0]
+    return int("".join(map(str, figures)))
 
 
 def _digits(number: int) -> list[int]:

@@ -148,18 +148,18 @@ class Task(ABC):
     @classmethod
     def complete(cls, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """The settings with all defaults, checked for names and types."""
-        known = {**COMMON, **cls.defaults}
+        kinds = {**COMMON, **cls.defaults}
         for name, value in settings.items():
-            if name not in known:
-                todo = suggest(name, known)
+            if name not in kinds:
+                todo = suggest(name, kinds)
                 expected = f"settings of the task {cls.name}"
                 raise ArgumentError(mismatch("Task", expected, repr(name), todo))
-            kind = type(known[name])
+            kind = type(kinds[name])
             if not (type(value) is kind or (kind is float and type(value) is int)):
-                expected = f"of type {kind.__name__}, such as {known[name]!r}"
+                expected = f"of type {kind.__name__}, such as {kinds[name]!r}"
                 raise ArgumentError(mismatch(f"Task {cls.name}: {name}", expected, repr(value)))
-        merged = {**known, **settings}
-        return {name: float(v) if type(known[name]) is float else v for name, v in merged.items()}
+        merged = {**kinds, **settings}
+        return {name: float(v) if type(kinds[name]) is float else v for name, v in merged.items()}
 
     @property
     def shape(self) -> Shape:
@@ -173,13 +173,13 @@ class Task(ABC):
         """Tested lengths as multiples of the trained one."""
         text = str(self.settings["factors"])
         try:
-            found = tuple(float(part) for part in text.split())
+            factors = tuple(float(part) for part in text.split())
         except ValueError:
-            found = ()
-        if not found or min(found) < 1 or max(found) > 64:
+            factors = ()
+        if not factors or min(factors) < 1 or max(factors) > 64:
             expected = "multiples of the trained length from 1 to 64, such as '1 1.5 2 4'"
             raise ArgumentError(mismatch(f"Task {self.name}: factors", expected, repr(text)))
-        return found
+        return factors
 
     def lengths(self, factor: float) -> tuple[int, ...]:
         """The lengths of a bucket: around its middle, but none beyond L that was trained on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 from pathlib import Path
 
 from posenc._core import inputs
@@ -11,10 +12,13 @@ from posenc._core.errors import DataError, mismatch
 __all__ = ["FOLDER", "checked", "digest", "text_of"]
 
 FOLDER = Path(__file__).resolve().parents[1] / "data"
+MEMORY = 2**27  # of the decoder; the largest dictionary of xz asks for 64 MiB
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file, which stands for it in the settings of a cell.
+    """The SHA-256 of what a file says, which stands for it in the settings of a cell.
+
+    Of a file in xz, it is that of its text.
 
     Parameters
     ----------
@@ -74,14 +78,14 @@ def checked(path: Path, wanted: str, caller: str, default: str) -> None:
     DataError
         If its digest is another.
     """
-    found = digest(path)
-    if found == wanted:
+    hashed = digest(path)
+    if hashed == wanted:
         return
     if wanted == default:
-        todo = f"Set `data` to {found}."
+        todo = f"Set `data` to {hashed}."
     else:
         todo = "Give the file that the settings name by its digest."
-    received = f"{found[:12]}… of {path}"
+    received = f"{hashed[:12]}… of {path}"
     raise DataError(
         mismatch(f"{caller}: data", f"a file with the SHA-256 {wanted[:12]}…", received, todo)
     )
@@ -89,7 +93,24 @@ def checked(path: Path, wanted: str, caller: str, default: str) -> None:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return inputs.content(path, inputs.TEXT)
+        data = inputs.content(path, inputs.TEXT)
+        return _unpacked(path, data) if path.suffix == ".xz" else data
     except OSError as error:
         received = error.strerror or type(error).__name__
         raise DataError(mismatch(str(path), "a file that can be read", received)) from None
+
+
+def _unpacked(path: Path, data: bytes) -> bytes:
+    """The content of a file in xz, within the limit of a text."""
+    most = inputs.TEXT.largest
+    decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY)
+    try:
+        text = decoder.decompress(data, most + 1)
+    except lzma.LZMAError as error:
+        raise DataError(mismatch(str(path), "a file in xz", str(error))) from None
+    if len(text) > most:
+        raise DataError(mismatch(str(path), f"a text of at most {most} bytes", "more"))
+    if not decoder.eof or decoder.unused_data:
+        received = "bytes behind it" if decoder.eof else "a part of one"
+        raise DataError(mismatch(str(path), "one whole stream of xz", received))
+    return text

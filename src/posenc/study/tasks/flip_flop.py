@@ -67,5 +67,5 @@ class FlipFlop(Task):
         bits = np.where(does == READ, np.take_along_axis(bits, last, axis=1), bits)
         whole = np.stack([does, bits + ZERO], axis=2).reshape(count, 2 * number)
         asked = np.where(whole[:, :-1] == READ, whole[:, 1:], IGNORED)
-        said = torch.from_numpy(np.ascontiguousarray(whole[:, :-1], np.int64))
-        return Batch(Tokens(said), torch.from_numpy(asked.astype(np.int64)))
+        inputs = torch.from_numpy(np.ascontiguousarray(whole[:, :-1], np.int64))
+        return Batch(Tokens(inputs), torch.from_numpy(asked.astype(np.int64)))

@@ -56,22 +56,22 @@ class Lists(Task):
         answers = [self.answer(row) for row in lists]
         if self.stacks == "encoder-decoder":
             source = padded([row.tolist() for row in lists])
-            said = padded([[BEGIN, *row] for row in answers])
+            inputs = padded([[BEGIN, *row] for row in answers])
             asked = padded([[*row, END] for row in answers], IGNORED)
-            return Batch(Tokens(said), asked, Tokens(source, seen=source != PAD))
-        said = padded([[BEGIN, *a, THEN, *b] for a, b in zip(lists, answers, strict=True)])
+            return Batch(Tokens(inputs), asked, Tokens(source, seen=source != PAD))
+        inputs = padded([[BEGIN, *a, THEN, *b] for a, b in zip(lists, answers, strict=True)])
         asked = padded(
             [[IGNORED] * (len(a) + 1) + [*b, END] for a, b in zip(lists, answers, strict=True)],
             IGNORED,
         )
-        return Batch(Tokens(said), asked)
+        return Batch(Tokens(inputs), asked)
 
     def symbols(self, rng: np.random.Generator, length: int | None) -> np.ndarray:
         """A list of symbols, of one length or any that is trained."""
         length = int(rng.integers(1, self.length + 1)) if length is None else length
         count = self._whole("symbols")
-        found = rng.choice(count, length, replace=self.repeats)
-        return found + len(SPECIAL)
+        symbols = rng.choice(count, length, replace=self.repeats)
+        return symbols + len(SPECIAL)
 
 
 class Copy(Lists):

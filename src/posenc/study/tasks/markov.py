@@ -71,8 +71,8 @@ class Markov(Task):
 
     def score(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """The common metrics, and nats above those of the table where it knows both symbols."""
-        found = super().score(logits, batch)
-        said = torch.cat([batch.target.ids[:, :1], batch.answers], dim=1).numpy() - 1
-        best = -np.log(self.table[said[:, :-2], said[:, 1:-1], said[:, 2:]])
-        nats = found["nats"].view(batch.answers.shape)[:, 1:]
-        return {**found, "excess": (nats - torch.from_numpy(best)).flatten()}
+        scores = super().score(logits, batch)
+        tokens = torch.cat([batch.target.ids[:, :1], batch.answers], dim=1).numpy() - 1
+        best = -np.log(self.table[tokens[:, :-2], tokens[:, 1:-1], tokens[:, 2:]])
+        nats = scores["nats"].view(batch.answers.shape)[:, 1:]
+        return {**scores, "excess": (nats - torch.from_numpy(best)).flatten()}

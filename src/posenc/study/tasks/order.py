@@ -80,10 +80,10 @@ class Order(Task):
 
     def score(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """The common metrics, and `apart`: whether a sentence and its image are told apart."""
-        found = super().score(logits, batch)
+        scores = super().score(logits, batch)
         asked = batch.answers != IGNORED
         answers = logits.argmax(-1)[asked].view(-1, 2)
-        return {**found, "apart": (answers[:, 0] != answers[:, 1]).double()}
+        return {**scores, "apart": (answers[:, 0] != answers[:, 1]).double()}
 
 
 class OrderCausal(Order):

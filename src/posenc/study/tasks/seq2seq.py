@@ -75,7 +75,7 @@ class Seq2Seq(Task):
     def _read(self, path: Path) -> None:
         """Pairs of a file with a tab in each line; every tenth is for tests."""
         trained: list[Pair] = []
-        held: dict[int, list[Pair]] = {}
+        by_length: dict[int, list[Pair]] = {}
         for i, line in enumerate(text_of(path).splitlines()):
             if not line.strip():
                 continue
@@ -85,25 +85,25 @@ class Seq2Seq(Task):
                 raise DataError(mismatch(str(path), expected, repr(line[:60])))
             pair = (sides[0], sides[1])
             if i % 10 == 9:
-                held.setdefault(max(map(len, pair)), []).append(pair)
+                by_length.setdefault(max(map(len, pair)), []).append(pair)
             elif max(map(len, pair)) <= self.length:
                 trained.append(pair)
-        near = {n for n in held for f in self.factors if n in self.lengths(f)}
+        near = {n for n in by_length for f in self.factors if n in self.lengths(f)}
         if not trained or not near:
             expected = f"sentences of up to {self.length} words, and every tenth to test"
             todo = "Set another `length`, or other `factors`."
             received = f"{len(trained)} and {len(near)} lengths to test"
             raise DataError(mismatch(str(path), expected, received, todo))
-        self.trained, self.pairs = trained, held
+        self.trained, self.pairs = trained, by_length
         count = Counter(word for pair in trained for side in pair for word in side)
         self._tokens = (*SPECIAL, *sorted(word for word, _ in count.most_common(WORDS)))
         self._number = {word: i for i, word in enumerate(self._tokens)}
 
     def lengths(self, factor: float) -> tuple[int, ...]:
         """Of a file, those of a bucket that it has sentences of."""
-        found = super().lengths(factor)
+        lengths = super().lengths(factor)
         pairs = getattr(self, "pairs", None)
-        return found if pairs is None else tuple(n for n in found if n in pairs) or found[-1:]
+        return lengths if pairs is None else tuple(n for n in lengths if n in pairs) or lengths[-1:]
 
     @property
     def tokens(self) -> Sequence[str]:
@@ -130,9 +130,9 @@ class Seq2Seq(Task):
         source = padded([self.codes(pair[0]) for pair in chosen])
         blotted = torch.from_numpy(rng.random(source.shape) < float(self.settings["blots"]))
         source = source.masked_fill(blotted & (source != PAD), UNKNOWN)
-        said = padded([[BEGIN, *self.codes(pair[1])] for pair in chosen])
+        inputs = padded([[BEGIN, *self.codes(pair[1])] for pair in chosen])
         asked = padded([[*self.codes(pair[1]), END] for pair in chosen], IGNORED)
-        return Batch(Tokens(said), asked, Tokens(source, seen=source != PAD))
+        return Batch(Tokens(inputs), asked, Tokens(source, seen=source != PAD))
 
     def _pair(self, rng: np.random.Generator, length: int | None) -> Pair:
         if self.pairs is None:

@@ -23,7 +23,7 @@ from posenc.study.tasks.files import FOLDER, checked, text_of
 
 __all__ = ["CORPUS", "DIGEST", "TextLM"]
 
-CORPUS = FOLDER / "python-reference.txt"
+CORPUS = FOLDER / "python-reference.txt.xz"
 DIGEST = "2a95af4ac93f5b719944030ce3769070ddf827d847cba42192afa8da989e5dc4"
 
 OTHER = "\N{REPLACEMENT CHARACTER}"
@@ -105,10 +105,10 @@ class TextLM(Task):
 
     def score(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """Nats per character, those of the last 32 places, and accuracy."""
-        found = super().score(logits, batch)
-        nats = found["nats"].view(batch.answers.shape)
-        return {"nats": found["nats"], "nats-last": nats[:, -LAST:].flatten()} | {
-            "accuracy": found["accuracy"]
+        scores = super().score(logits, batch)
+        nats = scores["nats"].view(batch.answers.shape)
+        return {"nats": scores["nats"], "nats-last": nats[:, -LAST:].flatten()} | {
+            "accuracy": scores["accuracy"]
         }
 
 

@@ -1,4 +1,4 @@
-"""Regenerate the polynomial coefficients of `phase.py`: `python -m posenc._core._fit_cos_sin`.
+"""Regenerate the polynomial coefficients of `_core/phase.py`: `python tools/fit_cos_sin.py`.
 
 Least squares on Chebyshev nodes, which is within a few percent of the minimax polynomial:
 
@@ -30,4 +30,4 @@ def fit() -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 if __name__ == "__main__":
     for name, coefficients in zip(("SIN", "COS"), fit(), strict=True):
-        print(name, coefficients)  # noqa: T201
+        print(name, coefficients)

@@ -1,0 +1,160 @@
+"""The header of a .safetensors: 8 bytes of length, then JSON about one gapless buffer."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from posenc._core import inputs
+from posenc._core.errors import DataError, mismatch, suggest
+from posenc._core.tensor_layout import Layout, Tensor, exactly, is_shape
+
+__all__ = ["safetensors_header", "safetensors_layout"]
+
+MOST_TENSORS = 2**15  # of one file; published ones hold a few thousand
+
+SAFETENSORS = inputs.FileKind("a .safetensors header", 2**24, 16 * MOST_TENSORS)
+
+# First bytes of formats that are neither of the two.
+OTHERS = {
+    b"PK": "a zip archive, as torch.save writes them (.pt, .pth, .bin), and NumPy (.npz)",
+    b"\x80": "a pickle, as older versions of torch.save write them",
+    b"GGUF": "a GGUF file",
+    b"\x89HDF": "an HDF5 file",
+    b"{": "JSON",
+    b"[": "JSON",
+}
+
+# The codes of safetensors: (bits, name, how NumPy stores it or None where it cannot).
+CODES: dict[str, tuple[int, str, str | None]] = {
+    "BOOL": (8, "bool", "|b1"),
+    "F4": (4, "float4", None),
+    "F6_E2M3": (6, "float6_e2m3", None),
+    "F6_E3M2": (6, "float6_e3m2", None),
+    "U8": (8, "uint8", "|u1"),
+    "I8": (8, "int8", "|i1"),
+    "F8_E5M2": (8, "float8_e5m2", None),
+    "F8_E4M3": (8, "float8_e4m3", None),
+    "F8_E8M0": (8, "float8_e8m0", None),
+    "F8_E4M3FNUZ": (8, "float8_e4m3fnuz", None),
+    "F8_E5M2FNUZ": (8, "float8_e5m2fnuz", None),
+    "I16": (16, "int16", "<i2"),
+    "U16": (16, "uint16", "<u2"),
+    "F16": (16, "float16", "<f2"),
+    "BF16": (16, "bfloat16", "<u2"),
+    "I32": (32, "int32", "<i4"),
+    "U32": (32, "uint32", "<u4"),
+    "F32": (32, "float32", "<f4"),
+    "C64": (64, "complex64", "<c8"),
+    "F64": (64, "float64", "<f8"),
+    "I64": (64, "int64", "<i8"),
+    "U64": (64, "uint64", "<u8"),
+}
+
+_CODE_OF = {name: code for code, (_, name, _) in CODES.items()}
+
+
+def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: bytes) -> Layout:
+    caller, size = str(path), state.size
+    if len(start) < 8:
+        raise DataError(mismatch(caller, "a .npy or .safetensors file", f"{size} bytes"))
+    (length,) = struct.unpack("<Q", start)
+    if length > size - 8:
+        expected = "a .npy or .safetensors file"
+        kind = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
+        if kind is not None:
+            raise DataError(mismatch(caller, expected, kind, "Save its tensors as .safetensors."))
+        if start[5:] == b"\0\0\0":  # a length that could be meant
+            received = f"one that states a header of {length} bytes, in {size} bytes"
+            raise DataError(mismatch(caller, expected, received, "It may be truncated."))
+        raise DataError(mismatch(caller, expected, f"another format; it begins with {start!r}"))
+    if length > SAFETENSORS.largest:
+        expected = f"a header of at most {SAFETENSORS.largest} bytes"
+        raise DataError(mismatch(caller, expected, f"one of {length} bytes"))
+    header = _safetensors_json(caller, exactly(file, length, caller))
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise DataError(
+            mismatch(f"{caller}: __metadata__", "an object of texts", repr(metadata)[:80])
+        )
+    data = 8 + length
+    if len(header) > MOST_TENSORS:
+        raise DataError(mismatch(caller, f"at most {MOST_TENSORS} tensors in a file", len(header)))
+    tensors = {
+        name: _safetensors_tensor(caller, name, entry, data) for name, entry in header.items()
+    }
+    at = data
+    for tensor in sorted(tensors.values(), key=lambda t: (t.begin, t.end)):
+        if tensor.begin != at:
+            what = "overlaps its neighbour" if tensor.begin < at else "leaves a gap before it"
+            expected = f"tensors side by side, the next at byte {at - data}"
+            raise DataError(
+                mismatch(f"{caller}: {tensor.name!r} {what}", expected, tensor.begin - data)
+            )
+        at = tensor.end
+    if at != size:
+        what = "truncated" if size < at else "longer than its header says"
+        raise DataError(mismatch(f"{caller} is {what}", f"{at} bytes", size))
+    return Layout(path, "safetensors", size, tensors, metadata, state)
+
+
+def _safetensors_json(caller: str, text: bytes) -> dict[str, Any]:
+    header = inputs.parse(text, caller, SAFETENSORS)
+    if text[:1] != b"{" or not isinstance(header, dict):
+        received = f"a text that begins with {text[:20]!r}"
+        raise DataError(mismatch(caller, "a JSON object as header", received))
+    return header
+
+
+def _safetensors_tensor(caller: str, name: str, entry: Any, data: int) -> Tensor:
+    caller = f"{caller}: {name[:80]!r}"
+    if not isinstance(entry, dict) or sorted(entry) != ["data_offsets", "dtype", "shape"]:
+        raise DataError(mismatch(caller, "dtype, shape and data_offsets", repr(entry)[:80]))
+    code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(code, str) or code not in CODES:
+        todo = suggest(code, CODES) if isinstance(code, str) else ""
+        raise DataError(mismatch(f"{caller}: dtype", "one of the format's", repr(code)[:80], todo))
+    if not is_shape(shape, list) or not is_shape(offsets, list) or len(offsets) != 2:
+        received = f"{repr(shape)[:80]} and {repr(offsets)[:80]}"
+        raise DataError(
+            mismatch(f"{caller}: shape, data_offsets", "lists of sizes, two offsets", received)
+        )
+    bits, dtype, stored = CODES[code]
+    begin, end = offsets
+    if 8 * (end - begin) != math.prod(shape) * bits:
+        expected = f"the {bits}-bit numbers of shape {repr(shape)[:80]}"
+        raise DataError(mismatch(f"{caller}: data_offsets", expected, f"{end - begin} bytes"))
+    return Tensor(name, dtype, tuple(shape), data + begin, data + end, stored)
+
+
+def safetensors_header(
+    tensors: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """The header of a `.safetensors` file whose tensors follow in the order given.
+
+    Parameters
+    ----------
+    tensors : mapping of str to (dtype, shape)
+        Names of dtypes such as `float32` and `bfloat16`.
+    metadata : mapping of str to str, optional
+        Kept under `__metadata__`.
+
+    Returns
+    -------
+    bytes
+        A multiple of 8 bytes, so that the numbers behind it are aligned.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    at = 0
+    for name, (dtype, shape) in tensors.items():
+        code = _CODE_OF[dtype]
+        end = at + math.prod(shape) * CODES[code][0] // 8
+        header[name] = {"dtype": code, "shape": list(shape), "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text

@@ -1,0 +1,104 @@
+"""Where the arrays of a file lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from posenc._core import inputs
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+
+__all__ = ["Layout", "Tensor", "exactly", "is_shape"]
+
+LARGEST_RANK = 64  # NumPy's
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Where one array lies in a file.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the file; empty in a `.npy`.
+    dtype : str
+        What its numbers are: `float32`, `bfloat16`, `int64`, …
+    shape : tuple of int
+        Outermost axis first.
+    begin, end : int
+        Its bytes, counted from the start of the file.
+    stored : str or None
+        The NumPy dtype of its bytes, with the byte order; None where NumPy has none.
+    order : {"C", "F"}
+        Whether the last or the first axis lies together in the file.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+    stored: str | None
+    order: Literal["C", "F"] = "C"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a file says it holds, after its header has been checked against its size."""
+
+    path: Path
+    format: Literal["npy", "safetensors"]
+    size: int
+    tensors: Mapping[str, Tensor]
+    metadata: Mapping[str, str]
+    state: inputs.State
+
+    def pick(self, name: str | None = None) -> Tensor:
+        """The tensor of that name, or the only one.
+
+        Raises
+        ------
+        ArgumentError
+            If the name is unknown, or none is given and there are several; the message lists them.
+        DataError
+            If there is none at all.
+        """
+        if name is None and len(self.tensors) == 1:
+            return next(iter(self.tensors.values()))
+        if name is None:
+            if not self.tensors:
+                raise DataError(mismatch(str(self.path), "a tensor", "none"))
+            some = sorted(self.tensors)
+            listed = ", ".join(some[:20]) + (f", … ({len(some)} in all)" if len(some) > 20 else "")
+            received = f"several: {listed}"
+            raise ArgumentError(
+                mismatch(str(self.path), "one tensor", received, "Name one: name=.")
+            )
+        if self.format == "npy":
+            raise ArgumentError(
+                mismatch(str(self.path), "no name, as .npy has one array", repr(name))
+            )
+        if name not in self.tensors:
+            todo = suggest(name, sorted(self.tensors)[:1000])
+            raise ArgumentError(mismatch(str(self.path), "the name of a tensor", repr(name), todo))
+        return self.tensors[name]
+
+
+def is_shape(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
+    """Whether it lists sizes that fit 63 bits, few enough that their product is cheap."""
+    return (
+        isinstance(value, kind)
+        and len(value) <= LARGEST_RANK
+        and all(type(n) is int and 0 <= n < 2**63 for n in value)
+        and math.prod(n for n in value if n) < 2**56  # NumPy's limit, also where a side is 0
+    )
+
+
+def exactly(file: IO[bytes], count: int, caller: str) -> bytes:
+    data = file.read(count) or b""
+    if len(data) != count:
+        raise DataError(mismatch(f"{caller} is truncated", f"{count} more bytes", len(data)))
+    return data

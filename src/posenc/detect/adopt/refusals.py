@@ -1,0 +1,110 @@
+"""Models that are not adopted, each with the sentence that says why."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from torch import nn
+
+from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc.detect.adopt.tables import has_rows
+from posenc.torch.adopted import AdoptedRotary
+
+__all__ = ["CALLER", "refuse_model"]
+
+CALLER = "adopt"
+LIBRARIES = ("transformers", "torch", "posenc")
+QUANTISED = ("quantization_config", "hf_quantizer", "is_quantized")
+
+
+def refuse_model(model: Any) -> None:
+    """Raise for what cannot be adopted as a whole, before anything is read.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no loaded model of transformers, or was adopted before.
+    DataError
+        If its code or its weights are not what transformers makes of its config alone.
+    """
+    if isinstance(model, type) or not isinstance(model, nn.Module):
+        todo = "Load it: AutoModelForCausalLM.from_pretrained(...)."
+        raise ArgumentError(mismatch(CALLER, "a loaded model", _named(model), todo))
+    name = type(model).__name__
+    _refuse_foreign(model, name)
+    _refuse_weights(model, name)
+
+
+def _named(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def _refuse_foreign(model: nn.Module, name: str) -> None:
+    adopted = [
+        path for path, module in model.named_modules()
+        if isinstance(module, AdoptedRotary) or has_rows(module)
+    ]  # fmt: skip
+    if adopted:
+        todo = "Call posenc.torch.release(model) first."
+        received = f"one whose {adopted[0]} was adopted before"
+        raise ArgumentError(mismatch(CALLER, "a model as transformers makes it", received, todo))
+    config = getattr(model, "config", None)
+    if not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""):
+        inner = getattr(model, "module", None)
+        todo = "Give the model inside." if isinstance(inner, nn.Module) else ""
+        expected = "a model of transformers, which has a config"
+        raise ArgumentError(mismatch(CALLER, expected, f"{name} without one", todo))
+    if "transformers_modules" in type(model).__module__ or getattr(config, "auto_map", None):
+        received = f"{name}, code that came with a checkpoint (auto_map, trust_remote_code)"
+        todo = "What that code does about positions is in no plan."
+        raise DataError(mismatch(CALLER, "a class of transformers itself", received, todo))
+    for path, module in model.named_modules():
+        override = _override(module)
+        if override is not None:
+            where = f"{path} is " if path else ""
+            received = f"{where}{override} with a forward of its own"
+            todo = "Adopt the class that it derives from: what another forward does is in no plan."
+            raise DataError(mismatch(CALLER, "the code of transformers", received, todo))
+
+
+def _override(module: nn.Module) -> str | None:
+    """The class of somebody else that overrides the forward of a class of transformers."""
+    order = type(module).__mro__
+    owner = next(cls for cls in order if "forward" in vars(cls))
+    behind = order[order.index(owner) + 1 :]
+    derived = any(_library(cls) == "transformers" for cls in behind)
+    own = _library(owner) not in LIBRARIES and derived and not _generated(owner, behind)
+    return owner.__name__ if own else None
+
+
+def _generated(owner: type, behind: tuple[type, ...]) -> bool:
+    """Whether a library made the class when the model was wrapped, as FSDP does."""
+    return owner.__name__.startswith("FSDP") and owner.__name__.endswith(behind[0].__name__)
+
+
+def _library(cls: type) -> str:
+    return cls.__module__.partition(".")[0]
+
+
+def _refuse_weights(model: nn.Module, name: str) -> None:
+    config: Any = model.config
+    for owner, whose in ((model, name), (config, "its config")):
+        marks = [mark for mark in QUANTISED if getattr(owner, mark, None)]
+        if marks:
+            received = f"quantised weights: {whose} has {marks[0]}"
+            todo = "Adopt the model before it is quantised, or one that is not."
+            raise DataError(mismatch(CALLER, "weights of a floating dtype", received, todo))
+    places = {str(place) for place in (getattr(model, "hf_device_map", None) or {}).values()}
+    if len(places) > 1:
+        received = f"weights on {', '.join(sorted(places))} (hf_device_map)"
+        raise DataError(mismatch(CALLER, "a model on one device", received, "Load it onto one."))
+    tensor = sys.modules.get("torch.distributed.tensor")
+    for key, weight in model.named_parameters():
+        if tensor is not None and isinstance(weight, tensor.DTensor):
+            received = f"{key} as a part of it (a DTensor)"
+            todo = "Adopt the model before it is sharded."
+            raise DataError(mismatch(CALLER, "whole weights", received, todo))
+        if not weight.is_floating_point() and not weight.is_complex():
+            received = f"{key} of {weight.dtype}"
+            raise DataError(mismatch(CALLER, "weights of a floating dtype", received))

@@ -1,0 +1,124 @@
+"""What `adopt` did to a model, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple, final
+
+from posenc._core.spec import Spec
+from posenc.detect.contract.seen import SEEN
+
+__all__ = ["Adoption", "Distance", "Replacement"]
+
+
+class Distance(NamedTuple):
+    """How far a module, or stored rows, are from exact angles."""
+
+    change: float  # the largest up to `last`
+    place: int  # where it is
+    last: int
+    wrong: int | None  # the first position that is off by more than 1e-3, if there is one
+    looked: int  # up to which position it was looked for
+
+
+@final
+@dataclass(frozen=True)
+class Replacement:
+    """One module that was replaced, for one type of layer, or one buffer of rows.
+
+    Parameters
+    ----------
+    where : str
+        The path of the module, the first where it stands at several, or of the buffer.
+    layer : str
+        The entry of the plan whose numbers it has.
+    spec : Spec
+        What is computed in its place.
+    was : str
+        The class of the module that was replaced, or that has the buffer.
+    change : float
+        The largest difference of cosines and sines, or of rows, between it and exact angles, at the
+        positions up to `last`.
+    place : int
+        The position of that difference.
+    last : int
+        The last position that the model is declared for.
+    wrong : int, optional
+        The first position where the module was off by more than 0.001; None where there was none.
+    looked : int
+        Up to which position that was looked for.
+    what : {"cos and sin", "rows"}
+        Which numbers were replaced.
+
+    Examples
+    --------
+    >>> from posenc.torch import adopt
+    """
+
+    where: str
+    _: KW_ONLY
+    layer: str
+    spec: Spec
+    was: str
+    change: float
+    place: int
+    last: int
+    wrong: int | None
+    looked: int
+    what: str = "cos and sin"
+
+    @property
+    def text(self) -> str:
+        """The replacement as a sentence."""
+        return f"{self.where} ({self.was}), {self.numbers}"
+
+    @property
+    def numbers(self) -> str:
+        """What changed, in words."""
+        told = (
+            f"{self.layer}: {self.what} change by at most {self.change:.2g} up to position "
+            f"{self.last:,}, at {self.place:,}; "
+        )
+        if self.wrong is None:
+            return f"{told}the old ones were off by no more than {SEEN:g} up to {self.looked:,}"
+        return f"{told}the old ones were off by more than {SEEN:g} from position {self.wrong:,} on"
+
+
+@final
+@dataclass(frozen=True)
+class Adoption:
+    """What `posenc.torch.adopt` replaced in a model, what it left, and why.
+
+    Parameters
+    ----------
+    model : str
+        The class of the model.
+    replaced : tuple of Replacement
+        Each module, for each type of layer that it answers for.
+    left : tuple of str
+        What was left as it was, and why.
+    remarks : tuple of str
+        What else there is to know.
+
+    Examples
+    --------
+    >>> from posenc.torch import adopt
+    """
+
+    model: str
+    _: KW_ONLY
+    replaced: tuple[Replacement, ...]
+    left: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.model}: {len(self.replaced)} replaced, {len(self.left)} left"]
+        alike: dict[tuple[str, str], list[Replacement]] = {}
+        for row in self.replaced:
+            alike.setdefault((row.was, row.numbers), []).append(row)
+        for (was, numbers), rows in alike.items():
+            more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+            lines.append(f"  replaced  {rows[0].where}{more} ({was}), {numbers}")
+        lines += [f"  left      {row}" for row in self.left]
+        lines += [f"  remark    {row}" for row in self.remarks]
+        return "\n".join(lines)

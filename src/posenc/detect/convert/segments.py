@@ -1,0 +1,132 @@
+"""Where each head stands in a tensor of queries and keys."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from posenc._core.errors import DataError, mismatch
+from posenc.detect.convert.heads import Heads, Model
+from posenc.detect.files import Stored
+from posenc.presets.projections import Packing, packing
+
+__all__ = ["NamedTensor", "Segment", "channels_of", "segments_of", "view"]
+
+
+class Segment(NamedTuple):
+    """One head, or another stretch of channels of a tensor."""
+
+    part: str  # q, k, or anything else, which stays as it is
+    begin: int
+    width: int
+
+
+class NamedTensor(NamedTuple):
+    """A tensor by the parts of its name."""
+
+    stored: Stored
+    prefix: str
+    module: str
+    role: str
+    kind: str
+    axis: int
+    stated: bool = False  # by the caller
+
+
+def view(kind: str, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """A shape as (before, channels, behind), with the channels of all heads on one axis."""
+    if kind != "weight":  # a vector, perhaps with heads on an axis of their own
+        return 1, math.prod(shape), 1
+    if axis == -1:  # inputs first
+        return shape[0], math.prod(shape[1:]), 1
+    return 1, shape[0], math.prod(shape[1:])
+
+
+def channels_of(named: NamedTensor) -> int:
+    """The channels of all heads together."""
+    shape = named.stored.tensor.shape
+    if len(shape) < (2 if named.kind == "weight" else 1):
+        what = "a matrix" if named.kind == "weight" else "a vector"
+        raise DataError(mismatch(named.stored.tensor.name, what, f"shape {list(shape)}"))
+    return view(named.kind, named.axis, shape)[1]
+
+
+def segments_of(
+    named: NamedTensor, count: int, heads: Heads, width: int | None, model: Model
+) -> tuple[Segment, ...]:
+    """The heads of a tensor, and what else lies between them; raises where they do not fit."""
+    caller = named.stored.tensor.name
+    if named.role == "one_k":
+        _fits(caller, count, heads, 1)
+        return (Segment("k", 0, count),)
+    if named.role == "qkv":
+        return _packed(named, count, heads, model)
+    if named.role == "k":
+        kv = heads.kv
+        each = width if width is not None else None if kv is None else count // kv
+        if each is None:
+            todo = "Give `layout=Projections(kv_heads=)`."
+            raise DataError(mismatch(caller, "the number of heads of keys", "none stated", todo))
+        if count % each or heads.q % (count // each) or (kv is not None and count != kv * each):
+            stated = f"{kv} heads" if kv is not None else f"heads that divide {heads.q}"
+            expected = f"{stated} of {each} channels, as the queries have"
+            raise DataError(mismatch(caller, expected, f"{count} rows"))
+        _fits(caller, each, heads, count // each)
+        return tuple(Segment("k", i * each, each) for i in range(count // each))
+    rule = packing(model.model_type, named.module)
+    if rule is not None:  # each head of queries with something of its width
+        return _repeated(caller, count, rule, heads, heads.kv or heads.q)
+    each, rest = divmod(count, heads.q)
+    if rest or each != (heads.width or each):
+        size = f" of {heads.width} channels" if heads.width else ""
+        raise DataError(mismatch(caller, f"rows for {heads.q} heads{size}", f"{count} rows"))
+    _fits(caller, each, heads, heads.q)
+    return tuple(Segment("q", i * each, each) for i in range(heads.q))
+
+
+def _fits(caller: str, width: int, heads: Heads, count: int) -> None:
+    if width < heads.rotated:
+        expected = f"heads of at least {heads.rotated} channels, which turn"
+        raise DataError(mismatch(caller, expected, f"{count} of {width}"))
+
+
+def _packed(named: NamedTensor, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:
+    caller, fused = named.stored.tensor.name, model.layout.fused
+    kv = heads.kv
+    if kv is None and heads.width and count % heads.width == 0:
+        kv = (count // heads.width - heads.q) // 2  # values have as many heads as keys
+    kv = kv or heads.q
+    if fused is not None:
+        rule: Packing | None = Packing(("q", "k", "v"), 1 if fused == "blocks" else "kv_heads")
+    else:
+        rule = packing(model.model_type, named.module)
+    if rule is None:
+        todo = (
+            'Say `layout=Projections(fused="blocks")` for all queries, all keys, all values, or '
+            '"groups" for one head of keys with its queries and values after the other.'
+        )
+        expected = "a family whose packing of queries, keys and values is known"
+        raise DataError(mismatch(caller, expected, repr(model.model_type or "none"), todo))
+    return _repeated(caller, count, rule, heads, kv)
+
+
+def _repeated(caller: str, count: int, rule: Packing, heads: Heads, kv: int) -> tuple[Segment, ...]:
+    """The heads of a module that packs several parts."""
+    repeats = {"heads": heads.q, "kv_heads": kv}.get(str(rule.repeats), rule.repeats)
+    numbers = {"q": heads.q, "gate": heads.q, "k": kv, "v": kv}
+    total = sum(numbers[part] for part in rule.order)
+    each, rest = divmod(count, total)
+    uneven = any(numbers[part] % int(repeats) for part in rule.order)
+    wrong = heads.width is not None and heads.width != each
+    if rest or uneven or heads.q % kv or wrong:
+        stated = f"{heads.q} heads of queries and {kv} of keys"
+        width = f" of {heads.width} channels" if wrong else ""
+        raise DataError(mismatch(caller, f"rows for {stated}{width}", f"{count} rows"))
+    _fits(caller, each, heads, total)
+    segments, at = [], 0
+    for _ in range(int(repeats)):
+        for part in rule.order:
+            for _ in range(numbers[part] // int(repeats)):
+                segments.append(Segment(part, at, each))
+                at += each
+    return tuple(segments)

@@ -1,0 +1,120 @@
+"""Keys that a file states and the class of its model type passes over.
+
+A config has many spellings of one quantity, and a class reads one or two of them; the rule of a
+class may leave out what others read, such as the share of a head that turns. What classes read is
+data, measured by `tools/class_reads.py`. A plan follows the class, and says which key it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from posenc.detect.explain.config_view import NAMES, Keys, is_number
+from posenc.detect.explain.non_rotary import words
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.rotary_fields import ABSOLUTE, BASES, FRACTIONS, LOCAL_BASES, WIDTHS
+from posenc.detect.explain.scaling_rules import READ, THETA_KEYS
+from posenc.presets.families import ClassDefaults, Reads
+
+__all__ = ["BESIDE", "Sizes", "inside", "outside", "passed_over", "reads_of"]
+
+BESIDE = "^"  # of keys outside a dictionary
+SHARE, THETA = FRACTIONS[0], BASES[0]
+DICTIONARIES = ("rope_scaling", "rope_parameters")
+HEADS = ("head_dim", "kv_channels")
+SPELLINGS = (*BASES, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE, *NAMES.findall(" ".join(WIDTHS)))
+
+
+class Sizes(NamedTuple):
+    """What an entry turns by: a base, and so many channels of a head."""
+
+    base: float | None
+    head: int | None
+    width: int | None
+
+
+def reads_of(rule: Mapping[str, Any]) -> Reads | None:
+    """What the class of a rule reads; None where it was not asked."""
+    known: ClassDefaults | None = rule.get("class")
+    return None if known is None else known.reads
+
+
+def outside(keys: Keys, rule: Mapping[str, Any]) -> Keys:
+    """A config without the keys that its class passes over, but for those that the row names."""
+    known: ClassDefaults | None = rule.get("class")
+    if known is None or known.reads is None:
+        return keys
+    named = {name for word in words(rule) for name in NAMES.findall(word)}
+    named |= {THETA} if THETA in known.reach else set()
+    return keys.without({*SPELLINGS, *known.ignores} - known.reads.keys - named)
+
+
+def inside(
+    params: Keys, beside: Keys, kind: str, rule: Mapping[str, Any], notes: Notes
+) -> tuple[Keys, str]:
+    """A dictionary of rotary parameters without the keys that the class passes over, and its rule.
+
+    `beside` is the whole of the dictionaries for each type of layer, where there are such.
+    """
+    reads = reads_of(rule)
+    followed = None if reads is None else reads.rules.get(kind)
+    if followed is None:
+        return params, kind
+    if not followed and kind != "default":
+        notes.warning(
+            f"{params.path} asks for {kind!r}, which the class in transformers "
+            f"{rule['class'].version} does not read: it scales nothing; other code may"
+        )
+        return inside(params, beside, "default", rule, notes)
+    own = params.without(READ.get(kind, frozenset()) - followed)
+    added = {
+        key: beside.data[key]
+        for key in READ.get(kind, ())
+        if BESIDE + key in followed
+        if beside.path != params.path and key in beside.data
+    }
+    if added:
+        hidden = own.hidden
+        own = Keys({**own.data, **added}, own.path, own.defaults)
+        own.hidden = hidden
+    return own, kind
+
+
+def passed_over(keys: Keys, rule: Mapping[str, Any], sizes: Iterable[Sizes], notes: Notes) -> None:
+    """Say which hidden keys ask for something else than the plan has."""
+    known: ClassDefaults | None = rule.get("class")
+    made = [one for one in sizes if one.width is not None]
+    for key, value in keys.hidden.items():
+        if value is None or known is None or not made or _said(key, value, made):
+            continue
+        told = "" if isinstance(value, Mapping) else f"={repr(value)[:80]}"
+        text = f"{keys.where(key)}{told} is not read by the class in transformers {known.version}"
+        notes.warning(f"{text}{_instead(key, made)}; other code may read it")
+
+
+def _said(key: str, value: Any, made: list[Sizes]) -> bool:
+    """Whether a key says nothing else than what is so without it."""
+    number = float(value) if is_number(value) else None
+    if key in (*BASES, *THETA_KEYS):
+        return all(one.base == number for one in made)
+    if key in FRACTIONS:
+        return number is not None and all(
+            int((one.head or 0) * number) == one.width for one in made
+        )
+    if key in ABSOLUTE:
+        return all(one.width == number for one in made)
+    if key in HEADS:
+        return all(one.head == number for one in made)
+    # Other names of sizes count where those of the class are not there, and are wanted then.
+    return key in SPELLINGS and key not in LOCAL_BASES
+
+
+def _instead(key: str, made: list[Sizes]) -> str:
+    """What the class takes."""
+    bases, widths = ({getattr(one, name) for one in made} for name in ("base", "width"))
+    if key in (*BASES, *THETA_KEYS) and len(bases) == 1:
+        return f", which takes {bases.pop():.10g}"
+    if key in (*FRACTIONS, *ABSOLUTE, *HEADS) and len(widths) == 1:
+        return f", which turns {widths.pop()} channels"
+    return ", which scales nothing" if key in DICTIONARIES else ""

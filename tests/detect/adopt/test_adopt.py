@@ -1,0 +1,437 @@
+"""Models of transformers with exact positions: what changes, what does not, and the way back."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import posenc
+
+torch = pytest.importorskip("torch", reason="transformers builds its models with it")
+transformers = pytest.importorskip("transformers", reason="whose models are adopted")
+
+from posenc.torch import adopt, release  # noqa: E402
+from posenc.torch.adopted import AdoptedRotary  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+SMALL = {
+    "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+    "intermediate_size": 64, "vocab_size": 99, "bos_token_id": 1, "eos_token_id": 2,
+    "pad_token_id": 0, "max_position_embeddings": 512,
+}  # fmt: skip
+LOGITS = 2e-5  # of the largest logit, in float32 at short positions
+
+
+def llama(**more: Any) -> Any:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**{**SMALL, **more})
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def ids(rows: int = 2, length: int = 12) -> Any:
+    return torch.randint(3, 99, (rows, length), generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def logits(model: Any, **more: Any) -> Any:
+    return model(**{"input_ids": ids(), **more}).logits.float()
+
+
+def off(a: Any, b: Any) -> float:
+    return float((a - b).abs().max() / b.abs().max())
+
+
+def test_the_report_says_what_changed_and_from_where_on() -> None:
+    model = llama(max_position_embeddings=8192)
+    report = adopt(model)
+    (row,) = report.replaced
+    assert (row.where, row.was, row.last) == ("model.rotary_emb", "LlamaRotaryEmbedding", 8191)
+    assert row.spec == posenc.from_hf(model.config)["attention"].spec
+    # By hand: classic angles in float32 against exact ones.
+    old = model.model.rotary_emb.old
+    every = torch.arange(row.looked + 1)[None]
+    exact = posenc.cos_sin(row.spec, every[0], dtype="float64", width="full")
+    gaps = [
+        (a[0].double() - b).abs() for a, b in zip(old(torch.zeros(1), every), exact, strict=True)
+    ]
+    gap = torch.maximum(*gaps).amax(dim=-1)
+    assert row.wrong == int(torch.nonzero(gap > 1e-3)[0])
+    assert row.change == pytest.approx(float(gap[: row.last + 1].max()), abs=2e-7)
+    assert str(report).splitlines()[0] == "LlamaForCausalLM: 1 replaced, 0 left"
+    assert f"from position {row.wrong:,} on" in str(report)
+
+
+def test_short_positions_keep_their_logits_and_release_keeps_every_bit() -> None:
+    model = llama()
+    before, keys, old = logits(model), [*model.state_dict()], model.model.rotary_emb
+    adopt(model)
+    assert isinstance(model.model.rotary_emb, AdoptedRotary)
+    assert [*model.state_dict()] == keys
+    assert 0 < off(logits(model), before) < LOGITS
+    release(model)
+    assert model.model.rotary_emb is old
+    assert torch.equal(logits(model), before)
+
+
+def test_far_positions_do_not_drift() -> None:
+    model = llama()
+    near, far = torch.arange(12)[None], torch.arange(12)[None] + 1_000_000
+    before = off(logits(model, position_ids=far), logits(model, position_ids=near))
+    adopt(model)
+    assert off(logits(model, position_ids=far), logits(model, position_ids=near)) < 1e-6
+    assert before > 1e-4
+
+
+def test_the_classic_arithmetic_gives_the_old_bits() -> None:
+    model = llama()
+    before = logits(model)
+    adopt(model, phase="float32")
+    assert torch.equal(logits(model), before)
+
+
+def test_left_padding() -> None:
+    model = llama()
+    mask = torch.ones(2, 12, dtype=torch.int64)
+    mask[0, :5] = 0
+    before = logits(model, attention_mask=mask)
+    adopt(model)
+    assert off(logits(model, attention_mask=mask)[:, 5:], before[:, 5:]) < LOGITS
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {},
+        {"num_beams": 3},
+        {"cache_implementation": "static"},
+        {"use_cache": False},
+        {"prompt_lookup_num_tokens": 3},
+    ],
+)
+def test_tokens_that_are_generated_are_the_same(way: dict[str, Any]) -> None:
+    model = llama()
+    rows = 1 if "prompt_lookup_num_tokens" in way else 2
+    mask = torch.ones(rows, 12, dtype=torch.int64)
+    if rows == 2:
+        mask[0, :5] = 0
+    given = {"input_ids": ids(rows), "attention_mask": mask, "max_new_tokens": 40}
+    given |= {"do_sample": False, "eos_token_id": None, "pad_token_id": 0, **way}
+    before = model.generate(**given)
+    adopt(model)
+    assert torch.equal(model.generate(**given), before)
+    assert before.shape[1] == 52
+
+
+def test_an_assistant_that_is_adopted() -> None:
+    model, helper = llama(), llama(num_hidden_layers=1)
+    given = {"input_ids": ids(1), "max_new_tokens": 40, "do_sample": False, "eos_token_id": None}
+    before = model.generate(**given, assistant_model=helper)
+    adopt(model)
+    adopt(helper)
+    assert torch.equal(model.generate(**given, assistant_model=helper), before)
+
+
+def test_types_of_layers_have_their_own_encodings() -> None:
+    torch.manual_seed(0)
+    config = transformers.Gemma3TextConfig(**{**SMALL, "num_hidden_layers": 6, "head_dim": 16})
+    model = transformers.Gemma3ForCausalLM(config).eval()
+    before = logits(model)
+    report = adopt(model)
+    bases = {row.layer: row.spec.base for row in report.replaced}
+    assert bases == {"sliding_attention": 1e4, "full_attention": 1e6}
+    assert off(logits(model), before) < LOGITS
+
+
+def test_complex_factors() -> None:
+    torch.manual_seed(0)
+    more = {"num_local_experts": 4, "head_dim": 16, "intermediate_size_mlp": 64}
+    model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**SMALL, **more)).eval()
+    before = logits(model)
+    assert adopt(model).replaced
+    assert off(logits(model), before) < LOGITS
+
+
+@pytest.mark.parametrize(
+    ("rule", "longer"),
+    [
+        ({"rope_type": "dynamic", "factor": 4.0}, {}),
+        (
+            {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8},
+            {"original_max_position_embeddings": 64},
+        ),
+        ({"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}, {}),
+        (
+            {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+            {"original_max_position_embeddings": 64},
+        ),
+    ],
+)
+def test_scalings_and_lengths(rule: dict[str, Any], longer: dict[str, Any]) -> None:
+    model = llama(rope_parameters={"rope_theta": 1e4, **rule, **longer}, max_position_embeddings=64)
+    short, long = {"input_ids": ids(1, 40)}, {"input_ids": ids(1, 90)}
+    before = [logits(model, **given) for given in (short, long, short)]
+    adopt(model)
+    after = [logits(model, **given) for given in (short, long, short)]
+    assert max(off(a, b) for a, b in zip(after, before, strict=True)) < LOGITS
+
+
+def test_asking_the_old_module_leaves_no_trace() -> None:
+    rule = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}
+    model = llama(rope_parameters=rule, max_position_embeddings=64)
+    old = model.model.rotary_emb
+    before = {key: copy.deepcopy(value) for key, value in vars(old).items() if key != "config"}
+    numbers = {key: buffer.clone() for key, buffer in old.named_buffers()}
+    adopt(model)
+    release(model)
+    assert str(before) == str({k: v for k, v in vars(old).items() if k != "config"})
+    assert all(torch.equal(buffer, numbers[key]) for key, buffer in old.named_buffers())
+
+
+def gptj() -> Any:
+    torch.manual_seed(0)
+    more = {"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 16, "vocab_size": 99}
+    return transformers.GPTJForCausalLM(transformers.GPTJConfig(**more)).eval()
+
+
+def xglm() -> Any:
+    torch.manual_seed(0)
+    more = {"d_model": 64, "num_layers": 2, "attention_heads": 4, "ffn_dim": 64, "vocab_size": 99}
+    return transformers.XGLMForCausalLM(transformers.XGLMConfig(**more)).eval()
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [(gptj, "transformer.h.0.attn.embed_positions"), (xglm, "model.embed_positions.weights")],
+)
+def test_rows_that_a_module_keeps(make: Any, where: str, tmp_path: Path) -> None:
+    model = make()
+    before, old, keys = logits(model), model.get_buffer(where), [*model.state_dict()]
+    row = adopt(model).replaced[0]
+    assert (row.where, row.what, row.wrong) == (where, "rows", None)
+    places = torch.arange(len(old))
+    if make is gptj:
+        exact = torch.cat(posenc.cos_sin(row.spec, places, dtype="float64")[::-1], dim=-1)
+    else:
+        places = places - row.spec.arrangement.start
+        exact = posenc.table(row.spec, places, dtype="float64")
+    assert torch.equal(model.get_buffer(where), exact.float())
+    assert row.change == pytest.approx(float((old - exact).abs().max()))
+    assert 0 < off(logits(model), before) < LOGITS
+    assert [*model.state_dict()] == keys
+    with pytest.raises(posenc.ArgumentError, match="adopted before"):
+        adopt(model)
+    other = copy.deepcopy(model)
+    release(other)
+    assert torch.equal(logits(other), before)
+    model.to(torch.bfloat16).to(torch.float32)
+    release(model)
+    assert torch.equal(model.get_buffer(where), old)
+    model = make()
+    old = model.get_buffer(where)
+    adopt(model)
+    release(model)
+    assert model.get_buffer(where) is old
+
+
+# --- what people do with models -----------------------------------------------------------------
+
+
+def test_dtypes_and_the_meta_device() -> None:
+    model = llama()
+    adopt(model)
+    whole = logits(model)
+    model.to(torch.bfloat16)
+    cos, sin = model.model.rotary_emb(
+        torch.zeros(1, 1, 1, dtype=torch.bfloat16), torch.arange(9)[None]
+    )
+    exact = posenc.cos_sin(model.model.rotary_emb.forms[None].spec, 9, width="full")
+    assert cos.dtype == sin.dtype == torch.bfloat16
+    assert torch.equal(cos[0], torch.from_numpy(exact[0]).bfloat16())
+    model.to(torch.float32)
+    weights = {key: value.clone() for key, value in llama().state_dict().items()}
+    model.to("meta").to_empty(device="cpu").load_state_dict(weights)
+    assert torch.equal(logits(model), whole)
+
+
+def test_a_model_in_bfloat16_whose_frequencies_were_rounded() -> None:
+    model = llama().to(torch.bfloat16)
+    (row,) = adopt(model).replaced
+    assert row.spec == posenc.from_hf(model.config)["attention"].spec
+    assert row.change > 0.05
+    assert row.wrong is not None
+    assert row.wrong < 32
+
+
+def test_a_model_on_the_meta_device() -> None:
+    weights = llama().state_dict()
+    with torch.device("meta"):
+        model = llama()
+    assert adopt(model).replaced
+    model.load_state_dict(weights, assign=True)
+    assert off(logits(model), logits(llama())) < LOGITS
+
+
+def test_copies_files_and_the_way_back_from_them(tmp_path: Path) -> None:
+    model = llama()
+    before = logits(model)
+    adopt(model)
+    after = logits(model)
+    stream = io.BytesIO()
+    torch.save(model, stream)
+    stream.seek(0)
+    for other in (
+        copy.deepcopy(model),
+        pickle.loads(pickle.dumps(model)),
+        torch.load(stream, weights_only=False),
+    ):
+        assert torch.equal(logits(other), after)
+        release(other)
+        assert torch.equal(logits(other), before)
+    assert torch.equal(logits(model), after)
+    model.save_pretrained(tmp_path)
+    fresh = transformers.LlamaForCausalLM.from_pretrained(tmp_path)
+    assert torch.equal(logits(fresh), before)
+
+
+def test_training_with_and_without_checkpoints() -> None:
+    losses = []
+    for saved in (False, True):
+        model = llama().train()
+        if saved:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        adopt(model)
+        loss = model(input_ids=ids(), labels=ids()).loss
+        loss.backward()
+        gradients = [p.grad for p in model.parameters()]
+        assert all(g is not None and torch.isfinite(g).all() for g in gradients)
+        losses.append([loss.item(), *(float(g.norm()) for g in gradients)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+@pytest.mark.costly
+def test_graphs_do_not_break() -> None:
+    from torch._dynamo.utils import counters
+
+    model = llama()
+    adopt(model)
+    eager = logits(model)
+    torch._dynamo.reset()
+    counters.clear()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    assert off(logits(compiled), eager) < LOGITS
+    assert not counters["graph_break"]
+    release(model)  # and the graph notices
+    assert torch.equal(logits(compiled), logits(llama()))
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+class Own(transformers.LlamaForCausalLM):  # type: ignore[misc, name-defined]
+    """Somebody's subclass, with a forward of its own."""
+
+    def forward(self, *args: Any, **more: Any) -> Any:
+        return super().forward(*args, **more)
+
+
+def changed_base(model: Any) -> None:
+    model.config.rope_parameters["rope_theta"] = 5e5
+
+
+def changed_width(model: Any) -> None:
+    model.config.head_dim = 32
+
+
+def of_remote_code(model: Any) -> None:
+    model.config.auto_map = {"AutoModel": "modeling_x.X"}
+
+
+def quantised(model: Any) -> None:
+    model.config.quantization_config = {"quant_method": "bitsandbytes"}
+
+
+def in_integers(model: Any) -> None:
+    weight = model.lm_head.weight.detach().to(torch.int8)
+    model.lm_head.weight = torch.nn.Parameter(weight, requires_grad=False)
+
+
+def on_two_devices(model: Any) -> None:
+    model.hf_device_map = {"model": "cpu", "lm_head": "disk"}
+
+
+def adopted_before(model: Any) -> None:
+    adopt(model)
+
+
+def hooked(model: Any) -> None:
+    model.model.rotary_emb.register_forward_hook(lambda *_: None)
+
+
+def without_a_config(model: Any) -> None:
+    del model.config
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (changed_base, posenc.DataError, "contradicts the model, or was changed"),
+        (changed_width, posenc.DataError, "contradicts the model, or was changed"),
+        (of_remote_code, posenc.DataError, "code that came with a checkpoint"),
+        (quantised, posenc.DataError, "quantised weights"),
+        (in_integers, posenc.DataError, "lm_head.weight of torch.int8"),
+        (on_two_devices, posenc.DataError, "weights on cpu, disk"),
+        (adopted_before, posenc.ArgumentError, "release"),
+        (hooked, posenc.DataError, "hooks"),
+        (without_a_config, posenc.ArgumentError, "which has a config"),
+    ],
+)
+def test_a_refusal_leaves_the_model_as_it_was(change: Any, error: Any, words: str) -> None:
+    model = llama()
+    change(model)
+    modules = dict(model.named_modules())
+    with pytest.raises(error, match=words):
+        adopt(model)
+    assert all(model.get_submodule(path) is module for path, module in modules.items() if path)
+
+
+def test_a_subclass_with_a_forward_of_its_own() -> None:
+    config = transformers.LlamaConfig(**SMALL)
+    with pytest.raises(posenc.DataError, match="Own with a forward of its own"):
+        adopt(Own(config))
+    model = llama()
+    model.model.layers[0].mlp.__class__ = type(
+        "Mlp", (type(model.model.layers[0].mlp),), {"forward": lambda self, x: x}
+    )
+    with pytest.raises(posenc.DataError, match=r"model\.layers\.0\.mlp is Mlp"):
+        adopt(model)
+
+
+def test_what_is_no_model_or_has_no_rotations() -> None:
+    with pytest.raises(posenc.ArgumentError, match="the class LlamaForCausalLM"):
+        adopt(transformers.LlamaForCausalLM)
+    wrapped = torch.nn.Module()
+    wrapped.module = llama()
+    with pytest.raises(posenc.ArgumentError, match="Give the model inside"):
+        adopt(wrapped)
+    config = transformers.GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=9)
+    with pytest.raises(posenc.DataError, match="a table that is learned: its values are weights"):
+        adopt(transformers.GPT2Model(config))
+    with pytest.raises(posenc.ArgumentError, match="in which nothing was"):
+        release(llama())
+    with pytest.raises(posenc.ArgumentError, match="phase"):
+        adopt(llama(), phase="fast")
+
+
+def test_a_failure_midway_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = transformers.Gemma3TextConfig(**{**SMALL, "num_hidden_layers": 6, "head_dim": 16})
+    model = transformers.Gemma3TextModel(config)
+    config.rope_parameters["full_attention"]["rope_theta"] = 5e5  # one type of layer alone
+    old = model.rotary_emb
+    with pytest.raises(posenc.DataError, match="full_attention"):
+        adopt(model)
+    assert model.rotary_emb is old
