@@ -291,7 +291,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "long_factor has 31 numbers, and 32 pairs turn",
     ),
-    "fraction too large": (with_(PLAIN, model_type="phi", partial_rotary_factor=1.5), "does not fit a head of 64"),
+    "fraction too large": (
+        with_(PLAIN, model_type="phi", partial_rotary_factor=1.5),
+        "does not fit a head of 64",
+    ),
     "dictionary": (with_(PLAIN, rope_scaling="yarn"), "rope_scaling='yarn' is not a dictionary"),
     "not a rotation": ({"model_type": "vjepa2", "hidden_size": 64}, "no rotation"),
 }
