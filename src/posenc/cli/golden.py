@@ -79,7 +79,7 @@ def command(
     if not named and (dim is not None or heads is not None):
         raise click.UsageError("--dim and --heads are of preset:NAME.")
     from posenc.detect.contract import golden
-    from posenc.detect.contract.write import targets, text_of
+    from posenc.detect.contract.files import targets, text_of
 
     format_: Any = "both" if formats == "json,safetensors" else formats
     if output is not None:

@@ -2,71 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from posenc._core.spec import Spec
-from posenc.detect.contract.answers import ask, ask_part
-from posenc.detect.contract.asked import CannotSay
+from posenc.detect.contract.answers import looks
 from posenc.detect.contract.checks import sequences
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.effect import effect
-from posenc.detect.contract.fields import PLACES, changed, numbers, words
-from posenc.detect.contract.matching import layer_words, matched
-from posenc.detect.contract.seen import NEAR, Finding
-from posenc.detect.contract.side import Side
+from posenc.detect.contract.diff import Comparison, Difference
+from posenc.detect.contract.fields import changed, effect, looked_at, words
+from posenc.detect.contract.side import CannotSay, Comparand, Implementation
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.rotary.rope import RoPE
 
-__all__ = ["Found", "compared"]
-
-Row = tuple[str, Finding]
+__all__ = ["comparison"]
 
 
-@dataclass
-class Found:
-    """What a comparison gathers; `ours` is the side that comes first."""
+class _Gathered:
+    """What a comparison gathers, of a side that describes, `a`, and another."""
 
-    differences: list[Row] = field(default_factory=list)
-    looked: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.differences: list[Difference] = []
+        self.compared: list[str] = []
+        self.not_compared: list[str] = []
 
-    def turned(self) -> Found:
-        """With the sides exchanged."""
-        rows = [(w, d._replace(ours=d.theirs, theirs=d.ours)) for w, d in self.differences]
-        return Found(rows, self.looked, self.unseen)
+    def differ(self, where: str, field: str, a: str, b: str) -> None:
+        """Add a difference without numbers."""
+        self.differences.append(Difference(field, where=where, a=a, b=b))
 
 
-def compared(a: Side, b: Side) -> Found:
-    """How two sides differ; the first has specs if one of them has."""
-    found = Found()
-    if not a.describes:
-        _two_answers(a, b, found)
-    elif b.describes:
-        _two_descriptions(a, b, found)
+def comparison(a: Comparand, b: Comparand) -> Comparison:
+    """How two sides differ."""
+    rows = _Gathered()
+    # The side with the specs comes first, as it has the names of the fields.
+    swapped = a.answers is not None and b.answers is None
+    first, second = (b, a) if swapped else (a, b)
+    if first.answers is not None:
+        _two_answers(first, second, rows)
+    elif second.answers is None:
+        _two_descriptions(first, second, rows)
     else:
-        _answers(a, b, found)
-    return found
+        _answers(first, second, rows)
+    # Layers that are mistaken for each other come first, and near positions before far ones.
+    differences = sorted(rows.differences, key=lambda row: row.field != "layers")
+    if swapped:
+        differences = [dataclasses.replace(row, a=row.b, b=row.a) for row in differences]
+    return Comparison(
+        a.name, b.name, differences=tuple(differences), compared=tuple(rows.compared),
+        not_compared=tuple(dict.fromkeys(rows.not_compared)), remarks=(*a.remarks, *b.remarks),
+    )  # fmt: skip
 
 
 # --- two descriptions -----------------------------------------------------------------------------
 
 
-def _two_descriptions(a: Side, b: Side, found: Found) -> None:
-    for where, mine, theirs in matched(a, b):
-        if mine is None or theirs is None:
-            there, name = (theirs, a) if mine is None else (mine, b)
-            assert there is not None  # noqa: S101 - one of them is there
-            if not name.whole or (there.kind == "none"):
-                found.unseen.append(f"{where}: {name.name} says nothing of it")
-                continue
-            told = (_what(mine), _what(theirs))
-            found.differences.append((where, Finding("layers", *told)))
+def _two_descriptions(a: Comparand, b: Comparand, rows: _Gathered) -> None:
+    for where, mine, theirs in _matched(a, b):
+        if mine is not None and theirs is not None:
+            _two_parts(where, mine, theirs, rows)
             continue
-        _two_parts(where, mine, theirs, found)
-    # Layers that are mistaken for each other come first, and near positions before far ones.
-    found.differences.sort(key=lambda row: row[1].field != "layers")
+        side, there = (a, theirs) if mine is None else (b, mine)
+        if not side.whole or (there is not None and there.kind == "none"):
+            rows.not_compared.append(f"{where}: {side.name} says nothing of it")
+        else:
+            rows.differ(where, "layers", _what(mine), _what(theirs))
 
 
 def _what(part: Part | None) -> str:
@@ -77,131 +76,214 @@ def _what(part: Part | None) -> str:
     return words(part.spec)
 
 
-def _two_parts(where: str, a: Part, b: Part, found: Found) -> None:
-    if a.spec is None or b.spec is None:
+def _two_parts(where: str, a: Part, b: Part, rows: _Gathered) -> None:
+    if a.spec is None or b.spec is None or a.kind != b.kind:
         if _what(a) == _what(b):
-            found.looked.append(f"{where}: {_what(a)}, on both sides")
+            rows.compared.append(f"{where}: {_what(a)}, on both sides")
         else:
-            found.differences.append((where, Finding("layers", _what(a), _what(b))))
+            field = "layers" if a.spec is None or b.spec is None else "kind"
+            rows.differ(where, field, _what(a), _what(b))
         return
-    if a.kind != b.kind:
-        found.differences.append((where, Finding("kind", _what(a), _what(b))))
-        return
-    for name, mine, theirs, swapped in changed(a.spec, b.spec):
-        size, position, what = effect(a.spec if swapped is None else swapped, b.spec)
-        row = Finding(name, words(mine), words(theirs), size, position, what)
-        found.differences.append((where, row))
+    for name, mine, theirs, other in changed(a.spec, b.spec):
+        row = Difference(name, where=where, a=words(mine), b=words(theirs))
+        rows.differences.append(row.off(*effect(a.spec if other is None else other, b.spec)))
     for name in ("positions", "temperature", "window", "scale"):
         mine, theirs = getattr(a, name), getattr(b, name)
-        if mine is not None and theirs is not None and mine != theirs:
-            found.differences.append((where, Finding(name, words(mine), words(theirs))))
-        elif (mine is None) != (theirs is None):
-            if name in ("temperature", "scale"):
-                found.differences.append((where, Finding(name, words(mine), words(theirs))))
-            else:
-                found.unseen.append(f"{where}: {name}, which one side states alone")
-    found.looked.append(f"{where}: {_looked(a.spec)}")
+        if mine == theirs:
+            continue
+        if name in ("temperature", "scale") or (mine is not None and theirs is not None):
+            rows.differ(where, name, words(mine), words(theirs))
+        else:
+            rows.not_compared.append(f"{where}: {name}, which one side states alone")
+    rows.compared.append(f"{where}: {looked_at(a.spec)}")
     if a.length != b.length and None not in (a.length, b.length):
-        found.unseen.append(
-            f"{where}: declared for {a.length} and {b.length} positions, which changes no angle"
-        )
-
-
-def _looked(spec: Spec) -> str:
-    if isinstance(spec, RoPE):
-        lengths = "at a short and a long length" if spec.needs_length else "at every length"
-        return (
-            f"each field of the spec; the frequencies of {spec.pairs} pairs in float64, {lengths}; "
-            f"factors, pairing and channels"
-        )
-    if numbers(spec) is not None:
-        return f"each field of the spec; numbers in float64 to distance or position {PLACES[-1]}"
-    return "each field of the spec, no numbers"
+        lengths = f"declared for {a.length} and {b.length} positions"
+        rows.not_compared.append(f"{where}: {lengths}, which changes no angle")
 
 
 # --- a description and answers --------------------------------------------------------------------
 
 
-def _answers(a: Side, b: Side, found: Found) -> None:
-    assert b.answers is not None  # noqa: S101 - it does not describe
+def _answers(a: Comparand, b: Comparand, rows: _Gathered) -> None:
     for part in a.parts:
+        rows.not_compared += [f"{part.name}: {reason}" for reason in part.left_out]
         if part.spec is None:
-            found.unseen.append(f"{part.name}: {_what(part)}, which {b.name} was not asked about")
+            rows.not_compared.append(f"{part.name}: {_what(part)}, which {b.name} was not asked of")
             continue
+        where = part.name if part.layers is None else f"{part.name} ({_layers(part.layers)})"
+        others = [
+            p for p in a.parts if p is not part and p.kind == part.kind and p.spec != part.spec
+        ]
+        rotary = [(p.name, p.spec) for p in others if isinstance(p.spec, RotarySpec)]
         try:
-            others = [
-                (p.name, p.spec) for p in a.parts
-                if p is not part and isinstance(p.spec, RotarySpec) and p.spec != part.spec
-            ]  # fmt: skip
-            rows, looked, unseen = ask_part(part, b.answers(part), others)
+            code = _code(b, part)
+            for method, look in looks(part, code, rotary):
+                name = f"{part.name}: {method}"
+                if others and method in code.methods and _shared(b, code, method):
+                    told = "it takes no `layer`, and several parts have one; choose one by `layers`"
+                    rows.not_compared.append(f"{name}: {told}")
+                    continue
+                try:
+                    differences, reach = look()
+                except CannotSay as error:
+                    if code.strict and error.__cause__ is not None:
+                        raise error.__cause__ from None
+                    rows.not_compared.append(f"{name}: {error}")
+                    continue
+                known = {(row.where, row.field) for row in rows.differences}
+                rows.differences += [
+                    dataclasses.replace(row, where=where)
+                    for row in differences if (where, row.field) not in known
+                ]  # fmt: skip
+                rows.compared.append(f"{name}, {reach}")
+                if any(row.field == "state" for row in differences):
+                    break  # what it remembers would be in every other answer
         except CannotSay as error:
-            found.unseen.append(f"{part.name}: {error}")
-            continue
-        found.differences += [(_where(part), row) for row in rows]
-        found.looked += [f"{part.name}: {line}" for line in looked]
-        found.unseen += [f"{part.name}: {line}" for line in unseen]
-    _sequences(a, b, found)
-    found.differences.sort(key=lambda row: row[1].field != "layers")
+            rows.not_compared.append(f"{part.name}: {error}")
+    _sequences(a, b, rows)
 
 
-def _where(part: Part) -> str:
-    return part.name if part.layers is None else f"{part.name} ({layer_words(part.layers)})"
+def _code(side: Comparand, part: Part) -> Implementation:
+    assert side.answers is not None  # noqa: S101 - it does not describe
+    return side.answers(part)
 
 
-def _sequences(a: Side, b: Side, found: Found) -> None:
+def _shared(side: Comparand, code: Implementation, method: str) -> bool:
+    """Whether one answer would stand for parts that are not alike."""
+    return side.shared and not code.takes(method, "layer")
+
+
+def _sequences(a: Comparand, b: Comparand, rows: _Gathered) -> None:
     """Which token stands where: left padding, packed sequences, a cached step."""
-    assert b.answers is not None  # noqa: S101 - it does not describe
-    names = {part.name: part for part in a.parts}
+    parts = {part.name: part for part in a.parts}
     silent: dict[str, None] = {}
     for check in sequences(a.parts):
-        part, case = names.get(check.part, a.parts[0]), str(check["case"])
-        given = {k: v for k, v in check.to_dict().items() if k != "positions"}
+        part, case = parts[check.part], str(check["case"])
+        asked = {k: v for k, v in check.data.items() if k != "positions"}
         try:
-            asked = b.answers(part)
-            if "position_ids" not in asked.methods:
+            code = _code(b, part)
+            if "position_ids" not in code.methods:
                 silent[case] = None
                 continue
-            theirs = ask(asked, "position_ids", given, part=part).reshape(-1)
+            theirs = code.ask("position_ids", asked, part=part).reshape(-1)
         except CannotSay as error:
-            found.unseen.append(f"{check.part}: positions of {case}: {error}")
+            rows.not_compared.append(f"{check.part}: position_ids ({case}): {error}")
             continue
-        mine = np.asarray(check["positions"]).reshape(-1)
-        counted = np.ones(mine.size, bool)
+        mine, counted = check["positions"], np.ones(check["positions"].size, bool)
         if "mask" in check:  # what padding gets is nobody's business
-            counted = np.asarray(check["mask"]).reshape(-1).astype(bool)
-        found.looked.append(f"{check.part}: positions of {case}")
+            counted = check["mask"] == 1
+        begins = ""
+        if "shift" in check and theirs.shape == mine.shape:
+            # A rotation or a bias sees distances alone: a row may begin to count anywhere.
+            begins = ", from wherever a row begins to count"
+            shape = tuple(check["shape"])
+            first = counted.reshape(shape).argmax(-1)[..., None]
+            moved = np.take_along_axis((theirs - mine).reshape(shape), first, -1)
+            theirs = (theirs.reshape(shape) - moved).reshape(-1)
+        rows.compared.append(f"{check.part}: position_ids ({case}){begins}")
         if theirs.shape != mine.shape or np.any(theirs[counted] != mine[counted]):
             told = [words(tuple(p.astype(int).tolist())) for p in (mine, theirs)]
-            row = Finding("positions", f"{case}: {told[0]}", told[1])
-            found.differences.append((check.part, row))
+            rows.differ(check.part, "positions", f"{case}: {told[0]}", told[1])
     if silent:
-        found.unseen.append(f"positions of {', '.join(silent)}: no position_ids is offered")
+        rows.not_compared.append(f"positions of {', '.join(silent)}: no position_ids is offered")
 
 
-# --- two that only answer -------------------------------------------------------------------------
-
-
-def _two_answers(a: Side, b: Side, found: Found) -> None:
-    assert a.answers is not None  # noqa: S101 - neither describes
-    assert b.answers is not None  # noqa: S101
-    part = Part("attention", kind="rotary")
-    for method, given in (("frequencies", ()), ("cos_sin", (NEAR,)), ("table", (NEAR,))):
+def _two_answers(a: Comparand, b: Comparand, rows: _Gathered) -> None:
+    part, where = Part("attention", kind="rotary"), np.arange(512)
+    for method, given in (("frequencies", ()), ("cos_sin", (where,)), ("table", (where,))):
         try:
-            answers = [
-                np.asarray(ask(side.answers(part), method, *given, part=part))  # type: ignore[misc]
-                for side in (a, b)
-            ]
+            one, two = (
+                np.asarray(_code(side, part).ask(method, *given, part=part)) for side in (a, b)
+            )
         except CannotSay as error:
-            found.unseen.append(f"{method}: {error}")
+            rows.not_compared.append(f"{method}: {error}")
             continue
-        one, two = answers
         if one.shape != two.shape:
-            found.differences.append(("both", Finding("dim", str(one.shape), str(two.shape))))
+            rows.differ("both", "dim", str(one.shape), str(two.shape))
             continue
-        found.looked.append(f"{method}, to position {NEAR[-1]}")
+        rows.compared.append(f"{method}, every position to {where[-1]}")
         off = np.abs(one - two)
         if not np.all(off <= 1e-4):
-            told = ("the numbers of A", "those of B, and no spec to name the field by")
-            found.differences.append(
-                ("both", Finding(method, *told, float(np.nanmax(off)), what="numbers"))
-            )
+            row = Difference(method, where="both", a="its numbers", b="others")
+            rows.differences.append(row.off(float(np.nanmax(off)), None, "numbers"))
+
+
+# --- which parts act in the same layers -----------------------------------------------------------
+
+Place = tuple[str, str, str]
+Pair = tuple[str, Part | None, Part | None]
+
+
+def _matched(a: Comparand, b: Comparand) -> Iterator[Pair]:
+    """Parts that act in the same layers, with these layers in words."""
+    ours, theirs = _by_place(a), _by_place(b)
+    # A config of the text alone is held against the text of a whole model.
+    for mine, other, whole in ((ours, theirs, b), (theirs, ours, a)):
+        extra = {place[0] for place in other} - {place[0] for place in mine}
+        if {place[0] for place in mine} == {""} and extra and "" not in {p[0] for p in other}:
+            like = max(extra, key=lambda p: len(_types(mine, "") & _types(other, p)))
+            if not whole.whole or _types(mine, "") & _types(other, like):
+                for place in list(mine):
+                    mine[like, *place[1:]] = mine.pop(place)
+    for place in dict.fromkeys((*ours, *theirs)):
+        one, two = ours.get(place, []), theirs.get(place, [])
+        by_layer = any(part.layers is not None for part in (*one, *two))
+        yield from (_by_layer if by_layer else _by_name)(one, two, whole=a.whole)
+
+
+def _types(places: dict[Place, list[Part]], inside: str) -> set[str]:
+    return {p.name.rpartition(".")[2] for place, parts in places.items() for p in parts
+            if place[0] == inside}  # fmt: skip
+
+
+def _by_place(side: Comparand) -> dict[Place, list[Part]]:
+    """(part of the model, attention inside a layer, kind of place) -> its parts."""
+    places: dict[Place, list[Part]] = {}
+    kinds = {"table": "rows", "convolution": "rows", "rotary": "layers", "none": "layers"}
+    for part in side.parts:
+        name, _, attention = part.name.partition("#")[0].partition(":")
+        kind = kinds.get(part.kind, part.kind)
+        places.setdefault((name.rpartition(".")[0], attention, kind), []).append(part)
+    return places
+
+
+def _by_name(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[Pair]:
+    names, left = {part.name: part for part in theirs}, list(theirs)
+    for part in ours:
+        other = names.get(part.name)
+        if other is None and len(ours) == len(theirs) == 1:
+            other = theirs[0]
+        if other is None and not whole:
+            other = next((p for p in left if p.kind == part.kind), None)
+        if other in left:
+            left.remove(other)
+        yield part.name if whole else (other or part).name, part, other
+    for part in left:
+        yield part.name, ours[0] if len(ours) == 1 and not whole else None, part
+
+
+def _by_layer(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[Pair]:
+    groups: dict[tuple[Part | None, Part | None], list[int]] = {}
+    for layer in range(1 + max(i for p in (*ours, *theirs) for i in p.layers or (0,))):
+        groups.setdefault((_at(ours, layer), _at(theirs, layer)), []).append(layer)
+    for (mine, other), layers in groups.items():
+        part = (mine or other) if whole or other is None else other
+        if part is not None:
+            yield f"{part.name} ({_layers(layers)})", mine, other
+
+
+def _at(parts: Sequence[Part], layer: int) -> Part | None:
+    return next((p for p in parts if p.layers is None or layer in p.layers), None)
+
+
+def _layers(layers: Sequence[int]) -> str:
+    """Layers in words, as ranges."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    told = [str(r[0]) if len(r) == 1 else f"{r[0]}–{r[-1]}" for r in runs]
+    shown = ", ".join(told[:6]) + (", …" if len(told) > 6 else "")
+    return f"layer{'' if len(layers) == 1 else 's'} {shown}"

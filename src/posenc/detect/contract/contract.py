@@ -231,6 +231,6 @@ class Contract:
         FileExistsError
             If a file exists that is not to be replaced.
         """
-        from posenc.detect.contract.write import save
+        from posenc.detect.contract.files import save
 
-        return save(self, path, format=format, existing=existing)
+        return save(self, path, format, existing)

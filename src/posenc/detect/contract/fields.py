@@ -19,13 +19,14 @@ from posenc._core.brief import brief
 from posenc._core.errors import PosencError
 from posenc._core.ladder import LADDERS, Ladder
 from posenc._core.spec import Spec, Value
+from posenc.detect.contract.turns import DENSE, NEAR, PairTurns, begins, expected, probes
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec
 from posenc.scaling import NTK, Linear
 
-__all__ = ["ORDER", "changed", "effects", "numbers", "same", "value_of", "variants", "words"]
+__all__ = ["changed", "effect", "looked_at", "value_of", "variants", "words"]
 
 # What explains the others comes first.
 ORDER = (
@@ -35,7 +36,7 @@ ORDER = (
 CLOSE = 1.2e-7  # relative: a number that a file states in float32 is the same as in float64
 LENGTHS = (64, 2**20)  # a short sequence and a long one, for rules that depend on the length
 PLACES = np.array([0, 1, 2, 3, 5, 17, 64, 257, 1000, 4095, 4096, 4097])
-Effects = dict[str, np.ndarray]
+NEAR_PLACES = np.array([0, 1, 2, 7, 8, 9, 20, 63, 130, 300])
 
 
 def words(value: Any) -> str:
@@ -54,82 +55,66 @@ def words(value: Any) -> str:
 # --- what a spec does, in numbers -----------------------------------------------------------------
 
 
-def effects(spec: Spec | None) -> Effects:
+def _effects(spec: Spec) -> dict[str, np.ndarray]:
     """What an encoding does, as arrays by name: two encodings with the same are one to a model."""
-    if spec is None:
-        return {}
-    found: Effects = {"kind": np.array(spec.kind)}
     if isinstance(spec, RotarySpec):
-        return found | _rotary(spec)
-    made = _attempt(lambda: numbers(spec))
-    if made is None:
-        return found | {"fields": np.array(repr(spec))}
-    place = getattr(spec, "place", "")
+        return _rotary(spec)
+    values = _attempt(lambda: _numbers_of(spec))
+    if values is None:
+        return {"fields": np.array(repr(spec))}
     magnitude = getattr(spec, "magnitude", None)
     scale = 1.0 if magnitude is None else magnitude.embedding(getattr(spec, "dim", 1))
     # Learned rows are compared by their number and where they begin.
-    length = getattr(spec, "length", 0)
-    start = getattr(spec, "start", 0)
-    return found | {
-        "numbers": made, "place": np.array(place), "embedding_scale": np.array(scale),
-        "length": np.array(length), "start": np.array(start),
-    }  # fmt: skip
+    more = {name: np.array(getattr(spec, name, 0)) for name in ("length", "start", "place")}
+    return {"numbers": values, "embedding_scale": np.array(scale), **more}
 
 
-def _rotary(spec: RotarySpec) -> Effects:
+def _rotary(spec: RotarySpec) -> dict[str, np.ndarray]:
     channels = spec.channels
-    found: Effects = {
+    same = channels.output == "same"
+    effects = {
         "dim": np.array(spec.dim),
-        "channels": np.array([channels.channels(spec.dim), channels.channels(spec.dim)])
-        if channels.output == "same"
-        else np.array(repr(channels)),
+        "channels": np.array(channels.channels(spec.dim) if same else repr(channels)),
         "pairing": np.array([channels.part, channels.direction, *sorted(channels.targets)]),
         "axes": np.array(spec.axes),
+        "temperature": np.array(repr(spec.magnitude_of_scores.temperature)),
     }
-    for name, length in zip(("short", "long"), LENGTHS, strict=True):
+    for length in LENGTHS if spec.needs_length else LENGTHS[:1]:
         fixed = spec.at(length)
-        found[f"logits {name}"] = np.array([fixed.attention_factor, fixed.logit_factor])
+        effects[f"logits {length}"] = np.array([fixed.attention_factor, fixed.logit_factor])
         if isinstance(fixed, RoPE):
-            found[f"frequencies {name}"] = functional.frequencies(fixed)
-            layout = fixed.arrangement.layout(fixed.pairs) if _dealt(fixed) else ()
-            found["arrangement"] = np.array([*layout[:1], fixed.arrangement.start], dtype=object)
+            effects[f"frequencies {length}"] = functional.frequencies(fixed)
+            rule = fixed.arrangement
+            layout = rule.layout(fixed.pairs)[:1] if rule.rule != "mixed" else ()
+            effects["arrangement"] = np.array([*layout, rule.start], dtype=object)
         else:
-            found["fields"] = np.array(repr(fixed))
-        if not spec.needs_length:
-            break
-    found["temperature"] = np.array(repr(spec.magnitude_of_scores.temperature))
-    return found
+            effects["fields"] = np.array(repr(fixed))
+    return effects
 
 
-def _dealt(spec: RoPE) -> bool:
-    return spec.arrangement.rule != "mixed"
-
-
-def numbers(spec: Spec, params: Any = None) -> np.ndarray | None:
+def _numbers_of(spec: Spec) -> np.ndarray | None:
     """The rows of a table, or the biases of a grid of positions; None for what needs content."""
-    if params is None and spec.parameters():
-        params = {
-            name: np.sin(np.arange(np.prod(p.shape, dtype=int)) * 0.7 + 0.1).reshape(p.shape)
-            for name, p in spec.parameters().items()
-        }
+    params: Any = {
+        name: np.sin(np.arange(np.prod(p.shape, dtype=int)) * 0.7 + 0.1).reshape(p.shape)
+        for name, p in spec.parameters().items()
+    }
     if isinstance(spec, TableSpec) and len(getattr(spec, "axes", ("p",))) == 1:
         length = getattr(spec, "length", None)
         where = PLACES if not isinstance(length, int) else PLACES[length > PLACES]
-        if params is not None and getattr(spec, "dim", 0) * (length or 0) > 2**16:
+        if params and getattr(spec, "dim", 0) * (length or 0) > 2**16:
             return np.array([spec.dim])  # rows of a table are not compared, only how many there are
-        return np.asarray(functional.table(spec, where, params=params, dtype="float64"))
+        table = functional.table(spec, where, params=params or None, dtype="float64")
+        return np.asarray(table)
     if isinstance(spec, BiasSpec):
-        where = np.array([0, 1, 2, 7, 8, 9, 20, 63, 130, 300])
-        made = functional.bias(
-            spec, q_positions=where, k_positions=where, params=params, dtype="float64"
-        )
-        return np.asarray(made)
+        sides = {"q_positions": NEAR_PLACES, "k_positions": NEAR_PLACES}
+        return np.asarray(functional.bias(spec, **sides, params=params or None, dtype="float64"))
     return None
 
 
-def same(a: Effects, b: Effects) -> bool:
-    """Whether two encodings do the same; what is NaN is the same as nothing."""
-    return a.keys() == b.keys() and all(_equal(a[name], b[name]) for name in a)
+def _same(a: Spec, effects: dict[str, np.ndarray]) -> bool:
+    """Whether an encoding does that; what is NaN is the same as nothing."""
+    own = _effects(a)
+    return own.keys() == effects.keys() and all(_equal(own[k], effects[k]) for k in own)
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
@@ -138,6 +123,44 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     if a.dtype.kind in "fc" and b.dtype.kind in "fc":
         return bool(np.allclose(a, b, rtol=CLOSE, atol=1e-15))
     return bool(np.array_equal(a, b)) if a.dtype.kind != "O" else repr(a) == repr(b)
+
+
+def looked_at(spec: Spec) -> str:
+    """How far two encodings of a sort are compared, in words."""
+    each = "each field of the spec"
+    if isinstance(spec, RoPE):
+        lengths = "at a short and a long length" if spec.needs_length else "at every length"
+        rest = f"in float64, {lengths}; factors, pairing and channels"
+        return f"{each}; the frequencies of {spec.pairs} pairs {rest}"
+    if _numbers_of(spec) is None:
+        return f"{each}, no numbers"
+    return f"{each}; numbers in float64 to distance or position {PLACES[-1]}"
+
+
+def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
+    """How far numbers are apart, where that begins, and which numbers."""
+    if isinstance(a, RotarySpec) and isinstance(b, RotarySpec):
+        if a.axes != b.axes:
+            return None, None, ""
+        line = np.arange(DENSE + 1)
+        where = line if len(a.axes) == 1 else np.stack([line] * len(a.axes), axis=-1)
+        if a.pairs == b.pairs:
+            seen = PairTurns(where, np.empty(0), len(where) + 1)
+            off = np.abs(expected(a, seen) - expected(b, seen)).max(axis=1)
+            if off.max() > 1e-12:
+                return *begins(off, line), "cos and sin"
+        width = max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2)
+        x = probes(width, len(NEAR), 1)
+        one, two = (functional.rotate(s.at(len(line)), x, positions=where[NEAR]) for s in (a, b))
+        off = np.abs(one - two).max(axis=(0, 1, 3))
+        return (*begins(off, NEAR), "a rotated query") if off.max() > 0 else (None, None, "")
+    mine, theirs = _numbers_of(a), _numbers_of(b)
+    if mine is None or theirs is None or mine.shape != theirs.shape:
+        return None, None, ""
+    off = np.abs(mine - theirs)
+    if off.ndim == 3:
+        return float(np.nanmax(off)), None, "biases"
+    return *begins(off.max(axis=-1), PLACES[: len(off)]), "rows"
 
 
 # --- fields that differ ---------------------------------------------------------------------------
@@ -152,15 +175,15 @@ def changed(a: Spec, b: Spec) -> list[tuple[str, Any, Any, Spec | None]]:
         The field, its value in `a` and in `b`, and `b` with the field of `a` alone; None where that
         cannot be. Empty where both do the same.
     """
-    theirs = effects(b)
-    if same(effects(a), theirs):
+    theirs = _effects(b)
+    if a.kind == b.kind and _same(a, theirs):
         return []
     if type(a) is not type(b):
         return [("type", a, b, None)]
     found = []
     for path, mine, other in sorted(_paths(a, b), key=lambda row: _rank(row[0])):
         swapped = _attempt(lambda path=path, mine=mine: _with(b, path, mine))  # type: ignore[misc]
-        if swapped is None or not same(effects(swapped), theirs):
+        if swapped is None or not _same(swapped, theirs):
             found.append((".".join(map(str, path)), mine, other, swapped))
     # Two fields may make a difference only together: then each is named.
     return found or [(".".join(map(str, p)), m, o, None) for p, m, o in _paths(a, b)]
