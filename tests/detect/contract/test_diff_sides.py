@@ -96,12 +96,53 @@ def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
 def test_it_says_how_far_it_looked() -> None:
     found = posenc.diff(CONFIG, Engine(ladder(64, 5e5)))
     assert (
-        "attention: rotate, 32 pairs of one head, positions 0 to 511 in one call, single ones to "
-        "4,097, and the first call again"
-    ) in found.looked
+        "attention: rotate, 32 pairs of 4 heads as float32, every position to 4,096, and the first call again"
+    ) in found.compared
     cosines = posenc.diff(ROPE.replace(base=1e4), engine)
-    assert any("pairing and channels" in line for line in cosines.unseen)
-    assert any("left padding" in line for line in cosines.unseen)
+    (told,) = cosines.compared
+    assert "every position to 4,096 and from 1,044,480 to 1,048,576" in told
+    assert "spec: rotate: it is not offered, so that no pairing is seen" in cosines.not_compared
+    assert any("left padding" in line for line in cosines.not_compared)
+
+
+WRONG = {
+    "one position alone": lambda p: p + (p == 3000),
+    "the last one": lambda p: p + (p == 8191),
+    "every 64th one from 4,096": lambda p: p + (p % 64 == 63) * (p >= 4096),
+    "every 4,001st one from 4,096": lambda p: p + (p % 4001 == 9) * (p >= 4096),
+    "all from 2,048": lambda p: np.minimum(p, 2047),
+    "wrapped at 4,096": lambda p: p % 4096,
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_position_that_is_wrong_alone_or_now_and_then_is_seen(name: str) -> None:
+    config = {**CONFIG, "max_position_embeddings": 8192}
+    side = Engine(ladder(64, 5e5), counted=WRONG[name])
+    (row,) = posenc.diff(config, side).differences
+    right = np.arange(8192)
+    assert (row.field, row.position) == (
+        "positions",
+        int(np.flatnonzero(side.counted(right) != right)[0]),
+    )
+
+    def table(positions: np.ndarray) -> np.ndarray:
+        return posenc.table(posenc.Sinusoidal(64), side.counted(positions))
+
+    layer = posenc.Layer("a", spec=posenc.Sinusoidal(64), length=8192)
+    rows = posenc.diff(posenc.Reading((layer,)), table).differences
+    assert [(row.where, row.position is not None) for row in rows] == [("a", True)]
+
+
+def test_a_bias_that_is_wrong_at_one_distance_or_query_is_seen() -> None:
+    def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> np.ndarray:
+        biases = np.array(posenc.bias(posenc.ALiBi(4), q_positions, k_positions))
+        biases[:, wrong(q_positions[:, None], k_positions[None])] -= 1
+        return biases
+
+    for wrong in (lambda q, k: q - k == 3000, lambda q, k: (q == 3000) & (k == 1)):
+        (row,) = posenc.diff(posenc.ALiBi(4), bias).differences
+        assert row.field == "bias"
 
 
 def test_nan_and_an_absent_side_are_no_agreement() -> None:
@@ -120,7 +161,7 @@ def test_nan_and_an_absent_side_are_no_agreement() -> None:
 
     found = posenc.diff(ROPE, Refuses())
     assert (found.verdict, found.exit_code) == ("not compared", 3)
-    assert any("no kernel" in line for line in found.unseen)
+    assert any("no kernel" in line for line in found.not_compared)
 
 
 def test_a_layer_that_one_side_lacks_is_a_difference() -> None:

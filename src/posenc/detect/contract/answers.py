@@ -18,6 +18,8 @@ from posenc.detect.contract.side import CannotSay, Implementation
 from posenc.detect.contract.tolerances import ROUNDING
 from posenc.detect.contract.turns import (
     DENSE,
+    FIRST,
+    ROOM,
     PairTurns,
     begins,
     of_frequencies,
@@ -115,7 +117,9 @@ class _Rotation:
             return self._frequencies()
         ask = self._turned if self.method == "rotate" else self._cosines
         calls, missing, reach = _called(self.part, len(self.spec.axes), ask)
-        rows = [*self.rows, *why(self.fitted or self.spec, calls, self.others), *missing]
+        rows = [*self.rows, *missing]
+        if not {row.field for row in rows} & {"pairing", "heads"}:  # nothing else can be told then
+            rows = [*self.rows, *why(self.fitted or self.spec, calls, self.others), *missing]
         with contextlib.suppress(CannotSay):
             first, again = calls[0], ask(calls[0].positions)
             off = np.abs(again.values - first.values).max(axis=1)
@@ -124,7 +128,9 @@ class _Rotation:
                 row = Difference("state", a=same, b=other)
                 rows.append(row.off(*begins(np.nan_to_num(off), first.first)))
         heads = f"{HEADS} heads" if self.method == "rotate" else "one head"
-        pairs = f"{calls[0].values.shape[1]} pairs of {heads}"
+        lengths = ", ".join(f"{call.length:,}" for call in calls) if self.spec.needs_length else ""
+        reach += f", in sequences of {lengths}" if lengths else ""
+        pairs = f"{calls[0].values.shape[1]} pairs of {heads} as {self.code.dtype}"
         return rows, f"{pairs}, {reach}, and the first call again"
 
     def _frequencies(self) -> Told:
@@ -143,7 +149,7 @@ class _Rotation:
     def _turned(self, where: np.ndarray) -> PairTurns:
         length = int(where.max()) + 1
         width = int(getattr(self.code.code, "head_dim", 0) or self.spec.dim)
-        x = probes(width, len(where), 2 if self.fitted else HEADS)
+        x = probes(width, len(where), 2 if len(where) > FIRST else HEADS)
         y = self.code.ask("rotate", x, where, part=self.part, length=length)
         if y.shape != x.shape:
             raise CannotSay(f"rotate returns {y.shape} for {x.shape}")
@@ -247,7 +253,7 @@ def _rows(spec: Any, where: np.ndarray, theirs: np.ndarray, dtype: str) -> list[
         return [row.off(None, None, "rows")]
     off = np.abs(theirs - mine).max(axis=1)
     bounds = row_bounds(spec, where[:, None], mine)
-    room = bounds[dtype] + 1e-6 if bounds else 1e-4 * max(1.0, float(np.abs(mine).max()))
+    room = ROOM * bounds[dtype] if bounds else 1e-4 * max(1.0, float(np.abs(mine).max()))
     room = np.broadcast_to(room, off.shape)
     if np.all(off <= room):
         return []

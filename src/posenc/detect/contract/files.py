@@ -1,7 +1,7 @@
 """A contract as a file, and back: JSON for people and any language, safetensors for long arrays.
 
-A file is somebody else's: what it states is believed if its fingerprint is that of its contents, and
-its numbers are those of its specs.
+A file is somebody else's: what it states is believed if its fingerprint is that of its contents,
+and its numbers are those of its specs.
 """
 
 from __future__ import annotations
@@ -157,13 +157,14 @@ def parsed(data: Any, caller: str) -> Contract:
         expected = f"the fingerprint {computed[:16]}… of its contents"
         raise DataError(mismatch(caller, expected, stated, todo))
     with inputs.understood(caller, "what docs/golden.md describes"):
-        contract = Contract(
-            data["model"],
-            tuple(_value(Part, part, f"{caller}: parts[{i}]") for i, part in enumerate(data["parts"])),
-            tuple(map(_check, data["checks"])),
-            tuple(_value(Note, note, f"{caller}: notes[{i}]") for i, note in enumerate(data["notes"])),
-            data["settled"],
-        )  # fmt: skip
+        values = {
+            name: tuple(
+                _value(cls, row, f"{caller}: {name}[{i}]") for i, row in enumerate(data[name])
+            )
+            for name, cls in (("parts", Part), ("notes", Note))
+        }
+        checks = tuple(map(_check, data["checks"]))
+        contract = Contract(data["model"], checks=checks, settled=data["settled"], **values)
         _hold(contract, {*data} - {*HEAD, *contract.to_dict()}, caller)
     return contract
 
@@ -177,10 +178,12 @@ def _value(cls: type[Any], data: object, caller: str) -> Any:
 
 def _check(data: Mapping[str, Any]) -> Check:
     def plain(value: Any) -> Any:
+        types = set(map(type, value)) if isinstance(value, list) else {type(value)} - {str}
+        if types - {int, float}:
+            raise TypeError(f"{value!r:.60} where numbers stand")
         if not isinstance(value, list):
             return value
-        whole = all(isinstance(number, int) for number in value) and bool(value)
-        array = np.array(value, dtype=np.int64 if whole else np.float64)
+        array = np.array(value, dtype=np.int64 if types == {int} else np.float64)
         array.setflags(write=False)
         return array
 

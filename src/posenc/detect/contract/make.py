@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from posenc import registry
 from posenc._core import inputs
-from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch
+from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch, suggest
 from posenc._core.plan import Entry, Plan
 from posenc._core.positions import Positions
 from posenc._core.reading import Layer, Reading, Source
@@ -19,16 +19,14 @@ from posenc.detect.contract.checks import records
 from posenc.detect.contract.contract import FORMAT, Contract, Part
 from posenc.detect.contract.files import CONTRACT, parsed, read
 from posenc.detect.explain import describe, from_gguf, from_hf
+from posenc.detect.explain.reader import NOTHING
 from posenc.encodings.rotary.rope import RoPE
 
 __all__ = ["PREFIXES", "described", "golden", "parts_of"]
 
 PREFIXES = ("preset:", "plan:")
 OBJECT = "a config, a spec, a plan or a contract, as a JSON object"
-NO_CONFIG = (
-    "A config has model_type, or keys such as rope_theta and head_dim: give the config.json of the "
-    "model, its folder, or a file of `posenc golden`."
-)
+NO_CONFIG = "Give the config.json of the model, its folder, or a file of `posenc golden`."
 
 
 def golden(
@@ -99,45 +97,44 @@ def described(
         return source
     if isinstance(source, Reading):
         return _settled(source, caller)
-    data: Any = None
     settled["on_error"] = "report"
-    if isinstance(source, Path) or (isinstance(source, str) and source.lstrip()[:1] not in "{["):
+    text = source if isinstance(source, str) and source.lstrip().startswith(("{", "[")) else None
+    if text is None and isinstance(source, (str, Path)):
         path = Path(source)
         if path.suffix == ".safetensors":
             return read(path)
         if path.suffix == ".gguf":
             return _settled(from_gguf(path, **settled), caller)
-        if path.is_dir() and (path / "config.json").exists():
-            path = path / "config.json"
-        if not path.is_dir() and path.exists():
-            caller, data = str(path), inputs.text_of(path, CONTRACT)
-    elif isinstance(source, str):
-        data = source
-    if data is None:  # an object, or a path without a config, which is told so
-        data = source
-    else:
-        text, data = data, inputs.parse(data, caller, CONTRACT)
-        if not isinstance(data, dict):
-            raise DataError(mismatch(caller, OBJECT, f"a {type(data).__name__}", NO_CONFIG))
-        if data.get("format") == FORMAT:
-            return parsed(data, caller)
-        if isinstance(data.get("type"), str) and "model_type" not in data:
-            return _value(data, caller)
-        inputs.check_count(text, caller, inputs.CONFIG)
+        path = path / "config.json" if (path / "config.json").exists() else path
+        if path.exists() and not path.is_dir():
+            caller, text = str(path), inputs.text_of(path, CONTRACT)
+    if text is None:  # an object, or a path without a config, which is told so
+        return _settled(from_hf(source, **settled), caller, source)
+    data = inputs.parse(text, caller, CONTRACT)
+    if not isinstance(data, dict):
+        received = {"list": "a list", "str": "a text", "NoneType": "null"}
+        kind = received.get(type(data).__name__, "a number")
+        raise DataError(mismatch(caller, OBJECT, kind, NO_CONFIG))
+    if data.get("format") == FORMAT:
+        return parsed(data, caller)
+    name, names = data.get("type"), {*registry.SPECS, *registry.VALUES}
+    if "model_type" not in data and (name in names or suggest(name, names).startswith("Did")):
+        return _value(data, caller)
+    inputs.check_count(text, caller, inputs.CONFIG)
     return _settled(from_hf(data, **settled), caller, data)
 
 
 def _settled(model: Reading, caller: str, data: Any = None) -> Reading:
     """A reading without errors, or what is wrong with its config."""
-    if not model.errors:
-        return model
-    if isinstance(data, Mapping) and not model.layers and "model_type" not in data:
+    if model.errors == (NOTHING,) and isinstance(data, Mapping) and "model_type" not in data:
         keys = ", ".join(sorted(map(str, data))[:8])
         received = f"an object with the keys {keys}" if keys else "an empty object"
-        raise DataError(mismatch(caller, OBJECT, f"{received}, which is none", NO_CONFIG))
-    todo = "Settle it first, such as by `pairing` or `base`."
-    expected = "a config that leaves nothing open"
-    raise DataError(mismatch(caller, expected, "; ".join(model.errors), todo))
+        raise DataError(mismatch(caller, OBJECT, f"{received}, which is no config", NO_CONFIG))
+    if model.errors:
+        todo = "Settle it first, such as by `posenc golden --pairing half` or `--base`."
+        expected = "a config that leaves nothing open"
+        raise DataError(mismatch(caller, expected, "; ".join(model.errors), todo))
+    return model
 
 
 def _value(data: dict[str, Any], caller: str) -> Any:

@@ -1,4 +1,4 @@
-"""Numbers of other people's models: modules that are loaded, buffers of checkpoints, and engines."""
+"""Numbers of other people's models: loaded modules, buffers of checkpoints, and engines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from posenc._core.errors import ArgumentError, DataError, DependencyError, misma
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import parts_of
 from posenc.detect.contract.side import CannotSay, Comparand, Implementation
-from posenc.detect.explain import from_hf
+from posenc.detect.explain import from_hf, to_hf
 from posenc.detect.files import open_store
 from posenc.encodings.rotary.base import RotarySpec
 
@@ -252,7 +252,7 @@ def of_engine(text: str, name: str) -> Comparand:
         raise ArgumentError(mismatch("diff", "engine:vllm=CONFIG", repr(name)))
     layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
     torch = _library("torch", "which vLLM is built with")
-    data = _config(Path(path))
+    data = to_hf(_config(Path(path)), "hf5").config
     data = data.get("text_config", data)
     parts = {part.name: part for part in parts_of(from_hf(data))}
 
@@ -260,17 +260,29 @@ def of_engine(text: str, name: str) -> Comparand:
         own = parts.get(part.name)
         if own is None or not isinstance(own.spec, RotarySpec):
             raise CannotSay("vLLM's rotary classes have nothing for it")
-        flat = {"rope_type": "default", "rope_theta": data.get("rope_theta")}
-        rope = data.get("rope_parameters") or flat | (data.get("rope_scaling") or {})
-        nested = rope.get(part.name.rpartition(".")[2])
-        rope = dict(nested if isinstance(nested, dict) else rope)
-        head = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
-        length = data.get("max_position_embeddings", 4096)
-        neox = own.spec.channels.order == "half"
-        cache = layers.get_rope(head, length, neox, rope, torch.float32).cos_sin_cache
-        return Implementation(_cosines(*np.split(cache.double().numpy(), 2, axis=-1)))
+        try:
+            width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
+            rope = data["rope_parameters"]
+            rope = {k: data[k] for k in data if k.startswith("original_max")} | rope
+            rope |= rope.get(part.name.rpartition(".")[2], {})
+            length, half = data["max_position_embeddings"], own.spec.channels.order == "half"
+            module = layers.get_rope(width, length, half, rope, torch.float32)
+        except Exception as error:
+            said = f"{type(error).__name__}: {str(error)[:80]}"
+            raise CannotSay(f"vLLM makes no rotation of its config ({said})") from error
+        turn = getattr(module, "forward_native", module.forward)
 
-    return Comparand(name, whole=False, answers=answers)
+        def rotate(x: np.ndarray, positions: np.ndarray) -> Any:
+            # vLLM has tokens first, and the channels of all heads behind each other.
+            tokens = torch.from_numpy(np.ascontiguousarray(x[0].swapaxes(0, 1), dtype=np.float32))
+            query = tokens.reshape(len(positions), -1)
+            ids = torch.from_numpy(np.ascontiguousarray(positions.T))
+            return turn(ids, query, query.clone())[0].reshape(tokens.shape).transpose(0, 1)[None]
+
+        return Implementation(SimpleNamespace(rotate=rotate, head_dim=width))
+
+    remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
+    return Comparand(name, whole=False, answers=answers, remarks=(remark,))
 
 
 def _library(name: str, why: str) -> Any:

@@ -75,15 +75,14 @@ class Implementation:
         is not offered, and for whatever other people's code raises.
         """
         if method not in self.methods:
-            raise CannotSay("it is not offered")
+            seen = ", so that no pairing is seen" if method == "rotate" else ""
+            raise CannotSay(f"it is not offered{seen}")
         spoken = {"layer": part.name, "length": length}
         more = {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
         try:
             answer = self.methods[method](*map(self._array, arguments), **more)
             pair = isinstance(answer, (tuple, list)) and hasattr(answer[0], "shape")
-            if pair != (method == "cos_sin"):
-                raise CannotSay(f"it returns {'two arrays' if pair else 'one array'}")
-            return tuple(map(_numbers, answer)) if pair else _numbers(answer)
+            numbers = tuple(map(_numbers, answer)) if pair else _numbers(answer)
         except (CannotSay, MemoryError):
             raise
         except NotImplementedError as error:
@@ -91,6 +90,9 @@ class Implementation:
         except Exception as error:
             said = f"{type(error).__name__}: {str(error)[:100]}"
             raise CannotSay(f"{method} raises {said}") from error
+        if pair != (method == "cos_sin"):
+            raise CannotSay(f"it returns {'two arrays' if pair else 'one array'}")
+        return numbers
 
     def _array(self, value: Any) -> Any:
         if isinstance(value, Mapping) or self.library == "numpy":

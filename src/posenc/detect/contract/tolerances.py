@@ -39,14 +39,14 @@ def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> Bou
 
 
 def of_turned(bounds: Mapping[str, np.ndarray], factor: float) -> Bounds:
-    """Bounds of what is turned, of entries up to 1 in size, two products and their sum: 2 (b + 3 m u)."""
+    """Bounds of what is turned, entries up to 1: two products and their sum, 2 (b + 3 m u)."""
     return {dtype: 2 * (bound + 3 * factor * ROUNDING[dtype]) for dtype, bound in bounds.items()}
 
 
 def of_scores(
     queries: np.ndarray, keys: np.ndarray, bounds: Mapping[str, np.ndarray], factors: np.ndarray
 ) -> Bounds:
-    """Bounds of products of turned queries and keys, (positions, width), summed in float32 or better.
+    """Bounds of products of turned queries and keys, (positions, width), summed in float32.
 
     `bounds` are those of their entries, (positions,) for each dtype, and `factors`, (positions, 1),
     those on the scores of each query.

@@ -20,7 +20,7 @@ from posenc.detect.contract.contract import Part
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = [
-    "DENSE", "NEAR", "PairTurns", "attempt", "begins", "estimated", "expected", "frequencies_of",
+    "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns", "attempt", "begins", "estimated", "expected", "frequencies_of",
     "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns", "unit_of",
 ]  # fmt: skip
 
@@ -29,6 +29,7 @@ FIRST = 512  # a sequence short enough for every model
 DENSE = 4096  # every position up to it is asked for
 FAR = (131_071, 2**20)
 CONSIDERABLE = 1e-3  # a difference that is called one where it begins
+ROOM = 2.0  # on the bounds of a contract: thousands of positions, and code that rounds once more
 ROUNDED = 1e-5  # of rotated vectors, that float32 leaves
 
 
@@ -55,7 +56,7 @@ class PairTurns(NamedTuple):
 def reaches(part: Part, axes: int, last: int | None = None) -> Iterator[np.ndarray]:
     """Positions of each call, (n,) or (n, axes): all that are near, and runs that end far away.
 
-    The ends are `last`, or what the part is declared for; where a scaling begins is asked for alone.
+    The ends are `last`, or what the part is declared for. Where a scaling begins stands alone.
     """
     end = part.length or 0 if last is None else last + 1
     line, rng = np.arange(DENSE + 1), np.random.default_rng(0)
@@ -105,14 +106,14 @@ def same_turns(spec: RotarySpec, seen: PairTurns, made: RotarySpec | np.ndarray)
 
 
 def _allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
-    """The bounds of a contract, for code that computes angles in float32: (P, pairs)."""
+    """What counts as no difference, (P, pairs): the bounds of a contract, `ROOM` times."""
     frequencies = frequencies_of(spec, seen.length)
     start = getattr(getattr(spec, "arrangement", None), "start", 0)
     angles = (seen.first[:, None] + start) * frequencies
     bounds = tolerances.of_angles(angles, frequencies, size)
     if seen.rotated:
         bounds = tolerances.of_turned(bounds, size)
-    return bounds[seen.dtype]
+    return ROOM * bounds[seen.dtype]
 
 
 def begins(off: np.ndarray, positions: np.ndarray) -> tuple[float, int]:
