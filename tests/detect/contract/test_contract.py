@@ -22,11 +22,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import posenc
+from posenc import registry
 from posenc._core import files
+from posenc._core.example import small
 from posenc.detect.contract import read
 from posenc.detect.contract.canonical import canonical, digest
 from posenc.scaling import DynamicNTK, Llama3, LongRoPE, YaRN
 from tests.configs import VERSION_4
+from tests.detect.contract.json_schema import violation
 from tests.detect.explain.test_gguf import BASIC, written
 from tests.tolerances import FLOAT64, assert_close
 
@@ -453,6 +456,28 @@ def test_records_are_flat_and_stand_on_lines_of_their_own(tmp_path: Path) -> Non
         for value in record.values():
             flat = value if isinstance(value, list) else [value]
             assert all(isinstance(item, (int, float, str)) for item in flat)
+
+
+SCHEMA = json.loads((ROOT / "src/posenc/detect/contract/contract.schema.json").read_text())
+
+
+@pytest.mark.parametrize("name", registry.SPECS)
+def test_files_keep_the_schema(name: str) -> None:
+    contract = posenc.golden(small(registry.lookup(name)))
+    data = {"fingerprint": contract.fingerprint, **contract.to_dict()}
+    assert violation(data, SCHEMA) is None
+    for path, value in (("version", 2), ("parts.0.spce", {}), ("checks.0.check", "angels")):
+        if path.startswith("checks") and not contract.checks:
+            continue
+        spoilt = copy.deepcopy(data)
+        change(spoilt, path, value)
+        assert violation(spoilt, SCHEMA)
+
+
+@pytest.mark.parametrize("name", VERSION_4)
+def test_files_of_models_keep_the_schema(name: str) -> None:
+    contract = posenc.golden(VERSION_4[name])
+    assert violation({"fingerprint": "", **contract.to_dict()}, SCHEMA) is None
 
 
 def change(data: dict[str, Any], path: str, value: Any) -> None:

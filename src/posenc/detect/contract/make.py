@@ -117,8 +117,8 @@ def described(
         raise DataError(mismatch(caller, OBJECT, kind, NO_CONFIG))
     if data.get("format") == FORMAT:
         return parsed(data, caller)
-    name, names = data.get("type"), {*registry.SPECS, *registry.VALUES}
-    if "model_type" not in data and (name in names or suggest(name, names).startswith("Did")):
+    name = "" if "model_type" in data else data.get("type", "")
+    if suggest(name, (*registry.SPECS, *registry.VALUES)).startswith("Did"):
         return _value(data, caller)
     inputs.check_count(text, caller, inputs.CONFIG)
     return _settled(from_hf(data, **settled), caller, data)

@@ -263,8 +263,7 @@ def of_engine(text: str, name: str) -> Comparand:
         try:
             width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
             rope = data["rope_parameters"]
-            rope = {k: data[k] for k in data if k.startswith("original_max")} | rope
-            rope |= rope.get(part.name.rpartition(".")[2], {})
+            rope = dict(rope.get(part.name.rpartition(".")[2], rope))
             length, half = data["max_position_embeddings"], own.spec.channels.order == "half"
             module = layers.get_rope(width, length, half, rope, torch.float32)
         except Exception as error:

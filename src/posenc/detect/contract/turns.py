@@ -20,8 +20,9 @@ from posenc.detect.contract.contract import Part
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = [
-    "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns", "attempt", "begins", "estimated", "expected", "frequencies_of",
-    "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns", "unit_of",
+    "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns", "attempt", "begins", "estimated", "expected",
+    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns",
+    "unit_of",
 ]  # fmt: skip
 
 NEAR = np.array([0, 1, 2, 3, 5, 17, 64, 255, 257, 511])  # by which changes are told apart
