@@ -10,23 +10,14 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.errors import PosencError
+from posenc.detect.contract import turns
 from posenc.detect.contract.checks import factors_of, row_bounds
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.diff import Difference
 from posenc.detect.contract.fields import changed, effect, value_of, variants, words
 from posenc.detect.contract.side import CannotSay, Implementation
 from posenc.detect.contract.tolerances import ROUNDING
-from posenc.detect.contract.turns import (
-    DENSE,
-    FIRST,
-    ROOM,
-    PairTurns,
-    begins,
-    of_frequencies,
-    of_rotations,
-    probes,
-    reaches,
-)
+from posenc.detect.contract.turns import DENSE, FIRST, ROOM, PairTurns
 from posenc.detect.contract.why import why
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
@@ -77,7 +68,7 @@ def _called(
     """The answers of calls that reach ever farther, what is missing below the declared length."""
     answers: list[Any] = []
     reach = ""
-    for where in reaches(part, axes, last):
+    for where in turns.reaches(part, axes, last):
         end = int(where.max())
         try:
             answers.append(ask(where))
@@ -86,8 +77,7 @@ def _called(
                 raise
             if end < (part.length or 0):
                 lacks = f"not all of them, in a call to position {end:,} ({error})"
-                row = Difference("length", a=f"{part.length} positions", b=lacks)
-                return answers, [row], reach
+                return answers, [Difference("length", f"{part.length} positions", lacks)], reach
             break
         if len(where) > 1:
             dense = f"every position to {min(end, DENSE):,}"
@@ -125,8 +115,8 @@ class _Rotation:
             off = np.abs(again.values - first.values).max(axis=1)
             if np.any(off > 1e-6):  # false for NaN, which is told already
                 same, other = "the same after a longer sequence", f"others after {reach}"
-                row = Difference("state", a=same, b=other)
-                rows.append(row.off(*begins(np.nan_to_num(off), first.first)))
+                size = turns.begins(np.nan_to_num(off), first.first)
+                rows.append(Difference("state", same, other, *size))
         heads = f"{HEADS} heads" if self.method == "rotate" else "one head"
         lengths = ", ".join(f"{call.length:,}" for call in calls) if self.spec.needs_length else ""
         reach += f", in sequences of {lengths}" if lengths else ""
@@ -142,18 +132,18 @@ class _Rotation:
         for length in lengths:
             values = self.code.ask("frequencies", part=self.part, length=length).reshape(-1)
             count = values.size
-            rows += why(spec, [of_frequencies(values, length, self.code.dtype)], self.others)
+            rows += why(spec, [turns.of_frequencies(values, length, self.code.dtype)], self.others)
         told = f"of sequences of {' and '.join(map(str, lengths))}" if spec.needs_length else ""
         return rows, f"{count} numbers {told or 'at every length'}"
 
     def _turned(self, where: np.ndarray) -> PairTurns:
         length = int(where.max()) + 1
         width = int(getattr(self.code.code, "head_dim", 0) or self.spec.dim)
-        x = probes(width, len(where), 2 if len(where) > FIRST else HEADS)
+        x = turns.probes(width, len(where), 2 if len(where) > FIRST else HEADS)
         y = self.code.ask("rotate", x, where, part=self.part, length=length)
         if y.shape != x.shape:
             raise CannotSay(f"rotate returns {y.shape} for {x.shape}")
-        spec, values, left = of_rotations(self.fitted or self.spec, x[0], y[0])
+        spec, values, left = turns.of_rotations(self.fitted or self.spec, x[0], y[0])
         finite = np.isfinite(y).all(axis=(0, 1, 3))
         values = np.where(finite[:, None], values, np.nan)
         if self.fitted is None:
@@ -166,19 +156,19 @@ class _Rotation:
         """Note the pairing that fits, and heads that are not turned as most are."""
         line = where if where.ndim == 1 else where.max(axis=-1)
         if np.median(left, axis=0).max() > LEFT_OVER:
-            row = Difference("pairing", a="one that is known", b="turned in no way that is known")
-            self.rows.append(row.off(float(left.max()), None, "a rotated query"))
+            told = ("pairing", "one that is known", "turned in no way that is known")
+            self.rows.append(Difference(*told, float(left.max()), None, "a rotated query"))
             return
         self.fitted = spec
         for field, mine, theirs, _ in changed(self.spec, spec)[:1]:
-            row = Difference(field, a=words(mine), b=words(theirs))
-            self.rows.append(row.off(*effect(self.spec, spec)[:2], "a rotated query"))
+            size = (*effect(self.spec, spec)[:2], "a rotated query")
+            self.rows.append(Difference(field, words(mine), words(theirs), *size))
         coarse = max(1e-5, 4 * ROUNDING[self.code.dtype])
         heads = np.flatnonzero(left.max(axis=1) > max(coarse, 4 * np.median(left.max(axis=1))))
         if heads.size:
             said = f"otherwise in {', '.join(map(str, heads.tolist()))} of {len(left)}"
-            row = Difference("heads", a="turned alike", b=said)
-            self.rows.append(row.off(*begins(left.max(axis=0), line), "a rotated query"))
+            size = (*turns.begins(left.max(axis=0), line), "a rotated query")
+            self.rows.append(Difference("heads", "turned alike", said, *size))
 
     def _cosines(self, where: np.ndarray) -> PairTurns:
         length, pairs = int(where.max()) + 1, self.spec.pairs
@@ -197,7 +187,7 @@ class _Rotation:
 
 
 def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
-    where = next(reaches(part, 1))
+    where = next(turns.reaches(part, 1))
     length = int(where[-1]) + 1
     fixed = spec.at(length)
     mine = fixed.logit_factor * factors_of(part.temperature, where)
@@ -205,14 +195,14 @@ def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
     theirs = code.ask("logit_scale", where, part=part, length=length).reshape(-1)
     if theirs.shape not in ((1,), mine.shape):
         raise CannotSay(f"logit_scale returns {theirs.size} numbers for {where.size} positions")
-    off = np.abs(theirs - mine)
-    reach = f"every position to {where[-1]:,}"
-    if np.all(off <= 8 * ROUNDING[code.dtype] * np.abs(mine)):
-        return [], reach
-    at = int(np.argmax(~(off <= 8 * ROUNDING[code.dtype] * np.abs(mine))))
-    said = [f"{v:.6g}" for v in (mine[at], np.broadcast_to(theirs, mine.shape)[at])]
-    row = Difference("logit_scale", a=said[0], b=said[1])
-    return [row.off(*begins(np.nan_to_num(off), where), "factors on the scores")], reach
+    off, room = np.abs(theirs - mine), 8 * ROUNDING[code.dtype] * np.abs(mine)
+    rows = []
+    if not np.all(off <= room):
+        at = int(np.argmax(~(off <= room)))
+        said = [f"{each[at % each.size]:.6g}" for each in (mine, theirs)]
+        size = (*turns.begins(np.nan_to_num(off), where), "factors on the scores")
+        rows = [Difference("logit_scale", *said, *size)]
+    return rows, f"every position to {where[-1]:,}"
 
 
 # --- rows and biases ------------------------------------------------------------------------------
@@ -227,7 +217,7 @@ def _table(part: Part, spec: Any, code: Implementation) -> Told:
         if stored is None or not isinstance(length, int):
             raise CannotSay("its rows are learned, and their number is not told")
         ours, theirs = (f"{n} rows of {dim}" for n, dim in ((length + start, spec.dim), stored))
-        rows = [] if ours == theirs else [Difference("length", a=ours, b=theirs)]
+        rows = [] if ours == theirs else [Difference("length", ours, theirs)]
         return rows, "the number of rows and their width, as they are learned"
 
     def ask(where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -249,15 +239,14 @@ def _rows(spec: Any, where: np.ndarray, theirs: np.ndarray, dtype: str) -> list[
 
     mine = rows_at(spec, where)
     if theirs.shape != mine.shape:
-        row = Difference("dim", a=f"{mine.shape[1]} columns", b=f"shape {theirs.shape}")
-        return [row.off(None, None, "rows")]
+        return [Difference("dim", f"{mine.shape[1]} columns", f"shape {theirs.shape}", what="rows")]
     off = np.abs(theirs - mine).max(axis=1)
     bounds = row_bounds(spec, where[:, None], mine)
     room = ROOM * bounds[dtype] if bounds else 1e-4 * max(1.0, float(np.abs(mine).max()))
     room = np.broadcast_to(room, off.shape)
     if np.all(off <= room):
         return []
-    size = (*begins(np.where(np.isfinite(off), off, np.inf), where), "rows")
+    size = (*turns.begins(np.where(np.isfinite(off), off, np.inf), where), "rows")
     wrong = ~(off <= room)
     few = np.unique(np.r_[0:12, len(where) // 2, np.flatnonzero(wrong)[:8], len(where) - 1])
     near, some, room = where[few], theirs[few], room[few, None]
@@ -266,8 +255,7 @@ def _rows(spec: Any, where: np.ndarray, theirs: np.ndarray, dtype: str) -> list[
             moved = np.abs(rows_at(spec, np.abs(near + shift)) - some)
             if np.all((moved <= room)[near + shift >= 0]):
                 said = f"that of position p {'+' if shift > 0 else '-'} {abs(shift)}"
-                row = Difference("positions", a="the row of position p", b=said)
-                return [row.off(*size)]
+                return [Difference("positions", "the row of position p", said, *size)]
 
     def fits(other: Any) -> bool:
         made = rows_at(other, near)
@@ -277,7 +265,7 @@ def _rows(spec: Any, where: np.ndarray, theirs: np.ndarray, dtype: str) -> list[
     if other is None:
         count = f"at {wrong.sum():,} of {wrong.size:,} positions"
         other = ("table", "its own rows", f"{UNEXPLAINED}, {count}")
-    return [Difference(other[0], a=other[1], b=other[2]).off(*size)]
+    return [Difference(*other, *size)]
 
 
 def _bias(part: Part, spec: Any, code: Implementation) -> Told:
@@ -316,8 +304,8 @@ def _biases(
 
     mine = made(spec)
     if theirs.shape != mine.shape:
-        row = Difference("heads", a=f"shape {mine.shape}", b=f"shape {theirs.shape}")
-        return [row.off(None, None, "biases")], ""
+        shapes = (f"shape {each.shape}" for each in (mine, theirs))
+        return [Difference("heads", *shapes, what="biases")], ""
     if alike(mine, theirs):
         return [], ""
     ours, given = relative(mine), relative(theirs)
@@ -332,5 +320,5 @@ def _biases(
         if np.all(first != 0) and alike(ours * (second / first)[:, None], given):
             slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (first, second)]
             other = ("slopes", *slopes)
-    row = Difference(other[0], a=other[1], b=other[2])
-    return [row.off(float(np.max(np.abs(ours - given))), None, "biases")], ""
+    size = float(np.max(np.abs(ours - given)))
+    return [Difference(*other, size, what="biases")], ""

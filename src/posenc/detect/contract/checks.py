@@ -25,7 +25,7 @@ from posenc.encodings.rotary.xpos import XPos
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
 
-__all__ = ["KEY", "QUERY", "factors_of", "records", "row_bounds", "ruled", "sequences"]
+__all__ = ["KEY", "QUERY", "alike", "factors_of", "records", "row_bounds", "ruled", "sequences"]
 
 PLACES = (0, 1, 2, 257, 4095, 4096, 4097, 131_071, 2**20)
 NEAR = np.arange(6, dtype=np.int64)
@@ -79,6 +79,13 @@ def _records(part: Part) -> tuple[list[Check], list[str]]:
         factors = factors_of(part.temperature, places)
         checks.append(_check(part, "temperature", positions=places, factors=factors))
     return checks, left_out
+
+
+def alike(value: Any, own: Any, rtol: float, atol: float) -> bool:
+    """Whether two values of records are the same, numbers and lists of them but for rounding."""
+    if type(own) in (str, type(None)):
+        return type(value) is type(own) and bool(value == own)
+    return np.shape(value) == np.shape(own) and np.allclose(value, own, rtol=rtol, atol=atol)
 
 
 def factors_of(temperature: Any, positions: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ class _Gathered:
 
     def differ(self, where: str, field: str, a: str, b: str) -> None:
         """Add a difference without numbers."""
-        self.differences.append(Difference(field, where=where, a=a, b=b))
+        self.differences.append(Difference(field, a, b, where=where))
 
 
 def comparison(a: Comparand, b: Comparand) -> Comparison:
@@ -85,8 +85,8 @@ def _two_parts(where: str, a: Part, b: Part, rows: _Gathered) -> None:
             rows.differ(where, field, _what(a), _what(b))
         return
     for name, mine, theirs, other in changed(a.spec, b.spec):
-        row = Difference(name, where=where, a=words(mine), b=words(theirs))
-        rows.differences.append(row.off(*effect(a.spec if other is None else other, b.spec)))
+        size = effect(a.spec if other is None else other, b.spec)
+        rows.differences.append(Difference(name, words(mine), words(theirs), *size, where))
     for name in ("positions", "temperature", "window", "scale"):
         mine, theirs = getattr(a, name), getattr(b, name)
         if mine == theirs:
@@ -204,8 +204,8 @@ def _two_answers(a: Comparand, b: Comparand, rows: _Gathered) -> None:
         rows.compared.append(f"{method}, every position to {where[-1]}")
         off = np.abs(one - two)
         if not np.all(off <= 1e-4):
-            row = Difference(method, where="both", a="its numbers", b="others")
-            rows.differences.append(row.off(float(np.nanmax(off)), None, "numbers"))
+            size = (float(np.nanmax(off)), None, "numbers", "both")
+            rows.differences.append(Difference(method, "its numbers", "others", *size))
 
 
 # --- which parts act in the same layers -----------------------------------------------------------

@@ -27,14 +27,14 @@ class Difference:
         `frequencies`, `table` or `bias` where it is no field of a spec.
     a, b : str
         What it is on each side.
-    where : str
-        The layers.
     size : float, optional
         The largest difference of numbers; None where none were compared.
     position : int, optional
         The first position where they differ by more than 0.001, or half of the largest difference.
     what : str
         Of which numbers.
+    where : str
+        The layers.
 
     Examples
     --------
@@ -45,18 +45,12 @@ class Difference:
     """
 
     field: str
-    _: KW_ONLY
     a: str
     b: str
-    where: str = ""
     size: float | None = None
     position: int | None = None
     what: str = "cos and sin"
-
-    def off(self, size: float | None, position: int | None, what: str = "") -> Difference:
-        """The same, with how large its effect is and where that begins."""
-        what = what or self.what
-        return dataclasses.replace(self, size=size, position=position, what=what)
+    where: str = ""
 
     @property
     def text(self) -> str:

@@ -19,8 +19,9 @@ from posenc._core.brief import brief
 from posenc._core.errors import PosencError
 from posenc._core.ladder import LADDERS, Ladder
 from posenc._core.spec import Spec, Value
+from posenc.detect.contract.checks import alike, records
+from posenc.detect.contract.contract import Part
 from posenc.detect.contract.turns import DENSE, NEAR, PairTurns, begins, expected, probes
-from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec
@@ -35,8 +36,13 @@ ORDER = (
 )  # fmt: skip
 CLOSE = 1.2e-7  # relative: a number that a file states in float32 is the same as in float64
 LENGTHS = (64, 2**20)  # a short sequence and a long one, for rules that depend on the length
-PLACES = np.array([0, 1, 2, 3, 5, 17, 64, 257, 1000, 4095, 4096, 4097])
-NEAR_PLACES = np.array([0, 1, 2, 7, 8, 9, 20, 63, 130, 300])
+# What is compared of records of rotations: all of others is.
+OF_ANGLES = {
+    "frequencies": ("channels", "first", "second", "first_out", "second_out", "sign", "axes",
+                    "axis", "start", "frequencies", "attention_factor", "logit_factor"),
+    "angles": ("temperature",),
+    "scores": (),
+}  # fmt: skip
 
 
 def words(value: Any) -> str:
@@ -55,74 +61,24 @@ def words(value: Any) -> str:
 # --- what a spec does, in numbers -----------------------------------------------------------------
 
 
-def _effects(spec: Spec) -> dict[str, np.ndarray]:
-    """What an encoding does, as arrays by name: two encodings with the same are one to a model."""
-    if isinstance(spec, RotarySpec):
-        return _rotary(spec)
-    values = _attempt(lambda: _numbers_of(spec))
-    if values is None:
-        return {"fields": np.array(repr(spec))}
-    magnitude = getattr(spec, "magnitude", None)
-    scale = 1.0 if magnitude is None else magnitude.embedding(getattr(spec, "dim", 1))
-    # Learned rows are compared by their number and where they begin.
-    more = {name: np.array(getattr(spec, name, 0)) for name in ("length", "start", "place")}
-    return {"numbers": values, "embedding_scale": np.array(scale), **more}
-
-
-def _rotary(spec: RotarySpec) -> dict[str, np.ndarray]:
-    channels = spec.channels
-    same = channels.output == "same"
-    effects = {
-        "dim": np.array(spec.dim),
-        "channels": np.array(channels.channels(spec.dim) if same else repr(channels)),
-        "pairing": np.array([channels.part, channels.direction, *sorted(channels.targets)]),
-        "axes": np.array(spec.axes),
-        "temperature": np.array(repr(spec.magnitude_of_scores.temperature)),
-    }
-    for length in LENGTHS if spec.needs_length else LENGTHS[:1]:
-        fixed = spec.at(length)
-        effects[f"logits {length}"] = np.array([fixed.attention_factor, fixed.logit_factor])
-        if isinstance(fixed, RoPE):
-            effects[f"frequencies {length}"] = functional.frequencies(fixed)
-            rule = fixed.arrangement
-            layout = rule.layout(fixed.pairs)[:1] if rule.rule != "mixed" else ()
-            effects["arrangement"] = np.array([*layout, rule.start], dtype=object)
-        else:
-            effects["fields"] = np.array(repr(fixed))
+def _effects(spec: Spec) -> dict[tuple[Any, ...], Any]:
+    """The numbers that a contract states of an encoding: two with the same are one to a model."""
+    (part,), checks = records((Part("spec", kind=spec.kind, spec=spec),))
+    effects: dict[tuple[Any, ...], Any] = {("left out",): repr(spec) if part.left_out else ""}
+    for check in checks:
+        where = tuple(np.ravel(check.data.get("position", check.data.get("q_positions", -1))))
+        # Angles follow from frequencies, which may be stated in float32.
+        names = OF_ANGLES.get(check.check, (*check.data,))
+        for name in names if check.check != "positions" else ():
+            effects[check.check, name, check.state, where] = check.data.get(name, 0)
     return effects
 
 
-def _numbers_of(spec: Spec) -> np.ndarray | None:
-    """The rows of a table, or the biases of a grid of positions; None for what needs content."""
-    params: Any = {
-        name: np.sin(np.arange(np.prod(p.shape, dtype=int)) * 0.7 + 0.1).reshape(p.shape)
-        for name, p in spec.parameters().items()
-    }
-    if isinstance(spec, TableSpec) and len(getattr(spec, "axes", ("p",))) == 1:
-        length = getattr(spec, "length", None)
-        where = PLACES if not isinstance(length, int) else PLACES[length > PLACES]
-        if params and getattr(spec, "dim", 0) * (length or 0) > 2**16:
-            return np.array([spec.dim])  # rows of a table are not compared, only how many there are
-        table = functional.table(spec, where, params=params or None, dtype="float64")
-        return np.asarray(table)
-    if isinstance(spec, BiasSpec):
-        sides = {"q_positions": NEAR_PLACES, "k_positions": NEAR_PLACES}
-        return np.asarray(functional.bias(spec, **sides, params=params or None, dtype="float64"))
-    return None
-
-
-def _same(a: Spec, effects: dict[str, np.ndarray]) -> bool:
-    """Whether an encoding does that; what is NaN is the same as nothing."""
+def _same(a: Spec, effects: dict[tuple[Any, ...], Any]) -> bool:
     own = _effects(a)
-    return own.keys() == effects.keys() and all(_equal(own[k], effects[k]) for k in own)
-
-
-def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    if a.shape != b.shape:
-        return False
-    if a.dtype.kind in "fc" and b.dtype.kind in "fc":
-        return bool(np.allclose(a, b, rtol=CLOSE, atol=1e-15))
-    return bool(np.array_equal(a, b)) if a.dtype.kind != "O" else repr(a) == repr(b)
+    return own.keys() == effects.keys() and all(
+        alike(own[k], effects[k], CLOSE, 1e-15) for k in own
+    )
 
 
 def looked_at(spec: Spec) -> str:
@@ -132,35 +88,39 @@ def looked_at(spec: Spec) -> str:
         lengths = "at a short and a long length" if spec.needs_length else "at every length"
         rest = f"in float64, {lengths}; factors, pairing and channels"
         return f"{each}; the frequencies of {spec.pairs} pairs {rest}"
-    if _numbers_of(spec) is None:
+    if _effects(spec)["left out",]:
         return f"{each}, no numbers"
-    return f"{each}; numbers in float64 to distance or position {PLACES[-1]}"
+    return f"{each}; the rows or scores of its contract in float64"
 
 
 def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
     """How far numbers are apart, where that begins, and which numbers."""
-    if isinstance(a, RotarySpec) and isinstance(b, RotarySpec):
-        if a.axes != b.axes:
+    if not isinstance(a, RotarySpec) or not isinstance(b, RotarySpec):
+        mine, theirs = _effects(a), _effects(b)
+        off = {
+            key[3]: float(np.abs(mine[key] - theirs[key]).max())
+            for key in sorted(mine.keys() & theirs.keys())
+            if {*key} & {"row", "bias", "relative"} and mine[key].shape == theirs[key].shape
+        }
+        if not off or max(off.values()) == 0:
             return None, None, ""
-        line = np.arange(DENSE + 1)
-        where = line if len(a.axes) == 1 else np.stack([line] * len(a.axes), axis=-1)
-        if a.pairs == b.pairs:
-            seen = PairTurns(where, np.empty(0), len(where) + 1)
-            off = np.abs(expected(a, seen) - expected(b, seen)).max(axis=1)
-            if off.max() > 1e-12:
-                return *begins(off, line), "cos and sin"
-        width = max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2)
-        x = probes(width, len(NEAR), 1)
-        one, two = (functional.rotate(s.at(len(line)), x, positions=where[NEAR]) for s in (a, b))
-        off = np.abs(one - two).max(axis=(0, 1, 3))
-        return (*begins(off, NEAR), "a rotated query") if off.max() > 0 else (None, None, "")
-    mine, theirs = _numbers_of(a), _numbers_of(b)
-    if mine is None or theirs is None or mine.shape != theirs.shape:
+        if not isinstance(a, TableSpec):
+            return max(off.values()), None, "biases"
+        return *begins(np.array([*off.values()]), np.array([*off])[:, 0]), "rows"
+    if a.axes != b.axes:
         return None, None, ""
-    off = np.abs(mine - theirs)
-    if off.ndim == 3:
-        return float(np.nanmax(off)), None, "biases"
-    return *begins(off.max(axis=-1), PLACES[: len(off)]), "rows"
+    line = np.arange(DENSE + 1)
+    where = line if len(a.axes) == 1 else np.stack([line] * len(a.axes), axis=-1)
+    if a.pairs == b.pairs:
+        seen = PairTurns(where, np.empty(0), len(where) + 1)
+        off_ = np.abs(expected(a, seen) - expected(b, seen)).max(axis=1)
+        if off_.max() > 1e-12:
+            return *begins(off_, line), "cos and sin"
+    width = max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2)
+    x = probes(width, len(NEAR), 1)
+    one, two = (functional.rotate(s.at(len(line)), x, positions=where[NEAR]) for s in (a, b))
+    off_ = np.abs(one - two).max(axis=(0, 1, 3))
+    return (*begins(off_, NEAR), "a rotated query") if off_.max() > 0 else (None, None, "")
 
 
 # --- fields that differ ---------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from posenc._core.outputs import replacing
 from posenc._core.reading import Note
 from posenc._core.spec import from_dict
 from posenc.detect.contract.canonical import digest
-from posenc.detect.contract.checks import records
+from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Part
 
 __all__ = ["CONTRACT", "parsed", "read", "save", "targets", "text_of"]
@@ -203,7 +203,9 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
             wrong = "more or fewer of them"
             if check and own:
                 one, other = ({**vars(c), **c.data, "data": ""} for c in (check, own))
-                names = (n for n in one | other if not _alike(one.get(n), other.get(n)))
+                names = (
+                    n for n in one | other if not alike(one.get(n), other.get(n), CLOSE, CLOSE)
+                )
                 wrong = next((f"another {n!r} in number {i} of them" for n in names), "")
             if wrong:
                 expected = f"the records of the spec of {part.name!r}"
@@ -211,12 +213,6 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
     if unknown or stated:
         expected = "the keys of a contract, and a part of its own for every record"
         raise DataError(mismatch(caller, expected, sorted({*unknown, *stated})))
-
-
-def _alike(value: Any, own: Any) -> bool:
-    if type(own) in (str, type(None)):
-        return type(value) is type(own) and bool(value == own)
-    return np.shape(value) == np.shape(own) and np.allclose(value, own, rtol=CLOSE, atol=CLOSE)
 
 
 def _of_tensors(path: Path) -> Any:

@@ -12,22 +12,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from posenc import functional
+from posenc.detect.contract import turns
 from posenc.detect.contract.diff import Difference
 from posenc.detect.contract.fields import value_of, variants, words
 from posenc.detect.contract.tolerances import ROUNDING
-from posenc.detect.contract.turns import (
-    FIRST,
-    NEAR,
-    PairTurns,
-    attempt,
-    begins,
-    estimated,
-    expected,
-    frequencies_of,
-    off_by,
-    same_turns,
-    unit_of,
-)
+from posenc.detect.contract.turns import FIRST, NEAR, PairTurns
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
@@ -62,40 +51,39 @@ def why(
     """
     rows: list[Difference] = []
     for seen in calls:
-        wanted = expected(spec, seen)
+        wanted = turns.expected(spec, seen)
         if seen.values.shape != wanted.shape:
             width = 2 * seen.values.shape[-1]
-            rows.append(Difference("dim", a=str(spec.dim), b=f"{width} channels that turn"))
-            made = attempt(spec, dim=width)
+            rows.append(Difference("dim", str(spec.dim), f"{width} channels that turn"))
+            made = turns.attempt(spec, dim=width)
             if made is None or made.pairs != width // 2:
                 break
-            spec, wanted = made, expected(made, seen)
+            spec, wanted = made, turns.expected(made, seen)
         absent = ~np.isfinite(seen.values).all(axis=1)
         if absent.any():
             said = f"NaN or infinite, first at position {int(seen.first[absent].min())}"
-            rows.append(Difference("numbers", a="finite", b=said))
+            rows.append(Difference("numbers", "finite", said))
             break
-        off, wrong = off_by(spec, seen, wanted)
+        off, wrong = turns.off_by(spec, seen, wanted)
         if not wrong.any():
             continue
-        size = begins(off, seen.first)
+        size = turns.begins(off, seen.first)
         for dtype, bits in HALVES.items():
             if seen.sized and ROUNDING[dtype] > ROUNDING[seen.dtype] and _rounded(seen, bits):
                 # Cosines of less than float32 are one matter, what is computed with them another.
                 coarse = [one._replace(dtype=dtype) for one in calls]
-                row = Difference("dtype", a=f"cos and sin in {seen.dtype}", b=f"in {dtype}")
-                return [*rows, *why(spec, coarse, others), row.off(size[0], 0)]
-        turned = seen._replace(values=unit_of(seen.values))
-        off, wrong = off_by(spec, turned, unit_of(wanted))
+                row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
+                return [*rows, *why(spec, coarse, others), row]
+        turned = seen._replace(values=turns.unit_of(seen.values))
+        off, wrong = turns.off_by(spec, turned, turns.unit_of(wanted))
         explained: RotarySpec | None = spec
         fresh = []
         if wrong.any():
-            row, explained = _named(spec, turned, wrong, others)
-            fresh.append(row.off(*begins(off, seen.first)))
-        factor = _factor(explained or spec, seen, expected(explained or spec, seen))
+            told, explained = _named(spec, turned, wrong, others)
+            fresh.append(Difference(*told, *turns.begins(off, seen.first)))
+        factor = _factor(explained or spec, seen, turns.expected(explained or spec, seen))
         fresh += [] if factor is None else [factor]
-        finer = Difference("dtype", a=f"{seen.dtype} or better", b="rounded further")
-        fresh = fresh or [finer.off(*size)]
+        fresh = fresh or [Difference("dtype", f"{seen.dtype} or better", "rounded further", *size)]
         rows += [row for row in fresh if row.field not in {known.field for known in rows}]
         if explained is None:
             break
@@ -134,8 +122,7 @@ def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference
     else:
         if sizes.std() > room * theirs:
             said = f"{sizes.min():.6g} to {sizes.max():.6g}"
-    row = Difference("magnitude.attention_factor", a=f"{ours:.6g}", b=said)
-    return row.off(abs(theirs - ours), 0)
+    return Difference("magnitude.attention_factor", f"{ours:.6g}", said, abs(theirs - ours), 0)
 
 
 # --- frequencies and positions --------------------------------------------------------------------
@@ -143,30 +130,28 @@ def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference
 
 def _named(
     spec: RotarySpec, seen: PairTurns, wrong: np.ndarray, others: Sequence[tuple[str, RotarySpec]]
-) -> tuple[Difference, RotarySpec | None]:
+) -> tuple[tuple[str, str, str], RotarySpec | None]:
     """The one change under which a spec gives these numbers, and the spec with it, if it is one."""
     chosen = np.isin(seen.first, NEAR) | (np.cumsum(wrong) <= 8) & wrong
     chosen[[0, -1]] = True
     some = seen.rows(chosen)
     for field, ours, theirs, made in _candidates(spec, some, others):
-        if made is not None and same_turns(spec, some, made):
-            return Difference(field, a=ours, b=theirs), made if isinstance(
-                made, RotarySpec
-            ) else None
+        if made is not None and turns.same_turns(spec, some, made):
+            return (field, ours, theirs), made if isinstance(made, RotarySpec) else None
     received = _counted(spec, seen.rows(wrong))
     if received:
-        return Difference("positions", a="position p", b=received), None
+        return ("positions", "position p", received), None
     if wrong.mean() <= 0.5 or len(wrong) > FIRST or seen.positions.ndim > 1:
         count = f"{wrong.sum():,} of {wrong.size:,} positions"
         first = int(seen.first[wrong].min())
         field = "positions" if wrong.mean() <= 0.5 or len(wrong) > FIRST else "frequencies"
         said = f"others, that no one change explains, at {count}"
-        return Difference(field, a=f"the angles of position {first}", b=said), None
-    ours_, theirs_ = frequencies_of(spec, seen.length), estimated(some)
+        return (field, f"the angles of position {first}", said), None
+    ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
     moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7
     pair = int(np.flatnonzero(moved)[0]) if moved.any() else 0
     said = f"{theirs_[pair]:.6g}" if moved.any() else "no one change explains them"
-    return Difference("frequencies", a=f"{ours_[pair]:.6g} in pair {pair}", b=said), None
+    return ("frequencies", f"{ours_[pair]:.6g} in pair {pair}", said), None
 
 
 def _candidates(
@@ -177,11 +162,11 @@ def _candidates(
     for name, other in others:
         if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
             said = f"{words(other.scaling)}, as in {name}"
-            made = attempt(spec, scaling=other.scaling)
+            made = turns.attempt(spec, scaling=other.scaling)
             yield "scaling", value_of(spec, "scaling"), said, made
     plain = seen.positions.ndim == 1
     if plain:
-        frequencies = frequencies_of(spec, seen.length)
+        frequencies = turns.frequencies_of(spec, seen.length)
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
         for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]:
             said = f"position p {'+' if shift > 0 else '-'} {abs(shift)}"
@@ -215,7 +200,7 @@ def _counted(spec: RotarySpec, wrong: PairTurns) -> str:
 
 def _position(spec: RotarySpec, position: int, row: np.ndarray, seen: PairTurns) -> int | None:
     """The position whose angles these are, of those not much farther."""
-    frequencies = frequencies_of(spec, seen.length)
+    frequencies = turns.frequencies_of(spec, seen.length)
     best, least = 0, math.inf
     for begin in range(0, position + FARTHEST_SHIFT + 1, 2**15):
         places = np.arange(begin, min(begin + 2**15, position + FARTHEST_SHIFT + 1))
@@ -223,7 +208,7 @@ def _position(spec: RotarySpec, position: int, row: np.ndarray, seen: PairTurns)
         if off.min() < least:
             best, least = int(places[off.argmin()]), float(off.min())
     there = seen._replace(positions=np.array([best]), values=row[None])
-    return best if same_turns(spec, there, np.exp(1j * best * frequencies)[None]) else None
+    return best if turns.same_turns(spec, there, np.exp(1j * best * frequencies)[None]) else None
 
 
 # --- frequencies that no field gives, but code had ------------------------------------------------
@@ -233,7 +218,7 @@ def _rebuilt(spec: RoPE, seen: PairTurns) -> Iterator[Candidate]:
     """Another base or width, worked out from the second pair, which most scalings leave alone."""
     if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
         return
-    theirs = estimated(seen)
+    theirs = turns.estimated(seen)
     turning = np.flatnonzero((theirs > 0) & (np.arange(theirs.size) > 0) & (theirs < 1))
     if not turning.size:
         return
@@ -244,18 +229,18 @@ def _rebuilt(spec: RoPE, seen: PairTurns) -> Iterator[Candidate]:
         tail = "" if scaling == spec.scaling else ", without the scaling"
         if abs(width - round(width)) < 1e-3 and round(width) > 0:
             ladder = spec.ladder.replace(denominator=round(width) / 2)
-            made = attempt(spec, ladder=ladder, scaling=scaling)
+            made = turns.attempt(spec, ladder=ladder, scaling=scaling)
             yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", made
         for digits in (1, 2, 3, 4, 6, 9):
             rounded = float(f"{base:.{digits - 1}e}")
             if 1 < rounded < 1e15:
-                made = attempt(spec, base=rounded, scaling=scaling)
+                made = turns.attempt(spec, base=rounded, scaling=scaling)
                 yield "base", words(spec.base), f"{words(rounded)}{tail}", made
 
 
 def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
     for dtype, bits in HALVES.items():
-        mantissa, exponent = np.frexp(frequencies_of(spec, length))
+        mantissa, exponent = np.frexp(turns.frequencies_of(spec, length))
         rounded = np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
         yield "dtype", "frequencies in float32", f"frequencies in {dtype}", rounded
     plain = functional.frequencies(spec.replace(scaling=()))
