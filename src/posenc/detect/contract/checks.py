@@ -52,12 +52,12 @@ def ruled(count: int, rule: tuple[int, int, int] = QUERY) -> np.ndarray:
 
 def records(parts: Sequence[Part]) -> tuple[tuple[Part, ...], tuple[Check, ...]]:
     """The parts, with what is left out of each, and what can be computed of them."""
-    told, checks = [], []
+    stated, checks = [], []
     for part in parts:
         own, left_out = _records(part)
-        told.append(part.replace(left_out=tuple(left_out)))
+        stated.append(part.replace(left_out=tuple(left_out)))
         checks += own
-    return tuple(told), (*checks, *sequences(parts))
+    return tuple(stated), (*checks, *sequences(parts))
 
 
 def _records(part: Part) -> tuple[list[Check], list[str]]:
@@ -95,7 +95,7 @@ def factors_of(temperature: Any, positions: np.ndarray) -> np.ndarray:
     return np.asarray(temperature.factors(positions, dtype=np.float64, xp=library(np)))
 
 
-def _check(part: Part, check: str, state: str = "any", **data: Any) -> Check:
+def _check(part: Part, check: str, state: Any = "any", **data: Any) -> Check:
     flat = {}
     for name, value in data.items():
         if isinstance(value, (np.ndarray, list, tuple)):
@@ -165,22 +165,22 @@ def _turns(part: Part, spec: Any, state: str, known: dict[str, int]) -> Iterator
         **({} if sided else {"attention_factor": factor}),
         logit_factor=float(spec.logit_factor), acts=magnitude.at, query=query, key=key,
     )  # fmt: skip
-    where = _points(part, len(spec.axes))
+    spots = _points(part, len(spec.axes))
     if known:
-        where = where[where.max(-1) < known["length"]]
+        spots = spots[spots.max(-1) < known["length"]]
     if sided:  # its sizes leave the range of numbers
-        where = where[np.abs(where - spec.centre).max(-1) <= spec.reach("float32")]
-    bare = where if len(spec.axes) > 1 else where[:, 0]
+        spots = spots[np.abs(spots - spec.centre).max(-1) <= spec.reach("float32")]
+    bare = spots if len(spec.axes) > 1 else spots[:, 0]
     cos, sin = functional.cos_sin(spec, bare, dtype="float64")
-    tall = (len(where), 1)
+    tall = (len(spots), 1)
     queries = functional.rotate(spec, np.tile(query, tall), positions=bare, role="query")
     keys = functional.rotate(spec, np.tile(key, tall), positions=bare, role="key")
-    warm = factors_of(magnitude.temperature, where[:, 0])
+    warm = factors_of(magnitude.temperature, spots[:, 0])
     size = max(1.0, float(np.abs([queries, keys]).max())) if sided else factor
-    bounds = tolerances.of_angles((where + start)[:, axis] * frequencies, frequencies, size)
+    bounds = tolerances.of_angles((spots + start)[:, axis] * frequencies, frequencies, size)
     off = {dtype: bound.max(-1) for dtype, bound in bounds.items()}
     after = tolerances.of_turned(off, size)
-    for i, row in enumerate(where):
+    for i, row in enumerate(spots):
         yield _check(
             part, "angles", state, **known, position=row,
             **({} if sided else {"cos": cos[i], "sin": sin[i]}), rotated_query=queries[i],
@@ -190,7 +190,7 @@ def _turns(part: Part, spec: Any, state: str, known: dict[str, int]) -> Iterator
     factors = (float(spec.logit_factor) * warm)[:, None]
     rounded = tolerances.of_scores(queries, keys, after, np.abs(factors))
     scores = factors * (queries @ keys.T)
-    yield _check(part, "scores", state, **known, positions=where, scores=scores, **_bounds(rounded))
+    yield _check(part, "scores", state, **known, positions=spots, scores=scores, **_bounds(rounded))
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -208,30 +208,30 @@ def _table(part: Part, spec: Any) -> Iterator[Check]:
         real = {} if spec.coordinates == "integer" else {"dtype": "float64"}
         points = np.unique(part.positions.build(sizes, **real), axis=0)
 
-    def rows_at(where: np.ndarray) -> np.ndarray:
-        where = where if several else where[:, 0]
-        return np.asarray(functional.table(spec, where, dtype="float64"))
+    def rows_at(spots: np.ndarray) -> np.ndarray:
+        spots = spots if several else spots[:, 0]
+        return np.asarray(functional.table(spec, spots, dtype="float64"))
 
-    where = np.array([p for p in points if _stands(rows_at, p[None])])
+    spots = np.array([p for p in points if _stands(rows_at, p[None])])
     width = spec.dim if spec.width == spec.dim else spec.width - spec.dim
-    if width > MOST // max(1, len(where)):
-        raise _LeftOut(f"rows: {len(where)} of {width} numbers are too many for a file")
-    rows = rows_at(where)
-    bounds = row_bounds(spec, where, rows)
+    if width > MOST // max(1, len(spots)):
+        raise _LeftOut(f"rows: {len(spots)} of {width} numbers are too many for a file")
+    rows = rows_at(spots)
+    bounds = row_bounds(spec, spots, rows)
     for i, row in enumerate(rows):
         scale = spec.embedding_scale
         yield _check(
-            part, "table", position=where[i], row=row, embedding_scale=scale, **_bounds(bounds, i)
+            part, "table", position=spots[i], row=row, embedding_scale=scale, **_bounds(bounds, i)
         )
 
 
-def row_bounds(spec: Any, where: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
+def row_bounds(spec: Any, spots: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Bounds of rows of sines; none for other tables, whose engines may compute them otherwise."""
     frequencies = functional.frequencies(spec) if hasattr(spec, "matrix") else np.empty((0, 0))
     if frequencies.ndim != 1:
         return {}
     # Whichever coordinate a pair reads, it is at most the largest.
-    angles = np.abs(where).max(-1)[:, None] * frequencies
+    angles = np.abs(spots).max(-1)[:, None] * frequencies
     bounds = tolerances.of_angles(angles, frequencies, max(1.0, float(np.abs(rows).max())))
     return {dtype: bound.max(-1) for dtype, bound in bounds.items()}
 

@@ -55,11 +55,11 @@ class Difference:
     @property
     def text(self) -> str:
         """The difference as a sentence."""
-        said = f"{self.where}: {self.field}: {self.a} against {self.b}"
+        sentence = f"{self.where}: {self.field}: {self.a} against {self.b}"
         if self.size is None:
-            return said
+            return sentence
         begins = "" if self.position is None else f" from position {self.position}"
-        return f"{said}; {self.what} off by {self.size:.2g}{begins}"
+        return f"{sentence}; {self.what} off by {self.size:.2g}{begins}"
 
 
 @final
@@ -110,15 +110,15 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """For people."""
-        told = [f"A: {self.a}", f"B: {self.b}", "", *(row.text for row in self.differences)]
+        lines = [f"A: {self.a}", f"B: {self.b}", "", *(row.text for row in self.differences)]
         if not self.differences:
-            told.append(self.verdict + (", in what was compared" if self.compared else ""))
+            lines.append(self.verdict + (", in what was compared" if self.compared else ""))
         for title in ("compared", "not_compared", "remarks"):
             rows = getattr(self, title)
-            told += (
+            lines += (
                 ["", f"{title.replace('_', ' ')}:", *(f"  {row}" for row in rows)] if rows else []
             )
-        return told
+        return lines
 
     def markdown(self) -> str:
         """For an issue."""
@@ -134,11 +134,11 @@ class Comparison:
                 "" if d.position is None else str(d.position),
             )
             rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-        told = [f"A: `{self.a}`  ", f"B: `{self.b}`", ""]
-        told += rows if self.differences else [f"**{self.verdict}**"]
+        text = [f"A: `{self.a}`  ", f"B: `{self.b}`", ""]
+        text += rows if self.differences else [f"**{self.verdict}**"]
         for title, lines in (("Compared", self.compared), ("Not compared", self.not_compared)):
-            told += ["", f"{title}:", "", *(f"- {line}" for line in lines)] if lines else []
-        return "\n".join(told)
+            text += ["", f"{title}:", "", *(f"- {line}" for line in lines)] if lines else []
+        return "\n".join(text)
 
     def to_dict(self) -> dict[str, Any]:
         """In plain JSON types: the fields, and the verdict."""

@@ -66,11 +66,11 @@ def _effects(spec: Spec) -> dict[tuple[Any, ...], Any]:
     (part,), checks = records((Part("spec", kind=spec.kind, spec=spec),))
     effects: dict[tuple[Any, ...], Any] = {("left out",): repr(spec) if part.left_out else ""}
     for check in checks:
-        where = tuple(np.ravel(check.data.get("position", check.data.get("q_positions", -1))))
+        places = tuple(np.ravel(check.data.get("position", check.data.get("q_positions", -1))))
         # Angles follow from frequencies, which may be stated in float32.
         names = OF_ANGLES.get(check.check, (*check.data,))
         for name in names if check.check != "positions" else ():
-            effects[check.check, name, check.state, where] = check.data.get(name, 0)
+            effects[check.check, name, check.state, places] = check.data.get(name, 0)
     return effects
 
 
@@ -110,15 +110,15 @@ def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
     if a.axes != b.axes:
         return None, None, ""
     line = np.arange(DENSE + 1)
-    where = line if len(a.axes) == 1 else np.stack([line] * len(a.axes), axis=-1)
+    places = line if len(a.axes) == 1 else np.stack([line] * len(a.axes), axis=-1)
     if a.pairs == b.pairs:
-        seen = PairTurns(where, np.empty(0), len(where) + 1)
+        seen = PairTurns(places, np.empty(0), len(places) + 1)
         off_ = np.abs(expected(a, seen) - expected(b, seen)).max(axis=1)
         if off_.max() > 1e-12:
             return *begins(off_, line), "cos and sin"
     width = max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2)
     x = probes(width, len(NEAR), 1)
-    one, two = (functional.rotate(s.at(len(line)), x, positions=where[NEAR]) for s in (a, b))
+    one, two = (functional.rotate(s.at(len(line)), x, positions=places[NEAR]) for s in (a, b))
     off_ = np.abs(one - two).max(axis=(0, 1, 3))
     return (*begins(off_, NEAR), "a rotated query") if off_.max() > 0 else (None, None, "")
 
@@ -140,13 +140,13 @@ def changed(a: Spec, b: Spec) -> list[tuple[str, Any, Any, Spec | None]]:
         return []
     if type(a) is not type(b):
         return [("type", a, b, None)]
-    found = []
+    differing = []
     for path, mine, other in sorted(_paths(a, b), key=lambda row: _rank(row[0])):
         swapped = _attempt(lambda path=path, mine=mine: _with(b, path, mine))  # type: ignore[misc]
         if swapped is None or not _same(swapped, theirs):
-            found.append((".".join(map(str, path)), mine, other, swapped))
+            differing.append((".".join(map(str, path)), mine, other, swapped))
     # Two fields may make a difference only together: then each is named.
-    return found or [(".".join(map(str, p)), m, o, None) for p, m, o in _paths(a, b)]
+    return differing or [(".".join(map(str, p)), m, o, None) for p, m, o in _paths(a, b)]
 
 
 def _rank(path: tuple[str | int, ...]) -> int:
@@ -197,40 +197,40 @@ def variants(spec: Spec) -> Iterator[tuple[str, str, Spec]]:
     """Encodings that differ from `spec` in one field: the field, what is changed, the encoding."""
     if isinstance(spec, RoPE):
         yield from _scalings(spec)
-    for path, value, said in _changes(spec):
-        made = _attempt(lambda path=path, value=value: _with(spec, path, value))  # type: ignore[misc]
-        if made is not None:
-            yield ".".join(map(str, path)), said, made
+    for path, value, text in _changes(spec):
+        candidate = _attempt(lambda path=path, value=value: _with(spec, path, value))  # type: ignore[misc]
+        if candidate is not None:
+            yield ".".join(map(str, path)), text, candidate
 
 
 def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
-    def made(*scaling: Any) -> Any:
+    def candidate(*scaling: Any) -> Any:
         return _attempt(lambda: spec.replace(scaling=scaling))
 
     for index, scaling in enumerate(spec.scalings):
         rest = tuple(s for i, s in enumerate(spec.scalings) if i != index)
         name = type(scaling).__name__
-        yield "scaling", f"{name} left out", made(*rest)
+        yield "scaling", f"{name} left out", candidate(*rest)
         if scaling.needs_length:
-            for length, said in zip(LENGTHS, ("short", "long"), strict=True):
+            for length, text in zip(LENGTHS, ("short", "long"), strict=True):
                 fixed = _attempt(lambda length=length: spec.at(length))  # type: ignore[misc]
                 if fixed is not None:
-                    yield "scaling", f"{name} as for a {said} sequence, at every length", fixed
+                    yield "scaling", f"{name} as for a {text} sequence, at every length", fixed
         # Turns within a length are length * f / (2 pi); code has left the 2 pi out.
         for low, high in (("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")):
             if hasattr(scaling, low):
-                for unit, said in ((2 * math.pi, "1 / f"), (1 / (2 * math.pi), "4 pi**2 / f")):
+                for unit, text in ((2 * math.pi, "1 / f"), (1 / (2 * math.pi), "4 pi**2 / f")):
                     counted = {k: getattr(scaling, k) / unit for k in (low, high)}
                     other = _attempt(lambda c=counted, s=scaling: s.replace(**c))  # type: ignore[misc]
                     yield (
                         f"scaling.{low}",
-                        f"turns of wavelengths that are {said}",
-                        made(other, *rest),
+                        f"turns of wavelengths that are {text}",
+                        candidate(other, *rest),
                     )
         factor = getattr(scaling, "factor", None)
         for other in (Linear, NTK):
             if isinstance(factor, float) and not isinstance(scaling, other):
-                yield "scaling", f"{other.__name__} for {name}", made(other(factor), *rest)
+                yield "scaling", f"{other.__name__} for {name}", candidate(other(factor), *rest)
 
 
 def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, str]]:
@@ -240,19 +240,19 @@ def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any
         return
     hints = typing.get_type_hints(type(value))
     for field in dataclasses.fields(value):  # type: ignore[arg-type]
-        current, where = getattr(value, field.name), (*path, field.name)
-        yield from _changes(current, where)
+        current, places = getattr(value, field.name), (*path, field.name)
+        yield from _changes(current, places)
         if isinstance(current, Ladder):
             for name, ladder in LADDERS.items():
                 if ladder != current:
-                    yield where, ladder, name
+                    yield places, ladder, name
         if isinstance(current, str):
             for choice in _choices(hints[field.name]):
                 if choice != current:
-                    yield where, choice, f"{choice}"
+                    yield places, choice, f"{choice}"
         elif isinstance(current, (int, float)) and not isinstance(current, bool):
-            for number, said in _numbers(current, field):
-                yield where, number, f"{words(number)}{said}"
+            for number, text in _numbers(current, field):
+                yield places, number, f"{words(number)}{text}"
 
 
 def _choices(hint: Any) -> Iterator[str]:
@@ -265,14 +265,14 @@ def _choices(hint: Any) -> Iterator[str]:
 
 def _numbers(current: float, field: Any) -> Iterator[tuple[Any, str]]:
     kind = type(current)
-    found: dict[Any, str] = {}
+    numbers: dict[Any, str] = {}
     if isinstance(field.default, (int, float)):
-        found[kind(field.default)] = ", the default"
+        numbers[kind(field.default)] = ", the default"
     for factor in (2, 0.5, 4, 0.25):
         if kind is float or not current * factor % 1:
-            found.setdefault(kind(current * factor), "")
+            numbers.setdefault(kind(current * factor), "")
     if kind is int or current == 0:
         for step in (1, -1, 2, -2):
-            found.setdefault(kind(current + step), "")
-    found.pop(current, None)
-    yield from found.items()
+            numbers.setdefault(kind(current + step), "")
+    numbers.pop(current, None)
+    yield from numbers.items()

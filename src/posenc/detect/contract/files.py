@@ -187,9 +187,9 @@ def _check(data: Mapping[str, Any]) -> Check:
         array.setflags(write=False)
         return array
 
-    first = ("check", "part", "state")
+    first = {"check", "part", "state"}
     rest = {name: plain(value) for name, value in data.items() if name not in first}
-    return Check(*(data[name] for name in first), rest)
+    return Check(data["check"], data["part"], data["state"], rest)
 
 
 def _hold(contract: Contract, unknown: set[str], caller: str) -> None:

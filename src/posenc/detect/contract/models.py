@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import parts_of
 from posenc.detect.contract.side import CannotSay, Comparand, Implementation
 from posenc.detect.explain import from_hf, to_hf
 from posenc.detect.files import open_store
+from posenc.detect.files.config_json import load
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = ["materialise", "of_checkpoint", "of_engine", "of_folder", "of_model"]
@@ -55,13 +55,13 @@ def _of_buffers(name: str, buffers: list[_Buffer]) -> Comparand:
     return Comparand(name, whole=False, answers=answers)
 
 
-def _chosen(part: Part, known: list[_Buffer]) -> _Buffer:
+def _chosen(part: Part, buffers: list[_Buffer]) -> _Buffer:
     """Which of them acts in a part, by names and, where these say nothing, by widths."""
-    if not known:
+    if not buffers:
         raise CannotSay(f"nothing that stands for a {part.kind} is known in it")
     words = re.split(r"[.: ]", part.name)
-    left = [one for one in known if one.layer and one.layer in words]
-    left = left or [one for one in known if not one.layer]
+    left = [one for one in buffers if one.layer and one.layer in words]
+    left = left or [one for one in buffers if not one.layer]
     stem = "lang" if words[0] == "text" else words[0][:3]
     inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
     if not inside and len(words) > 1 and "." in part.name and words[0] != "text":
@@ -72,12 +72,12 @@ def _chosen(part: Part, known: list[_Buffer]) -> _Buffer:
     spec: Any = part.spec
     width = spec.pairs if isinstance(spec, RotarySpec) else getattr(spec, "dim", 0)
     alike = [one for one in left if one.width == width]
-    if part.kind == "table" and (len(known) > 1 or not inside):
+    if part.kind == "table" and (len(buffers) > 1 or not inside):
         rows = getattr(spec, "length", None) or part.length or 0
         rows = rows + getattr(spec, "start", 0) if isinstance(rows, int) else 0
         alike = [one for one in alike if one.code.shape[0] == rows]
     named = part.kind == "rotary" or bool(inside) or {"embeddings", "spec"} & {*words}
-    if (len(known) > 1 or not named) and not alike:
+    if (len(buffers) > 1 or not named) and not alike:
         raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
     return (alike or left)[0]
 
@@ -104,18 +104,18 @@ def _cosines(cos: np.ndarray, sin: np.ndarray) -> Any:
 
 def of_model(model: Any, name: str) -> Comparand:
     """A loaded model, by its buffers and modules."""
-    known: list[_Buffer] = []
+    buffers: list[_Buffer] = []
     for path, module in model.named_modules():
         for key, buffer in module.named_buffers(recurse=False):
             match = FREQUENCIES.search(key)
             if match and not key.endswith("original_inv_freq"):
                 layer = match["layer"] or ""
                 code = _module(module, layer, path)
-                known.append(_Buffer(path or name, layer, buffer.shape[-1], code))
+                buffers.append(_Buffer(path or name, layer, buffer.shape[-1], code))
     for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
         if ROWS.search(path) and tensor.ndim == 2:
-            known.append(_rows(path, tensor))
-    return _of_buffers(name, known)
+            buffers.append(_rows(path, tensor))
+    return _of_buffers(name, buffers)
 
 
 def _module(module: Any, layer: str, path: str) -> Any:
@@ -137,8 +137,8 @@ def _module(module: Any, layer: str, path: str) -> Any:
         try:
             cos, sin = module(x, ids, **({"layer_type": layer} if layer else {}))
         except REFUSED as error:
-            said = f"{type(error).__name__}: {str(error)[:80]}"
-            raise CannotSay(f"{path} answers no positions ({said})") from error
+            reason = f"{type(error).__name__}: {str(error)[:80]}"
+            raise CannotSay(f"{path} answers no positions ({reason})") from error
         return cos.reshape(len(positions), -1), sin.reshape(len(positions), -1)
 
     apply = _rotates(module)
@@ -171,25 +171,25 @@ def _rotates(module: Any) -> Callable[..., Any] | None:
 
 def of_checkpoint(path: Path, name: str) -> Comparand:
     """A checkpoint, by its buffers."""
-    known: dict[str, _Buffer] = {}
+    buffers: dict[str, _Buffer] = {}
     with open_store(path) as store:
         arrays = {key: array for key, array in store.arrays.items() if array.fetch is not None}
         for key, array in arrays.items():
             match = FREQUENCIES.search(key)
             place = re.sub(r"\d+", "*", key)  # the same in every layer, as far as names go
-            if not 0 < array.size <= LARGEST or place in known:
+            if not 0 < array.size <= LARGEST or place in buffers:
                 continue
             if match:
                 values = array.whole().reshape(-1)
                 code = SimpleNamespace(frequencies=lambda values=values: values)
-                known[place] = _Buffer(key, match["layer"] or "", array.size, code)
+                buffers[place] = _Buffer(key, match["layer"] or "", array.size, code)
             elif COSINES.search(key) and len(array.shape) >= 2:
                 pair = _pair(key, arrays)
                 if pair is not None:
-                    known[place] = _Buffer(key, "", pair[0].shape[-1], _cosines(*pair))
+                    buffers[place] = _Buffer(key, "", pair[0].shape[-1], _cosines(*pair))
             elif ROWS.search(key) and len(array.shape) >= 2:
-                known[key] = _rows(key, array.whole().reshape(-1, array.shape[-1]))
-    return _of_buffers(name, list(known.values()))
+                buffers[key] = _rows(key, array.whole().reshape(-1, array.shape[-1]))
+    return _of_buffers(name, list(buffers.values()))
 
 
 def _pair(key: str, arrays: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
@@ -213,7 +213,7 @@ def of_folder(folder: str, name: str) -> Comparand:
     transformers = _library("transformers", "whose class hf:FOLDER asks")
     if not Path(folder).is_dir():
         raise ArgumentError(mismatch("diff", "hf: and a folder that is there", repr(folder)))
-    data = _config(Path(folder))
+    data = load(Path(folder), f"diff: {name}")
     if "auto_map" in data and data.get("model_type") not in transformers.CONFIG_MAPPING:
         expected = "a class of transformers"
         raise DataError(mismatch(f"diff: {name}", expected, "code of the model's own"))
@@ -225,9 +225,9 @@ def of_folder(folder: str, name: str) -> Comparand:
             with torch.device("meta"):
                 model = transformers.AutoModel.from_config(config, **trust)
         except Exception as error:
-            said = f"{type(error).__name__}: {str(error)[:200]}"
+            reason = f"{type(error).__name__}: {str(error)[:200]}"
             expected = "a model that transformers builds"
-            raise DataError(mismatch(f"diff: {name}", expected, said)) from error
+            raise DataError(mismatch(f"diff: {name}", expected, reason)) from error
         materialise(model)
     return of_model(model, name)._replace(remarks=(f"{name}: weights were not read",))
 
@@ -238,11 +238,11 @@ def materialise(model: Any) -> None:
         keys = [key for key, _ in module.named_buffers(recurse=False)]
         if any(map(FREQUENCIES.search, keys)) and getattr(module, "config", None) is not None:
             try:
-                made = type(module)(module.config)
+                fresh = type(module)(module.config)
             except (TypeError, ValueError, AttributeError, KeyError):
                 continue  # it stays on the meta device, and says so when asked
             parent, _, leaf = path.rpartition(".")
-            setattr(model.get_submodule(parent), leaf, made)
+            setattr(model.get_submodule(parent), leaf, fresh)
 
 
 def of_engine(text: str, name: str) -> Comparand:
@@ -252,7 +252,7 @@ def of_engine(text: str, name: str) -> Comparand:
         raise ArgumentError(mismatch("diff", "engine:vllm=CONFIG", repr(name)))
     layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
     torch = _library("torch", "which vLLM is built with")
-    data = to_hf(_config(Path(path)), "hf5").config
+    data = to_hf(Path(path), "hf5").config
     data = data.get("text_config", data)
     parts = {part.name: part for part in parts_of(from_hf(data))}
 
@@ -262,13 +262,13 @@ def of_engine(text: str, name: str) -> Comparand:
             raise CannotSay("vLLM's rotary classes have nothing for it")
         try:
             width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
-            rope = data["rope_parameters"]
+            length, rope = data["max_position_embeddings"], data["rope_parameters"]
             rope = dict(rope.get(part.name.rpartition(".")[2], rope))
-            length, half = data["max_position_embeddings"], own.spec.channels.order == "half"
+            half = own.spec.channels.order == "half"
             module = layers.get_rope(width, length, half, rope, torch.float32)
         except Exception as error:
-            said = f"{type(error).__name__}: {str(error)[:80]}"
-            raise CannotSay(f"vLLM makes no rotation of its config ({said})") from error
+            reason = f"{type(error).__name__}: {str(error)[:80]}"
+            raise CannotSay(f"vLLM makes no rotation of its config ({reason})") from error
         turn = getattr(module, "forward_native", module.forward)
 
         def rotate(x: np.ndarray, positions: np.ndarray) -> Any:
@@ -290,12 +290,3 @@ def _library(name: str, why: str) -> Any:
     except ImportError as error:
         todo = "Install it, or compare a function: MODULE:NAME."
         raise DependencyError(mismatch("diff", f"{name}, {why}", str(error)[:100], todo)) from error
-
-
-def _config(path: Path) -> dict[str, Any]:
-    """The JSON of a config, or of the config of a folder."""
-    path = path / "config.json" if path.is_dir() else path
-    data = inputs.parse(inputs.text_of(path, inputs.CONFIG), str(path), inputs.CONFIG)
-    if not isinstance(data, dict):
-        raise DataError(mismatch(str(path), "a JSON object", type(data).__name__))
-    return data

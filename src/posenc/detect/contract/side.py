@@ -68,6 +68,10 @@ class Implementation:
         parameters = inspect.signature(self.methods[method]).parameters
         return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
+    def keeps(self, method: str) -> bool:
+        """Whether a method is there, and answers alike for all layers."""
+        return method in self.methods and not self.takes(method, "layer")
+
     def ask(self, method: str, *arguments: Any, part: Part, length: int | None = None) -> Any:
         """What a method answers of a part: an array of float64, or a pair of them.
 
@@ -88,8 +92,8 @@ class Implementation:
         except NotImplementedError as error:
             raise CannotSay(str(error) or "it raises NotImplementedError") from None
         except Exception as error:
-            said = f"{type(error).__name__}: {str(error)[:100]}"
-            raise CannotSay(f"{method} raises {said}") from error
+            text = f"{type(error).__name__}: {str(error)[:100]}"
+            raise CannotSay(f"{method} raises {text}") from error
         if pair != (method == "cos_sin"):
             raise CannotSay(f"it returns {'two arrays' if pair else 'one array'}")
         return numbers

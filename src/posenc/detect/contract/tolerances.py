@@ -33,9 +33,9 @@ def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> Bou
     """
     turning = np.where(frequencies == 0, 1.0, np.abs(frequencies))
     size = np.abs(angles) * (4 + np.abs(np.log(turning))) + 2
-    made = {dtype: factor * unit * size for dtype, unit in ANGLES.items()}
+    result = {dtype: factor * unit * size for dtype, unit in ANGLES.items()}
     halves = {dtype: unit for dtype, unit in ROUNDING.items() if unit > ANGLES[dtype]}
-    return made | {dtype: made[dtype] + factor * unit for dtype, unit in halves.items()}
+    return result | {dtype: result[dtype] + factor * unit for dtype, unit in halves.items()}
 
 
 def of_turned(bounds: Mapping[str, np.ndarray], factor: float) -> Bounds:
@@ -53,8 +53,8 @@ def of_scores(
     """
     width, sizes = queries.shape[-1], np.abs(queries) @ np.abs(keys).T
     q, k = np.abs(queries).sum(-1)[:, None], np.abs(keys).sum(-1)[None, :]
-    made = {}
+    result = {}
     for dtype, bound in bounds.items():
         off = q * bound[None, :] + k * bound[:, None] + width * bound[:, None] * bound[None, :]
-        made[dtype] = factors * (off + (width * ANGLES[dtype] + ROUNDING[dtype]) * sizes)
-    return made
+        result[dtype] = factors * (off + (width * ANGLES[dtype] + ROUNDING[dtype]) * sizes)
+    return result

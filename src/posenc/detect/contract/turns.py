@@ -68,16 +68,16 @@ def reaches(part: Part, axes: int, last: int | None = None) -> Iterator[np.ndarr
         if end and far >= end and (far > DENSE or last is not None):
             continue
         if far in (begin - 1, begin) and far not in (first - 1, end - 1, DENSE):
-            where = np.array([far])
+            places = np.array([far])
         elif far <= DENSE:
-            where = line[: far + 1]
+            places = line[: far + 1]
         else:  # whatever repeats within DENSE positions shows in the run
             powers = 2 ** np.arange(12, 20)
-            where = np.r_[powers - 1, powers, powers + 1, rng.integers(DENSE, far, FIRST)]
-            where = np.r_[0, np.unique(where[where < far - DENSE]), line + far - DENSE]
+            places = np.r_[powers - 1, powers, powers + 1, rng.integers(DENSE, far, FIRST)]
+            places = np.r_[0, np.unique(places[places < far - DENSE]), line + far - DENSE]
         # Coordinates of several axes differ from each other.
-        moved = [where[np.arange(where.size) * (2 * k + 1) % where.size] for k in range(axes)]
-        yield where if axes == 1 else np.stack(moved, axis=-1)
+        moved = [places[np.arange(places.size) * (2 * k + 1) % places.size] for k in range(axes)]
+        yield places if axes == 1 else np.stack(moved, axis=-1)
 
 
 def expected(spec: RotarySpec, seen: PairTurns) -> np.ndarray:
@@ -93,12 +93,12 @@ def off_by(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> tuple[np.nd
     return off.max(axis=1), ~np.all(off <= _allowed(spec, seen, np.abs(wanted)), axis=1)
 
 
-def same_turns(spec: RotarySpec, seen: PairTurns, made: RotarySpec | np.ndarray) -> bool:
+def same_turns(spec: RotarySpec, seen: PairTurns, candidate: RotarySpec | np.ndarray) -> bool:
     """Whether what is seen, of unit size, is what another spec has, or these numbers are."""
-    values = made
-    if isinstance(made, RotarySpec):
+    values = candidate
+    if isinstance(candidate, RotarySpec):
         try:
-            values, spec = unit_of(expected(made, seen)), made
+            values, spec = unit_of(expected(candidate, seen)), candidate
         except PosencError:  # positions that it does not have
             return False
     if values.shape != seen.values.shape:  # type: ignore[union-attr]
@@ -127,8 +127,8 @@ def begins(off: np.ndarray, positions: np.ndarray) -> tuple[float, int]:
 
 def of_frequencies(frequencies: np.ndarray, length: int, dtype: str) -> PairTurns:
     """What these frequencies, in radians per position, do at positions near and far."""
-    where = np.r_[NEAR, DENSE, FAR]
-    return PairTurns(where, np.exp(1j * where[:, None] * frequencies), length, dtype, sized=False)
+    places = np.r_[NEAR, DENSE, FAR]
+    return PairTurns(places, np.exp(1j * places[:, None] * frequencies), length, dtype, sized=False)
 
 
 def probes(width: int, positions: int, heads: int) -> np.ndarray:
@@ -168,9 +168,9 @@ def _pairings(spec: RotarySpec, width: int) -> Iterator[RotarySpec]:
     outputs = sorted(("same", "half"), key=lambda word: word != channels.output)
     for dim, *words in itertools.product((spec.dim, *others), orders, parts, outputs):
         changes = dict(zip(("order", "part", "output"), words, strict=True))
-        made = attempt(spec, pairing=channels.replace(**changes, blocks=()), dim=dim)
-        if made is not None:
-            yield made
+        candidate = attempt(spec, pairing=channels.replace(**changes, blocks=()), dim=dim)
+        if candidate is not None:
+            yield candidate
 
 
 def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -186,9 +186,9 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     a, b, u, v = x[..., first], x[..., second], y[..., into], y[..., and_into]
     size = a * a + b * b
     c, s = np.median([(a * u + b * v) / size, (a * v - b * u) / size], axis=1)
-    made = x.copy()
-    made[..., into], made[..., and_into] = a * c - b * s, b * c + a * s
-    left = np.abs(y - made).max(axis=-1) / np.abs(x).max(axis=-1)
+    candidate = x.copy()
+    candidate[..., into], candidate[..., and_into] = a * c - b * s, b * c + a * s
+    left = np.abs(y - candidate).max(axis=-1) / np.abs(x).max(axis=-1)
     sign = 1 if channels.direction == "forward" else -1
     return c + 1j * sign * s, np.where(np.isfinite(left), left, math.inf)
 

@@ -55,14 +55,14 @@ def why(
         if seen.values.shape != wanted.shape:
             width = 2 * seen.values.shape[-1]
             rows.append(Difference("dim", str(spec.dim), f"{width} channels that turn"))
-            made = turns.attempt(spec, dim=width)
-            if made is None or made.pairs != width // 2:
+            candidate = turns.attempt(spec, dim=width)
+            if candidate is None or candidate.pairs != width // 2:
                 break
-            spec, wanted = made, turns.expected(made, seen)
+            spec, wanted = candidate, turns.expected(candidate, seen)
         absent = ~np.isfinite(seen.values).all(axis=1)
         if absent.any():
-            said = f"NaN or infinite, first at position {int(seen.first[absent].min())}"
-            rows.append(Difference("numbers", "finite", said))
+            text = f"NaN or infinite, first at position {int(seen.first[absent].min())}"
+            rows.append(Difference("numbers", "finite", text))
             break
         off, wrong = turns.off_by(spec, seen, wanted)
         if not wrong.any():
@@ -79,12 +79,12 @@ def why(
         explained: RotarySpec | None = spec
         fresh = []
         if wrong.any():
-            told, explained = _named(spec, turned, wrong, others)
-            fresh.append(Difference(*told, *turns.begins(off, seen.first)))
+            names, explained = _named(spec, turned, wrong, others)
+            fresh.append(Difference(*names, *turns.begins(off, seen.first)))
         factor = _factor(explained or spec, seen, turns.expected(explained or spec, seen))
         fresh += [] if factor is None else [factor]
         fresh = fresh or [Difference("dtype", f"{seen.dtype} or better", "rounded further", *size)]
-        rows += [row for row in fresh if row.field not in {known.field for known in rows}]
+        rows += [row for row in fresh if row.field not in {row_.field for row_ in rows}]
         if explained is None:
             break
         spec = explained
@@ -108,7 +108,7 @@ def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference
     declared = math.prod(
         s.attention_factor() for s in getattr(spec.at(seen.length), "scalings", ())
     )
-    said = f"{theirs:.6g}"
+    text = f"{theirs:.6g}"
     for value, name in (
         (1.0, "left out"),
         (declared, "the scaling's own, not the one that is stated"),
@@ -117,12 +117,12 @@ def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference
         (math.sqrt(ours), "its root"),
     ):
         if abs(theirs / value - 1) <= room and abs(value / ours - 1) > room:
-            said = f"{said}: {name}"
+            text = f"{text}: {name}"
             break
     else:
         if sizes.std() > room * theirs:
-            said = f"{sizes.min():.6g} to {sizes.max():.6g}"
-    return Difference("magnitude.attention_factor", f"{ours:.6g}", said, abs(theirs - ours), 0)
+            text = f"{sizes.min():.6g} to {sizes.max():.6g}"
+    return Difference("magnitude.attention_factor", f"{ours:.6g}", text, abs(theirs - ours), 0)
 
 
 # --- frequencies and positions --------------------------------------------------------------------
@@ -135,9 +135,9 @@ def _named(
     chosen = np.isin(seen.first, NEAR) | (np.cumsum(wrong) <= 8) & wrong
     chosen[[0, -1]] = True
     some = seen.rows(chosen)
-    for field, ours, theirs, made in _candidates(spec, some, others):
-        if made is not None and turns.same_turns(spec, some, made):
-            return (field, ours, theirs), made if isinstance(made, RotarySpec) else None
+    for field, ours, theirs, candidate in _candidates(spec, some, others):
+        if candidate is not None and turns.same_turns(spec, some, candidate):
+            return (field, ours, theirs), candidate if isinstance(candidate, RotarySpec) else None
     received = _counted(spec, seen.rows(wrong))
     if received:
         return ("positions", "position p", received), None
@@ -145,13 +145,13 @@ def _named(
         count = f"{wrong.sum():,} of {wrong.size:,} positions"
         first = int(seen.first[wrong].min())
         field = "positions" if wrong.mean() <= 0.5 or len(wrong) > FIRST else "frequencies"
-        said = f"others, that no one change explains, at {count}"
-        return (field, f"the angles of position {first}", said), None
+        text = f"others, that no one change explains, at {count}"
+        return (field, f"the angles of position {first}", text), None
     ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
     moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7
     pair = int(np.flatnonzero(moved)[0]) if moved.any() else 0
-    said = f"{theirs_[pair]:.6g}" if moved.any() else "no one change explains them"
-    return ("frequencies", f"{ours_[pair]:.6g} in pair {pair}", said), None
+    text = f"{theirs_[pair]:.6g}" if moved.any() else "no one change explains them"
+    return ("frequencies", f"{ours_[pair]:.6g} in pair {pair}", text), None
 
 
 def _candidates(
@@ -161,27 +161,27 @@ def _candidates(
         yield "layers", "its own encoding", f"that of {name}", other
     for name, other in others:
         if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
-            said = f"{words(other.scaling)}, as in {name}"
-            made = turns.attempt(spec, scaling=other.scaling)
-            yield "scaling", value_of(spec, "scaling"), said, made
+            text = f"{words(other.scaling)}, as in {name}"
+            candidate = turns.attempt(spec, scaling=other.scaling)
+            yield "scaling", value_of(spec, "scaling"), text, candidate
     plain = seen.positions.ndim == 1
     if plain:
         frequencies = turns.frequencies_of(spec, seen.length)
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
         for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]:
-            said = f"position p {'+' if shift > 0 else '-'} {abs(shift)}"
+            text = f"position p {'+' if shift > 0 else '-'} {abs(shift)}"
             moved = (seen.positions + shift + start)[:, None] * frequencies
-            yield "positions", "position p", said, np.exp(1j * moved)
-    for field, said, changed in variants(spec):
+            yield "positions", "position p", text, np.exp(1j * moved)
+    for field, text, changed in variants(spec):
         if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
             spec.pairs,
             spec.axes,
         ):
-            yield field, value_of(spec, field), said, changed
+            yield field, value_of(spec, field), text, changed
     if isinstance(spec, RoPE) and plain:
         yield from _rebuilt(spec, seen)
-        for field, ours, said, other_ in _ladders(spec, seen.length):
-            yield field, ours, said, np.exp(1j * seen.first[:, None] * other_)
+        for field, ours, text, other_ in _ladders(spec, seen.length):
+            yield field, ours, text, np.exp(1j * seen.first[:, None] * other_)
 
 
 def _counted(spec: RotarySpec, wrong: PairTurns) -> str:
@@ -229,13 +229,13 @@ def _rebuilt(spec: RoPE, seen: PairTurns) -> Iterator[Candidate]:
         tail = "" if scaling == spec.scaling else ", without the scaling"
         if abs(width - round(width)) < 1e-3 and round(width) > 0:
             ladder = spec.ladder.replace(denominator=round(width) / 2)
-            made = turns.attempt(spec, ladder=ladder, scaling=scaling)
-            yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", made
+            candidate = turns.attempt(spec, ladder=ladder, scaling=scaling)
+            yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
         for digits in (1, 2, 3, 4, 6, 9):
             rounded = float(f"{base:.{digits - 1}e}")
             if 1 < rounded < 1e15:
-                made = turns.attempt(spec, base=rounded, scaling=scaling)
-                yield "base", words(spec.base), f"{words(rounded)}{tail}", made
+                candidate = turns.attempt(spec, base=rounded, scaling=scaling)
+                yield "base", words(spec.base), f"{words(rounded)}{tail}", candidate
 
 
 def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
@@ -279,8 +279,8 @@ def _by_wavelength(
     long, short = 1 / scaling.low_freq_factor, 1 / scaling.high_freq_factor
     if long > short:
         t = np.clip((waves - short) / (long - short), 0, 1)
-        told = ("a ramp in turns", "a ramp in wavelengths")
+        ramps = ("a ramp in turns", "a ramp in wavelengths")
         # Code had it the wrong way round too, between its ends.
         for share in (t, np.where((t > 0) & (t < 1), 1 - t, t)):
-            yield "scaling", *told, plain / (1 - share + share * scaling.factor)
-            yield "scaling", *told, plain * (1 - share + share / scaling.factor)
+            yield "scaling", *ramps, plain / (1 - share + share * scaling.factor)
+            yield "scaling", *ramps, plain * (1 - share + share / scaling.factor)
