@@ -110,26 +110,31 @@ def test_its_own_numbers_are_no_difference(name: str) -> None:
 
 
 class Stored:
-    """Rows of vLLM's `cos_sin_cache`, as `golden/make_vllm.py` stored them."""
+    """Rows of vLLM's `cos_sin_cache`, as `golden/make_vllm.py` stored them, among posenc's own."""
 
-    def __init__(self, positions: np.ndarray, rows: np.ndarray) -> None:
-        self.at = {int(p): row for p, row in zip(positions, rows, strict=True)}
+    def __init__(self, spec: Any, positions: np.ndarray, rows: np.ndarray) -> None:
+        self.spec, self.positions, self.rows = spec, positions, rows
         self.asked: set[int] = set()
 
     def cos_sin(self, positions: np.ndarray) -> Any:
-        rows = np.stack([self.at[int(p)] for p in positions])
-        self.asked |= {int(p) for p in positions}
-        half = rows.shape[1] // 2
-        return rows[:, :half], rows[:, half:]
+        cos, sin = posenc.cos_sin(self.spec, positions, length=int(positions.max()) + 1)
+        stored = np.isin(positions, self.positions)
+        rows = self.rows[np.searchsorted(self.positions, positions[stored])]
+        cos[stored], sin[stored] = np.split(rows, 2, axis=-1)
+        self.asked |= set(positions[stored].tolist())
+        return cos, sin
 
 
 @pytest.mark.parametrize("name", VLLM)
 def test_a_config_against_the_classes_of_vllm(name: str) -> None:
     stored = load_file(GOLDEN / "vllm.safetensors")
-    side = Stored(stored[f"{name}: positions"], stored[f"{name}: rows"])
+    positions, rows = (stored[f"{name}: {key}"] for key in ("positions", "rows"))
+    side = Stored(posenc.from_hf(VLLM[name])["attention"].spec, positions, rows)
     found = posenc.diff(VLLM[name], side)
     assert (found.verdict, found.differences) == ("nothing differs", ()), found.lines()
-    assert side.asked == set(side.at)  # every row was compared
+    assert side.asked == set(positions.tolist())  # every row was compared
+    side.rows = np.roll(rows, 1, axis=0)
+    assert posenc.diff(VLLM[name], side).verdict == "differs"
 
 
 def test_the_numbers_of_vllm_say_where_they_come_from() -> None:
