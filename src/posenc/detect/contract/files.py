@@ -29,7 +29,7 @@ from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Pa
 
 __all__ = ["CONTRACT", "parsed", "read", "save", "targets", "text_of"]
 
-CONTRACT = inputs.Kind("a contract", 2**26, 2**22)
+CONTRACT = inputs.FileKind("a contract", 2**26, 2**22)
 FORMATS = ("json", "safetensors", "both")
 LONG = 8  # numbers from which a list becomes a tensor
 METADATA = "contract"
@@ -218,7 +218,7 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
 def _of_tensors(path: Path) -> Any:
     """The JSON of a safetensors file, with its tensors in their places."""
     caller = str(path)
-    with inputs.opened(path, inputs.Kind(CONTRACT.name, CONTRACT.largest)) as file:
+    with inputs.opened(path, inputs.FileKind(CONTRACT.name, CONTRACT.largest)) as file:
         layout = files.read_open_layout(path, file)
         text = layout.metadata.get(METADATA)
         if text is None:
