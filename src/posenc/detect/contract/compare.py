@@ -101,32 +101,36 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
         if part.spec is None:
             yield "not_compared", f"{part.name}: {_what(part)}, which {b.name} was not asked of"
             continue
-        label = part.name if part.layers is None else f"{part.name} ({_layers(part.layers)})"
-        unlike = [p for p in a.parts if p.kind == part.kind and p.spec != part.spec]
-        others = [(p.name, p.spec) for p in unlike if isinstance(p.spec, RotarySpec)]
-        fields: set[str] = set()
         try:
-            code = _code(b, part)
-            for method, look in looks(part, code, others):
-                if unlike and b.shared and code.keeps(method):
-                    yield "not_compared", f"{part.name}: {method}: {SHARED}"
-                    continue
-                try:
-                    differences, reach = look()
-                except CannotSay as error:
-                    if code.strict and error.__cause__ is not None:
-                        raise error.__cause__ from None
-                    yield "not_compared", f"{part.name}: {method}: {error}"
-                    continue
-                yield "compared", f"{part.name}: {method}{reach}"
-                for row in differences:
-                    if row.field not in fields or method not in code.methods:
-                        yield "differences", dataclasses.replace(row, where=label)
-                fields |= {row.field for row in differences}
-                if "state" in fields:
-                    break  # what it remembers would be in every other answer
+            yield from _answers_of(part, a, b)
         except CannotSay as error:
             yield "not_compared", f"{part.name}: {error}"
+
+
+def _answers_of(part: Part, a: Comparand, b: Comparand) -> Iterator[Row]:
+    label = part.name if part.layers is None else f"{part.name} ({_layers(part.layers)})"
+    unlike = [p for p in a.parts if p.kind == part.kind and p.spec != part.spec]
+    others = [(p.name, p.spec) for p in unlike if isinstance(p.spec, RotarySpec)]
+    fields: set[str] = set()
+    code = _code(b, part)
+    for method, look in looks(part, code, others):
+        if unlike and b.shared and code.keeps(method):
+            yield "not_compared", f"{part.name}: {method}: {SHARED}"
+            continue
+        try:
+            differences, reach = look()
+        except CannotSay as error:
+            if code.strict and error.__cause__ is not None:
+                raise error.__cause__ from None
+            yield "not_compared", f"{part.name}: {method}: {error}"
+            continue
+        yield "compared", f"{part.name}: {method}{reach}"
+        for row in differences:
+            if row.field not in fields or method not in code.methods:
+                yield "differences", dataclasses.replace(row, where=label)
+        fields |= {row.field for row in differences}
+        if "state" in fields:
+            break  # what it remembers would be in every other answer
 
 
 def _code(side: Comparand, part: Part) -> Implementation:
