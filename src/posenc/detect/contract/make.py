@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc import registry
-from posenc._core.io import inputs
 from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch, suggest
+from posenc._core.io import inputs
 from posenc._core.plan import Entry, Plan
 from posenc._core.positions import Positions
 from posenc._core.reading import Layer, Reading, Source
