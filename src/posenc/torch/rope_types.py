@@ -206,7 +206,7 @@ def _scalings(parameters: Mapping[str, Any]) -> tuple[Scaling, ...]:
     if parameters["rope_type"] != rope_type:
         expected, received = repr(rope_type), repr(parameters["rope_type"])
         raise ArgumentError(mismatch("rope_parameters: rope_type", expected, received))
-    return scalings  # type: ignore[no-any-return]
+    return scalings
 
 
 def _check(config: Any, rope_parameters: Mapping[str, Any], ignore_keys: Any = None) -> None:
