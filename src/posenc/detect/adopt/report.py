@@ -87,8 +87,10 @@ class Replacement:
             other = "no positions" if self.spec is None else repr(self.spec)
             return f"{told}{other} in place of {self.trained!r}, on purpose"
         if self.wrong is None:
-            return f"{told}the old ones were off by no more than {CONSIDERABLE:g} up to {self.looked:,}"
-        return f"{told}the old ones were off by more than {CONSIDERABLE:g} from position {self.wrong:,} on"
+            bound = f"no more than {CONSIDERABLE:g} up to {self.looked:,}"
+        else:
+            bound = f"more than {CONSIDERABLE:g} from position {self.wrong:,} on"
+        return f"{told}the old ones were off by {bound}"
 
 
 @final

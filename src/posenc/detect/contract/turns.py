@@ -20,7 +20,8 @@ from posenc.detect.contract.contract import Part
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = [
-    "CONSIDERABLE", "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns", "allowed", "attempt", "begins", "estimated", "expected",
+    "CONSIDERABLE", "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns",
+    "allowed", "attempt", "begins", "estimated", "expected",
     "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns",
     "unit_of",
 ]  # fmt: skip
