@@ -396,6 +396,42 @@ def checkpoints_are_divided_anew(group: Group) -> None:
 
 
 @check(2)
+def models_are_adopted_before_they_are_divided(group: Group) -> None:
+    """A model of transformers with exact rotations trains under DDP; sharded, it is refused."""
+    try:
+        from transformers import LlamaConfig, LlamaForCausalLM
+    except ImportError:
+        return  # the tests of `adopt` say that it is missing
+    from torch.nn.parallel import DistributedDataParallel
+
+    def model() -> Any:
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
+        return LlamaForCausalLM(LlamaConfig(**sizes, vocab_size=32, intermediate_size=8))
+
+    rows = torch.randint(0, 32, (2, 6), generator=torch.Generator().manual_seed(1))
+    whole, own = model(), model()
+    posenc.torch.adopt(own)
+    divided = DistributedDataParallel(own)
+    mine = rows[group.rank : group.rank + 1]
+    divided(input_ids=mine, labels=mine).loss.backward()
+    whole(input_ids=rows, labels=rows).loss.backward()
+    for part, expected in zip(own.parameters(), whole.parameters(), strict=True):
+        same(part.grad, expected.grad, 1e-6)
+    posenc.torch.release(divided)
+    refused("Give the model inside", lambda: posenc.torch.adopt(divided))
+    sharded = model()
+    fully_shard(sharded, mesh=group.mesh)
+    try:
+        posenc.torch.adopt(sharded)
+    except posenc.DataError as error:
+        if "whole weights" not in str(error):
+            raise
+    else:
+        raise AssertionError("a sharded model was adopted")
+
+
+@check(2)
 def decoding_and_rollback(group: Group) -> None:
     """A step with a cache is the row of the prefill; rejected tokens are positions taken back."""
     length, heads = 9, (group.rank * 4, group.rank * 4 + 4)

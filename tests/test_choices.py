@@ -65,6 +65,7 @@ ELSEWHERE: dict[tuple[str, str, Any], tuple[str, str]] = {
     ("TENER", "scaling", None): (SIZES, "a factor on all scores"),
     ("RotaryMagnitude", "at", "softmax"): (SIZES, "a factor on all scores"),
     ("RotaryMagnitude", "at", "none"): (SIZES, "a factor on all scores"),
+    ("RotaryMagnitude", "logit_factor", None): (SIZES, "a factor on all scores"),
     ("Temperature", "rule", None): ("test_rotary.py::test_temperatures", "a factor on all scores"),
     ("Sinusoidal", "odd", "error"): ("test_spec.py::test_bad_fields", "an odd width is refused"),
     ("Arrangement", "rule", "single"): (
@@ -130,6 +131,12 @@ CHOICES: tuple[Choice, ...] = tuple(
 )
 
 
+def others_of(cls: type[Value], field: str, word: Any) -> list[Any]:
+    """The other words of a field, or the default of one that has a single word."""
+    others = [other for other in fields_of(cls)[field] if other != word]
+    return others or [cls.__dataclass_fields__[field].default]  # type: ignore[attr-defined]
+
+
 # --- what rows tell apart -------------------------------------------------------------------------
 
 
@@ -147,8 +154,8 @@ def exchanged(value: Any) -> Iterator[tuple[Choice, Any, Any]]:
         for choice, other, made in exchanged(word):
             yield choice, other, attempt(value, field.name, made)
         if not isinstance(word, (Value, tuple)) and word in offered.get(field.name, ()):
-            for other in offered[field.name]:
-                if other != word:
+            for other in others_of(type(value), field.name, word):
+                if other is not dataclasses.MISSING:
                     choice = (type(value).__name__, field.name, word)
                     yield choice, other, attempt(value, field.name, other)
 
@@ -211,7 +218,7 @@ def excuse(choice: Choice) -> tuple[str, str] | None:
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(map(str, choice)))
 def test_every_choice_has_a_row_or_a_reason(choice: Choice) -> None:
     name, field, word = choice
-    others = [other for other in fields_of(classes()[name])[field] if other != word]
+    others = others_of(classes()[name], field, word)
     unseen = [other for other in others if (choice, other) not in noticed()]
     if excuse(choice) is None:
         assert not unseen, f"no row shows {name}({field}={word!r}) apart from {unseen}"
@@ -227,7 +234,7 @@ def test_no_reason_is_left_over() -> None:
         concerned = [c for c in CHOICES if c[:2] == key[:2] and key[2] in (None, c[2])]
         assert concerned, key
         shown = [
-            all((c, o) in noticed() for o in fields_of(classes()[c[0]])[c[1]] if o != c[2])
+            all((c, o) in noticed() for o in others_of(classes()[c[0]], c[1], c[2]))
             for c in concerned
         ]
         assert not all(shown), f"{key}: rows show it"
@@ -372,3 +379,7 @@ def test_words_for_sizes() -> None:
         cos, sin = posenc.cos_sin(spec, 5, dtype="float64")
         assert_close(np.hypot(cos, sin), np.full(cos.shape, on_waves), 1e-14)
         assert abs(posenc.logit_scale(spec) - on_scores) < 1e-14
+    scaling = posenc.scaling.YaRN(40, original_length=4096, mscale=0.707, mscale_all_dim=0.707)
+    magnitude = posenc.RotaryMagnitude(logit_factor="scaling")
+    spec = posenc.RoPE(16, pairing="half", scaling=scaling, magnitude=magnitude)
+    assert abs(posenc.logit_scale(spec) - (0.0707 * np.log(40) + 1) ** 2) < 1e-14

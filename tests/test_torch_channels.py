@@ -30,13 +30,13 @@ SPECS = {
     "float32": posenc.RoPE(16, pairing="half", phase="float32"),
 }
 COLUMNS: dict[str, Any] = {"halves": (*range(8), *range(8)), "twice": [c // 2 for c in range(16)]}
-PLACES = [0, 1, 4095, 2**31 - 1, 2**31, 2**53 + 1, -1, -(2**31) - 1, 2**61, -(2**62)]
+PLACES = [0, 1, 4095, 2**31 - 1, 2**31, 2**53 + 1, -1, -(2**31) - 1, -(2**62), 2**63 - 64]
 
 
 def _positions(spec: Any, rows: int = 1) -> Any:
     count = len(spec.axes)
     where = torch.tensor(PLACES if spec.phase == "exact" else PLACES[:3])
-    where = torch.stack([where + 7 * row for row in range(rows)])
+    where = torch.stack([where - 7 * row for row in range(rows)])
     return where if count == 1 else torch.stack([where - 3 * a for a in range(count)], dim=-1)
 
 

@@ -292,6 +292,23 @@ def layers(cls: Any) -> dict[str, Any] | None:
     types = set(getattr(config, "layer_types", None) or ())
     if len(types) < 2 and not (types and kinds(parameters(config))):
         return None
+    return {**_made_types(cls), **_set_last(cls, sorted(types))}
+
+
+def _set_last(cls: Any, types: list[str]) -> dict[str, str]:
+    """The type of the last layer, where the class has it whatever a file lists."""
+    lasts = {}
+    for kind in types:
+        listed = [kind] * COUNTS[0]
+        config = made(cls, num_hidden_layers=COUNTS[0], layer_types=list(listed))
+        if config is not None and list(config.layer_types)[:-1] == listed[:-1]:
+            lasts[kind] = config.layer_types[-1]
+    alike = set(lasts.values())
+    return {"sets_last": alike.pop()} if len(lasts) > len(alike) == 1 else {}
+
+
+def _made_types(cls: Any) -> dict[str, Any]:
+    """The types that a class makes by itself, as a pattern."""
     lists = [getattr(made(cls, num_hidden_layers=n), "layer_types", None) or [] for n in COUNTS]
     if [len(types) for types in lists] != list(COUNTS):
         return {"repeat": []}

@@ -34,6 +34,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests" / "golden" / "configs"
 ROWS, FACTS, ARRAYS = "rows.jsonl", "facts.jsonl", "arrays.safetensors"
+# Of models without a class in transformers, written by tests/golden/make_models.py.
+MODELS, NUMBERS = "models.jsonl", "models.safetensors"
 POSITIONS = (0, 1, 257, 4097)  # and around the original length
 TOKENS = 8
 DISTANCES = 300  # of buckets, to either side
@@ -534,8 +536,18 @@ def golden() -> dict[str, dict[str, Any]]:
     """The stored facts by the id of their row."""
     from safetensors.numpy import load_file
 
-    arrays = load_file(FOLDER / ARRAYS)
-    lines = (FOLDER / FACTS).read_text("utf-8").splitlines()
+    return _stored(FACTS, load_file(FOLDER / ARRAYS))
+
+
+def models() -> dict[str, dict[str, Any]]:
+    """Facts of other code, `by` which: where transformers has no class, or reads other keys."""
+    from safetensors.numpy import load_file
+
+    return _stored(MODELS, load_file(FOLDER / NUMBERS))
+
+
+def _stored(file: str, arrays: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    lines = (FOLDER / file).read_text("utf-8").splitlines()
     return {row.pop("id"): unpacked(row, arrays) for row in map(json.loads, lines)}
 
 

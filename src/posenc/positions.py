@@ -75,13 +75,13 @@ def packed(cu_seqlens: Array, total: int | None = None) -> Array:
     if len(ends.shape) != 1 or ends.shape[0] == 0:
         received = f"shape {tuple(ends.shape)}"
         raise ArgumentError(mismatch(f"{caller}: cu_seqlens", "shape (sequences + 1,)", received))
-    known = concrete(ends)
-    if known is not None:
-        if known[0] != 0 or (np.diff(known) < 0).any():
-            raise ArgumentError(mismatch(caller, "cumulative lengths from 0, never falling", known))
-        if total is not None and total < int(known[-1]):
-            raise ArgumentError(mismatch(f"{caller}: total", f"at least {known[-1]}", total))
-        total = int(known[-1]) if total is None else total
+    last = concrete(ends)
+    if last is not None:
+        if last[0] != 0 or (np.diff(last) < 0).any():
+            raise ArgumentError(mismatch(caller, "cumulative lengths from 0, never falling", last))
+        if total is not None and total < int(last[-1]):
+            raise ArgumentError(mismatch(f"{caller}: total", f"at least {last[-1]}", total))
+        total = int(last[-1]) if total is None else total
     if total is None:
         todo = "Pass it: the length of the packed row."
         raise ArgumentError(mismatch(f"{caller}: total", "a number under tracing", None, todo))

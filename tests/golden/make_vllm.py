@@ -2,22 +2,14 @@
 
     python tests/golden/make_vllm.py FOLDER
 
-FOLDER holds `vllm/model_executor/layers/rotary_embedding` of the wheel of vLLM 0.33.0, unpacked:
-
-    pip download --no-deps vllm==0.33.0        336 MB
-
-The classes run on the CPU behind stand-ins for the rest of vLLM. What is stored are the rows of
+FOLDER holds the unpacked wheel of vLLM 0.33.0 (`vllm_stand_ins`). What is stored are the rows of
 `cos_sin_cache` at some positions, and which class made them. posenc takes no part in it.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.machinery
 import json
-import logging
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -63,77 +55,13 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-class _Anything(types.ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *a, **k: a[0] if len(a) == 1 and callable(a[0]) and not k else None
-
-
-class _Finder:
-    """Every module of vLLM but those of rotary embeddings is a stand-in."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        del path, target
-        if name.startswith("vllm.") and "layers.rotary_embedding" not in name:
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
-        return None
-
-    def create_module(self, spec: Any) -> Any:
-        made = _Anything(spec.name)
-        made.__path__ = []
-        return made
-
-    def exec_module(self, module: Any) -> None:
-        no = types.SimpleNamespace
-        if module.__name__.endswith("_aiter_ops"):
-            module.rocm_aiter_ops = no(
-                is_triton_rotary_embed_enabled=lambda: False, is_enabled=lambda: False
-            )
-        if module.__name__.endswith("triton_utils"):
-            module.triton = no(
-                jit=lambda f=None, **_: f or (lambda g: g), cdiv=lambda a, b: -(-a // b)
-            )
-            module.tl = no(constexpr=int)
-        if module.__name__.endswith("logger"):
-            module.init_logger = logging.getLogger
-        if module.__name__.endswith("platforms"):
-            names = ("is_cuda", "is_rocm", "is_cuda_alike", "is_xpu")
-            module.current_platform = no(is_cpu=lambda: True, **{n: lambda: False for n in names})
-
-
-def classes(folder: str) -> Any:
-    """vLLM's package of rotary classes."""
-    import torch
-
-    class CustomOp(torch.nn.Module):
-        def __init__(self, **_: Any) -> None:
-            super().__init__()
-
-        @classmethod
-        def register(cls, name: str, **_: Any) -> Any:
-            del name
-            return lambda c: c
-
-        @classmethod
-        def enabled(cls) -> bool:
-            return False
-
-    for name in ("vllm", "vllm.model_executor", "vllm.model_executor.layers"):
-        module = types.ModuleType(name)
-        module.__path__ = [str(Path(folder, *name.split(".")))]
-        sys.modules[name] = module
-    operations = types.ModuleType("vllm.model_executor.custom_op")
-    operations.CustomOp, operations.maybe_get_oot_by_class = CustomOp, lambda c: c  # type: ignore[attr-defined]
-    sys.modules[operations.__name__] = operations
-    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
-    return importlib.import_module("vllm.model_executor.layers.rotary_embedding")
-
-
 def main() -> None:
     import torch
 
-    made, arrays, symbols = classes(sys.argv[1]), {}, {}
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.golden.vllm_stand_ins import prepare
+
+    made, arrays, symbols = prepare(sys.argv[1]), {}, {}
     for name, config in CONFIGS.items():
         rope, length = dict(config["rope_parameters"]), config["max_position_embeddings"]
         module = made.get_rope(config["head_dim"], length, True, rope, torch.float32)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
 from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.spec import Spec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.channels import ChannelCosSin, Columns
 
@@ -122,10 +123,18 @@ class AdoptedRotary(nn.Module):
         The module that is replaced.
     forms : mapping
         What is computed, for each type of layer that the caller may name; None for no name.
+    said : sequence of Spec
+        What the config of the model said.
     """
 
-    def __init__(self, old: nn.Module, forms: Mapping[str | None, CosSinForm]) -> None:
+    def __init__(
+        self,
+        old: nn.Module,
+        forms: Mapping[str | None, CosSinForm],
+        said: Sequence[Spec | None] = (),
+    ) -> None:
         super().__init__()
+        self.said = tuple(said)
         self._old = (old,)  # a tuple: a module by itself would become part of the tree
         self._formed = {name: FormedCosSin(form) for name, form in forms.items()}
         self._only = self._formed.get(None)

@@ -122,12 +122,16 @@ class ChannelCosSin:
                 p = where[..., a, None]
                 p_low = ((p & 0xFFFFFFFF) ^ 2**31) - 2**31
                 p_high = (p >> 32) + ((p >> 31) & 1)
-                crossed = (p_low * step_high & 0xFFFFFFFF) + (p_high * step_low & 0xFFFFFFFF)
+                # Less than 2**63 - 2**31 in size, as no position has both words at their least.
+                crossed = p_low * step_high + p_high * step_low
                 product = p_low * step_low
             else:  # the phase of position 0
                 crossed, product = step_high, step_low
-            high = crossed if a == 0 else high + (low >> 32) + crossed
-            low = product if a == 0 else (low & 0xFFFFFFFF) + product
+            if a == 0:
+                high, low = crossed, product
+            else:
+                high = (high & 0xFFFFFFFF) + (low >> 32) + (crossed & 0xFFFFFFFF)
+                low = (low & 0xFFFFFFFF) + product
             a += 1
         turn = ((high + (low >> 32)) << 32) + (low & 0xFFFFFFFF)
         quadrant = (((turn >> 61) + 1) >> 1).int()

@@ -313,6 +313,54 @@ def test_training_with_and_without_checkpoints() -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
+class Lora(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """Low-rank weights beside a layer, as PEFT puts them in."""
+
+    def __init__(self, base: Any) -> None:
+        super().__init__()
+        self.base_layer = base.requires_grad_(False)
+        self.down = torch.nn.Linear(base.in_features, 2, bias=False)
+        self.up = torch.nn.Linear(2, base.out_features, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        return self.base_layer(x) + self.up(self.down(x))
+
+
+class Wrapper(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """What PEFT and others put around a model: attributes are those of the model."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.base_model = model
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.base_model, name)
+
+    def forward(self, *args: Any, **more: Any) -> Any:
+        return self.base_model(*args, **more)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_low_rank_weights_are_put_in_before_or_after(first: bool) -> None:
+    model = llama()
+    if first:
+        adopt(model)
+    for layer in model.model.layers:
+        torch.manual_seed(1)
+        layer.self_attn.q_proj = Lora(layer.self_attn.q_proj)
+    wrapped = Wrapper(model)
+    if not first:
+        adopt(wrapped)
+    wrapped(input_ids=ids(), labels=ids()).loss.backward()
+    assert all(layer.self_attn.q_proj.up.weight.grad.norm() > 0 for layer in model.model.layers)
+    after = logits(wrapped)
+    release(wrapped)
+    assert 0 < off(logits(wrapped), after) < LOGITS
+
+
 @pytest.mark.costly
 def test_graphs_do_not_break() -> None:
     from torch._dynamo.utils import counters
@@ -397,6 +445,29 @@ def test_a_refusal_leaves_the_model_as_it_was(change: Any, error: Any, words: st
     with pytest.raises(error, match=words):
         adopt(model)
     assert all(model.get_submodule(path) is module for path, module in modules.items() if path)
+
+
+def test_a_config_that_was_changed_after_the_model_was_adopted() -> None:
+    model = llama()
+    before, old = logits(model), model.model.rotary_emb
+    adopt(model)
+    after = logits(model)
+    changed_base(model)
+    assert torch.equal(logits(model), after)
+    with pytest.raises(posenc.ArgumentError, match="was changed since, and no longer says RoPE"):
+        adopt(model)
+    assert torch.equal(logits(model), after)
+    with pytest.warns(UserWarning, match="changed since"):
+        release(model)
+    assert model.model.rotary_emb is old
+    assert torch.equal(logits(model), before)
+
+
+def test_the_config_of_another_model() -> None:
+    model = llama()
+    model.config = transformers.GPT2Config()
+    with pytest.raises(posenc.DataError, match="the plan has no rotation for it"):
+        adopt(model)
 
 
 def test_a_subclass_with_a_forward_of_its_own() -> None:

@@ -75,6 +75,76 @@ def test_the_comparison_sees_what_is_wrong() -> None:
         assert config_corpus.outcome(row["config"], other).state == "different", change
 
 
+# --- other code than transformers -----------------------------------------------------------------
+
+MODELS = config_oracle.models()
+CONFIGS = {row["id"]: row["config"] for row, _ in OUTCOMES.values()}
+
+
+def config_of(key: str) -> dict[str, Any]:
+    """The config of a row, or the small one that was made for a family without a row."""
+    made: dict[str, Any] = MODELS[key].get("config") or CONFIGS[key]
+    return made
+
+
+@pytest.mark.parametrize("key", MODELS)
+def test_plans_of_models_without_a_class_are_what_vllm_or_their_authors_compute(key: str) -> None:
+    result = config_corpus.outcome(config_of(key), MODELS[key])
+    # One file was edited so that transformers, whose class its text has, refuses it.
+    allowed = ("equal", "partly", *(["not loaded"] if key == "5257f943fa" else []))
+    assert result.state in allowed, (MODELS[key]["by"], result.told)
+
+
+def test_files_for_other_code_are_right_by_that_code() -> None:
+    second = config_corpus.second_opinions()
+    assert {key for key, (_, result) in OUTCOMES.items() if result.state == "said"} <= {*second}
+    assert {result.state for result in second.values()} == {"equal"}
+
+
+@pytest.mark.parametrize(
+    "key", [k for k, facts in MODELS.items() if facts.get("turned") and "parts" not in facts]
+)
+def test_the_comparison_with_other_code_sees_what_is_wrong(key: str) -> None:
+    facts = MODELS[key]
+    used = next(name for stack in facts["turned"].values() for name in stack if name != "?")
+    rows, place = facts["rotary"], int(used)
+    entry = rows[place]
+    for wrong in (
+        {"frequencies": entry["frequencies"] * np.float32(1.001)},
+        {"factor": entry["factor"] * 1.01},
+        {"cos": entry.get("cos", 0) + np.float32(0.01)},
+    ):
+        if set(wrong) <= {*entry}:
+            made = {**facts, "rotary": [*rows[:place], {**entry, **wrong}, *rows[place + 1 :]]}
+            assert config_corpus.outcome(config_of(key), made).state == "different", wrong.keys()
+    for name, of in facts["functions"].items():
+        order = "half" if of["pairing"] == "interleaved" else "interleaved"
+        made = {**facts, "functions": {name: {**of, "pairing": order}}}
+        state = config_corpus.outcome(config_of(key), made).state
+        assert state == "different" or not of["exact"], name
+
+
+@pytest.mark.parametrize("key", [k for k, facts in MODELS.items() if "parts" in facts])
+def test_pictures_turn_as_in_vllm(key: str) -> None:
+    (row,) = MODELS[key]["rotary"]
+    plan = posenc.from_hf(copy.deepcopy(config_of(key)), on_error="report")
+    (spec,) = (e.spec for e in plan if e.layer.startswith("vision.") and e.kind == "rotary")
+    assert isinstance(spec, posenc.RoPE)
+    x = np.tile(np.arange(1.0, spec.dim + 1), (len(row["cells"]), 1))
+    turned = posenc.rotate(spec, x, positions=np.array(row["cells"]))
+    np.testing.assert_allclose(turned, row["turned"], rtol=0, atol=3e-4)  # float32 of up to 128
+
+
+def test_the_table_of_intern_vit_is_resized_as_its_authors_do_it() -> None:
+    facts = MODELS["intern_vit_6b"]
+    spec = posenc.from_hf(facts["config"])["embeddings"].spec
+    assert isinstance(spec, posenc.Learned)
+    made, params = posenc.resize(spec, {"weight": facts["weight"]}, (6, 5), method="cubic")
+    assert made.length == (6, 5)
+    np.testing.assert_allclose(params["weight"][1:], facts["resized"], rtol=0, atol=1e-6)
+    assert (params["weight"][0] == facts["weight"][0]).all()
+
+
 def test_the_page_has_the_counts() -> None:
     assert config_corpus.PAGE.read_text("utf-8") == config_corpus.written()
 

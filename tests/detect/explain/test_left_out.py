@@ -302,6 +302,39 @@ def test_a_factor_below_1_names_the_ladder_that_turns_faster() -> None:
     )
 
 
+def test_keys_of_the_authors_that_the_class_passes_over_are_followed_and_said() -> None:
+    config = {"model_type": "mimo_v2_flash", "hidden_size": 4096, "num_attention_heads": 64}
+    config |= {"num_hidden_layers": 4, "hybrid_layer_pattern": [0, 1, 1, 0], "head_dim": 192}
+    published = {"rope_theta": 5_000_000, "swa_rope_theta": 10_000, "partial_rotary_factor": 0.334}
+    plan = posenc.from_hf({**config, **published})
+    assert plan.layers[0].spec == posenc.RoPE(64, pairing="half", base=5e6)
+    assert plan.layers[1].spec == posenc.RoPE(64, pairing="half", base=1e4)
+    assert not plan.warnings
+    other = {"rope_theta": 1e7, "swa_rope_theta": 777, "partial_rotary_factor": 0.25}
+    plan = posenc.from_hf({**config, **other, "swa_head_dim": 128})
+    assert plan.layers[0].spec == posenc.RoPE(48, pairing="half", base=1e7)
+    assert plan.layers[1].spec == posenc.RoPE(32, pairing="half", base=777)
+    assert all(
+        any(f"{k}={v:.10g} is not read" in w for w in plan.warnings) for k, v in other.items()
+    )
+    plan = posenc.from_hf({**config, "rope_theta": 1e7})
+    assert [entry.spec.base for entry in plan] == [1e7, 1e4]  # type: ignore[union-attr]
+    assert any("swa_rope_theta is left out: 10000" in text for text in plan.warnings)
+    # A dictionary of each type is read as the class reads it, and its rule takes 0.334.
+    kinds = {"full_attention": 3e3, "sliding_attention": 4e3}
+    given = {kind: {"rope_type": "default", "rope_theta": base} for kind, base in kinds.items()}
+    plan = posenc.from_hf({**config, **other, "rope_parameters": given})
+    assert [(e.spec.dim, e.spec.base) for e in plan] == [(48, 3e3), (48, 4e3)]  # type: ignore[union-attr]
+
+
+def test_the_type_of_the_last_layer_is_what_the_class_sets() -> None:
+    config = {"model_type": "gemma4_text", "head_dim": 64, "num_hidden_layers": 3}
+    config["layer_types"] = ["sliding_attention"] * 3
+    plan = posenc.from_hf(config)
+    assert plan["full_attention"].indices == (2,)
+    assert any("layer_types[2]='sliding_attention' is not read" in w for w in plan.warnings)
+
+
 def test_a_pattern_that_the_class_does_not_read_is_said() -> None:
     config = {"model_type": "gemma4_text", "head_dim": 64, "num_hidden_layers": 12}
     plan = posenc.from_hf({**config, "sliding_window_pattern": 2})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal, NamedTuple
 
 from torch import nn
@@ -20,12 +21,14 @@ from posenc.detect.adopt.matching import (
     places_of,
     why_left,
 )
-from posenc.detect.adopt.refusals import CALLER, refuse_model
+from posenc.detect.adopt.refusals import CALLER, config_change, refuse_model
 from posenc.detect.adopt.report import Adoption, Replacement
 from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_buffers
 from posenc.detect.adopt.trial import Trial, forget
+from posenc.detect.contract.turns import attempt
 from posenc.detect.explain import from_hf
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm
 
 __all__ = ["adopt", "release"]
@@ -104,13 +107,12 @@ def adopt(
         raise ArgumentError(mismatch(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase)))
     refuse_model(model)
     reading = from_hf(model.config, on_error="report")
-    trial = None
-    modules, left = _answered(model, reading)
-    tables: list[Rows] = []
+    other = spec is not None or plan is not None
+    tables, rows = ([], []) if other else _tables(model, reading, phase)
+    modules, left = _answered(model, reading, {row.module for row in tables})
+    trial = Trial(model, reading, modules, spec, plan) if other else None
     replaced: list[Replacement] = []
     swaps: list[_Swap] = []
-    if spec is not None or plan is not None:
-        trial = Trial(model, reading, modules, spec, plan)
     for one in modules:
         forms: dict[str | None, CosSinForm] = {}
         for label, (entry, own) in one.forms.items():
@@ -118,14 +120,12 @@ def adopt(
             tried = form if trial is None else trial.form(one, label, form)
             forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
-        swaps.append(_Swap(one.places, one.module, AdoptedRotary(one.module, forms)))
-    covered = [entry.spec for one in modules for entry, _ in one.forms.values()]
-    if trial is None:
-        tables, rows = _tables(model, reading, phase)
-        replaced += rows
-        covered += [row.spec for row in rows]
+        said = [entry.spec for entry, _ in one.forms.values()]
+        swaps.append(_Swap(one.places, one.module, AdoptedRotary(one.module, forms, said)))
+    covered = [spec for swap in swaps for spec in swap.new.said] + [row.spec for row in rows]
+    replaced += rows
     for entry in reading:
-        left += [] if entry.spec is not None and entry.spec in covered else why_left(entry)
+        left += [] if _covered(entry.spec, covered) else why_left(entry)
     left += reading.errors
     if not replaced:
         expected = "cosines and sines, or rows, that a module of the model computes by its plan"
@@ -150,6 +150,11 @@ def release(model: Any) -> None:
     ArgumentError
         If nothing in it was adopted.
 
+    Warns
+    -----
+    UserWarning
+        If its config was changed since: the old modules know nothing of that.
+
     Examples
     --------
     >>> import posenc
@@ -169,18 +174,33 @@ def release(model: Any) -> None:
     if not adopted and not rows:
         received = f"a {type(model).__name__} in which nothing was"
         raise ArgumentError(mismatch("release", "a model that was adopted", received))
+    changed = config_change(model)
     for place, module in adopted:
         place.parent._modules[place.leaf] = module.old
     for owner in rows:
         restore(owner)
     forget(model)
+    if changed:
+        warnings.warn(f"release: {changed}; the old modules go by the one before", stacklevel=2)
 
 
-def _answered(model: nn.Module, reading: Reading) -> tuple[list[Answered], list[str]]:
+def _covered(spec: Spec | None, covered: list[Spec | None]) -> bool:
+    """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
+    if isinstance(spec, RoPE):
+        ropes = [one for one in covered if isinstance(one, RoPE)]
+        return any(attempt(spec, pairing=one.pairing) == one for one in ropes)
+    return spec is not None and spec in covered
+
+
+def _answered(
+    model: nn.Module, reading: Reading, apart: set[nn.Module]
+) -> tuple[list[Answered], list[str]]:
     """The modules whose numbers are those of the plan, and why others stay."""
     modules: list[Answered] = []
     left: list[str] = []
     for path, places, module in candidates(model):
+        if module in apart:
+            continue
         try:
             entries = entries_of(reading, model.config, module)
             modules.append(answered(path, places, module, entries))

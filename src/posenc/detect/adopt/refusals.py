@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import torch
 from torch import nn
 
-from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch
 from posenc.detect.adopt.tables import has_rows
+from posenc.detect.explain import from_hf
 from posenc.torch.adopted import AdoptedRotary
 
-__all__ = ["CALLER", "refuse_model"]
+__all__ = ["CALLER", "config_change", "refuse_model"]
 
 CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
@@ -46,8 +48,9 @@ def _refuse_foreign(model: nn.Module, name: str) -> None:
         if isinstance(module, AdoptedRotary) or has_rows(module)
     ]  # fmt: skip
     if adopted:
+        changed = config_change(model)
         todo = "Call posenc.torch.release(model) first."
-        received = f"one whose {adopted[0]} was adopted before"
+        received = f"one whose {adopted[0]} was adopted before{f' ({changed})' if changed else ''}"
         raise ArgumentError(mismatch(CALLER, "a model as transformers makes it", received, todo))
     config = getattr(model, "config", None)
     if not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""):
@@ -68,12 +71,26 @@ def _refuse_foreign(model: nn.Module, name: str) -> None:
             raise DataError(mismatch(CALLER, "the code of transformers", received, todo))
 
 
+def config_change(model: Any) -> str:
+    """What the config of a model no longer says that it said when the model was adopted."""
+    config = getattr(model, "config", None)
+    said = [s for m in model.modules() if isinstance(m, AdoptedRotary) for s in m.said]
+    if config is None or not said:
+        return ""
+    try:
+        now = [entry.spec for entry in from_hf(config, on_error="report")]
+    except PosencError as error:
+        return f"its config was changed since, and cannot be read: {error}"
+    gone = [repr(spec) for spec in dict.fromkeys(said) if spec not in now]
+    return f"its config was changed since, and no longer says {gone[0]}" if gone else ""
+
+
 def _override(module: nn.Module) -> str | None:
     """The class of somebody else that overrides the forward of a class of transformers."""
     order = type(module).__mro__
     owner = next(cls for cls in order if "forward" in vars(cls))
     behind = order[order.index(owner) + 1 :]
-    derived = any(_library(cls) == "transformers" for cls in behind)
+    derived = any(_library(c) == "transformers" and issubclass(c, nn.Module) for c in behind)
     own = _library(owner) not in LIBRARIES and derived and not _generated(owner, behind)
     return owner.__name__ if own else None
 
@@ -95,6 +112,11 @@ def _refuse_weights(model: nn.Module, name: str) -> None:
             received = f"quantised weights: {whose} has {marks[0]}"
             todo = "Adopt the model before it is quantised, or one that is not."
             raise DataError(mismatch(CALLER, "weights of a floating dtype", received, todo))
+    for path, module in model.named_modules():
+        if type(module).__module__.startswith("torch.distributed"):
+            received = f"{path or 'a model'} as a {type(module).__name__}"
+            todo = "Adopt the model before it is sharded."
+            raise DataError(mismatch(CALLER, "whole weights", received, todo))
     places = {str(place) for place in (getattr(model, "hf_device_map", None) or {}).values()}
     if len(places) > 1:
         received = f"weights on {', '.join(sorted(places))} (hf_device_map)"
@@ -105,6 +127,9 @@ def _refuse_weights(model: nn.Module, name: str) -> None:
             received = f"{key} as a part of it (a DTensor)"
             todo = "Adopt the model before it is sharded."
             raise DataError(mismatch(CALLER, "whole weights", received, todo))
+        if type(weight.data) is not torch.Tensor:
+            received = f"{key} as a {type(weight.data).__name__}, which stands for other numbers"
+            raise DataError(mismatch(CALLER, "weights that are tensors", received))
         if not weight.is_floating_point() and not weight.is_complex():
             received = f"{key} of {weight.dtype}"
             raise DataError(mismatch(CALLER, "weights of a floating dtype", received))

@@ -156,10 +156,10 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
             count = _count(keys)
             if 0 < count < len(listed):
                 notes.remark(_behind(keys.where(key), listed, count))
-                return list(listed[:count])
+                return _with_last(keys, key, list(listed[:count]), rule, notes)
             if count not in (0, len(listed)):
                 notes.warning(f"{keys.where(key)} lists {len(listed)} of {count} layers")
-            return list(listed)
+            return _with_last(keys, key, list(listed), rule, notes)
         if listed is not None and listed != []:
             notes.error(f"{keys.where(key)} is not a list of names")
     count = _count(keys)
@@ -181,6 +181,21 @@ def _types(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | Non
         if step:
             return [GLOBAL if i % step == 0 else LOCAL for i in range(count)]
     return _types_of_class(keys, rule, count, notes)
+
+
+def _with_last(
+    keys: Keys, key: str, listed: list[str], rule: Mapping[str, Any], notes: Notes
+) -> list[str]:
+    """A list of types whose last one the class takes for another, where it does."""
+    known: ClassDefaults | None = rule.get("class")
+    last = None if known is None else known.layers.get("sets_last")
+    if known is None or last in (None, listed[-1]):
+        return listed
+    notes.warning(
+        f"{keys.where(key)}[{len(listed) - 1}]={listed[-1]!r} is not read by the class in "
+        f"transformers {known.version}, whose last layer is {last!r}; other code may read it"
+    )
+    return [*listed[:-1], str(last)]
 
 
 def _types_by(keys: Keys, by: Mapping[str, Any], notes: Notes) -> list[str] | None:
@@ -483,7 +498,7 @@ def _group(
         return None
     known: ClassDefaults | None = rule.get("class")
     if known is not None and known.kinds is not None and label in known.kinds:
-        return _flat(keys, params, known, label, kind=kind, notes=notes)
+        return _flat(keys, params, rule, label, kind=kind, notes=notes)
     if known is None:
         asked = params.data.get("rope_type", params.data.get("type", "default"))
         if kind in WINDOWS and asked != "default":
@@ -554,18 +569,25 @@ def _with_class(
     own = (known.kinds or {}).get(label)
     if own is None:
         return group._replace(share=known.share)
-    top = label in known.reach.get("partial_rotary_factor", ())
     group = group._replace(
-        share=own.get("share", 1.0), share_scaled=own.get("share_scaled"), top_share=top
+        share=own.get("share", 1.0),
+        share_scaled=own.get("share_scaled"),
+        top_share=_has_top_share(rule, label),
     )
     _mark(keys, group, known, label, notes)
     stated = any(group.params.number(key) is not None for key in ("rope_theta", "theta", "base"))
     if stated:
         return group
-    group = _with_base(keys, group, known, label)
-    if label in known.must_state_base:
+    group = _with_base(keys, group, rule, label, notes)
+    if label in known.must_state_base and group.of_class:
         notes.error(_no_base(group.params, known, own))
     return group
+
+
+def _has_top_share(rule: Mapping[str, Any], label: str) -> bool:
+    """Whether a share at the top of a config is that of a type of layers."""
+    known: ClassDefaults = rule["class"]
+    return "fraction_keys" in rule or label in known.reach.get(SHARE, ())
 
 
 def _mark(keys: Keys, group: Layers, known: ClassDefaults, label: str, notes: Notes) -> None:
@@ -586,39 +608,59 @@ def _no_base(params: Keys, known: ClassDefaults, own: Mapping[str, Any]) -> str:
     )
 
 
-def _with_base(keys: Keys, group: Layers, known: ClassDefaults, label: str) -> Layers:
+def _with_base(
+    keys: Keys, group: Layers, rule: Mapping[str, Any], label: str, notes: Notes
+) -> Layers:
     """A group with the base that a key of the config gives to its type, or the class's."""
+    known: ClassDefaults = rule["class"]
+    own = (known.kinds or {}).get(label) or {}
+    named = rule.get("bases", {})
+    for key in named.get(label, ()):
+        value = keys.number(key)
+        if value is None and keys.first(other for row in named.values() for other in row):
+            notes.warning(
+                f"{keys.where(key)} is left out: {own.get('base'):.10g}, which the class in "
+                f"transformers {known.version} takes for layers of type {label!r}"
+            )
+        if value not in (None, own.get("base")):
+            notes.warning(
+                f"{keys.where(key)}={value:.10g} is not read by the class in transformers "
+                f"{known.version}, which takes {own.get('base'):.10g} for layers of type "
+                f"{label!r}; the plan follows the file, as the code of its authors does"
+            )
+        if value is not None:
+            return group._replace(base=(keys.where(key), value))
     for key, reached in known.reach.items():
         value = keys.number(key) if label in reached and key not in NO_BASES else None
         if value is not None:
             return group._replace(base=(keys.where(key), value))
-    own = (known.kinds or {}).get(label) or {}
     return group._replace(base=(_told_base(known, own["base"], label), own["base"]), of_class=True)
 
 
 def _flat(
-    keys: Keys, params: Keys, known: ClassDefaults, label: str, *, kind: str, notes: Notes
+    keys: Keys, params: Keys, rule: Mapping[str, Any], label: str, *, kind: str, notes: Notes
 ) -> Layers | None:
     """The layers of a type that has a dictionary of its own in its class, and none in the file."""
+    known: ClassDefaults = rule["class"]
     own = (known.kinds or {})[label]
     if own is None:
         return Layers(kind, None, params, turns=False)
     key = DICTIONARIES[0] if params.path.endswith(DICTIONARIES[0]) else DICTIONARIES[1]
     reached = known.reach.get(key, ())
-    rule = params.data.get("rope_type", params.data.get("type", "default"))
-    if params.data and not reached and (rule != "default" or len(params.data) > 1):
+    asked = params.data.get("rope_type", params.data.get("type", "default"))
+    if params.data and not reached and (asked != "default" or len(params.data) > 1):
         notes.error(
             f"{params.path} is one dictionary for all layers, which the class in transformers "
             f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}"
         )
         return None
     share = own.get("share_alone", own.get("share", 1.0))
-    top = label in known.reach.get("partial_rotary_factor", ())
+    top = _has_top_share(rule, label)
     group = Layers(kind, None, _added(params, known), share=share, top_share=top)
     if label not in reached:
         of_class = _left_out(Keys({}, params.path), own.get("parameters", {}), known, notes, kind)
         group = group._replace(params=of_class, scaled=bool(own.get("parameters")))
-        if params.data and rule != "default":
+        if params.data and asked != "default":
             notes.remark(
                 f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
                 f"transformers {known.version} reads it"
@@ -626,7 +668,7 @@ def _flat(
     stated = group.params.first(("rope_theta", "theta", "base"))
     if stated is not None and label not in known.flat_base_unread:
         return group._replace(base=(group.params.where(stated[0]), stated[1]))
-    group = _with_base(keys, group, known, label)
+    group = _with_base(keys, group, rule, label, notes)
     if stated is not None and group.base is not None and stated[1] != group.base[1]:
         told = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
         notes.warning(f"{told} layers of type {kind!r}, whose base is {group.base[0]}")

@@ -223,6 +223,7 @@ def width_of(
         told[params.where(inner[0])] = int(head * inner[1])
     elif outer is not None:
         told[keys.where(outer[0])] = int(head * outer[1])
+        _follow(keys, outer, layer, head, rule=rule, notes=notes)
     if absolute is not None:
         told[keys.where(absolute[0])] = int(absolute[1])
     if inner is not None and outer is not None and inner[1] != outer[1]:
@@ -256,6 +257,27 @@ def width_of(
         notes.error(f"{key}: a rotated width of {width} does not fit a head of {head}")
         return None
     return width
+
+
+def _follow(
+    keys: Keys,
+    outer: tuple[str, float],
+    layer: Layers,
+    head: int,
+    *,
+    rule: Mapping[str, Any],
+    notes: Notes,
+) -> None:
+    """Say of a share that the row of the family names that its class does not read it."""
+    known: ClassDefaults | None = rule.get("class")
+    if known is None or known.reads is None or outer[0] in known.reads.keys:
+        return
+    if int(head * outer[1]) != int(head * layer.share):
+        notes.warning(
+            f"{keys.where(outer[0])}={outer[1]:g} is not read by the class in transformers "
+            f"{known.version}, which takes {layer.share:g}; the plan follows the file, as the code "
+            "of its authors does"
+        )
 
 
 def _reads_share(rule: Mapping[str, Any], kind: str | None) -> bool:

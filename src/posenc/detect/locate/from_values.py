@@ -13,7 +13,7 @@ from posenc.detect.locate.alternatives import CUT, Sibling, siblings
 from posenc.detect.locate.arcs import TURN, Arc, arcs_of, both, density, hits
 from posenc.detect.locate.intervals import Interval
 from posenc.detect.locate.result import Fit
-from posenc.encodings.table.column_phases import FUNCTIONS, Columns, columns_of
+from posenc.encodings.table.column_phases import FUNCTIONS, ColumnFunctions, columns_of
 
 __all__ = ["Constraint", "Interpretation", "joined", "on_axis", "readings", "search", "up_to"]
 
@@ -98,10 +98,10 @@ class _ColumnCache:
         self.spec = spec
         self.matrix = spec.matrix
         self.axis = self.matrix.arrangement.layout(self.matrix.pairs).axis
-        self._columns: dict[Any, Columns] = {}
+        self._columns: dict[Any, ColumnFunctions] = {}
         self._frequencies: dict[Any, tuple[Decimal, ...]] = {}
 
-    def columns(self, order: str | None) -> Columns:
+    def columns(self, order: str | None) -> ColumnFunctions:
         if order not in self._columns:
             changed = self.spec if order is None else self.spec.replace(order=order)
             self._columns[order] = columns_of(changed)

@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc.detect.locate.alternatives import Sibling
 from posenc.detect.locate.inverse import MOST, Angle, Candidates, solve
-from posenc.encodings.table.column_phases import Columns, Phases, columns_of, phases_of
+from posenc.encodings.table.column_phases import ColumnFunctions, Phases, columns_of, phases_of
 from posenc.functional import table
 
 __all__ = [
@@ -62,7 +62,7 @@ class PhaseModel(NamedTuple):
     """Everything about an encoding that its inversion needs."""
 
     spec: Any
-    columns: Columns
+    columns: ColumnFunctions
     phases: Phases
     scale: float
 

@@ -17,12 +17,12 @@ from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.encodings.table.timestep import Timestep
 
-__all__ = ["FUNCTIONS", "Columns", "Phases", "columns_of", "phases_of", "sinusoids"]
+__all__ = ["FUNCTIONS", "ColumnFunctions", "Phases", "columns_of", "phases_of", "sinusoids"]
 
 FUNCTIONS = ("sin", "cos")
 
 
-class Columns(NamedTuple):
+class ColumnFunctions(NamedTuple):
     """For each column its pair, -1 where there is none, and its function: 0 a sine, 1 a cosine."""
 
     pair: np.ndarray
@@ -45,7 +45,7 @@ class Phases(NamedTuple):
         return (part + (self.turns if self.real else 0)) * (2 * np.pi)
 
 
-def columns_of(spec: Any) -> Columns:
+def columns_of(spec: Any) -> ColumnFunctions:
     """The columns of a sinusoidal table, by laying out the numbers of its pairs as if values."""
     n = spec.pairs
     number = np.arange(1, n + 1, dtype=np.float64)
@@ -63,7 +63,7 @@ def columns_of(spec: Any) -> Columns:
         before = spec.raw_width if spec.raw == "first" else 0
         around = (before, spec.raw_width - before)
         pair, function = np.pad(pair, around, constant_values=-1), np.pad(function, around)
-    return Columns(pair, function)
+    return ColumnFunctions(pair, function)
 
 
 def phases_of(spec: Any) -> Phases:
