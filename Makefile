@@ -145,6 +145,7 @@ bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and re
 	@$(BIN)/python benchmarks/compiled.py
 	@$(BIN)/python benchmarks/speed.py
 	@$(BIN)/python benchmarks/reasons.py
+	@$(BIN)/python benchmarks/models.py
 	@$(BIN)/python benchmarks/contracts.py
 	@$(BIN)/python benchmarks/diff.py
 	@$(BIN)/python tools/speed_picture.py

@@ -21,7 +21,7 @@ SLOWEST = 20  # seconds that a reader is waited for
 def readers() -> dict[str, Callable[[Path], object]]:
     """Every way by which posenc reads a file, by name."""
     import posenc
-    from posenc._core import files, inputs
+    from posenc._core.io import files, inputs
     from posenc.cli import _vectors, encode, infer
     from posenc.cli._options import spec_of
     from posenc.cli._parameters import ParameterChoice, learnt_from

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc._core import files
+from posenc._core.io import files
 
 COMMAND = [sys.executable, "-m", "posenc.cli"]
 SOURCES = str(Path(posenc.__file__).parents[1])

@@ -17,7 +17,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from posenc import ArgumentError, DataError
-from posenc._core import files
+from posenc._core.io import files
 
 DTYPES = ["float64", "float32", "float16", ">f4", ">f8", "int64", "uint8", "bool", "complex64"]
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc._core import files, inputs
 from posenc._core.errors import DataError
+from posenc._core.io import files, inputs
 
 SOURCE = Path(posenc.__file__).parent
 KIND = inputs.FileKind("a note", 100, 10)
@@ -201,8 +201,8 @@ CALLS = {
 # What opens no file of a user: outputs, data of the package, members of a zip that is open, texts
 # that were made or read here.
 ALLOWED = {
-    "_core/inputs.py": {"os.open", "os.fdopen", "json.loads"},
-    "_core/outputs.py": {"os.open", "os.fdopen"},
+    "_core/io/inputs.py": {"os.open", "os.fdopen", "json.loads"},
+    "_core/io/outputs.py": {"os.open", "os.fdopen"},
     "cli/_app.py": {"os.open"},
     "cli/_stream.py": {"target.open"},
     "cli/doctor.py": {"json.loads"},
@@ -211,13 +211,13 @@ ALLOWED = {
     "detect/convert/config_edits.py": {"json.loads"},
     "detect/convert/destination.py": {"target.open", "(folder / name).open"},
     "detect/explain/describe.py": {"json.loads"},
-    "detect/files/store.py": {"archive.open", "zipfile.ZipFile"},
+    "detect/files/zip_file.py": {"archive.open", "zipfile.ZipFile"},
     "detect/files/torch_file.py": {"archive.open"},
     "detect/infer/result.py": {"json.loads"},
     "explore/protocol.py": {"json.loads"},
     "explore/save.py": {"zipfile.ZipFile"},
     "explore/server.py": {"file.read_bytes"},
-    "kernels/cpu.py": {"MISSING.read_text"},
+    "kernels/native.py": {"MISSING.read_text"},
     "learn/lessons.py": {"tomllib.loads", "file.read_text"},
     "plot/export.py": {"zipfile.ZipFile"},
     "presets/_rows.py": {"json.loads", "file.read_text"},

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc._core import outputs
-from posenc._core.outputs import replacing, replacing_folder
+from posenc._core.io import outputs
+from posenc._core.io.outputs import replacing, replacing_folder
 
 KILLED = """
 import sys, time
 from pathlib import Path
-from posenc._core.outputs import replacing, replacing_folder
+from posenc._core.io.outputs import replacing, replacing_folder
 kind, target = sys.argv[1:]
 if kind == "file":
     with replacing(target, existing="replace") as file:

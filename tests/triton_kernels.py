@@ -24,7 +24,7 @@ from posenc.functional import rotate_together
 from posenc.kernels import triton_phase
 from tests.cases import TABLES, Case, RotaryCase
 from tests.rotary_cases import ROTARY
-from tests.test_kernels import layouts, refusal, why_not_rows
+from tests.test_kernels import layouts, refusal, why_not_rows, why_not_turned
 
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
 GENERATOR = torch.Generator().manual_seed(0)
@@ -118,8 +118,9 @@ def test_every_rotation(case: RotaryCase) -> None:
     positions = torch.tensor(case.positions, device=DEVICE)
     x = normal(2, 3, len(case.positions), case.spec.dim + 1)
     spec, how = case.spec, {"positions": positions, "params": case.params}
-    if not isinstance(spec, RoPE) or spec.phase == "float32":
-        refusal(lambda: rotated(spec, x, "triton", **how))
+    reason = why_not_turned(case)
+    if reason is not None:
+        assert reason in refusal(lambda: rotated(spec, x, "triton", **how))
         return
     if spec.channels.blocks or spec.channels.output != "same":
         assert "in blocks" in refusal(lambda: rotated(spec, x, "triton", **how))

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import posenc
-from posenc._core.files import from_bfloat16, to_bfloat16
+from posenc._core.io.files import from_bfloat16, to_bfloat16
 from posenc.detect.identify.identify import in_memory
 from posenc.detect.identify.judge_table import judge_table
 from posenc.presets import names, row

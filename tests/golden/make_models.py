@@ -56,7 +56,7 @@ TYPES = (
     "baichuan", "bunny-phi", "chatglm", "dbrx", "deepseek_ref", "internvl_chat", "kimi_k2",
     "kimi_k3", "llava_llama", "locateanything", "maira2", "mimo", "minicpm", "minicpmv",
     "minimax_m3", "molmo", "nemotron-nas", "phi4mm", "qwen", "qwen3_asr", "yuan",
-    "falcon_perception", "vibevoice", *FLAT,
+    "falcon_perception", "lfm2-vl", "vibevoice", "videochat_flash_qwen", "virst", *FLAT,
 )  # fmt: skip
 # (part, type of transformers, why it is that)
 OTHERS = {
@@ -64,6 +64,7 @@ OTHERS = {
     "deepseek_ref": ("", "deepseek_v4", "DeepseekV4ForCausalLM stands in architectures"),
     "internvl_chat": ("llm_config", "phi3", "Phi3ForCausalLM stands in architectures"),
     "llava_llama": ("llm_cfg", "llama", "LlamaForCausalLM stands in architectures"),
+    "lfm2-vl": ("", "lfm2_vl", "Lfm2VlForConditionalGeneration stands in architectures"),
     "maira2": ("", "llava", "its Maira2Config extends LlavaConfig"),
     "vibevoice": ("decoder_config", "qwen2", "the type that this part states"),
 }
@@ -516,7 +517,11 @@ def by_authors(data: dict[str, Any], folder: Path) -> dict[str, Any] | None:
 
 
 GRID = (6, 5)  # another number of patches than the table has
+QWEN2 = ("rotate_half", "apply_rotary_pos_emb", "Qwen2RotaryEmbedding")
+VIDEOCHAT = ("AIDASLab/VIRST", "model/videochat/modeling_qwen2_flash.py", QWEN2, halves)
 AUTHORS: dict[str, tuple[str, str, tuple[str, ...], Any]] = {
+    "videochat_flash_qwen": VIDEOCHAT,
+    "virst": VIDEOCHAT,
     "yuan": (
         "intel/intel-extension-for-pytorch",
         "tests/cpu/hf_configs/yuan/yuan_hf_model.py",

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from posenc._core import inputs
 from posenc._core.errors import PosencError, SpecError, mismatch, suggest
 from posenc._core.example import Example
 from posenc._core.field_types import coerce, show, words_of
+from posenc._core.io import inputs
 from posenc._core.tracing import compile_time, is_followed, unseen
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import inputs
 
 __all__ = [
     "InputFile",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
+from posenc._core.io import inputs
 from posenc.cli._inputs import file_there
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 import numpy as np
 
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch, suggest
+from posenc._core.io import files, inputs
 from posenc.cli._inputs import InputFile
 from posenc.cli._options import grouped
 

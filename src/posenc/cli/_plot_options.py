@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
+from posenc._core.io import inputs
 from posenc._core.spec import Value
 from posenc.cli._inputs import InputFile
 from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, RenamedOption, WordChoice, spec_of

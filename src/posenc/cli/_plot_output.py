@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from posenc._core import files
+from posenc._core.io import files
 from posenc.cli._options import RenamedOption, WordChoice
 from posenc.cli._plot_options import PlotSubject, usage
 from posenc.cli._show import clean, print_json

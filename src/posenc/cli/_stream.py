@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import files, inputs
 from posenc.cli._options import table_width
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, DependencyError, mismatch
+from posenc._core.io import files, inputs
 from posenc.cli import _stream
 from posenc.cli._inputs import (
     looks_like_a_file,

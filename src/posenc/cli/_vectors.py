@@ -9,8 +9,8 @@ from typing import Any
 import click
 import numpy as np
 
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import files, inputs
 from posenc.cli._inputs import standard_input
 
 __all__ = ["vector_from"]

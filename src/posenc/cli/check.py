@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc._core import inputs
 from posenc._core.errors import DataError
+from posenc._core.io import inputs
 from posenc.cli._options import WordChoice, as_json, is_json, spec_of
 from posenc.cli._show import clean, print_json, progress
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import numpy as np
 
-from posenc._core import files
 from posenc._core.brief import brief
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import files
 from posenc._core.random_vectors import random_vectors
 from posenc.cli import _show, _stream
 from posenc.cli._inputs import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import inputs
 from posenc.cli._inputs import InputFile, standard_input
 from posenc.cli._options import RenamedOption, WordChoice, as_json, is_json
 from posenc.cli._show import clean, print_json

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from posenc._core import files, inputs
+from posenc._core.io import files, inputs
 from posenc.cli._app import Interrupted
 from posenc.cli._inputs import InputFile
 from posenc.cli._options import as_json

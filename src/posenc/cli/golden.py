@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import inputs
 from posenc.cli._inputs import file_there, standard_input
 from posenc.cli._options import WordChoice, as_json, is_json
 from posenc.cli._show import clean

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from posenc import registry
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, PosencError, mismatch
+from posenc._core.io import files, inputs
 from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.detect.files import open_store

@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.io import inputs
 
 __all__ = ["PROTOCOL", "Cell"]
 

@@ -21,8 +21,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch, suggest
+from posenc._core.io import inputs
 
 __all__ = [
     "BETTER",

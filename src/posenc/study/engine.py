@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DependencyError, mismatch
+from posenc._core.io import inputs
 from posenc.study.cell import Cell
 from posenc.study.results import Record, Row
 from posenc.study.store import Store

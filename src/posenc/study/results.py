@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import inputs
 from posenc.study.cell import Cell
 
 __all__ = ["MOST_ROWS", "Record", "Results", "Row", "read_csv", "write_csv"]

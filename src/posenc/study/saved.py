@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 import posenc
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, DependencyError, mismatch
+from posenc._core.io import files, inputs
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.study.cell import Cell

@@ -22,9 +22,9 @@ from pathlib import Path
 from types import TracebackType, UnionType
 from typing import IO, Self
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
-from posenc._core.outputs import replacing
+from posenc._core.io import inputs
+from posenc._core.io.outputs import replacing
 from posenc.study.cell import PROTOCOL, Cell
 from posenc.study.results import MOST_ROWS, Record, Results, Row
 

@@ -75,10 +75,11 @@ def attention(encoding: Encoding | Sequence[Encoding | None]) -> ModelAttention:
     ...     LlamaForCausalLM(config)(torch.arange(6)[None]).logits.shape
     torch.Size([1, 6, 8])
     """
-    several = isinstance(encoding, Sequence) and not isinstance(encoding, str)
+    several = isinstance(encoding, Sequence)
     if several and not encoding:
         raise ArgumentError(mismatch("attention", "an encoding for each layer", "none"))
-    modules = [_module(one) for one in (encoding if several else [encoding])]  # type: ignore[list-item]
+    every: Sequence[Any] = encoding if isinstance(encoding, Sequence) else [encoding]
+    modules = [_module(one) for one in every]
     return ModelAttention(modules, several=several)
 
 
@@ -114,7 +115,7 @@ class ModelAttention:
 
         self.encodings = list(encodings)
         self.several = several
-        self._seen = masking_utils.sdpa_mask
+        self._seen: Any = masking_utils.sdpa_mask
 
     def register(self, name: str) -> RegisteredNames:
         """Let models ask for it: `attn_implementation=name`, or `set_attn_implementation(name)`.
@@ -193,16 +194,16 @@ class ModelAttention:
             key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
-        seen, at = _read(attention_mask, query.shape[2], key.shape[2], query.device)
+        seen, at, padded = _read(attention_mask, query.shape[2], key.shape[2], query.device)
         if attention_mask is None and is_causal and query.shape[2] > 1:
             seen = at[1][None, :] <= at[0][:, None]
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-        encoding = self._encoding(module)
+        encoding: Any = self._encoding(module)
         added: Any = None
         if encoding is not None and not _crosses(module):
             if attention_mask is None or attention_mask.dtype != torch.int64:
                 _check_unmarked(attention_mask, query.shape[2], key.shape[2])
-            at = _counted(at, kwargs.get("position_ids"), attention_mask)
+            at = _counted(at, kwargs.get("position_ids"), padded)
             added, scale = _added(encoding, query, key, at, scale)
         else:
             encoding = None
@@ -227,7 +228,7 @@ class ModelAttention:
         weights = dropped(_softmax(scores, sinks), p=dropout)
         out = weights @ value
         if on_values:
-            out = out + encoding.of_values(weights, *at)  # type: ignore[union-attr]
+            out = out + encoding.of_values(weights, *at)
         return out.transpose(1, 2).contiguous(), weights
 
     def _encoding(self, module: Any) -> AttentionBias | RelativeAttention | None:
@@ -243,15 +244,16 @@ class ModelAttention:
 
 def _read(
     mask: Tensor | None, rows: int, keys: int, device: torch.device
-) -> tuple[Tensor | None, tuple[Tensor, Tensor]]:
-    """Which keys are seen, or what is added; and where queries and keys stand."""
+) -> tuple[Tensor | None, tuple[Tensor, Tensor], Tensor | None]:
+    """Which keys are seen, or what is added; where tokens stand; and which rows are padded."""
     if mask is None or mask.dtype != torch.int64:
-        return mask, (torch.arange(rows, device=device), torch.arange(keys, device=device))
+        at = torch.arange(rows, device=device), torch.arange(keys, device=device)
+        return mask, at, None
     mask = mask[..., :keys]
     entries = torch.where(mask >= 0, mask, ~mask)
     q = ((entries[:, 0, :, 0] % PADDED) >> BITS) - ZERO
     k = (entries[:, 0, -1, :] & (2**BITS - 1)) - ZERO
-    return mask >= 0, (q, k)
+    return mask >= 0, (q, k), entries[:, 0, 0, :1] >= PADDED
 
 
 def _check_unmarked(mask: Tensor | None, rows: int, keys: int) -> None:
@@ -285,20 +287,17 @@ def _crosses(module: Any) -> bool:
     return bool(getattr(config, "is_decoder", False) if decodes is None else decodes)
 
 
-def _counted(at: tuple[Tensor, Tensor], ids: Any, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def _counted(at: tuple[Tensor, Tensor], ids: Any, padded: Tensor | None) -> tuple[Tensor, Tensor]:
     """Positions as the model counts them, where it says so: from 0, as padding is not seen."""
     q, k = at
     if isinstance(ids, Tensor) and ids.ndim == 2 and ids.shape[-1] == q.shape[-1]:
-        # Of keys in a cache, and beside padding, the distance from the last query is known.
-        k = ids[:, -1:] + (k - q[..., -1:])
-        if q.shape[-1] == k.shape[-1]:  # sequences that are packed have positions of their own
-            padded = mask is not None and mask.dtype == torch.int64
-            first = mask[:, 0, 0, :1] if padded else None
-            k = (
-                ids
-                if first is None
-                else torch.where(torch.maximum(first, ~first) >= PADDED, k, ids)
-            )
+        # Of keys in a cache, and beside padding, the distance from the last query is known;
+        # sequences that are packed have positions of their own.
+        distant = ids[:, -1:] + (k - q[..., -1:])
+        if q.shape[-1] != k.shape[-1]:
+            k = distant
+        else:
+            k = ids if padded is None else torch.where(padded, distant, ids)
         q = ids
     return q.clamp(min=0), k.clamp(min=0)
 

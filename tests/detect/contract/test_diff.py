@@ -12,6 +12,9 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 import posenc
+from posenc import registry
+from posenc._core.example import small
+from posenc.detect.contract.fields import variants
 from tests.configs import GEMMA_3, PLAIN, VERSION_4
 from tests.detect.contract.bugs import BUGS, TABLES, Bug
 from tests.golden.make_vllm import CONFIGS as VLLM
@@ -77,6 +80,17 @@ def test_what_is_written_otherwise_and_computes_the_same_is_no_difference() -> N
     yarn = posenc.RoPE(64, pairing="half", scaling=posenc.scaling.YaRN(4, original_length=4096))
     stated = yarn.replace(magnitude=posenc.RotaryMagnitude(attention_factor=yarn.attention_factor))
     assert posenc.diff(yarn, stated).verdict == "nothing differs"
+
+
+@pytest.mark.parametrize("name", registry.SPECS)
+def test_every_encoding_is_itself_and_differs_from_a_change_of_it(name: str) -> None:
+    spec = small(registry.lookup(name))
+    assert posenc.diff(spec, spec).verdict == "nothing differs"
+    changes = {field: other for field, _, other in variants(spec)}
+    for field in [*changes][:3]:
+        found = posenc.diff(spec, changes[field])
+        named = {row.field.partition(".")[0] for row in found.differences}
+        assert named <= {field.partition(".")[0]}, found.lines()
 
 
 class Own:

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from safetensors.numpy import save_file
 
 import posenc
-from posenc._core import files
+from posenc._core.io import files
 from posenc.cli import app
 from tests.checkpoints import config_of, folder_of, loaded, weights_of
 from tests.test_cli_process import COMMAND, environment

@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import posenc
-from posenc._core import files
+from posenc._core.io import files
 from posenc.detect.convert import tensor_edits, verification
 from tests.checkpoints import (
     HIDDEN,

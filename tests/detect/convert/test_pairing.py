@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
 import posenc
-from posenc._core import files
+from posenc._core.io import files
 from posenc.cli import app
 from posenc.detect.convert import pairing
 from posenc.detect.convert import pairing_evidence as evidence

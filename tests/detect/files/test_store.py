@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import posenc
-from posenc._core.npy import npy_header
-from posenc._core.safetensors import safetensors_header
+from posenc._core.io.npy import npy_header
+from posenc._core.io.safetensors import safetensors_header
 from posenc.detect.files.arrays import MOST_ENTRIES, ArrayStore
 from posenc.detect.files.store import open_store
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from safetensors.numpy import save_file
 
 import posenc
-from posenc._core.files import to_bfloat16
-from posenc._core.safetensors import safetensors_header
+from posenc._core.io.files import to_bfloat16
+from posenc._core.io.safetensors import safetensors_header
 from posenc.cli import app
 
 

@@ -25,7 +25,7 @@ from posenc.detect.adopt.refusals import CALLER, config_change, refuse_model
 from posenc.detect.adopt.report import Adoption, Replacement
 from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_buffers
 from posenc.detect.adopt.trial import Trial, forget
-from posenc.detect.contract.seen import attempt
+from posenc.detect.contract.turns import attempt
 from posenc.detect.explain import from_hf
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE

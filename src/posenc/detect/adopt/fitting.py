@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from posenc.detect.adopt.report import Distance
-from posenc.detect.contract.seen import NEAR, SEEN, Seen, allowed, expected, frequencies_of
+from posenc.detect.contract.turns import CONSIDERABLE, NEAR, PairTurns, allowed, expected
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm, FormedCosSin
 
@@ -214,9 +214,9 @@ def _dtype(
 def _columns(spec: RotarySpec, where: np.ndarray, values: np.ndarray) -> tuple[Any, float]:
     """Which pair each channel belongs to, and how far it is off; 1 is what is allowed."""
     length = int(where.max()) + 1
-    seen = Seen(where, values, length)
+    seen = PairTurns(where, values, length)
     wanted = expected(spec, seen)
-    room = allowed(wanted, frequencies_of(spec, length), seen)
+    room = 2 * allowed(spec, seen, np.abs(wanted))  # models round once or twice more
     pairs, width = spec.pairs, values.shape[-1]
     forms: list[tuple[Any, np.ndarray]] = []
     if width == pairs:
@@ -310,8 +310,8 @@ def distance(
         within = np.where(np.asarray(rows) <= last, off, 0.0)
         if within.max() > change:
             change, place = float(within.max()), int(rows[within.argmax()])
-        if wrong is None and np.any(off > SEEN):
-            wrong = int(rows[np.argmax(off > SEEN)])
+        if wrong is None and np.any(off > CONSIDERABLE):
+            wrong = int(rows[np.argmax(off > CONSIDERABLE)])
         if wrong is not None and rows[-1] >= last:
             looked = int(rows[-1])
             break

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple, final
 
 from posenc._core.spec import Spec
-from posenc.detect.contract.seen import SEEN
+from posenc.detect.contract.turns import CONSIDERABLE
 
 __all__ = ["Adoption", "Distance", "Replacement"]
 
@@ -87,8 +87,10 @@ class Replacement:
             other = "no positions" if self.spec is None else repr(self.spec)
             return f"{told}{other} in place of {self.trained!r}, on purpose"
         if self.wrong is None:
-            return f"{told}the old ones were off by no more than {SEEN:g} up to {self.looked:,}"
-        return f"{told}the old ones were off by more than {SEEN:g} from position {self.wrong:,} on"
+            bound = f"no more than {CONSIDERABLE:g} up to {self.looked:,}"
+        else:
+            bound = f"more than {CONSIDERABLE:g} from position {self.wrong:,} on"
+        return f"{told}the old ones were off by {bound}"
 
 
 @final

@@ -12,7 +12,8 @@ from torch import nn
 from posenc import functional
 from posenc._core.errors import PosencError
 from posenc.detect.adopt.report import Distance
-from posenc.detect.contract.seen import SEEN, UNIT
+from posenc.detect.contract.tolerances import ROUNDING
+from posenc.detect.contract.turns import CONSIDERABLE
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = ["Rows", "exact_rows", "has_rows", "put_in", "restore", "row_buffers"]
@@ -47,7 +48,8 @@ def exact_rows(module: nn.Module, name: str, spec: Any, phase: str) -> Rows | No
     buffer: torch.Tensor = module._buffers[name]  # type: ignore[assignment]
     stored = np.asarray(buffer.detach().to("cpu", torch.float64))
     try:
-        unit = UNIT[str(buffer.dtype).removeprefix("torch.")]
+        # Tables in float64 are made of angles in float32.
+        unit = max(ROUNDING[str(buffer.dtype).removeprefix("torch.")], ROUNDING["float32"])
         wanted = _rows(spec, stored, "exact", unit)
         kept = wanted if phase == "exact" or wanted is None else _rows(spec, stored, phase, unit)
     except PosencError:
@@ -55,7 +57,7 @@ def exact_rows(module: nn.Module, name: str, spec: Any, phase: str) -> Rows | No
     if wanted is None or kept is None:
         return None
     off = np.abs(stored - wanted).max(axis=1)
-    wrong = np.flatnonzero(off > SEEN)
+    wrong = np.flatnonzero(off > CONSIDERABLE)
     first, last = (int(wrong[0]) if wrong.size else None), len(stored) - 1
     far = Distance(float(off.max()), int(off.argmax()), last, first, last)
     return Rows(module, name, torch.from_numpy(kept).to(buffer.device, buffer.dtype), far)

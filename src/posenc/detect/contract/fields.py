@@ -64,7 +64,8 @@ def words(value: Any) -> str:
 def _effects(spec: Spec) -> dict[tuple[Any, ...], Any]:
     """The numbers that a contract states of an encoding: two with the same are one to a model."""
     (part,), checks = records((Part("spec", kind=spec.kind, spec=spec),))
-    effects: dict[tuple[Any, ...], Any] = {("left out",): repr(spec) if part.left_out else ""}
+    whole = repr(spec) if part.left_out else ""
+    effects: dict[tuple[Any, ...], Any] = {("left out", "", "", ()): whole}
     for check in checks:
         places = tuple(np.ravel(check.data.get("position", check.data.get("q_positions", -1))))
         # Angles follow from frequencies, which may be stated in float32.
@@ -88,7 +89,7 @@ def looked_at(spec: Spec) -> str:
         lengths = "at a short and a long length" if spec.needs_length else "at every length"
         rest = f"in float64, {lengths}; factors, pairing and channels"
         return f"{each}; the frequencies of {spec.pairs} pairs {rest}"
-    if _effects(spec)["left out",]:
+    if _effects(spec)["left out", "", "", ()]:
         return f"{each}, no numbers"
     return f"{each}; the rows or scores of its contract in float64"
 
@@ -100,14 +101,14 @@ def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
         off = {
             key[3]: float(np.abs(mine[key] - theirs[key]).max())
             for key in sorted(mine.keys() & theirs.keys())
-            if {*key} & {"row", "bias", "relative"} and mine[key].shape == theirs[key].shape
+            if key[1] in ("row", "bias", "relative") and mine[key].shape == theirs[key].shape
         }
         if not off or max(off.values()) == 0:
             return None, None, ""
         if not isinstance(a, TableSpec):
             return max(off.values()), None, "biases"
         return *begins(np.array([*off.values()]), np.array([*off])[:, 0]), "rows"
-    if a.axes != b.axes:
+    if a.axes != b.axes or not (a.plain and b.plain):
         return None, None, ""
     line = np.arange(DENSE + 1)
     places = line if len(a.axes) == 1 else np.stack([line] * len(a.axes), axis=-1)

@@ -18,9 +18,9 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from posenc import registry
-from posenc._core import files, inputs
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc._core.outputs import replacing
+from posenc._core.io import files, inputs
+from posenc._core.io.outputs import replacing
 from posenc._core.reading import Note
 from posenc._core.spec import from_dict
 from posenc.detect.contract.canonical import digest

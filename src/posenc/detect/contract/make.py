@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc import registry
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch, suggest
+from posenc._core.io import inputs
 from posenc._core.plan import Entry, Plan
 from posenc._core.positions import Positions
 from posenc._core.reading import Layer, Reading, Source
@@ -118,7 +118,7 @@ def described(
     if data.get("format") == FORMAT:
         return parsed(data, caller)
     name = "" if "model_type" in data else data.get("type", "")
-    if suggest(name, (*registry.SPECS, *registry.VALUES)).startswith("Did"):
+    if name and suggest(name, (*registry.names(), *registry.VALUES)).startswith("Did"):
         return _value(data, caller)
     inputs.check_count(text, caller, inputs.CONFIG)
     return _settled(from_hf(data, **settled), caller, data)

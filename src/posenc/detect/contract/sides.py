@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.io import inputs
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec

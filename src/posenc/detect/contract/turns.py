@@ -20,7 +20,8 @@ from posenc.detect.contract.contract import Part
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = [
-    "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns", "attempt", "begins", "estimated", "expected",
+    "CONSIDERABLE", "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns",
+    "allowed", "attempt", "begins", "estimated", "expected",
     "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns",
     "unit_of",
 ]  # fmt: skip
@@ -90,7 +91,7 @@ def off_by(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> tuple[np.nd
     """The largest difference at each position, and which are more than the dtype explains."""
     values = seen.values if seen.sized else unit_of(seen.values) * np.abs(wanted)
     off = np.abs(values - wanted)
-    return off.max(axis=1), ~np.all(off <= _allowed(spec, seen, np.abs(wanted)), axis=1)
+    return off.max(axis=1), ~np.all(off <= allowed(spec, seen, np.abs(wanted)), axis=1)
 
 
 def same_turns(spec: RotarySpec, seen: PairTurns, candidate: RotarySpec | np.ndarray) -> bool:
@@ -103,10 +104,10 @@ def same_turns(spec: RotarySpec, seen: PairTurns, candidate: RotarySpec | np.nda
             return False
     if values.shape != seen.values.shape:  # type: ignore[union-attr]
         return False
-    return bool(np.all(np.abs(seen.values - values) <= _allowed(spec, seen, 1.0)))
+    return bool(np.all(np.abs(seen.values - values) <= allowed(spec, seen, 1.0)))
 
 
-def _allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
+def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
     """What counts as no difference, (P, pairs): the bounds of a contract, `ROOM` times."""
     frequencies = frequencies_of(spec, seen.length)
     start = getattr(getattr(spec, "arrangement", None), "start", 0)

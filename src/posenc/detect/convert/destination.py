@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from posenc._core import files, inputs
 from posenc._core.errors import ArgumentError, DataError, mismatch
-from posenc._core.outputs import replacing_folder
+from posenc._core.io import files, inputs
+from posenc._core.io.outputs import replacing_folder
 from posenc.detect.convert.tensor_edits import Change, write_file
 from posenc.detect.files import CONFIG, Checkpoint, Stored, open_checkpoint
 

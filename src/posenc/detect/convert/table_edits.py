@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core import files
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.io import files
 from posenc._core.resample import METHODS, Method
 from posenc.detect.convert.tensor_edits import Change, Move, New
 from posenc.detect.files import Stored

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core import files, inputs
+from posenc._core.io import files, inputs
 from posenc.detect.files import RECORD, Stored
 
 __all__ = ["Move", "New", "header", "write_file"]

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core import files
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import files
 from posenc.detect.convert.projections import AttentionTensors, HeadTensor
 from posenc.detect.files import Stored
 from posenc.encodings.rotary.pairing import Pairing

@@ -68,6 +68,8 @@ MEANINGS = {
 }
 # Words in the names of parts that are no models and concern positions.
 PART_WORDS = ("attention", "rope", "rotary", "position", "index")
+# Keys that name a part which has a file of its own.
+TOWERS = ("mm_vision_tower", "mm_audio_tower", "mm_speech_tower")
 # Keys of parts that are models.
 MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
 SIZES = ("head_dim", "hidden_size", "d_model", "dim", "embed_dim", "width")
@@ -290,8 +292,10 @@ class _Reader:
         self, keys: Keys, made: ClassParts, row: Family | None, name: str, *, flat: str, depth: int
     ) -> None:
         """Parts that the class makes where the file has none, or that are no dictionaries."""
-        missing = [key for key in MAIN_PARTS if key in made.types and not keys.data.get(key)]
         parts = [k for k, v in keys.data.items() if k not in made.types and _is_part(k, v, made)]
+        labels = {_label(key) for key in parts}
+        absent = [key for key in made.types if not keys.data.get(key)]
+        missing = [key for key in absent if key in MAIN_PARTS or _label(key) in labels]
         others = [key for key in parts if key in NEEDED]
         foreign = bool(missing and others) and not flat
         if foreign:
@@ -409,6 +413,12 @@ class _Reader:
                 f"{keys.where(key)}={keys.defaults[key]!r}, which the file leaves to the "
                 f"class, was not read: {MEANINGS[key]}"
             )
+        for key in TOWERS if not class_parts(keys.data.get("model_type")).types else ():
+            if isinstance(keys.data.get(key), str) and keys.data[key]:
+                notes.warning(
+                    f"{keys.where(key)}={keys.data[key][:80]!r} was not read: the tower that it "
+                    "names has a file of its own, and is in no entry"
+                )
         for key in unread(keys, WORDS):
             said = keys.data[key] is not False and keys.data[key] != "absolute"
             if said and not any(word in key for word in SILENT):

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import inputs
 
 __all__ = ["load"]
 

@@ -14,9 +14,9 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch
-from posenc._core.safetensors import MOST_TENSORS
+from posenc._core.io import files, inputs
+from posenc._core.io.safetensors import MOST_TENSORS
 
 __all__ = ["GgufTensor", "Header", "read_header", "read_open_header", "read_tensor"]
 

@@ -18,9 +18,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch, suggest
-from posenc._core.safetensors import CODES
+from posenc._core.io import files, inputs
+from posenc._core.io.safetensors import CODES
 from posenc.detect.files.config_json import FILE as CONFIG
 from posenc.detect.files.config_json import load
 from posenc.detect.files.index import check_total, read_index, shards_of

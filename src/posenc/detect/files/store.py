@@ -1,6 +1,6 @@
 """The arrays of a file, by name: their shapes from headers first, their numbers only when asked.
 
-    .safetensors, .npy          one header (`_core.files`)
+    .safetensors, .npy          one header (`_core.io.files`)
     model.safetensors.index.json   the headers of several files beside it
     .npz                        a zip of .npy files
     .bin .pt .pth               a zip whose pickle is read without running it (`torch_file`)
@@ -22,8 +22,8 @@ from typing import IO
 
 import numpy as np
 
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import files, inputs
 from posenc.detect.files import gguf_header
 from posenc.detect.files.arrays import MOST_ENTRIES, Array, ArrayStore
 from posenc.detect.files.index import ENDING, check_total, read_index, shards_of

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from posenc._core.errors import DataError, mismatch
-from posenc._core.safetensors import MOST_TENSORS
+from posenc._core.io.safetensors import MOST_TENSORS
 
 __all__ = ["Foreign", "TensorWindow", "parts"]
 

@@ -15,9 +15,9 @@ from typing import IO
 
 import numpy as np
 
-from posenc._core import files, inputs
 from posenc._core.errors import DataError, mismatch
-from posenc._core.npy import LARGEST_NPY_HEADER, parse_npy
+from posenc._core.io import files, inputs
+from posenc._core.io.npy import LARGEST_NPY_HEADER, parse_npy
 from posenc.detect.files import torch_file
 from posenc.detect.files.arrays import STORED, Array, ArrayStore
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 from xml.sax.saxutils import escape
 
-from posenc._core import files
 from posenc._core.errors import ArgumentError, DependencyError, mismatch
+from posenc._core.io import files
 
 __all__ = ["DPI", "RC", "Picture", "library"]
 

@@ -6,8 +6,8 @@ import hashlib
 import lzma
 from pathlib import Path
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io import inputs
 
 __all__ = ["FOLDER", "checked", "digest", "text_of"]
 

@@ -11,7 +11,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch
-from posenc._core.tensor_layout import Tensor, exactly, is_shape
+from posenc._core.io.tensor_layout import Tensor, exactly, is_shape
 
 __all__ = ["npy_header", "npy_tensor", "parse_npy"]
 

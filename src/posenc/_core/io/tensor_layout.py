@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from posenc._core import inputs
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.io import inputs
 
 __all__ = ["Layout", "Tensor", "exactly", "is_shape"]
 

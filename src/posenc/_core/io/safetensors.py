@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch, suggest
-from posenc._core.tensor_layout import Layout, Tensor, exactly, is_shape
+from posenc._core.io import inputs
+from posenc._core.io.tensor_layout import Layout, Tensor, exactly, is_shape
 
 __all__ = ["safetensors_header", "safetensors_layout"]
 

@@ -20,12 +20,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core import inputs
 from posenc._core.errors import DataError, mismatch
-from posenc._core.npy import npy_header, npy_tensor
-from posenc._core.outputs import replacing
-from posenc._core.safetensors import safetensors_header, safetensors_layout
-from posenc._core.tensor_layout import Layout, Tensor
+from posenc._core.io import inputs
+from posenc._core.io.npy import npy_header, npy_tensor
+from posenc._core.io.outputs import replacing
+from posenc._core.io.safetensors import safetensors_header, safetensors_layout
+from posenc._core.io.tensor_layout import Layout, Tensor
 
 __all__ = [
     "FLOATS",
