@@ -171,6 +171,16 @@ def test_tables_come_from_files(run: Run) -> None:
     run("table", "--table", "cube.npy", code=2)
 
 
+def test_fields_that_nobody_gave_are_those_of_the_example(run: Run) -> None:
+    for words in (
+        ("table", "--encoding", "GridCells", "--grid", "x=3,y=3", "--output", "grid.svg"),
+        ("bias", "--encoding", "ClippedTable", "--init-seed", "0", "--output", "clipped.svg"),
+        ("waves", "--encoding", "Concatenated", "--output", "both.svg"),
+    ):
+        run(*words)
+        assert Path(words[-1]).exists()
+
+
 def test_learned_encodings_need_their_numbers(run: Run) -> None:
     assert "--init-seed" in run("bias", "--encoding", "T5", code=2).output
     result = run("bias", "--encoding", "T5", "--heads", "2", "--init-seed", "1")

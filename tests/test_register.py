@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import textwrap
+import tomllib
 import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
@@ -496,3 +500,79 @@ def test_an_author_needs_no_private_name() -> None:
             line for line in imports if "._" in line or " _" in line.partition(" import")[2]
         ]
     assert not [name for name in api.__all__ if name.startswith("_")]
+
+
+# --- the recipes of the page ----------------------------------------------------------------------
+
+PAGE = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
+
+
+def part(pattern: str) -> str:
+    """What the page has at the only place of a pattern."""
+    [text] = re.findall(pattern, PAGE, re.DOTALL | re.MULTILINE)
+    return str(text)
+
+
+CLASS = part(r"^```python\n(from dataclasses.*?)^```$")
+
+
+def test_the_recipe_from_outside_is_enough(tmp_path: Path) -> None:
+    """The class of the page in a module, its lines of `pyproject.toml` in the metadata."""
+    settings = tomllib.loads(part(r"^```toml\n(.*?)^```$"))
+    points = settings["project"]["entry-points"][registry.GROUP]
+    module = points["Clock"].partition(":")[0]
+    install(tmp_path, "my-clocks", points, **{module: CLASS})
+    code = "import posenc; pe = posenc.from_json(text)\nprint(pe, posenc.table(pe, 4).shape)"
+    text = '{"type": "Clock", "dim": 4, "hours": 24}'
+    assert run(tmp_path, "-c", f"text = {text!r}\n{code}") == "Clock(dim=4, hours=24) (4, 4)\n"
+
+
+def insert(path: Path, before: str, lines: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count(before) == 1, before
+    path.write_text(text.replace(before, lines + before), encoding="utf-8")
+
+
+@pytest.mark.slow("_names.py", "encodings/api.py", "_core/example.py", release=True)
+def test_the_recipe_inside_is_enough(tmp_path: Path) -> None:
+    """Four files, five edits, on a copy; the tests of the encoding and those that miss one pass."""
+    kept = ["src", "tests", "tools", "docs", "benchmarks", "pyproject.toml", "*.md"]
+    listed = subprocess.run(
+        ["git", "ls-files", *kept], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    for name in listed.stdout.split("\n")[:-1]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    oracle = part(r"^   ```python\n   from mpmath import mp\n\n\n(.*?)^   ```$")
+    row, line = part(r"row: `(Case\([^`]*,)`"), part(r"^   `(\"Clock\": [^`]*)`$")
+    head, tail = CLASS.split("\n\n\n", 1)
+    first = f'"""A clock."""\n\nfrom __future__ import annotations\n\n{head}\n\n__all__ = ["Clock"]'
+    target = tmp_path / "src/posenc/encodings/table/clock.py"
+    target.write_text(f"{first}\n\n\n{tail}")
+    insert(tmp_path / "src/posenc/_names.py", '    "Summed": "posenc', f"    {line}\n")
+    with (tmp_path / "tests/oracles/table.py").open("a") as file:
+        file.write(f"\n\n{textwrap.dedent(oracle)}")
+    insert(tmp_path / "tests/cases.py", "    Concatenated,\n    Fourier,", "    Clock,\n")
+    cases = tmp_path / "tests/cases.py"
+    start = "INTEGER_TABLES = (\n"
+    cases.write_text(cases.read_text().replace(start, f"{start}    {row}\n"))
+    path = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+
+    def passes(*words: str) -> None:
+        done = subprocess.run(
+            [sys.executable, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=path,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    passes("tools/generate.py")
+    passes("-m", "ruff", "check", "src/posenc/encodings", "tests/cases.py", "tests/oracles")
+    tests = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider")
+    passes(*tests, "tests/test_cases.py", "-k", "clock or every_encoding or distinct")
+    passes(*tests, "tests/test_study_model.py", "tests/test_spec.py", "-k", "registry")
+    page = "import pages, posenc; pages.page_of(posenc.Clock)"
+    passes("-c", f"import sys; sys.path.insert(0, 'tools'); {page}")

@@ -69,7 +69,8 @@ def page_of(spec: type[Spec]) -> str:
         raise ValueError(f"{name}: no BibTeX")
     example = spec.example
     what, _ = SHOWN[spec.kind]
-    where = example.where or f"positions 0 to {SIDE - 1}"
+    cells = spec.kind in ("bias", "relative") and len(small(spec).axes) > 1
+    where = example.where or ("the cells of 8 x 8" if cells else f"positions 0 to {SIDE - 1}")
     return "\n".join(
         [
             f"# {name}",
@@ -156,18 +157,11 @@ def _cosines(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:
 
 
 def _places(spec: Any) -> np.ndarray:
-    """Positions 0 to 63, the cells of a grid of 8 x 8, a text of 64 tokens in 8 lines, or a complex
-    of four chains of 16 residues, two copies each of two entities."""
+    """Those of its example; or positions 0 to 63, or the cells of a grid of 8 x 8."""
+    if spec.example.points is not None:
+        return np.asarray(spec.example.points())
     count = np.arange(SIDE)
-    if len(spec.axes) == 1:
-        return count
-    row, column = np.divmod(count, 8)
-    if spec.axes == ("position", "x", "y"):
-        return np.stack([count, 12 * column, 12 * row], axis=-1)
-    if "chain" in spec.axes:
-        chain = count // 16
-        return np.stack([chain, count % 16, count, chain // 2, chain % 2], axis=-1)
-    return np.stack([row, column], axis=-1)
+    return count if len(spec.axes) == 1 else np.stack(np.divmod(count, 8), axis=-1)
 
 
 def _bias(spec: Any) -> tuple[np.ndarray, tuple[str, str]]:

@@ -11,6 +11,7 @@ import click
 
 from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc._core.io import inputs
+from posenc._core.spec import Value
 from posenc.cli._inputs import InputFile
 from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, RenamedOption, WordChoice, spec_of
 from posenc.cli._parameters import ParameterChoice, learnt_from
@@ -203,19 +204,26 @@ def _named(name: str) -> str:
 
 
 def _sized(words: SpecWords, fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields, with the size and pairing that the class needs and nobody gave."""
+    """The fields, with those that the class needs and nobody gave: as in its example."""
     import dataclasses
 
     from posenc.registry import lookup
 
-    cls = lookup(_named(str(words.encoding)))
+    cls: Any = lookup(_named(str(words.encoding)))
     needed = {
         field.name
         for field in dataclasses.fields(cls)  # type: ignore[arg-type]
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
-    usual = {"dim": DIM, "heads": HEADS, "pairing": "half", "length": 512, "clip": 16}
-    return {**{k: v for k, v in usual.items() if k in needed}, **fields}
+    usual = {"dim": DIM, "pairing": "half", **cls.example.fields, "heads": HEADS, "length": 512}
+    return {**{key: _plain(value) for key, value in usual.items() if key in needed}, **fields}
+
+
+def _plain(value: Any) -> Any:
+    """A field as JSON has it."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.to_dict() if isinstance(value, Value) else value
 
 
 def _fields(words: SpecWords) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def described(
     if data.get("format") == FORMAT:
         return parsed(data, caller)
     name = "" if "model_type" in data else data.get("type", "")
-    if suggest(name, (*registry.SPECS, *registry.VALUES)).startswith("Did"):
+    if name and suggest(name, (*registry.names(), *registry.VALUES)).startswith("Did"):
         return _value(data, caller)
     inputs.check_count(text, caller, inputs.CONFIG)
     return _settled(from_hf(data, **settled), caller, data)

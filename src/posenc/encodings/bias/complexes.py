@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
+import numpy as np
+
 from posenc._core.array import astype
 from posenc._core.checks import at_least
 from posenc._core.example import Example
@@ -70,6 +72,8 @@ class ComplexOffsets(BiasSpec):
     }
     example = Example(
         {"init": Init(scale=1.0)},
+        points=lambda: _chains(4, 16),
+        where="four chains of 16 residues, two copies each of two entities",
         unsuited="Its positions are residues and tokens of molecules.",
     )
     bibtex = """@article{abramson2024accurate,
@@ -121,3 +125,10 @@ class ComplexOffsets(BiasSpec):
         total = total + found("chain_weight", copy, ~one_chain, self.copies)
         same = astype(lookup(constants["entity_weight"], head, xp=xp), dtype, xp)
         return total + xp.where(entity == 0, same, xp.zeros_like(same))
+
+
+def _chains(chains: int, residues: int) -> np.ndarray:
+    """Chain, residue, token, entity and copy of the residues of chains, two of which are alike."""
+    token = np.arange(chains * residues)
+    chain = token // residues
+    return np.stack([chain, token % residues, token, chain // 2, chain % 2], axis=-1)

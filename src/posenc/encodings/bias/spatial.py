@@ -65,7 +65,12 @@ class SpatialBuckets(BiasSpec):
     init: Init = Init(scale=0.02)
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "x_weight": 1, "y_weight": 1}
-    example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are boxes on a page.")
+    example = Example(
+        {"init": Init(scale=1.0)},
+        points=lambda: _page(8, 8),
+        where="64 tokens in 8 lines of a page",
+        unsuited="Its positions are boxes on a page.",
+    )
     bibtex = """@inproceedings{xu2021layoutlmv2,
   title     = {{LayoutLMv2}: Multi-modal Pre-training for Visually-rich Document Understanding},
   author    = {Xu, Yang and Xu, Yiheng and Lv, Tengchao and Cui, Lei and Wei, Furu and
@@ -125,3 +130,9 @@ class SpatialBuckets(BiasSpec):
             found = astype(lookup(constants[name], row, head, xp=xp), dtype, xp)
             total = found if total is None else total + found
         return total
+
+
+def _page(lines: int, columns: int) -> np.ndarray:
+    """Tokens in the order of reading: their numbers, and where their boxes begin."""
+    token = np.arange(lines * columns)
+    return np.stack([token, 12 * (token % columns), 12 * (token // columns)], axis=-1)
