@@ -92,7 +92,7 @@ def adopt(
 
     Examples
     --------
-    >>> import posenc
+    >>> import posenc.torch
     >>> from transformers import LlamaConfig, LlamaModel
     >>> sizes = dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=8)
     >>> model = LlamaModel(LlamaConfig(**sizes, intermediate_size=8))
@@ -157,7 +157,7 @@ def release(model: Any) -> None:
 
     Examples
     --------
-    >>> import posenc
+    >>> import posenc.torch
     >>> from transformers import LlamaConfig, LlamaModel
     >>> sizes = dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=8)
     >>> model = LlamaModel(LlamaConfig(**sizes, intermediate_size=8))

@@ -23,7 +23,7 @@ __all__ = ["Fit", "Silent", "distance", "fits", "labels", "parameters", "takes_p
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 DENSE, STRIDED = 2**16, 2**20  # positions that are all compared, and up to where each 64th is
 CHUNK = 8192
-KNOWN = {"x", "hidden_states", "position_ids", "layer_type"}
+CALL = ["x", "position_ids", "layer_type"]
 
 
 class Silent(Exception):  # noqa: N818 - not an error: the module is none that can be asked
@@ -39,22 +39,13 @@ class Fit(NamedTuple):
 
 def takes_positions(module: nn.Module) -> bool:
     """Whether a module is called with an input, position ids, and at most a type of layer."""
-    if any(module.children()) or "position_ids" not in parameters(module):
-        return False
-    needed = [
-        p.name for p in _signature(module).parameters.values()
-        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    ]  # fmt: skip
-    return len(parameters(module)) >= 2 and set(needed[1:]) <= KNOWN
-
-
-def _signature(module: nn.Module) -> inspect.Signature:
-    return inspect.signature(type(module).forward)
+    names = parameters(module)
+    return not any(module.children()) and names[:2] == CALL[:2] and {*names} <= {*CALL}
 
 
 def parameters(module: nn.Module) -> list[str]:
     """The names of what a module is called with."""
-    return list(_signature(module).parameters)[1:]
+    return list(inspect.signature(type(module).forward).parameters)[1:]
 
 
 def labels(module: nn.Module, names: list[str]) -> list[str | None]:
