@@ -109,6 +109,9 @@ def tools() -> None:
     ]  # fmt: skip
     assert command("cite", "ramp").startswith("@misc{ramp,")
     assert json.loads(command("table", "--spec", CLOCKWORK, "--positions", "5", "--json"))
+    assert posenc.golden(CLOCKWORK).parts[0].spec == posenc.from_json(CLOCKWORK)
+    [told] = posenc.diff(CLOCKWORK, CLOCKWORK.replace("7", "9")).differences
+    assert (told.field, told.a, told.b) == ("teeth.count", "7", "9")
     table = posenc.table(posenc.from_json('{"type": "Clockwork", "dim": 16}'), 48)
     [finding] = posenc.identify(table)
     assert finding.verdict == "claimed"

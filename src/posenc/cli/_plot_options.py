@@ -212,7 +212,7 @@ def _sized(words: SpecWords, fields: dict[str, Any]) -> dict[str, Any]:
     cls: Any = lookup(_named(str(words.encoding)))
     needed = {
         field.name
-        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        for field in dataclasses.fields(cls)
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
     usual = {"dim": DIM, "pairing": "half", **cls.example.fields, "heads": HEADS, "length": 512}

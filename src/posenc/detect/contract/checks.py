@@ -134,7 +134,9 @@ def _bounds(bounds: Mapping[str, Any], *at: int, prefix: str = "tolerance") -> d
 
 def _rotary(part: Part, spec: Any) -> Iterator[Check]:
     if not isinstance(spec, (RoPE, XPos)):
-        raise _LeftOut(f"angles: those of {type(spec).__name__} are learned, or differ by head")
+        own = spec.shapes or spec.per_head is not None
+        why = "are learned, or differ by head" if own else "follow no ladder that a file can tell"
+        raise _LeftOut(f"angles: those of {type(spec).__name__} {why}")
     if spec.dim > MOST // 16:
         raise _LeftOut(f"angles: a width of {spec.dim} is too many numbers for a file")
     if spec.phase == "float32":
