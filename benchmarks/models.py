@@ -40,7 +40,7 @@ from benchmarks.rows import append, circumstances
 from benchmarks.turns import Way, in_turns
 
 PROMPT, TRAINED = 512, 128  # tokens
-SECONDS = 4.0
+SECONDS = 2.0
 TEXT: dict[str, Any] = {
     "hidden_size": 512,
     "num_attention_heads": 8,
@@ -330,11 +330,10 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     common = circumstances("torch", "transformers", "numpy")
-    rows = []
     with inductor.patch(compile_threads=1):
         for name in options.names or MODELS:
-            rows += rows_of(name, options.compiled)
-    print(append("models", [common | row for row in rows]))
+            rows = rows_of(name, options.compiled)
+            print(append("models", [common | row for row in rows]), flush=True)
 
 
 if __name__ == "__main__":

@@ -401,8 +401,9 @@ def test_refusals(names: list[Any]) -> None:
         assert "posenc-test" in AttentionMaskInterface._global_mapping
         model.set_attn_implementation("posenc-test")
         whole = torch.ones(1, 1, TOKENS, TOKENS + 1, dtype=torch.bool)
-        with pytest.raises(ArgumentError, match="boolean or floating"):
-            model(tokens, attention_mask=torch.ones(1, 1, TOKENS, TOKENS, dtype=torch.int32))
+        for dtype in (torch.int32, torch.int64):
+            with pytest.raises(ArgumentError, match="boolean or floating"):
+                model(tokens, attention_mask=torch.ones(1, 1, TOKENS, TOKENS, dtype=dtype))
         model(tokens, attention_mask=whole[..., :TOKENS].tril())
     assert "posenc-test" not in AttentionInterface._global_mapping
     assert "posenc-test" not in AttentionMaskInterface._global_mapping

@@ -15,20 +15,9 @@ Row = tuple[MutableMapping[str, Any] | type, str, Any]  # a dictionary or class,
 class RegisteredNames:
     """Names in tables of another library, until they are removed; a context manager.
 
-    A name that another value has is refused before anything is written, and a name that has this
-    value already belongs to whoever added it.
-
-    Parameters
-    ----------
-    rows : iterable of (table, name, value)
-        A table is a dictionary, or a class whose attributes it is.
-    caller : str
-        Who asks.
-
-    Raises
-    ------
-    ArgumentError
-        If a name is taken.
+    A table is a dictionary, or a class whose attributes it is. A name that another value has is
+    refused before anything is written, and a name that has this value already belongs to whoever
+    added it.
     """
 
     def __init__(self, rows: Iterable[Row], caller: str) -> None:

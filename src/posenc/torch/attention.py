@@ -31,6 +31,7 @@ Encoding = BiasSpec | RelativeSpec | AttentionBias | RelativeAttention
 # An entry of the mask: 31 bits for the position of its query and as many for that of its key, where
 # position 0 is written as ZERO, and one bit where the batch has padding.
 BITS, ZERO, PADDED = 31, 2**30, 2**62
+MARKED = torch.uint64  # as no other mask is, so that none is taken for it
 
 
 def attention(encoding: Encoding | Sequence[Encoding | None]) -> ModelAttention:
@@ -120,20 +121,8 @@ class ModelAttention:
     def register(self, name: str) -> RegisteredNames:
         """Let models ask for it: `attn_implementation=name`, or `set_attn_implementation(name)`.
 
-        Parameters
-        ----------
-        name : str
-            One that neither transformers nor another library uses.
-
-        Returns
-        -------
-        RegisteredNames
-            Its `remove()` takes the name out again; as a context manager it does so at the end.
-
-        Raises
-        ------
-        ArgumentError
-            If the name is taken.
+        `remove()` of the result takes the name out again; as a context manager it does so at the
+        end. A name that is taken is refused.
         """
         from transformers import AttentionInterface
         from transformers.masking_utils import AttentionMaskInterface
@@ -152,7 +141,7 @@ class ModelAttention:
         attention_mask: Tensor | None = None,
         **kwargs: Any,
     ) -> Tensor:
-        """The mask of a step, for `AttentionMaskInterface`: int64 (batch, 1, q, k)."""
+        """The mask of a step, for `AttentionMaskInterface`: (batch, 1, q, k)."""
         skips = dict.fromkeys(("allow_is_causal_skip", "allow_is_bidirectional_skip"), False)
         places = {"kv_length": kv_length, "kv_offset": kv_offset, "attention_mask": attention_mask}
         seen = self._seen(**places, **{**kwargs, **skips})
@@ -167,7 +156,7 @@ class ModelAttention:
         entries = ((rows + ZERO) << BITS)[..., :, None] + (columns + ZERO)[..., None, :]
         entries = entries if attention_mask is None else entries + PADDED
         entries = entries[:, None] if entries.ndim == 3 else entries
-        return torch.where(seen, entries, ~entries)
+        return torch.where(seen, entries, ~entries).view(MARKED)
 
     def __call__(
         self,
@@ -201,8 +190,7 @@ class ModelAttention:
         encoding: Any = self._encoding(module)
         added: Any = None
         if encoding is not None and not _crosses(module):
-            if attention_mask is None or attention_mask.dtype != torch.int64:
-                _check_unmarked(attention_mask, query.shape[2], key.shape[2])
+            _check_mask(attention_mask, query.shape[2], key.shape[2])
             at = _counted(at, kwargs.get("position_ids"), padded)
             added, scale = _added(encoding, query, key, at, scale)
         else:
@@ -246,31 +234,31 @@ def _read(
     mask: Tensor | None, rows: int, keys: int, device: torch.device
 ) -> tuple[Tensor | None, tuple[Tensor, Tensor], Tensor | None]:
     """Which keys are seen, or what is added; where tokens stand; and which rows are padded."""
-    if mask is None or mask.dtype != torch.int64:
+    if mask is None or mask.dtype != MARKED:
         at = torch.arange(rows, device=device), torch.arange(keys, device=device)
         return mask, at, None
-    mask = mask[..., :keys]
+    mask = mask.view(torch.int64)[..., :keys]
     entries = torch.where(mask >= 0, mask, ~mask)
     q = ((entries[:, 0, :, 0] % PADDED) >> BITS) - ZERO
     k = (entries[:, 0, -1, :] & (2**BITS - 1)) - ZERO
     return mask >= 0, (q, k), entries[:, 0, 0, :1] >= PADDED
 
 
-def _check_unmarked(mask: Tensor | None, rows: int, keys: int) -> None:
-    """Refuse a mask that says nothing of positions, where they do not follow from the lengths."""
+def _check_mask(mask: Tensor | None, rows: int, keys: int) -> None:
+    """Refuse a mask that is none of ours, where positions do not follow from the lengths."""
+    expected, todo = None, ""
+    if mask is not None and mask.dtype == MARKED:
+        return
     if rows != keys:
-        todo = (
-            "Register it by `posenc.torch.attention(…).register(name)`, and let the model make it."
-        )
-        received = "none" if mask is None else f"{tuple(mask.shape)} in {mask.dtype}"
         expected = f"one of ours for {rows} queries and {keys} keys"
-        raise ArgumentError(mismatch("attention: attention_mask", expected, received, todo))
-    if mask is not None and (
-        mask.ndim != 4 or not (mask.is_floating_point() or mask.dtype == torch.bool)
+        todo = "Register it by `attention(…).register(name)`, and let the model make its mask."
+    elif mask is not None and not (
+        mask.ndim == 4 and (mask.is_floating_point() or mask.dtype == torch.bool)
     ):
-        expected = "a mask of shape (batch, heads or 1, q, k), boolean or floating"
-        received = f"{tuple(mask.shape)} in {mask.dtype}"
-        raise ArgumentError(mismatch("attention: attention_mask", expected, received))
+        expected = "shape (batch, heads or 1, q, k), boolean or floating"
+    if expected:
+        received = "none" if mask is None else f"{tuple(mask.shape)} in {mask.dtype}"
+        raise ArgumentError(mismatch("attention: attention_mask", expected, received, todo))
 
 
 def _crosses(module: Any) -> bool:

@@ -43,19 +43,6 @@ class ChannelCosSin:
     columns : {"halves", "twice"} or sequence of int
         The pair of each channel: "halves" is cat([cos, cos]), "twice" each entry twice in a row.
         The number of pairs stands for a channel that does not turn: cosine 1, sine 0.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such pair.
-
-    Examples
-    --------
-    >>> import posenc, torch
-    >>> from posenc.torch.channels import ChannelCosSin
-    >>> cos, sin = ChannelCosSin(posenc.RoPE(4, pairing="half"), "halves")(torch.tensor([0, 1]))
-    >>> sin[1]
-    tensor([0.8415, 0.0100, 0.8415, 0.0100])
     """
 
     def __init__(self, spec: RotarySpec, columns: Columns | Sequence[int]) -> None:
@@ -133,8 +120,9 @@ class ChannelCosSin:
                 high = (high & 0xFFFFFFFF) + (low >> 32) + (crossed & 0xFFFFFFFF)
                 low = (low & 0xFFFFFFFF) + product
             a += 1
-        turn = ((high + (low >> 32)) << 32) + (low & 0xFFFFFFFF)
-        quadrant = (((turn >> 61) + 1) >> 1).int()
+        high = high + (low >> 32)
+        turn = (high << 32) + (low & 0xFFFFFFFF)
+        quadrant = ((high.int() >> 29) + 1) >> 1  # of which the low bits of a word are enough
         u = ((turn << 2) >> 2).float() * 2.0**-61
         z = u * u
         sin = u * 0.7853981852531433 + u * (
@@ -146,8 +134,8 @@ class ChannelCosSin:
             + z * (0.015854327515167944 + z * (-0.00032594163727223124 + z * 3.531154069761483e-06))
         )
         swapped = (quadrant & 1) == 1
-        cos, sin = sin.where(swapped, cos), cos.where(swapped, sin)
-        cos, sin = cos * (1 - ((quadrant + 1) & 2)).float(), sin * (1 - (quadrant & 2)).float()
+        sign = (1 - (quadrant & 2)).float()
+        cos, sin = sin.neg().where(swapped, cos) * sign, cos.where(swapped, sin) * sign
         if factor != 1:
             cos, sin = cos * factor, sin * factor
         cos, sin = cos.to(dtype), sin.to(dtype)
