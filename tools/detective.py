@@ -289,7 +289,7 @@ def _inferred(sweep: Any, package: str, module: Any, cls: type) -> dict[str, Any
         return {"state": "no function", "why": "nothing in the module applies the rotation"}
     best: dict[str, Any] = {"state": "no plan", "why": "no plan of its configs turns anything"}
     for made, config in found:
-        plan = posenc.from_hf(config, on_error="report")
+        plan = sweep.plan_of(package, config)
         for key, value in sweep.alternatives(config) if not sweep.turning(plan) else ():
             plan = posenc.from_hf({**config.to_dict(), key: value}, on_error="report")
             if sweep.turning(plan):

@@ -185,7 +185,7 @@ def compare_with(package: str, module: Any, cls: type, made: Any, config: Any) -
     row = Row(package, cls.__name__, config=type(config).__name__)
     if changed:
         row.config += f" with another {changed}"
-    plan = posenc.from_hf(config, on_error="report")
+    plan = plan_of(package, config)
     entries = turning(plan)
     for key, value in alternatives(config) if not entries else ():
         # A family that turns only when asked to: the class is for that case.
@@ -222,6 +222,22 @@ def compare_with(package: str, module: Any, cls: type, made: Any, config: Any) -
     if row.state == "agreed" and "differ" in row.bits:
         row.state, row.why = "disagreed", "cosines or sines differ in bits"
     return row
+
+
+def plan_of(package: str, config: Any) -> Any:
+    """The plan of a config; of a part without a type, that of the model in which it stands."""
+    import posenc
+
+    for kind in configs(package, object) if not config.model_type else ():
+        try:
+            whole = kind()
+        except Exception:  # some need arguments
+            continue
+        inside = [key for key, value in vars(whole).items() if type(value) is type(config)]
+        if whole.model_type and inside:
+            plan = posenc.from_hf(whole, on_error="report")
+            return plan.part(inside[0].removesuffix("_config"))
+    return posenc.from_hf(config, on_error="report")
 
 
 def turning(plan: Any) -> list[Any]:
@@ -378,6 +394,9 @@ def called_otherwise(
 
     if int(positions.max()) >= SHORT and len(spec.axes) > 1:
         raise NotImplementedError("positions are those of its own grid")
+    if parameters[:2] == ["ref_pos", "ref_space_uid"]:  # places of atoms, and of their residue
+        places, residues = positions[None, :, :3].float(), positions[None, :, 3]
+        return positions, made(places, residues, torch.float32)
     if parameters == ["hidden_states"] and len(spec.axes) == 1:
         length = int(positions.max()) + 1
         return torch.arange(length), made(torch.zeros(1, length, 1))

@@ -78,6 +78,10 @@ CASES: dict[str, dict[str, Any]] = {
     "intern_vit_6b": {
         "model_type": "intern_vit_6b", "hidden_size": 3, "image_size": 56, "patch_size": 14,
     },
+    "baichuan": {
+        "model_type": "baichuan", "architectures": ["BaichuanForCausalLM"], "hidden_size": 5120,
+        "num_attention_heads": 40, "num_hidden_layers": 2, "model_max_length": 4096,
+    },
     "bailing_moe": {
         "model_type": "bailing_moe", "architectures": ["BailingMoeForCausalLM"], **SIZES,
         "num_hidden_layers": 2, "head_dim": 64, "max_position_embeddings": 4096,

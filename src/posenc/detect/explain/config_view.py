@@ -13,7 +13,7 @@ from typing import Any
 
 from posenc._core.reading import Origin
 
-__all__ = ["WIDEST", "Keys", "is_number"]
+__all__ = ["WIDEST", "Keys", "is_number", "names_in"]
 
 NAMES = re.compile(r"[A-Za-z_]\w*")
 WIDEST = 65_536  # of whatever has constants to compute: a width, a number of heads
@@ -222,6 +222,11 @@ def _finite(value: Any) -> Any:
         return value if math.isfinite(value) else None
     except OverflowError:
         return None
+
+
+def names_in(expression: str) -> list[str]:
+    """The keys that an expression reads."""
+    return NAMES.findall(expression)
 
 
 def is_number(value: Any) -> bool:

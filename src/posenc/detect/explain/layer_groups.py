@@ -420,10 +420,13 @@ def _turning(
 def _attending(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> list[bool] | None:
     """The layers whose dictionary in a list does not say that they have no attention."""
     blocks = keys.get(rule["each"])
-    inner: list[Any] = (
-        [b.get(rule["of"]) for b in blocks if isinstance(b, Mapping)] if blocks else []
+    listed = (
+        [block for block in blocks if isinstance(block, Mapping)]
+        if isinstance(blocks, list)
+        else []
     )
-    if len(inner) != count or not all(isinstance(values, Mapping) for values in inner):
+    inner = [block[rule["of"]] for block in listed if isinstance(block.get(rule["of"]), Mapping)]
+    if len(inner) != count:
         notes.error(f"{keys.where(rule['each'])} is not a list of {count} dictionaries of layers")
         return None
     return [not any(values.get(key) for key in rule["if"]) for values in inner]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from posenc import registry
 from posenc._core.errors import PosencError, suggest
 from posenc._core.spec import Value
-from posenc.detect.explain.config_view import WIDEST, Keys
+from posenc.detect.explain.config_view import WIDEST, Keys, names_in
 from posenc.detect.explain.layer_groups import Layers
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.scaling_rules import FRACTION_KEYS, THETA_KEYS
@@ -118,13 +118,16 @@ def base_of(
                 f"{made.version} takes {made.base:g}"
             )
         return float(value)
-    if "base" in rule:
-        notes.source("base", "preset", "fixed in the code of the family")
-        return float(rule["base"])
-    wrong = params.wrong(THETA_KEYS) or keys.wrong(rule.get("base_keys", BASES))
+    named = [
+        word for key in rule.get("base_keys", BASES) if "." not in key for word in names_in(key)
+    ]
+    wrong = params.wrong(THETA_KEYS) or keys.wrong(named)
     if wrong is not None:
         notes.error(f"{wrong} is not a number")
         return None
+    if "base" in rule:
+        notes.source("base", "preset", "fixed in the code of the family")
+        return float(rule["base"])
     known: ClassDefaults | None = rule.get("class")
     base = None if known is None or known.kinds else known.base
     if known is not None and params.data:
