@@ -284,8 +284,8 @@ def test_kinds_of_layers_stand_once_and_name_their_layers() -> None:
     }
     contract = posenc.golden(config)
     assert {part.name for part in contract.parts} == {"sliding_attention", "full_attention"}
-    assert [part.name for part in contract.at(5)] == ["full_attention"]
-    assert [part.name for part in contract.at(6)] == ["sliding_attention"]
+    assert contract["full_attention"].layers == tuple(range(5, 64, 6))
+    assert not {5, 11} & {*contract["sliding_attention"].layers}
     first = {p.name: contract.of(p.name, "frequencies")[0]["frequencies"] for p in contract.parts}
     assert first["full_attention"][0] == 1 / 8
     assert first["sliding_attention"][0] == 1

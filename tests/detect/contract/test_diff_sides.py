@@ -133,6 +133,24 @@ def test_a_position_that_is_wrong_alone_or_now_and_then_is_seen(name: str) -> No
     assert [(row.where, row.position is not None) for row in rows] == [("a", True)]
 
 
+@pytest.mark.parametrize("rows", [512, 1024, 2048, 3000, 4096, 8192])
+def test_a_table_of_rows_is_asked_as_far_as_it_reaches(rows: int) -> None:
+    (told, *_) = posenc.diff(ROPE, Engine(ladder(64, 5e5), rows=rows)).compared
+    last = min(2 ** int(np.log2(rows)), 4097) - 1
+    assert f"every position to {last:,}, and the first call again" in told
+
+
+def test_a_size_that_is_wrong_at_one_position_is_seen() -> None:
+    class Grows(Engine):
+        def cos_sin(self, positions: np.ndarray, layer: str) -> Any:
+            size = np.where(positions[:, None] == 3000, 2, 1)
+            return tuple(size * each for each in Engine.cos_sin(self, positions, layer))
+
+    (row,) = posenc.diff(CONFIG, Grows(ladder(64, 5e5))).differences
+    assert (row.field, row.position) == ("magnitude.attention_factor", 3000)
+    assert row.b == "1 to 2"
+
+
 @pytest.mark.parametrize("wrong", [lambda q, k: q - k == 3000, lambda q, k: (q == 3000) & (k == 1)])
 def test_a_bias_that_is_wrong_at_one_distance_or_query_is_seen(wrong: Any) -> None:
     def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> np.ndarray:

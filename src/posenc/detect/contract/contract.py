@@ -167,10 +167,6 @@ class Contract:
         todo = suggest(name, names) if names else "The contract has no parts."
         raise ArgumentError(mismatch("Contract", "the name of a part", repr(name), todo))
 
-    def at(self, layer: int) -> tuple[Part, ...]:
-        """The parts that act in a layer, counted from 0."""
-        return tuple(p for p in self.parts if p.layers is None or layer in p.layers)
-
     def of(self, part: str, check: str = "", state: str = "") -> tuple[Check, ...]:
         """The checks of a part, of one sort and state where these are given."""
         return tuple(

@@ -28,21 +28,9 @@ class CannotSay(Exception):  # noqa: N818
 class Implementation:
     """An object with some of the methods of the protocol, or a function that is one of them.
 
-    Parameters
-    ----------
-    code : object
-        The implementation; a class is called without arguments first.
-    library : {"numpy", "torch", "jax"}
-        Whose arrays it takes.
-    dtype : str
-        What it computes in, of `tolerances.ROUNDING`.
-    strict : bool
-        Whether what its methods raise is raised, rather than said in words.
-
-    Raises
-    ------
-    ArgumentError
-        If it has none of the methods, and is no function whose parameters tell which one it is.
+    It takes arrays of a library, and computes in a dtype of `tolerances.ROUNDING`; what a strict
+    one raises is raised, rather than said in words. `ArgumentError` is raised for what has none of
+    the methods, and is no function whose parameters tell which one it is.
     """
 
     def __init__(

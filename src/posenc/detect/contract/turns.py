@@ -186,7 +186,8 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
         and_into = into + spec.pairs
     a, b, u, v = x[..., first], x[..., second], y[..., into], y[..., and_into]
     size = a * a + b * b
-    c, s = np.median([(a * u + b * v) / size, (a * v - b * u) / size], axis=1)
+    pair = np.array([(a * u + b * v) / size, (a * v - b * u) / size])
+    c, s = np.median(pair, axis=1) if len(x) > 1 else pair[:, 0]
     candidate = x.copy()
     candidate[..., into], candidate[..., and_into] = a * c - b * s, b * c + a * s
     left = np.abs(y - candidate).max(axis=-1) / np.abs(x).max(axis=-1)

@@ -33,21 +33,10 @@ Candidate = tuple[str, str, str, RotarySpec | np.ndarray | None]
 def why(
     spec: RotarySpec, calls: Sequence[PairTurns], others: Sequence[tuple[str, RotarySpec]] = ()
 ) -> list[Difference]:
-    """The fields in which numbers differ from a spec; none where they are those of the spec.
+    """The fields in which numbers differ from a spec; what explains the others comes first.
 
-    Parameters
-    ----------
-    spec : RotarySpec
-        What they are held against.
-    calls : sequence of PairTurns
-        A near sequence, and farther ones.
-    others : sequence of (str, RotarySpec)
-        What other layers of the same model have, by name: layers are mistaken for each other.
-
-    Returns
-    -------
-    list of Difference
-        What explains the others first.
+    The calls are a near sequence and farther ones; `others` is what other layers of the same model
+    have, by name, as layers are mistaken for each other.
     """
     rows: list[Difference] = []
     for seen in calls:
@@ -84,7 +73,7 @@ def why(
         factor = _factor(explained or spec, seen, turns.expected(explained or spec, seen))
         fresh += [] if factor is None else [factor]
         fresh = fresh or [Difference("dtype", f"{seen.dtype} or better", "rounded further", *size)]
-        rows += [row for row in fresh if row.field not in {row_.field for row_ in rows}]
+        rows += [row for row in fresh if row.field not in {earlier.field for earlier in rows}]
         if explained is None:
             break
         spec = explained
@@ -100,10 +89,10 @@ def _rounded(seen: PairTurns, bits: int) -> bool:
 
 
 def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference | None:
-    sizes, ours = np.abs(seen.values), float(np.abs(wanted).max())
-    theirs = float(np.median(sizes))
-    room = 8 * ROUNDING[seen.dtype] + 1e-6
-    if not seen.sized or abs(theirs / ours - 1) <= room:
+    sizes, room = np.abs(seen.values), 8 * ROUNDING[seen.dtype] + 1e-6
+    off = np.abs(sizes - np.abs(wanted)).max(axis=1)
+    ours, theirs = float(np.abs(wanted).max()), float(np.median(sizes))
+    if not seen.sized or np.all(off <= room * ours):
         return None
     declared = math.prod(
         s.attention_factor() for s in getattr(spec.at(seen.length), "scalings", ())
@@ -120,9 +109,10 @@ def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference
             text = f"{text}: {name}"
             break
     else:
-        if sizes.std() > room * theirs:
+        if sizes.std() > room * theirs or abs(theirs / ours - 1) <= room:
             text = f"{sizes.min():.6g} to {sizes.max():.6g}"
-    return Difference("magnitude.attention_factor", f"{ours:.6g}", text, abs(theirs - ours), 0)
+    size = turns.begins(off, seen.first)
+    return Difference("magnitude.attention_factor", f"{ours:.6g}", text, *size)
 
 
 # --- frequencies and positions --------------------------------------------------------------------
