@@ -83,6 +83,7 @@ SILENT = (
 # Keys of a config with attention of its own, beside its parts.
 OWN = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 DEEPEST_PART = 8
+NOTHING = "nothing in the config says what the model does about positions"
 # Sub-configs of the text, which may leave out their name, as the model's own says it.
 MAIN_PARTS = ("text_config", "language_config", "llm_config")
 # Those without which a plan is none; what is wrong with another is a warning.
@@ -181,7 +182,7 @@ class _Reader:
             model = ""
         self.part(data, "", "", depth=0)
         if not self.entries and not any(note.level == "error" for note in self.notes):
-            text = "nothing in the config says what the model does about positions"
+            text = NOTHING
             known = suggest(model, families()) if model and family(model) is None else ""
             text += f", and {model!r} is no known family" if known else ""
             text += f". {known}" if known.startswith("Did") else ""
