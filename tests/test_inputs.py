@@ -207,7 +207,6 @@ ALLOWED = {
     "cli/_stream.py": {"target.open"},
     "cli/doctor.py": {"json.loads"},
     "cli/explain.py": {"json.loads"},
-    "detect/contract/read.py": {"json.loads", "data.read_text"},
     "detect/convert/config_edits.py": {"json.loads"},
     "detect/convert/destination.py": {"target.open", "(folder / name).open"},
     "detect/explain/describe.py": {"json.loads"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "source_of"]
 
-WANTED = "the JSON of a config, a plan or a spec, which begins with {"
-
+EXPECTED = "the JSON of a config, a plan or a spec, which begins with {"
 EXAMPLES = """\b
 Examples:
   posenc golden config.json -o model.golden.json
@@ -35,109 +33,71 @@ Examples:
 @click.argument("source", metavar="SOURCE")
 @click.option("-o", "--output", metavar="FILE", help="Where to write it.")
 @click.option(
-    "--format",
-    "formats",
-    metavar="LIST",
+    "--format", "formats", metavar="LIST",
     help="json, safetensors or both. [default: by the ending of FILE, else json]",
-)
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @click.option("--pairing", type=Choice(("half", "interleaved")), help="For families not known.")
 @click.option("--base", type=float, help="For configs that do not state it.")
-@click.option("--dim", type=click.IntRange(1, 2**16), help="Of a preset: its width.")
-@click.option("--heads", type=click.IntRange(1, 2**12), help="Of a preset without a width.")
+@click.option("--dim", type=click.IntRange(1, 2**16), help="Of a preset: its width, or heads.")
 @as_json
 def command(
-    source: str,
-    *,
-    output: str | None,
-    formats: str | None,
-    force: bool,
-    pairing: Any,
-    base: float | None,
-    dim: int | None,
-    heads: int | None,
-    json_: bool,
-) -> None:
+    source: str, *, output: str | None, formats: Any, force: bool, pairing: Any,
+    base: float | None, dim: int | None, json_: bool,
+) -> None:  # fmt: skip
     """Write the numbers that a model's positions must give.
 
     SOURCE is a config.json of transformers, a folder that holds one, a GGUF file, the JSON of a
     spec or plan or a file of it, preset:NAME:WIDTH, plan:NAME, or - for standard input. For each
     kind of layer the file states frequencies, cosines and sines, rotated queries and keys, scores,
     rows and biases at positions near and far, with tolerances; docs/golden.md describes every
-    field. Without -o the contract is summed up, or printed with --json.
+    field. Without -o the JSON is printed.
     """
     if base is not None and not base > 0:
         raise click.UsageError(f"--base: {base:g} is not positive.")
-    if dim is not None and heads is not None:
-        raise click.UsageError("--dim or --heads, not both.")
     if output is None and (formats is not None or force):
         raise click.UsageError("-o is missing: --format and --force are of the file.")
-    given = source_of(source)
-    named = isinstance(given, str) and given.startswith("preset:")
-    if named and given.count(":") == 1 and dim is None and heads is None:
-        raise click.UsageError("--dim or --heads says how large the preset is.")
-    if not named and (dim is not None or heads is not None):
-        raise click.UsageError("--dim and --heads are of preset:NAME.")
     from posenc.detect.contract import golden
-    from posenc.detect.contract.write import targets, text_of
+    from posenc.detect.contract.files import text_of
 
-    format_: Any = "both" if formats == "json,safetensors" else formats
-    if output is not None:
-        for target in targets(output, format_).values():
-            if target.exists() and not force:
-                raise click.UsageError(f"{target} exists: --force replaces it.")
-    contract = golden(given, pairing=pairing, base=base, dim=dim or heads)
+    contract = golden(source_of(source), pairing=pairing, base=base, dim=dim)
     if output is None:
-        if json_:
-            click.echo(text_of(contract), nl=False)
-        else:
-            _sum_up(contract)
+        click.echo(text_of(contract), nl=False)
+        _warn(contract)
         return
+    formats = "both" if formats == "json,safetensors" else formats
     existing: Any = "replace" if force else "refuse"
-    names = contract.save(output, format=format_, existing=existing)
+    try:
+        names = contract.save(output, format=formats, existing=existing)
+    except FileExistsError as error:
+        raise click.UsageError(f"{error.filename} exists: --force replaces it.") from None
     if json_:
-        told = {"output": list(names), "fingerprint": contract.fingerprint}
-        told |= {"settled": contract.settled, "parts": [part.name for part in contract.parts]}
-        click.echo(json.dumps(told))
-        return
-    click.echo(f"{' and '.join(names)}: {clean(_counted(contract))}")
+        result = {"output": list(names), "fingerprint": contract.fingerprint}
+        result |= {"settled": contract.settled, "parts": [part.name for part in contract.parts]}
+        click.echo(json.dumps(result))
+    else:
+        kinds = f"{len(contract.parts)} kind{'' if len(contract.parts) == 1 else 's'} of layer"
+        told = f"{contract.model or 'a model without a name'}, {kinds}, {len(contract.checks)}"
+        click.echo(clean(f"{' and '.join(names)}: {told} records; {contract.settled}"))
     _warn(contract)
 
 
 def source_of(source: str) -> Any:
     """What the command line names: a text for JSON and names of rows, else a path that is there."""
     if source == "-":
-        text = standard_input(WANTED, inputs.CONFIG)
+        text = standard_input(EXPECTED, inputs.CONFIG)
         if not is_json(text):
-            raise DataError(mismatch("standard input", WANTED, repr(text.strip()[:40])))
+            raise DataError(mismatch("standard input", EXPECTED, repr(text.strip()[:40])))
         return text
     if is_json(source) or source.startswith(("preset:", "plan:")):
         return source
     return Path(file_there(source))
 
 
-def _counted(contract: Contract) -> str:
-    parts = len(contract.parts)
-    model = contract.model or "a model without a name"
-    kinds = f"{parts} kind{'' if parts == 1 else 's'} of layer"
-    return f"{model}, {kinds}, {len(contract.checks)} records; {contract.settled}"
-
-
-def _sum_up(contract: Contract) -> None:
-    click.echo(clean(_counted(contract)))
-    for part in contract.parts:
-        sorts = Counter(check.check for check in contract.of(part.name))
-        told = ", ".join(f"{count} {sort}" for sort, count in sorts.items()) or "no numbers"
-        layers = "" if part.layers is None else f", {len(part.layers)} layers"
-        click.echo(clean(f"  {part.name} ({part.kind}{layers}): {told}"))
-    click.echo(f"fingerprint {contract.fingerprint}")
-    _warn(contract)
-
-
 def _warn(contract: Contract) -> None:
-    for note in contract.notes:
-        if note.level == "warning":
-            click.echo(clean(f"warning: {note.layer}: {note.text}".replace(": : ", ": ")), err=True)
-    for part in contract.parts:
-        for sentence in part.left_out:
-            click.echo(clean(f"left out: {part.name}: {sentence}"), err=True)
+    """Warnings of the reader, and what no record states, on standard error."""
+    notes = (note for note in contract.notes if note.level == "warning")
+    lines = [f"warning: {note.layer}: {note.text}".replace(": : ", ": ") for note in notes]
+    lines += [f"left out: {part.name}: {why}" for part in contract.parts for why in part.left_out]
+    for line in lines:
+        click.echo(clean(line), err=True)

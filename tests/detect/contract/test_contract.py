@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
@@ -21,11 +22,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import posenc
+from posenc import registry
 from posenc._core import files
+from posenc._core.example import small
 from posenc.detect.contract import read
-from posenc.detect.contract.canonical import canonical
+from posenc.detect.contract.canonical import canonical, digest
 from posenc.scaling import DynamicNTK, Llama3, LongRoPE, YaRN
 from tests.configs import VERSION_4
+from tests.detect.contract.json_schema import violation
 from tests.detect.explain.test_gguf import BASIC, written
 from tests.tolerances import FLOAT64, assert_close
 
@@ -280,8 +284,8 @@ def test_kinds_of_layers_stand_once_and_name_their_layers() -> None:
     }
     contract = posenc.golden(config)
     assert {part.name for part in contract.parts} == {"sliding_attention", "full_attention"}
-    assert [part.name for part in contract.at(5)] == ["full_attention"]
-    assert [part.name for part in contract.at(6)] == ["sliding_attention"]
+    assert contract["full_attention"].layers == tuple(range(5, 64, 6))
+    assert not {5, 11} & {*contract["sliding_attention"].layers}
     first = {p.name: contract.of(p.name, "frequencies")[0]["frequencies"] for p in contract.parts}
     assert first["full_attention"][0] == 1 / 8
     assert first["sliding_attention"][0] == 1
@@ -454,6 +458,28 @@ def test_records_are_flat_and_stand_on_lines_of_their_own(tmp_path: Path) -> Non
             assert all(isinstance(item, (int, float, str)) for item in flat)
 
 
+SCHEMA = json.loads((ROOT / "src/posenc/detect/contract/contract.schema.json").read_text())
+
+
+@pytest.mark.parametrize("name", registry.SPECS)
+def test_files_keep_the_schema(name: str) -> None:
+    contract = posenc.golden(small(registry.lookup(name)))
+    data = {"fingerprint": contract.fingerprint, **contract.to_dict()}
+    assert violation(data, SCHEMA) is None
+    for path, value in (("version", 2), ("parts.0.spce", {}), ("checks.0.check", "angels")):
+        if path.startswith("checks") and not contract.checks:
+            continue
+        spoilt = copy.deepcopy(data)
+        change(spoilt, path, value)
+        assert violation(spoilt, SCHEMA)
+
+
+@pytest.mark.parametrize("name", VERSION_4)
+def test_files_of_models_keep_the_schema(name: str) -> None:
+    contract = posenc.golden(VERSION_4[name])
+    assert violation({"fingerprint": "", **contract.to_dict()}, SCHEMA) is None
+
+
 def change(data: dict[str, Any], path: str, value: Any) -> None:
     *way, last = path.split(".")
     at: Any = data
@@ -469,32 +495,36 @@ BROKEN: list[tuple[str, str, Any, str]] = [
     ("another format", "format", "x", "expected a contract, with the format"),
     ("a later version", "version", 2, "version: expected 1, of this posenc, got 2"),
     ("a version that is a text", "version", "1", "version: expected 1"),
-    ("no fingerprint", "fingerprint", ..., "expected the key 'fingerprint'"),
-    ("another fingerprint", "fingerprint", "0" * 64, "expected the fingerprint 0000"),
-    ("a changed number", "checks.1.cos.0", 0.5, "It was changed after it was written"),
-    ("a changed layer", "parts.0.layers", [1], "It was changed"),
-    ("an unknown key", "extra", 1, "expected known keys, got 'extra'"),
+    ("no fingerprint", "fingerprint", ..., "got None…, which it states"),
+    (
+        "another fingerprint",
+        "fingerprint",
+        "0" * 64,
+        "got 0000000000000000…, which it states. It was changed",
+    ),
+    ("a changed number", "checks.1.cos.0", 0.5, "another 'cos' in number 1 of them"),
+    ("an unknown key", "extra", 1, "got \\['extra'\\]"),
     ("an unknown key of a part", "parts.0.spce", {}, "Did you mean 'spec'"),
-    ("an unknown record", "checks.1.check", "angels", "Did you mean 'angles'"),
-    ("an unknown part", "checks.1.part", "spek", "Did you mean 'spec'"),
-    ("an unknown state", "checks.1.state", "long", "state: expected one of"),
-    ("a list of lists", "checks.1.cos", [[1.0]], r"cos\[0\]: expected number"),
-    ("a text for a number", "checks.1.cos.2", "1.0", r"cos\[2\]: expected number, got '1.0'"),
-    ("true for a number", "checks.1.cos.2", True, r"cos\[2\]: expected number, got True"),
-    ("nothing for a number", "checks.1.cos.2", None, r"cos\[2\]: expected number, got None"),
-    ("a missing list", "checks.1.rotated_query", ..., "expected the key 'rotated_query'"),
-    ("a short list", "checks.1.cos", [1.0], "expected lists of one length"),
-    ("a large integer", "checks.1.position.0", 10**30, "a larger one"),
-    ("an integer without end", "checks.1.temperature", 10**400, "expected number"),
+    ("an unknown record", "checks.1.check", "angels", "another 'check' in number 1"),
+    ("an unknown part", "checks.1.part", "spek", "the records of the spec of 'spec'"),
+    ("an unknown state", "checks.1.state", "long", "another 'state' in number 1"),
+    ("a list of lists", "checks.1.cos", [[1.0]], "1.0.. where numbers stand"),
+    ("a text for a number", "checks.1.cos.2", "1.0", "'1.0', 1.0. where numbers stand"),
+    ("true for a number", "checks.1.cos.2", True, "True, 1.0. where numbers stand"),
+    ("nothing for a number", "checks.1.cos.2", None, "None, 1.0. where numbers stand"),
+    ("a missing list", "checks.1.rotated_query", ..., "another 'rotated_query'"),
+    ("a short list", "checks.1.cos", [1.0], "another 'cos'"),
+    ("a large integer", "checks.1.position.0", 10**30, "too large"),
+    ("an integer without end", "checks.1.temperature", 10**400, "expected numbers"),
     ("a width without end", "parts.0.spec.dim", 2 * 10**400, "."),
     ("a wide spec", "parts.0.spec.dim", 2 * 10**9, "."),
     ("a wrong kind", "parts.0.kind", "table", "expected 'rotary', the kind of its RoPE"),
     ("a spec that cannot be", "parts.0.spec.dim", 7, "even"),
     ("a spec of no class", "parts.0.spec.type", "RoPEE", "Did you mean 'RoPE'"),
     ("a value that is no spec", "parts.0.spec", {"type": "YaRN", "factor": 2}, "Part.spec"),
-    ("a width that is not that of the query", "checks.0.width", 10, "expected 10 numbers, got 8"),
-    ("no parts", "parts", {}, "parts: expected array"),
-    ("records that are none", "checks", [1], r"checks\[0\].check: expected a sort of record"),
+    ("a width that is not that of the query", "checks.0.width", 10, "another 'width' in number 0"),
+    ("no parts", "parts", {}, "a part of its own for every record"),
+    ("records that are none", "checks", [1], "what docs/golden.md describes"),
 ]
 
 
@@ -505,6 +535,12 @@ def test_what_is_no_contract_is_refused_in_words(
     file = saved(posenc.golden(ROPE), tmp_path)
     data = json.loads(file.read_text())
     change(data, path, value)
+    file.write_text(json.dumps(data))
+    with pytest.raises(posenc.DataError):
+        read(file)
+    with contextlib.suppress(OverflowError):  # whoever changes it can compute a fingerprint, too
+        stated = {key: each for key, each in data.items() if key != "fingerprint"}
+        data |= {} if path == "fingerprint" else {"fingerprint": digest(stated)}
     file.write_text(json.dumps(data))
     with pytest.raises(posenc.DataError, match=words):
         read(file)
@@ -582,7 +618,7 @@ def renamed(header: dict[str, Any], old: str, new: str) -> None:
     ("spoil", "words"),
     [
         (lambda h: h.pop("__metadata__"), "the key 'contract'"),
-        (lambda h: renamed(h, "1.cos", "1.cosine"), "known keys|'cos'"),
+        (lambda h: renamed(h, "1.cos", "1.cosine"), "It was changed after it was written"),
         (lambda h: renamed(h, "1.cos", "99999.cos"), "named by the number of a record"),
         (lambda h: renamed(h, "1.cos", "1.position"), "each key once"),
         (lambda h: renamed(h, "1.cos", "cos"), "named by the number of a record"),

@@ -12,6 +12,9 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 import posenc
+from posenc import registry
+from posenc._core.example import small
+from posenc.detect.contract.fields import variants
 from tests.configs import GEMMA_3, PLAIN, VERSION_4
 from tests.detect.contract.bugs import BUGS, TABLES, Bug
 from tests.golden.make_vllm import CONFIGS as VLLM
@@ -79,6 +82,17 @@ def test_what_is_written_otherwise_and_computes_the_same_is_no_difference() -> N
     assert posenc.diff(yarn, stated).verdict == "nothing differs"
 
 
+@pytest.mark.parametrize("name", registry.SPECS)
+def test_every_encoding_is_itself_and_differs_from_a_change_of_it(name: str) -> None:
+    spec = small(registry.lookup(name))
+    assert posenc.diff(spec, spec).verdict == "nothing differs"
+    changes = {field: other for field, _, other in variants(spec)}
+    for field in [*changes][:3]:
+        found = posenc.diff(spec, changes[field])
+        named = {row.field.partition(".")[0] for row in found.differences}
+        assert named <= {field.partition(".")[0]}, found.lines()
+
+
 class Own:
     """A spec of posenc behind the protocol, in float32."""
 
@@ -97,7 +111,9 @@ class Own:
         return posenc.rotate(self._spec(layer), x, positions=positions, length=length)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SLOW if name in BUGS else ()) for name in CONFIGS]
+)
 def test_its_own_numbers_are_no_difference(name: str) -> None:
     plan = posenc.from_hf(CONFIGS[name])
     if not all(entry.kind == "rotary" and len(entry.spec.axes) == 1 for entry in plan):
@@ -110,26 +126,31 @@ def test_its_own_numbers_are_no_difference(name: str) -> None:
 
 
 class Stored:
-    """Rows of vLLM's `cos_sin_cache`, as `golden/make_vllm.py` stored them."""
+    """Rows of vLLM's `cos_sin_cache`, as `golden/make_vllm.py` stored them, among posenc's own."""
 
-    def __init__(self, positions: np.ndarray, rows: np.ndarray) -> None:
-        self.at = {int(p): row for p, row in zip(positions, rows, strict=True)}
+    def __init__(self, spec: Any, positions: np.ndarray, rows: np.ndarray) -> None:
+        self.spec, self.positions, self.rows = spec, positions, rows
         self.asked: set[int] = set()
 
     def cos_sin(self, positions: np.ndarray) -> Any:
-        rows = np.stack([self.at[int(p)] for p in positions])
-        self.asked |= {int(p) for p in positions}
-        half = rows.shape[1] // 2
-        return rows[:, :half], rows[:, half:]
+        cos, sin = posenc.cos_sin(self.spec, positions, length=int(positions.max()) + 1)
+        stored = np.isin(positions, self.positions)
+        rows = self.rows[np.searchsorted(self.positions, positions[stored])]
+        cos[stored], sin[stored] = np.split(rows, 2, axis=-1)
+        self.asked |= set(positions[stored].tolist())
+        return cos, sin
 
 
 @pytest.mark.parametrize("name", VLLM)
 def test_a_config_against_the_classes_of_vllm(name: str) -> None:
     stored = load_file(GOLDEN / "vllm.safetensors")
-    side = Stored(stored[f"{name}: positions"], stored[f"{name}: rows"])
+    positions, rows = (stored[f"{name}: {key}"] for key in ("positions", "rows"))
+    side = Stored(posenc.from_hf(VLLM[name])["attention"].spec, positions, rows)
     found = posenc.diff(VLLM[name], side)
     assert (found.verdict, found.differences) == ("nothing differs", ()), found.lines()
-    assert side.asked == set(side.at)  # every row was compared
+    assert side.asked == set(positions.tolist())  # every row was compared
+    side.rows = np.roll(rows, 1, axis=0)
+    assert posenc.diff(VLLM[name], side).verdict == "differs"
 
 
 def test_the_numbers_of_vllm_say_where_they_come_from() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +97,69 @@ def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
 
 def test_it_says_how_far_it_looked() -> None:
     found = posenc.diff(CONFIG, Engine(ladder(64, 5e5)))
-    assert (
-        "attention: rotate, 32 pairs of one head, positions 0 to 511 in one call, single ones to "
-        "4,097, and the first call again"
-    ) in found.looked
+    reach = "every position to 4,096, and the first call again"
+    assert f"attention: rotate, 32 pairs of 4 heads as float32, {reach}" in found.compared
     cosines = posenc.diff(ROPE.replace(base=1e4), engine)
-    assert any("pairing and channels" in line for line in cosines.unseen)
-    assert any("left padding" in line for line in cosines.unseen)
+    (told,) = cosines.compared
+    assert "every position to 4,096 and from 1,044,480 to 1,048,576" in told
+    assert "spec: rotate: it is not offered, so that no pairing is seen" in cosines.not_compared
+    assert any("left padding" in line for line in cosines.not_compared)
+
+
+WRONG = {
+    "one position alone": lambda p: p + (p == 3000),
+    "the last one": lambda p: p + (p == 8191),
+    "every 64th one from 4,096": lambda p: p + (p % 64 == 63) * (p >= 4096),
+    "every 4,001st one from 4,096": lambda p: p + (p % 4001 == 9) * (p >= 4096),
+    "all from 2,048": lambda p: np.minimum(p, 2047),
+    "wrapped at 4,096": lambda p: p % 4096,
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_position_that_is_wrong_alone_or_now_and_then_is_seen(name: str) -> None:
+    config = {**CONFIG, "max_position_embeddings": 8192}
+    side = Engine(ladder(64, 5e5), counted=WRONG[name])
+    (row,) = posenc.diff(config, side).differences
+    right = np.arange(8192)
+    first = int(np.flatnonzero(side.counted(right) != right)[0])
+    assert (row.field, row.position) == ("positions", first)
+
+    def table(positions: np.ndarray) -> np.ndarray:
+        return posenc.table(posenc.Sinusoidal(64), side.counted(positions))
+
+    layer = posenc.Layer("a", spec=posenc.Sinusoidal(64), length=8192)
+    rows = posenc.diff(posenc.Reading((layer,)), table).differences
+    assert [(row.where, row.position is not None) for row in rows] == [("a", True)]
+
+
+@pytest.mark.parametrize("rows", [512, 1024, 2048, 3000, 4096, 8192])
+def test_a_table_of_rows_is_asked_as_far_as_it_reaches(rows: int) -> None:
+    (told, *_) = posenc.diff(ROPE, Engine(ladder(64, 5e5), rows=rows)).compared
+    last = min(2 ** int(np.log2(rows)), 4097) - 1
+    assert f"every position to {last:,}, and the first call again" in told
+
+
+def test_a_size_that_is_wrong_at_one_position_is_seen() -> None:
+    class Grows(Engine):
+        def cos_sin(self, positions: np.ndarray, layer: str) -> Any:
+            size = np.where(positions[:, None] == 3000, 2, 1)
+            return tuple(size * each for each in Engine.cos_sin(self, positions, layer))
+
+    (row,) = posenc.diff(CONFIG, Grows(ladder(64, 5e5))).differences
+    assert (row.field, row.position) == ("magnitude.attention_factor", 3000)
+    assert row.b == "1 to 2"
+
+
+@pytest.mark.parametrize("wrong", [lambda q, k: q - k == 3000, lambda q, k: (q == 3000) & (k == 1)])
+def test_a_bias_that_is_wrong_at_one_distance_or_query_is_seen(wrong: Any) -> None:
+    def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> np.ndarray:
+        biases = np.array(posenc.bias(posenc.ALiBi(4), q_positions, k_positions))
+        biases[:, wrong(q_positions[:, None], k_positions[None])] -= 1
+        return biases
+
+    (row,) = posenc.diff(posenc.ALiBi(4), bias).differences
+    assert row.field == "bias"
 
 
 def test_nan_and_an_absent_side_are_no_agreement() -> None:
@@ -120,7 +178,7 @@ def test_nan_and_an_absent_side_are_no_agreement() -> None:
 
     found = posenc.diff(ROPE, Refuses())
     assert (found.verdict, found.exit_code) == ("not compared", 3)
-    assert any("no kernel" in line for line in found.unseen)
+    assert any("no kernel" in line for line in found.not_compared)
 
 
 def test_a_layer_that_one_side_lacks_is_a_difference() -> None:
@@ -242,3 +300,89 @@ def test_a_gguf_file_is_a_side(tmp_path: Path) -> None:
     assert posenc.diff(config, path).verdict == "nothing differs"
     scaled = {**config, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
     assert posenc.diff(scaled, path).differences[0].field == "scaling"
+
+
+# --- files that are none --------------------------------------------------------------------------
+
+
+CUT = "where the text ends: it is empty, or was cut off"
+FOREIGN: dict[str, tuple[str, str]] = {
+    "an empty object": ("{}", "got an empty object, which is no config"),
+    "a list": ("[{}]", "got a list"),
+    "a number": ("3", "got a number"),
+    "null": ("null", "got null"),
+    "a tokenizer": ('{"added_tokens": [], "model": {"type": "BPE"}}', "keys added_tokens, model,"),
+    "settings of generation": ('{"max_length": 20, "top_p": 0.9}', "keys max_length, top_p,"),
+    "a package": ('{"name": "x", "type": "module"}', "keys name, type, which is no config"),
+    "an adapter": ('{"peft_type": "LORA", "r": 8}', "keys peft_type, r, which is no config"),
+    "nothing": ("", CUT),
+    "half a config": ('{"model_type": "lla', CUT),
+    "an open config": ('{"model_type": "llama"}', "a config that leaves nothing open, got"),
+    "a misspelt spec": ('{"type": "RoPEE", "dim": 8}', "Did you mean 'RoPE'"),
+    "no model": (
+        '{"type": "YaRN", "factor": 2, "original_length": 8}',
+        "a spec, a plan or a reading",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_file_that_is_no_side_is_told_what_it_is(name: str, tmp_path: Path, config: str) -> None:
+    text, words = FOREIGN[name]
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    code = "tests.detect.contract.test_diff_sides:engine"
+    for sides in ((str(path), config), (config, str(path)), (str(path), code)):
+        result = run(*sides)
+        assert (result.exit_code, words in result.output) == (3, True), result.output
+        assert "other.json" in result.output
+    assert "which is no config" not in words or "Give the config.json" in result.output
+
+
+def test_a_contract_of_a_newer_version_or_cut_off_is_told_so(tmp_path: Path, config: str) -> None:
+    path = tmp_path / "model.golden.json"
+    posenc.golden(CONFIG).save(path)
+    text = path.read_text()
+    for spoilt, words in (
+        (
+            text.replace('"version": 1', '"version": 2', 1),
+            "version: expected 1, of this posenc, got 2",
+        ),
+        (text[: len(text) // 2], CUT),
+    ):
+        path.write_text(spoilt)
+        for sides in ((str(path), config), (config, str(path))):
+            result = run(*sides)
+            assert (result.exit_code, words in result.output) == (3, True), result.output
+
+
+# --- engines --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("base", "verdict"), [(5e5, "nothing differs"), (1e4, "differs")])
+def test_an_engine_is_asked_for_rotated_vectors(
+    base: float, verdict: str, config: str, monkeypatch: Any
+) -> None:
+    """Behind a stand-in for vLLM, whose wheel is not part of the tests."""
+    torch = pytest.importorskip("torch", reason="vLLM takes its tensors")
+    asked: list[Any] = []
+
+    class Rotary:
+        def forward(self, positions: Any, query: Any, key: Any) -> Any:
+            heads = query.reshape(len(positions), -1, 64).transpose(0, 1)
+            made = Engine(ladder(64, base)).rotate(heads.numpy(), positions.numpy(), "")
+            turned = torch.from_numpy(made).transpose(0, 1).reshape(query.shape)
+            return turned, key
+
+    def get_rope(head: int, length: int, half: bool, rope: dict[str, Any], dtype: Any) -> Rotary:
+        asked.append((head, length, half, rope["rope_theta"], dtype))
+        return Rotary()
+
+    names = ("vllm", "vllm.model_executor", "vllm.model_executor.layers")
+    for name in (*names, f"{names[-1]}.rotary_embedding"):
+        module = types.ModuleType(name)
+        module.get_rope = get_rope  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, name, module)
+    found = posenc.diff(CONFIG, f"engine:vllm={config}")
+    assert (found.verdict, asked[-1]) == (verdict, (64, 4096, True, 5e5, torch.float32))
+    assert [row.field for row in found.differences] == ["base"] * (base != 5e5)

@@ -2,7 +2,7 @@
 
 from posenc.detect.contract.contract import Check, Contract, Part
 from posenc.detect.contract.diff import Comparison, Difference, diff
+from posenc.detect.contract.files import read
 from posenc.detect.contract.make import golden
-from posenc.detect.contract.read import read
 
 __all__ = ["Check", "Comparison", "Contract", "Difference", "Part", "diff", "golden", "read"]

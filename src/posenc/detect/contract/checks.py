@@ -18,23 +18,22 @@ from posenc.detect.contract import tolerances
 from posenc.detect.contract.contract import Check, Part
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
-from posenc.encodings.rotary.base import Role, RotarySpec
+from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
 
-__all__ = ["KEY", "QUERY", "checks_of", "ruled", "sequences"]
+__all__ = ["KEY", "QUERY", "alike", "factors_of", "records", "row_bounds", "ruled", "sequences"]
 
 PLACES = (0, 1, 2, 257, 4095, 4096, 4097, 131_071, 2**20)
-NEAR = tuple(range(6))
+NEAR = np.arange(6, dtype=np.int64)
 MOST = 2**18  # numbers in one record
 MOST_LEARNED = 2**23  # parameters that numbers are computed from
 QUERY, KEY = (7, 3, 17), (5, 1, 13)
 PAST = 257
-MASK = ((0, 0, 1, 1, 1), (1, 1, 1, 1, 1))
+MASK = np.array(((0, 0, 1, 1, 1), (1, 1, 1, 1, 1)))
 CUMULATIVE = (0, 3, 5, 9)
 PICTURE = (3, (1, 2, 3), 2)
 # What follows a video that lasts longer than it is wide differs between implementations.
@@ -48,33 +47,55 @@ class _LeftOut(Exception):  # noqa: N818
 def ruled(count: int, rule: tuple[int, int, int] = QUERY) -> np.ndarray:
     """Numbers that any language can compute, exact in every dtype: ((a c + b) mod n - h) / 8."""
     factor, shift, modulus = rule
-    counted = (factor * np.arange(count, dtype=np.int64) + shift) % modulus
-    return (counted - modulus // 2) / 8.0
+    return ((factor * np.arange(count, dtype=np.int64) + shift) % modulus - modulus // 2) / 8.0
 
 
-def checks_of(part: Part) -> tuple[list[Check], list[str]]:
-    """The records of a part, and what they leave out."""
-    makers = {RotarySpec: _rotary, TableSpec: _table, BiasSpec: _bias, RelativeSpec: _relative}
-    made: list[Check] = []
-    left_out: list[str] = []
+def records(parts: Sequence[Part]) -> tuple[tuple[Part, ...], tuple[Check, ...]]:
+    """The parts, with what is left out of each, and what can be computed of them."""
+    stated, checks = [], []
+    for part in parts:
+        own, left_out = _records(part)
+        stated.append(part.replace(left_out=tuple(left_out)))
+        checks += own
+    return tuple(stated), (*checks, *sequences(parts))
+
+
+def _records(part: Part) -> tuple[list[Check], list[str]]:
+    makers = {RotarySpec: _rotary, TableSpec: _table, BiasSpec: _scores, RelativeSpec: _scores}
     maker = next((m for kind, m in makers.items() if isinstance(part.spec, kind)), None)
+    checks: list[Check] = []
+    left_out: list[str] = []
     try:
         if maker is not None:
-            made += maker(part)
-    except _LeftOut as why:
-        left_out.append(str(why))
+            checks += maker(part, part.spec)
+    except _LeftOut as reason:
+        left_out.append(str(reason))
     except PosencError as error:
         left_out.append(f"its numbers cannot be computed: {error}")
-    if maker is not None and not made and not left_out:
+    if maker is not None and not checks and not left_out:
         left_out.append("its numbers: no position that is tried here is within its reach")
     if part.temperature is not None:
-        where = np.array(_places(part))
-        factors = part.temperature.factors(where, dtype=np.float64, xp=library(np))
-        made.append(_check(part, "temperature", positions=where, factors=factors))
-    return made, left_out
+        places = np.array(_places(part))
+        factors = factors_of(part.temperature, places)
+        checks.append(_check(part, "temperature", positions=places, factors=factors))
+    return checks, left_out
 
 
-def _check(part: Part, check: str, state: str = "any", **data: Any) -> Check:
+def alike(value: Any, own: Any, rtol: float, atol: float) -> bool:
+    """Whether two values of records are the same, numbers and lists of them but for rounding."""
+    if type(own) in (str, type(None)):
+        return type(value) is type(own) and bool(value == own)
+    return np.shape(value) == np.shape(own) and np.allclose(value, own, rtol=rtol, atol=atol)
+
+
+def factors_of(temperature: Any, positions: np.ndarray) -> np.ndarray:
+    """The factors on the scores of queries at positions."""
+    if temperature is None:
+        return np.ones(len(positions))
+    return np.asarray(temperature.factors(positions, dtype=np.float64, xp=library(np)))
+
+
+def _check(part: Part, check: str, state: Any = "any", **data: Any) -> Check:
     flat = {}
     for name, value in data.items():
         if isinstance(value, (np.ndarray, list, tuple)):
@@ -103,226 +124,175 @@ def _points(part: Part, axes: int) -> np.ndarray:
     return np.array(rows, dtype=np.int64)
 
 
-def _bounds(prefix: str, bounds: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}_{dtype}": value for dtype, value in bounds.items()}
+def _bounds(bounds: Mapping[str, Any], *at: int, prefix: str = "tolerance") -> dict[str, Any]:
+    """Bounds by dtype as keys of a record, each at one place where one is named."""
+    return {f"{prefix}_{dtype}": float(b[at]) if at else b for dtype, b in bounds.items()}
 
 
 # --- rotations ------------------------------------------------------------------------------------
 
 
-def _rotary(part: Part) -> Iterator[Check]:
-    spec = part.spec
+def _rotary(part: Part, spec: Any) -> Iterator[Check]:
     if not isinstance(spec, (RoPE, XPos)):
         raise _LeftOut(f"angles: those of {type(spec).__name__} are learned, or differ by head")
+    if spec.dim > MOST // 16:
+        raise _LeftOut(f"angles: a width of {spec.dim} is too many numbers for a file")
     if spec.phase == "float32":
         spec = spec.replace(phase="exact")  # the rounding of its angles is a tolerance here
-    for state, length in _states(part, spec):
-        yield from _turns(part, spec.at(length or 1), state, length)
-
-
-def _states(part: Part, spec: RotarySpec) -> Iterator[tuple[str, int | None]]:
     if not spec.needs_length or spec.lengths is None:
-        yield "any", None
+        yield from _turns(part, spec.at(1), "any", {})
         return
-    first, _ = spec.lengths
-    yield "short", first
-    yield "long", max(part.length or 0, 2 * first)
+    first = spec.lengths[0]
+    for state, length in (("short", first), ("long", max(part.length or 0, 2 * first))):
+        yield from _turns(part, spec.at(length), state, {"length": length})
 
 
-def _turns(part: Part, spec: Any, state: str, length: int | None) -> Iterator[Check]:
-    sided = isinstance(spec, XPos)
-    known = {} if length is None else {"length": length}
-    axis = (0,) * spec.pairs if sided else spec.arrangement.layout(spec.pairs).axis
+def _turns(part: Part, spec: Any, state: str, known: dict[str, int]) -> Iterator[Check]:
+    sided, magnitude, pairing = isinstance(spec, XPos), spec.magnitude_of_scores, spec.channels
+    axis = [0] * spec.pairs if sided else list(spec.arrangement.layout(spec.pairs).axis)
     start = 0 if sided else spec.arrangement.start
-    frequencies = functional.frequencies(spec)
-    factor, magnitude = float(spec.attention_factor), spec.magnitude_of_scores
+    frequencies, factor = functional.frequencies(spec), float(spec.attention_factor)
+    first, second = np.array(pairing.channels(spec.dim)).T
+    order = "half" if pairing.output == "half" else pairing.order
+    first_out, second_out = np.array(pairing.replace(order=order).channels(spec.dim)).T
     query, key = ruled(spec.dim), ruled(spec.dim, KEY)
     yield _check(
-        part,
-        "frequencies",
-        state,
-        **known,
-        width=spec.dim,
-        channels=spec.channels.part,
-        pairing=spec.channels.order,
-        **_channels(spec.channels, spec.dim),
-        sign=-1 if spec.channels.direction == "backward" else 1,
-        axes=len(spec.axes),
-        axis=axis,
-        start=start,
-        frequencies=frequencies,
+        part, "frequencies", state, **known, width=spec.dim, channels=pairing.part,
+        pairing=pairing.order, first=first, second=second, first_out=first_out,
+        second_out=second_out, sign=-1 if pairing.direction == "backward" else 1,
+        axes=len(spec.axes), axis=axis, start=start, frequencies=frequencies,
         frequencies_float32=frequencies.astype(np.float32),
         **({} if sided else {"attention_factor": factor}),
-        logit_factor=float(spec.logit_factor),
-        acts=magnitude.at,
-        query=query,
-        key=key,
-    )
-    where = _points(part, len(spec.axes))
-    if length is not None:
-        where = where[where.max(-1) < length]
+        logit_factor=float(spec.logit_factor), acts=magnitude.at, query=query, key=key,
+    )  # fmt: skip
+    spots = _points(part, len(spec.axes))
+    if known:
+        spots = spots[spots.max(-1) < known["length"]]
     if sided:  # its sizes leave the range of numbers
-        where = where[np.abs(where - spec.centre).max(-1) <= spec.reach("float32")]
-    bare = where if len(spec.axes) > 1 else where[:, 0]
+        spots = spots[np.abs(spots - spec.centre).max(-1) <= spec.reach("float32")]
+    bare = spots if len(spec.axes) > 1 else spots[:, 0]
     cos, sin = functional.cos_sin(spec, bare, dtype="float64")
-    inputs: tuple[tuple[Role, np.ndarray], ...] = (("query", query), ("key", key))
-    queries, keys = (
-        functional.rotate(spec, np.tile(x, (len(where), 1)), positions=bare, role=role)
-        for role, x in inputs
-    )
-    angles = (where + start)[:, list(axis)] * frequencies
-    warm = np.ones(len(where))
-    if magnitude.temperature is not None:
-        warm = magnitude.temperature.factors(where[:, 0], dtype=np.float64, xp=library(np))
+    tall = (len(spots), 1)
+    queries = functional.rotate(spec, np.tile(query, tall), positions=bare, role="query")
+    keys = functional.rotate(spec, np.tile(key, tall), positions=bare, role="key")
+    warm = factors_of(magnitude.temperature, spots[:, 0])
     size = max(1.0, float(np.abs([queries, keys]).max())) if sided else factor
-    bounds = tolerances.of_angles(angles, frequencies, size)
+    bounds = tolerances.of_angles((spots + start)[:, axis] * frequencies, frequencies, size)
     off = {dtype: bound.max(-1) for dtype, bound in bounds.items()}
     after = tolerances.of_turned(off, size)
-    for i, row in enumerate(where):
+    for i, row in enumerate(spots):
         yield _check(
-            part,
-            "angles",
-            state,
-            **known,
-            position=row,
-            **({} if sided else {"cos": cos[i], "sin": sin[i]}),
-            rotated_query=queries[i],
-            rotated_key=keys[i],
-            temperature=warm[i],
-            **_bounds("tolerance", {dtype: float(b[i]) for dtype, b in off.items()}),
-            **_bounds("rotated_tolerance", {dtype: float(b[i]) for dtype, b in after.items()}),
-        )
+            part, "angles", state, **known, position=row,
+            **({} if sided else {"cos": cos[i], "sin": sin[i]}), rotated_query=queries[i],
+            rotated_key=keys[i], temperature=warm[i], **_bounds(off, i),
+            **_bounds(after, i, prefix="rotated_tolerance"),
+        )  # fmt: skip
     factors = (float(spec.logit_factor) * warm)[:, None]
+    rounded = tolerances.of_scores(queries, keys, after, np.abs(factors))
     scores = factors * (queries @ keys.T)
-    yield _check(
-        part,
-        "scores",
-        state,
-        **known,
-        positions=where,
-        scores=scores,
-        **_bounds("tolerance", tolerances.of_scores(queries, keys, after, np.abs(factors))),
-    )
-
-
-def _channels(pairing: Pairing, dim: int) -> dict[str, list[int]]:
-    order = "half" if pairing.output == "half" else pairing.order
-    into = pairing.channels(dim)
-    out = pairing.replace(order=order).channels(dim)
-    return {
-        "first": [a for a, _ in into],
-        "second": [b for _, b in into],
-        "first_out": [a for a, _ in out],
-        "second_out": [b for _, b in out],
-    }
+    yield _check(part, "scores", state, **known, positions=spots, scores=scores, **_bounds(rounded))
 
 
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _table(part: Part) -> Iterator[Check]:
-    spec = part.spec
-    assert isinstance(spec, TableSpec)  # noqa: S101 - for the type checker
+def _table(part: Part, spec: Any) -> Iterator[Check]:
     if isinstance(spec, Learned):
         yield _rows(part, spec)
         return
     if spec.shapes:
         raise _LeftOut(f"rows: those of {type(spec).__name__} are learned")
-    axes = len(spec.axes)
-    points = _points(part, axes)
+    points, several = _points(part, len(spec.axes)), len(spec.axes) > 1
     if part.positions is not None and part.positions.builder == "grid":
         sizes = dict(zip(part.positions.axes or spec.axes, (2, 3, 2, 2), strict=False))
-        points = np.unique(part.positions.build(sizes, **_real(spec)), axis=0)
-    places = [p for p in points if _stands(spec, p)]
+        real = {} if spec.coordinates == "integer" else {"dtype": "float64"}
+        points = np.unique(part.positions.build(sizes, **real), axis=0)
+
+    def rows_at(spots: np.ndarray) -> np.ndarray:
+        spots = spots if several else spots[:, 0]
+        return np.asarray(functional.table(spec, spots, dtype="float64"))
+
+    spots = np.array([p for p in points if _stands(rows_at, p[None])])
     width = spec.dim if spec.width == spec.dim else spec.width - spec.dim
-    if width > MOST // max(1, len(places)):
-        raise _LeftOut(f"rows: {len(places)} of {width} numbers are too many for a file")
-    where = np.array(places)
-    rows = functional.table(spec, where if axes > 1 else where[:, 0], dtype="float64")
-    bounds = _of_rows(spec, where, rows)
+    if width > MOST // max(1, len(spots)):
+        raise _LeftOut(f"rows: {len(spots)} of {width} numbers are too many for a file")
+    rows = rows_at(spots)
+    bounds = row_bounds(spec, spots, rows)
     for i, row in enumerate(rows):
-        off = {dtype: float(bound[i]) for dtype, bound in bounds.items()}
-        known = {"position": where[i], "row": row, "embedding_scale": spec.embedding_scale}
-        yield _check(part, "table", **known, **_bounds("tolerance", off))
+        scale = spec.embedding_scale
+        yield _check(
+            part, "table", position=spots[i], row=row, embedding_scale=scale, **_bounds(bounds, i)
+        )
 
 
-def _real(spec: TableSpec) -> dict[str, str]:
-    return {} if spec.coordinates == "integer" else {"dtype": "float64"}
-
-
-def _stands(spec: TableSpec, position: np.ndarray) -> bool:
-    """Whether a table has a row at a position."""
-    try:
-        functional.table(spec, position[None] if len(spec.axes) > 1 else position, dtype="float64")
-    except PosencError:
-        return False
-    return True
-
-
-def _of_rows(spec: Any, where: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
+def row_bounds(spec: Any, spots: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Bounds of rows of sines; none for other tables, whose engines may compute them otherwise."""
-    if not hasattr(spec, "matrix"):
-        return {}
-    frequencies = functional.frequencies(spec)
+    frequencies = functional.frequencies(spec) if hasattr(spec, "matrix") else np.empty((0, 0))
     if frequencies.ndim != 1:
         return {}
     # Whichever coordinate a pair reads, it is at most the largest.
-    angles = np.abs(where).max(-1)[:, None] * frequencies
-    size = max(1.0, float(np.abs(rows).max()))
-    bounds = tolerances.of_angles(angles, frequencies, size)
+    angles = np.abs(spots).max(-1)[:, None] * frequencies
+    bounds = tolerances.of_angles(angles, frequencies, max(1.0, float(np.abs(rows).max())))
     return {dtype: bound.max(-1) for dtype, bound in bounds.items()}
+
+
+def _stands(rows_at: Any, position: np.ndarray) -> bool:
+    """Whether a table has a row at a position."""
+    try:
+        rows_at(position)
+    except PosencError:
+        return False
+    return True
 
 
 def _rows(part: Part, spec: Learned) -> Check:
     if len(spec.axes) > 1:
         raise _LeftOut(f"rows: a position has the coordinates {', '.join(spec.axes)}")
     limit = spec.limits[0]
-    where = [p for p in sorted({*_places(part), limit - 1}) if p < limit]
-    data: dict[str, Any] = {"positions": where, "rows": [p + spec.start for p in where]}
-    data |= {"length": limit, "start": spec.start, "width": spec.dim}
-    data |= {} if spec.pad is None else {"pad": spec.pad}
-    return _check(part, "rows", **data)
+    places = np.array([p for p in sorted({*_places(part), limit - 1}) if p < limit])
+    pad = {} if spec.pad is None else {"pad": spec.pad}
+    return _check(
+        part, "rows", positions=places, rows=places + spec.start, length=limit, start=spec.start,
+        width=spec.dim, **pad,
+    )  # fmt: skip
 
 
 # --- scores ---------------------------------------------------------------------------------------
 
 
-def _learnt(spec: Spec, what: str) -> dict[str, np.ndarray]:
-    """Parameters by the rule of queries, as a model's own are in its checkpoint."""
-    count = sum(math.prod(shape) for shape in spec.shapes.values())
-    if count > MOST_LEARNED:
+def _scores(part: Part, spec: Any) -> Iterator[Check]:
+    """Biases, or what positions add to products of queries and keys."""
+    check = spec.kind
+    if sum(map(math.prod, spec.shapes.values())) > MOST_LEARNED:
+        what = "biases" if check == "bias" else "scores"
+        count = sum(map(math.prod, spec.shapes.values()))
         raise _LeftOut(f"{what}: {type(spec).__name__} has {count} parameters")
-    return {k: ruled(math.prod(shape)).reshape(shape) for k, shape in spec.shapes.items()}
-
-
-def _given(params: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    return {f"shape_{name}": values.shape for name, values in params.items() if values.ndim}
-
-
-def _bias(part: Part) -> Iterator[Check]:
-    spec = part.spec
-    assert isinstance(spec, BiasSpec)  # noqa: S101 - for the type checker
-    params = _learnt(spec, "biases")
-    for q, k in _sides(part, spec, spec.heads):
-        try:
-            found = functional.bias(spec, q, k, params=params or None, dtype="float64")
-        except PosencError:  # the far positions of a window, or of a table that ends
-            continue
-        yield _scores(part, "bias", (q, k), params, found, heads=spec.heads, place=spec.place)
-
-
-def _relative(part: Part) -> Iterator[Check]:
-    spec = part.spec
-    assert isinstance(spec, RelativeSpec)  # noqa: S101 - for the type checker
-    params = _learnt(spec, "scores")
+    # By the rule of queries, as a model's own are in its checkpoint.
+    params = {k: ruled(math.prod(shape)).reshape(shape) for k, shape in spec.shapes.items()}
+    shapes = {f"shape_{name}": shape for name, shape in spec.shapes.items() if shape}
     heads: int = getattr(spec, "count", 1) if spec.heads is None else spec.heads
-    q, k = next(_sides(part, spec, heads))
-    shape = (heads, len(q), spec.dim)
-    queries = ruled(math.prod(shape)).reshape(shape)
-    keys = ruled(math.prod(shape), KEY).reshape(shape)
-    found = functional.relative(spec, queries, keys, q, k, params=params or None)
-    told = {"heads": heads, "width": spec.dim, "place": spec.place}
-    yield _scores(part, "relative", (q, k), params, found, **told)
+    sides = list(_sides(part, spec, heads))
+    for q, k in sides if check == "bias" else sides[:1]:
+        if check == "bias":
+            try:
+                numbers = functional.bias(spec, q, k, params=params or None, dtype="float64")
+            except PosencError:  # the far positions of a window, or of a table that ends
+                continue
+        else:
+            shape = (heads, len(q), spec.dim)
+            queries, keys = (ruled(math.prod(shape), r).reshape(shape) for r in (QUERY, KEY))
+            numbers = functional.relative(spec, queries, keys, q, k, params=params or None)
+        if numbers.size > MOST:
+            raise _LeftOut(f"{check}: {numbers.size} numbers are too many for a file")
+        finite = np.isfinite(numbers)
+        size = max(1.0, float(np.abs(numbers[finite]).max(initial=0.0)))
+        width = {} if check == "bias" else {"width": spec.dim}
+        yield _check(
+            part, check, q_positions=q, k_positions=k, axes=q.shape[1] if q.ndim > 1 else 1,
+            heads=heads, **width, place=spec.place, **shapes,
+            **{check: np.where(finite, numbers, -np.finfo(np.float64).max)},
+            **_bounds({dtype: 8 * unit * size for dtype, unit in tolerances.ROUNDING.items()}),
+        )  # fmt: skip
 
 
 def _sides(part: Part, spec: Any, heads: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -334,33 +304,11 @@ def _sides(part: Part, spec: Any, heads: int) -> Iterator[tuple[np.ndarray, np.n
         cells = _positions.grid([min(n, 3) for n in (*sizes, *[1] * axes)][:axes])
         yield cells, cells
         return
-    near = np.array(NEAR, dtype=np.int64)
-    yield near, near
+    yield NEAR, NEAR
     last = (part.original_length or part.length or 4097) - 1
-    far = [p for p in _places(part) if p <= last]
+    far = np.array([p for p in _places(part) if p <= last], dtype=np.int64)
     if last > NEAR[-1] and heads * len(far) <= MOST:
-        yield np.array([last], dtype=np.int64), np.array(far, dtype=np.int64)
-
-
-def _scores(
-    part: Part,
-    check: str,
-    sides: tuple[np.ndarray, np.ndarray],
-    params: Mapping[str, np.ndarray],
-    found: np.ndarray,
-    **told: Any,
-) -> Check:
-    if found.size > MOST:
-        raise _LeftOut(f"{check}: {found.size} numbers are too many for a file")
-    finite = np.isfinite(found)
-    size = max(1.0, float(np.abs(found[finite]).max(initial=0.0)))
-    units = {**tolerances.UNITS, **tolerances.HALVES}
-    bounds = {dtype: 8 * unit * size for dtype, unit in units.items()}
-    values = {check: np.where(finite, found, -np.finfo(np.float64).max)}
-    q, k = sides
-    axes = q.shape[1] if q.ndim > 1 else 1
-    data = {"q_positions": q, "k_positions": k, "axes": axes, **told, **_given(params), **values}
-    return _check(part, check, **data, **_bounds("tolerance", bounds))
+        yield np.array([last], dtype=np.int64), far
 
 
 # --- which token stands where ---------------------------------------------------------------------
@@ -369,7 +317,7 @@ def _scores(
 def sequences(parts: Sequence[Part]) -> Iterator[Check]:
     """Positions of padded, packed and cached tokens, and of pictures among text."""
     for part in parts:
-        spec = part.spec
+        spec: Spec | None = part.spec
         if spec is None or getattr(spec, "coordinates", "integer") != "integer":
             continue
         axes = tuple(spec.axes)  # type: ignore[attr-defined]
@@ -381,21 +329,19 @@ def sequences(parts: Sequence[Part]) -> Iterator[Check]:
 
 
 def _counted(part: Part, rule: Positions | None) -> Iterator[Check]:
-    mask = np.array(MASK)
     first = 0 if rule is None else int(rule.start or 0)
-    warm = (
-        part.temperature or getattr(part.spec, "magnitude_of_scores", RotaryMagnitude()).temperature
-    )
+    magnitude = getattr(part.spec, "magnitude_of_scores", RotaryMagnitude())
+    warm = part.temperature or magnitude.temperature
     # A rotation and a bias see distances alone, which are the same wherever a row begins to count.
     near = part.kind in ("rotary", "bias", "relative") and warm is None
     if rule is not None and rule.builder == "arange" and not near:
-        padded = np.tile(rule.build(mask.shape[1]), (len(mask), 1))
+        padded = np.tile(rule.build(MASK.shape[1]), (len(MASK), 1))
     else:
-        padded = (Positions("from_mask") if rule is None or near else rule).build(mask)
+        padded = (Positions("from_mask") if rule is None or near else rule).build(MASK)
     shift = {"shift": "any"} if near else {}
     packed = _positions.packed(np.array(CUMULATIVE)) + first
     cases: dict[str, dict[str, Any]] = {
-        "left padding": {"shape": mask.shape, "mask": mask, **shift, "positions": padded},
+        "left padding": {"shape": MASK.shape, "mask": MASK, **shift, "positions": padded},
         "packed": {"shape": packed.shape, "cumulative_lengths": CUMULATIVE, "positions": packed},
         "cached step": {"shape": (1,), "past": PAST, "tokens": 1, "positions": [PAST + first]},
     }
@@ -406,7 +352,6 @@ def _counted(part: Part, rule: Positions | None) -> Iterator[Check]:
 def _pictures(part: Part, rule: Positions) -> Iterator[Check]:
     video = SHORT if rule.after is None else LONG
     for case, layout in (("text and picture", PICTURE), ("text and video", video)):
-        made = rule.build(layout)
+        ids = rule.build(layout)
         triples = [(n, 0, 0) if isinstance(n, int) else n for n in layout]
-        data = {"shape": made.shape, "layout": triples, "positions": made}
-        yield _check(part, "positions", case=case, **data)
+        yield _check(part, "positions", case=case, shape=ids.shape, layout=triples, positions=ids)

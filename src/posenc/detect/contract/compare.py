@@ -2,71 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from posenc._core.spec import Spec
-from posenc.detect.contract.answers import ask, ask_part
-from posenc.detect.contract.asked import CannotSay
-from posenc.detect.contract.checks import sequences
+from posenc.detect.contract.answers import looks
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.effect import effect
-from posenc.detect.contract.fields import PLACES, changed, numbers, words
-from posenc.detect.contract.matching import layer_words, matched
-from posenc.detect.contract.seen import NEAR, Finding
-from posenc.detect.contract.side import Side
+from posenc.detect.contract.diff import Comparison, Difference
+from posenc.detect.contract.fields import changed, effect, looked_at, words
+from posenc.detect.contract.side import CannotSay, Comparand, Implementation
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.rotary.rope import RoPE
 
-__all__ = ["Found", "compared"]
+__all__ = ["comparison"]
 
-Row = tuple[str, Finding]
-
-
-@dataclass
-class Found:
-    """What a comparison gathers; `ours` is the side that comes first."""
-
-    differences: list[Row] = field(default_factory=list)
-    looked: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
-
-    def turned(self) -> Found:
-        """With the sides exchanged."""
-        rows = [(w, d._replace(ours=d.theirs, theirs=d.ours)) for w, d in self.differences]
-        return Found(rows, self.looked, self.unseen)
+# A field of `Comparison`, and what is added to it.
+Row = tuple[str, Any]
+SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"
 
 
-def compared(a: Side, b: Side) -> Found:
-    """How two sides differ; the first has specs if one of them has."""
-    found = Found()
-    if not a.describes:
-        _two_answers(a, b, found)
-    elif b.describes:
-        _two_descriptions(a, b, found)
-    else:
-        _answers(a, b, found)
-    return found
+def comparison(a: Comparand, b: Comparand) -> Comparison:
+    """How two sides differ."""
+    # The side with the specs comes first, as it has the names of the fields.
+    swapped = a.answers is not None and b.answers is None
+    first, second = (b, a) if swapped else (a, b)
+    compare = _answers if second.answers is not None else _two_descriptions
+    rows: dict[str, list[Any]] = {"differences": [], "compared": [], "not_compared": []}
+    for name, value in (_two_answers if first.answers is not None else compare)(first, second):
+        rows[name].append(value)
+    # Layers that are mistaken for each other come first, and near positions before far ones.
+    rows["differences"].sort(key=lambda row: row.field != "layers")
+    if swapped:
+        turned = [dataclasses.replace(row, a=row.b, b=row.a) for row in rows["differences"]]
+        rows["differences"] = turned
+    result = {name: tuple(dict.fromkeys(values)) for name, values in rows.items()}
+    return Comparison(a.name, b.name, **result, remarks=(*a.remarks, *b.remarks))
+
+
+def _differ(label: str, field: str, a: str, b: str) -> Row:
+    """A difference without numbers."""
+    return "differences", Difference(field, a, b, where=label)
 
 
 # --- two descriptions -----------------------------------------------------------------------------
 
 
-def _two_descriptions(a: Side, b: Side, found: Found) -> None:
-    for where, mine, theirs in matched(a, b):
-        if mine is None or theirs is None:
-            there, name = (theirs, a) if mine is None else (mine, b)
-            assert there is not None  # noqa: S101 - one of them is there
-            if not name.whole or (there.kind == "none"):
-                found.unseen.append(f"{where}: {name.name} says nothing of it")
-                continue
-            told = (_what(mine), _what(theirs))
-            found.differences.append((where, Finding("layers", *told)))
+def _two_descriptions(a: Comparand, b: Comparand) -> Iterator[Row]:
+    for label, mine, theirs in _matched(a, b):
+        if mine is not None and theirs is not None:
+            yield from _two_parts(label, mine, theirs)
             continue
-        _two_parts(where, mine, theirs, found)
-    # Layers that are mistaken for each other come first, and near positions before far ones.
-    found.differences.sort(key=lambda row: row[1].field != "layers")
+        side, there = (a, theirs) if mine is None else (b, mine)
+        if not side.whole or (there is not None and there.kind == "none"):
+            yield "not_compared", f"{label}: {side.name} says nothing of it"
+        else:
+            yield _differ(label, "layers", _what(mine), _what(theirs))
 
 
 def _what(part: Part | None) -> str:
@@ -77,131 +68,168 @@ def _what(part: Part | None) -> str:
     return words(part.spec)
 
 
-def _two_parts(where: str, a: Part, b: Part, found: Found) -> None:
-    if a.spec is None or b.spec is None:
-        if _what(a) == _what(b):
-            found.looked.append(f"{where}: {_what(a)}, on both sides")
-        else:
-            found.differences.append((where, Finding("layers", _what(a), _what(b))))
+def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
+    if a.spec is None or b.spec is None or a.kind != b.kind:
+        field = "layers" if a.spec is None or b.spec is None else "kind"
+        alike = "compared", f"{label}: {_what(a)}, on both sides"
+        yield alike if _what(a) == _what(b) else _differ(label, field, _what(a), _what(b))
         return
-    if a.kind != b.kind:
-        found.differences.append((where, Finding("kind", _what(a), _what(b))))
-        return
-    for name, mine, theirs, swapped in changed(a.spec, b.spec):
-        size, position, what = effect(a.spec if swapped is None else swapped, b.spec)
-        row = Finding(name, words(mine), words(theirs), size, position, what)
-        found.differences.append((where, row))
+    for name, mine, theirs, other in changed(a.spec, b.spec):
+        size = effect(a.spec if other is None else other, b.spec)
+        yield "differences", Difference(name, words(mine), words(theirs), *size, label)
     for name in ("positions", "temperature", "window", "scale"):
         mine, theirs = getattr(a, name), getattr(b, name)
-        if mine is not None and theirs is not None and mine != theirs:
-            found.differences.append((where, Finding(name, words(mine), words(theirs))))
-        elif (mine is None) != (theirs is None):
-            if name in ("temperature", "scale"):
-                found.differences.append((where, Finding(name, words(mine), words(theirs))))
-            else:
-                found.unseen.append(f"{where}: {name}, which one side states alone")
-    found.looked.append(f"{where}: {_looked(a.spec)}")
+        if mine == theirs:
+            continue
+        if name in ("temperature", "scale") or (mine is not None and theirs is not None):
+            yield _differ(label, name, words(mine), words(theirs))
+        else:
+            yield "not_compared", f"{label}: {name}, which one side states alone"
+    yield "compared", f"{label}: {looked_at(a.spec)}"
     if a.length != b.length and None not in (a.length, b.length):
-        found.unseen.append(
-            f"{where}: declared for {a.length} and {b.length} positions, which changes no angle"
-        )
+        lengths = f"declared for {a.length} and {b.length} positions"
+        yield "not_compared", f"{label}: {lengths}, which changes no angle"
 
 
-def _looked(spec: Spec) -> str:
-    if isinstance(spec, RoPE):
-        lengths = "at a short and a long length" if spec.needs_length else "at every length"
-        return (
-            f"each field of the spec; the frequencies of {spec.pairs} pairs in float64, {lengths}; "
-            f"factors, pairing and channels"
-        )
-    if numbers(spec) is not None:
-        return f"each field of the spec; numbers in float64 to distance or position {PLACES[-1]}"
-    return "each field of the spec, no numbers"
+# --- answers --------------------------------------------------------------------------------------
 
 
-# --- a description and answers --------------------------------------------------------------------
-
-
-def _answers(a: Side, b: Side, found: Found) -> None:
-    assert b.answers is not None  # noqa: S101 - it does not describe
+def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
     for part in a.parts:
+        for reason in part.left_out:
+            yield "not_compared", f"{part.name}: {reason}"
         if part.spec is None:
-            found.unseen.append(f"{part.name}: {_what(part)}, which {b.name} was not asked about")
+            yield "not_compared", f"{part.name}: {_what(part)}, which {b.name} was not asked of"
             continue
+        label = part.name if part.layers is None else f"{part.name} ({_layers(part.layers)})"
+        unlike = [p for p in a.parts if p.kind == part.kind and p.spec != part.spec]
+        others = [(p.name, p.spec) for p in unlike if isinstance(p.spec, RotarySpec)]
+        fields: set[str] = set()
         try:
-            others = [
-                (p.name, p.spec) for p in a.parts
-                if p is not part and isinstance(p.spec, RotarySpec) and p.spec != part.spec
-            ]  # fmt: skip
-            rows, looked, unseen = ask_part(part, b.answers(part), others)
+            code = _code(b, part)
+            for method, look in looks(part, code, others):
+                if unlike and b.shared and code.keeps(method):
+                    yield "not_compared", f"{part.name}: {method}: {SHARED}"
+                    continue
+                try:
+                    differences, reach = look()
+                except CannotSay as error:
+                    if code.strict and error.__cause__ is not None:
+                        raise error.__cause__ from None
+                    yield "not_compared", f"{part.name}: {method}: {error}"
+                    continue
+                yield "compared", f"{part.name}: {method}{reach}"
+                for row in differences:
+                    if row.field not in fields or method not in code.methods:
+                        yield "differences", dataclasses.replace(row, where=label)
+                fields |= {row.field for row in differences}
+                if "state" in fields:
+                    break  # what it remembers would be in every other answer
         except CannotSay as error:
-            found.unseen.append(f"{part.name}: {error}")
-            continue
-        found.differences += [(_where(part), row) for row in rows]
-        found.looked += [f"{part.name}: {line}" for line in looked]
-        found.unseen += [f"{part.name}: {line}" for line in unseen]
-    _sequences(a, b, found)
-    found.differences.sort(key=lambda row: row[1].field != "layers")
+            yield "not_compared", f"{part.name}: {error}"
 
 
-def _where(part: Part) -> str:
-    return part.name if part.layers is None else f"{part.name} ({layer_words(part.layers)})"
+def _code(side: Comparand, part: Part) -> Implementation:
+    assert side.answers is not None  # noqa: S101 - it does not describe
+    return side.answers(part)
 
 
-def _sequences(a: Side, b: Side, found: Found) -> None:
-    """Which token stands where: left padding, packed sequences, a cached step."""
-    assert b.answers is not None  # noqa: S101 - it does not describe
-    names = {part.name: part for part in a.parts}
-    silent: dict[str, None] = {}
-    for check in sequences(a.parts):
-        part, case = names.get(check.part, a.parts[0]), str(check["case"])
-        given = {k: v for k, v in check.to_dict().items() if k != "positions"}
+def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
+    part, line = Part("attention", kind="rotary"), np.arange(512)
+    for method, asked in (("frequencies", ()), ("cos_sin", (line,)), ("table", (line,))):
         try:
-            asked = b.answers(part)
-            if "position_ids" not in asked.methods:
-                silent[case] = None
-                continue
-            theirs = ask(asked, "position_ids", given, part=part).reshape(-1)
+            one, two = (
+                np.asarray(_code(side, part).ask(method, *asked, part=part)) for side in (a, b)
+            )
         except CannotSay as error:
-            found.unseen.append(f"{check.part}: positions of {case}: {error}")
+            yield "not_compared", f"{method}: {error}"
             continue
-        mine = np.asarray(check["positions"]).reshape(-1)
-        counted = np.ones(mine.size, bool)
-        if "mask" in check:  # what padding gets is nobody's business
-            counted = np.asarray(check["mask"]).reshape(-1).astype(bool)
-        found.looked.append(f"{check.part}: positions of {case}")
-        if theirs.shape != mine.shape or np.any(theirs[counted] != mine[counted]):
-            told = [words(tuple(p.astype(int).tolist())) for p in (mine, theirs)]
-            row = Finding("positions", f"{case}: {told[0]}", told[1])
-            found.differences.append((check.part, row))
-    if silent:
-        found.unseen.append(f"positions of {', '.join(silent)}: no position_ids is offered")
-
-
-# --- two that only answer -------------------------------------------------------------------------
-
-
-def _two_answers(a: Side, b: Side, found: Found) -> None:
-    assert a.answers is not None  # noqa: S101 - neither describes
-    assert b.answers is not None  # noqa: S101
-    part = Part("attention", kind="rotary")
-    for method, given in (("frequencies", ()), ("cos_sin", (NEAR,)), ("table", (NEAR,))):
-        try:
-            answers = [
-                np.asarray(ask(side.answers(part), method, *given, part=part))  # type: ignore[misc]
-                for side in (a, b)
-            ]
-        except CannotSay as error:
-            found.unseen.append(f"{method}: {error}")
-            continue
-        one, two = answers
         if one.shape != two.shape:
-            found.differences.append(("both", Finding("dim", str(one.shape), str(two.shape))))
+            yield _differ("both", "dim", str(one.shape), str(two.shape))
             continue
-        found.looked.append(f"{method}, to position {NEAR[-1]}")
+        yield "compared", f"{method}, every position to {line[-1]}"
         off = np.abs(one - two)
         if not np.all(off <= 1e-4):
-            told = ("the numbers of A", "those of B, and no spec to name the field by")
-            found.differences.append(
-                ("both", Finding(method, *told, float(np.nanmax(off)), what="numbers"))
-            )
+            size = (float(np.nanmax(off)), None, "numbers", "both")
+            yield "differences", Difference(method, "its numbers", "others", *size)
+
+
+# --- which parts act in the same layers -----------------------------------------------------------
+
+Place = tuple[str, str, str]
+Pair = tuple[str, Part | None, Part | None]
+
+
+def _matched(a: Comparand, b: Comparand) -> Iterator[Pair]:
+    """Parts that act in the same layers, with these layers in words."""
+    ours, theirs = _by_place(a), _by_place(b)
+    # A config of the text alone is held against the text of a whole model.
+    for mine, other, whole in ((ours, theirs, b), (theirs, ours, a)):
+        extra = {place[0] for place in other} - {place[0] for place in mine}
+        if {place[0] for place in mine} == {""} and extra and "" not in {p[0] for p in other}:
+            like = max(extra, key=lambda p: len(_types(mine, "") & _types(other, p)))
+            if not whole.whole or _types(mine, "") & _types(other, like):
+                for place in list(mine):
+                    mine[like, *place[1:]] = mine.pop(place)
+    for place in dict.fromkeys((*ours, *theirs)):
+        one, two = ours.get(place, []), theirs.get(place, [])
+        by_layer = any(part.layers is not None for part in (*one, *two))
+        yield from (_by_layer if by_layer else _by_name)(one, two, whole=a.whole)
+
+
+def _types(places: dict[Place, list[Part]], inside: str) -> set[str]:
+    return {p.name.rpartition(".")[2] for place, parts in places.items() for p in parts
+            if place[0] == inside}  # fmt: skip
+
+
+def _by_place(side: Comparand) -> dict[Place, list[Part]]:
+    """(part of the model, attention inside a layer, kind of place) -> its parts."""
+    places: dict[Place, list[Part]] = {}
+    kinds = {"table": "rows", "convolution": "rows", "rotary": "layers", "none": "layers"}
+    for part in side.parts:
+        name, _, attention = part.name.partition("#")[0].partition(":")
+        kind = kinds.get(part.kind, part.kind)
+        places.setdefault((name.rpartition(".")[0], attention, kind), []).append(part)
+    return places
+
+
+def _by_name(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[Pair]:
+    names, left = {part.name: part for part in theirs}, list(theirs)
+    for part in ours:
+        other = names.get(part.name)
+        if other is None and len(ours) == len(theirs) == 1:
+            other = theirs[0]
+        if other is None and not whole:
+            other = next((p for p in left if p.kind == part.kind), None)
+        if other in left:
+            left.remove(other)
+        yield part.name if whole else (other or part).name, part, other
+    for part in left:
+        yield part.name, ours[0] if len(ours) == 1 and not whole else None, part
+
+
+def _by_layer(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[Pair]:
+    groups: dict[tuple[Part | None, Part | None], list[int]] = {}
+    for layer in range(1 + max(i for p in (*ours, *theirs) for i in p.layers or (0,))):
+        groups.setdefault((_at(ours, layer), _at(theirs, layer)), []).append(layer)
+    for (mine, other), layers in groups.items():
+        part = (mine or other) if whole or other is None else other
+        if part is not None:
+            yield f"{part.name} ({_layers(layers)})", mine, other
+
+
+def _at(parts: Sequence[Part], layer: int) -> Part | None:
+    return next((p for p in parts if p.layers is None or layer in p.layers), None)
+
+
+def _layers(layers: Sequence[int]) -> str:
+    """Layers in words, as ranges."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    ranges = [str(r[0]) if len(r) == 1 else f"{r[0]}–{r[-1]}" for r in runs]
+    shown = ", ".join(ranges[:6]) + (", …" if len(ranges) > 6 else "")
+    return f"layer{'' if len(layers) == 1 else 's'} {shown}"

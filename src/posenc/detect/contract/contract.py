@@ -163,13 +163,9 @@ class Contract:
         for part in self.parts:
             if part.name == name:
                 return part
-        known = [part.name for part in self.parts]
-        todo = suggest(name, known) if known else "The contract has no parts."
+        names = [part.name for part in self.parts]
+        todo = suggest(name, names) if names else "The contract has no parts."
         raise ArgumentError(mismatch("Contract", "the name of a part", repr(name), todo))
-
-    def at(self, layer: int) -> tuple[Part, ...]:
-        """The parts that act in a layer, counted from 0."""
-        return tuple(p for p in self.parts if p.layers is None or layer in p.layers)
 
     def of(self, part: str, check: str = "", state: str = "") -> tuple[Check, ...]:
         """The checks of a part, of one sort and state where these are given."""
@@ -231,6 +227,6 @@ class Contract:
         FileExistsError
             If a file exists that is not to be replaced.
         """
-        from posenc.detect.contract.write import save
+        from posenc.detect.contract.files import save
 
-        return save(self, path, format=format, existing=existing)
+        return save(self, path, format, existing)

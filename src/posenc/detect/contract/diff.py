@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc.detect.contract.asked import Library
-from posenc.detect.contract.sides import side_of
+from posenc.detect.contract.side import Library
 
 __all__ = ["Comparison", "Difference", "diff"]
 
@@ -24,18 +23,18 @@ class Difference:
     ----------
     field : str
         In the words of the specs: `layers`, `base`, `dim`, `pairing.order`, `scaling.beta_fast`,
-        `magnitude.attention_factor`; `positions`, `length`, `dtype`, `state`, `frequencies`,
-        `table` or `bias` where it is no field of a spec.
-    where : str
-        The layers.
+        `magnitude.attention_factor`; `positions`, `length`, `dtype`, `state`, `heads`,
+        `frequencies`, `table` or `bias` where it is no field of a spec.
     a, b : str
         What it is on each side.
-    size : float
-        The largest difference of numbers; NaN where none were compared.
+    size : float, optional
+        The largest difference of numbers; None where none were compared.
     position : int, optional
         The first position where they differ by more than 0.001, or half of the largest difference.
     what : str
         Of which numbers.
+    where : str
+        The layers.
 
     Examples
     --------
@@ -46,22 +45,21 @@ class Difference:
     """
 
     field: str
-    _: KW_ONLY
-    where: str
     a: str
     b: str
-    size: float = math.nan
+    size: float | None = None
     position: int | None = None
     what: str = "cos and sin"
+    where: str = ""
 
     @property
     def text(self) -> str:
         """The difference as a sentence."""
-        said = f"{self.where}: {self.field}: {self.a} against {self.b}"
-        if math.isnan(self.size):
-            return said
+        sentence = f"{self.where}: {self.field}: {self.a} against {self.b}"
+        if self.size is None:
+            return sentence
         begins = "" if self.position is None else f" from position {self.position}"
-        return f"{said}; {self.what} off by {self.size:.2g}{begins}"
+        return f"{sentence}; {self.what} off by {self.size:.2g}{begins}"
 
 
 @final
@@ -75,10 +73,10 @@ class Comparison:
         Names of the sides.
     differences : tuple of Difference
         What explains the others first.
-    looked : tuple of str
-        What was compared, with positions, lengths and dtypes.
-    unseen : tuple of str
-        What was not compared, and why.
+    compared : tuple of str
+        What was, with positions, lengths and dtypes.
+    not_compared : tuple of str
+        What was not, and why.
     remarks : tuple of str
         What else the sides say of themselves.
 
@@ -93,9 +91,9 @@ class Comparison:
     a: str
     b: str
     _: KW_ONLY
-    differences: tuple[Difference, ...]
-    looked: tuple[str, ...]
-    unseen: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    compared: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
@@ -103,7 +101,7 @@ class Comparison:
         """`differs`; `nothing differs`, in what was compared; or `not compared`."""
         if self.differences:
             return "differs"
-        return "nothing differs" if self.looked else "not compared"
+        return "nothing differs" if self.compared else "not compared"
 
     @property
     def exit_code(self) -> int:
@@ -112,54 +110,39 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """For people."""
-        told = [f"A: {self.a}", f"B: {self.b}", ""]
-        told += [difference.text for difference in self.differences]
+        lines = [f"A: {self.a}", f"B: {self.b}", "", *(row.text for row in self.differences)]
         if not self.differences:
-            told.append(self.verdict + (", in what was compared" if self.looked else ""))
-        for title, rows in (
-            ("compared", self.looked), ("not compared", self.unseen), ("remarks", self.remarks),
-        ):  # fmt: skip
-            if rows:
-                told += ["", f"{title}:", *(f"  {row}" for row in rows)]
-        return told
+            lines.append(self.verdict + (", in what was compared" if self.compared else ""))
+        for title in ("compared", "not_compared", "remarks"):
+            rows = getattr(self, title)
+            lines += (
+                ["", f"{title.replace('_', ' ')}:", *(f"  {row}" for row in rows)] if rows else []
+            )
+        return lines
 
     def markdown(self) -> str:
         """For an issue."""
         rows = ["| layers | field | A | B | off by | from position |", "|---|---|---|---|---|---|"]
         for d in self.differences:
-            size = "" if math.isnan(d.size) else f"{d.size:.2g} ({d.what})"
-            begins = "" if d.position is None else str(d.position)
-            cells = (d.where, d.field, d.a, d.b, size, begins)
+            size = "" if d.size is None else f"{d.size:.2g} ({d.what})"
+            cells = (
+                d.where,
+                d.field,
+                d.a,
+                d.b,
+                size,
+                "" if d.position is None else str(d.position),
+            )
             rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-        told = [f"A: `{self.a}`  ", f"B: `{self.b}`", ""]
-        told += rows if self.differences else [f"**{self.verdict}**"]
-        for title, lines in (("Compared", self.looked), ("Not compared", self.unseen)):
-            if lines:
-                told += ["", f"{title}:", "", *(f"- {line}" for line in lines)]
-        return "\n".join(told)
+        text = [f"A: `{self.a}`  ", f"B: `{self.b}`", ""]
+        text += rows if self.differences else [f"**{self.verdict}**"]
+        for title, lines in (("Compared", self.compared), ("Not compared", self.not_compared)):
+            text += ["", f"{title}:", "", *(f"- {line}" for line in lines)] if lines else []
+        return "\n".join(text)
 
     def to_dict(self) -> dict[str, Any]:
-        """In plain JSON types."""
-        return {
-            "verdict": self.verdict,
-            "a": self.a,
-            "b": self.b,
-            "differences": [
-                {
-                    "field": d.field,
-                    "where": d.where,
-                    "a": d.a,
-                    "b": d.b,
-                    "size": None if math.isnan(d.size) else d.size,
-                    "position": d.position,
-                    "of": d.what,
-                }
-                for d in self.differences
-            ],
-            "compared": list(self.looked),
-            "not_compared": list(self.unseen),
-            "remarks": list(self.remarks),
-        }
+        """In plain JSON types: the fields, and the verdict."""
+        return {"verdict": self.verdict, **dataclasses.asdict(self)}
 
 
 def diff(a: Any, b: Any, *, dim: int | None = None, library: Library = "numpy") -> Comparison:
@@ -203,17 +186,7 @@ def diff(a: Any, b: Any, *, dim: int | None = None, library: Library = "numpy") 
     >>> print(posenc.diff(config, engine).differences[0].text)
     attention: base: 500000 against 10000, the default; cos and sin off by 2 from position 1
     """
-    from posenc.detect.contract.compare import compared
+    from posenc.detect.contract.compare import comparison
+    from posenc.detect.contract.sides import side_of
 
-    first, second = (side_of(side, dim=dim, library=library) for side in (a, b))
-    if first.describes or not second.describes:
-        found = compared(first, second)
-    else:  # the side with the specs comes first, as it has the names of the fields
-        found = compared(second, first)
-        found = found.turned()
-    rows = [Difference(d.field, where=where, a=d.ours, b=d.theirs, size=d.size, position=d.position,
-                       what=d.what) for where, d in found.differences]  # fmt: skip
-    return Comparison(
-        first.name, second.name, differences=tuple(rows), looked=tuple(found.looked),
-        unseen=tuple(found.unseen), remarks=(*first.remarks, *second.remarks),
-    )  # fmt: skip
+    return comparison(*(side_of(side, dim=dim, library=library) for side in (a, b)))

@@ -19,13 +19,15 @@ from posenc._core.brief import brief
 from posenc._core.errors import PosencError
 from posenc._core.ladder import LADDERS, Ladder
 from posenc._core.spec import Spec, Value
-from posenc.encodings.bias.base import BiasSpec
+from posenc.detect.contract.checks import alike, records
+from posenc.detect.contract.contract import Part
+from posenc.detect.contract.turns import DENSE, NEAR, PairTurns, begins, expected, probes
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec
 from posenc.scaling import NTK, Linear
 
-__all__ = ["ORDER", "changed", "effects", "numbers", "same", "value_of", "variants", "words"]
+__all__ = ["changed", "effect", "looked_at", "value_of", "variants", "words"]
 
 # What explains the others comes first.
 ORDER = (
@@ -34,8 +36,13 @@ ORDER = (
 )  # fmt: skip
 CLOSE = 1.2e-7  # relative: a number that a file states in float32 is the same as in float64
 LENGTHS = (64, 2**20)  # a short sequence and a long one, for rules that depend on the length
-PLACES = np.array([0, 1, 2, 3, 5, 17, 64, 257, 1000, 4095, 4096, 4097])
-Effects = dict[str, np.ndarray]
+# What is compared of records of rotations: all of others is.
+OF_ANGLES = {
+    "frequencies": ("channels", "first", "second", "first_out", "second_out", "sign", "axes",
+                    "axis", "start", "frequencies", "attention_factor", "logit_factor"),
+    "angles": ("temperature",),
+    "scores": (),
+}  # fmt: skip
 
 
 def words(value: Any) -> str:
@@ -54,90 +61,67 @@ def words(value: Any) -> str:
 # --- what a spec does, in numbers -----------------------------------------------------------------
 
 
-def effects(spec: Spec | None) -> Effects:
-    """What an encoding does, as arrays by name: two encodings with the same are one to a model."""
-    if spec is None:
-        return {}
-    found: Effects = {"kind": np.array(spec.kind)}
-    if isinstance(spec, RotarySpec):
-        return found | _rotary(spec)
-    made = _attempt(lambda: numbers(spec))
-    if made is None:
-        return found | {"fields": np.array(repr(spec))}
-    place = getattr(spec, "place", "")
-    magnitude = getattr(spec, "magnitude", None)
-    scale = 1.0 if magnitude is None else magnitude.embedding(getattr(spec, "dim", 1))
-    # Learned rows are compared by their number and where they begin.
-    length = getattr(spec, "length", 0)
-    start = getattr(spec, "start", 0)
-    return found | {
-        "numbers": made, "place": np.array(place), "embedding_scale": np.array(scale),
-        "length": np.array(length), "start": np.array(start),
-    }  # fmt: skip
+def _effects(spec: Spec) -> dict[tuple[Any, ...], Any]:
+    """The numbers that a contract states of an encoding: two with the same are one to a model."""
+    (part,), checks = records((Part("spec", kind=spec.kind, spec=spec),))
+    whole = repr(spec) if part.left_out else ""
+    effects: dict[tuple[Any, ...], Any] = {("left out", "", "", ()): whole}
+    for check in checks:
+        places = tuple(np.ravel(check.data.get("position", check.data.get("q_positions", -1))))
+        # Angles follow from frequencies, which may be stated in float32.
+        names = OF_ANGLES.get(check.check, (*check.data,))
+        for name in names if check.check != "positions" else ():
+            effects[check.check, name, check.state, places] = check.data.get(name, 0)
+    return effects
 
 
-def _rotary(spec: RotarySpec) -> Effects:
-    channels = spec.channels
-    found: Effects = {
-        "dim": np.array(spec.dim),
-        "channels": np.array([channels.channels(spec.dim), channels.channels(spec.dim)])
-        if channels.output == "same"
-        else np.array(repr(channels)),
-        "pairing": np.array([channels.part, channels.direction, *sorted(channels.targets)]),
-        "axes": np.array(spec.axes),
-    }
-    for name, length in zip(("short", "long"), LENGTHS, strict=True):
-        fixed = spec.at(length)
-        found[f"logits {name}"] = np.array([fixed.attention_factor, fixed.logit_factor])
-        if isinstance(fixed, RoPE):
-            found[f"frequencies {name}"] = functional.frequencies(fixed)
-            layout = fixed.arrangement.layout(fixed.pairs) if _dealt(fixed) else ()
-            found["arrangement"] = np.array([*layout[:1], fixed.arrangement.start], dtype=object)
-        else:
-            found["fields"] = np.array(repr(fixed))
-        if not spec.needs_length:
-            break
-    found["temperature"] = np.array(repr(spec.magnitude_of_scores.temperature))
-    return found
+def _same(a: Spec, effects: dict[tuple[Any, ...], Any]) -> bool:
+    own = _effects(a)
+    return own.keys() == effects.keys() and all(
+        alike(own[k], effects[k], CLOSE, 1e-15) for k in own
+    )
 
 
-def _dealt(spec: RoPE) -> bool:
-    return spec.arrangement.rule != "mixed"
+def looked_at(spec: Spec) -> str:
+    """How far two encodings of a sort are compared, in words."""
+    each = "each field of the spec"
+    if isinstance(spec, RoPE):
+        lengths = "at a short and a long length" if spec.needs_length else "at every length"
+        rest = f"in float64, {lengths}; factors, pairing and channels"
+        return f"{each}; the frequencies of {spec.pairs} pairs {rest}"
+    if _effects(spec)["left out", "", "", ()]:
+        return f"{each}, no numbers"
+    return f"{each}; the rows or scores of its contract in float64"
 
 
-def numbers(spec: Spec, params: Any = None) -> np.ndarray | None:
-    """The rows of a table, or the biases of a grid of positions; None for what needs content."""
-    if params is None and spec.parameters():
-        params = {
-            name: np.sin(np.arange(np.prod(p.shape, dtype=int)) * 0.7 + 0.1).reshape(p.shape)
-            for name, p in spec.parameters().items()
+def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
+    """How far numbers are apart, where that begins, and which numbers."""
+    if not isinstance(a, RotarySpec) or not isinstance(b, RotarySpec):
+        mine, theirs = _effects(a), _effects(b)
+        off = {
+            key[3]: float(np.abs(mine[key] - theirs[key]).max())
+            for key in sorted(mine.keys() & theirs.keys())
+            if key[1] in ("row", "bias", "relative") and mine[key].shape == theirs[key].shape
         }
-    if isinstance(spec, TableSpec) and len(getattr(spec, "axes", ("p",))) == 1:
-        length = getattr(spec, "length", None)
-        where = PLACES if not isinstance(length, int) else PLACES[length > PLACES]
-        if params is not None and getattr(spec, "dim", 0) * (length or 0) > 2**16:
-            return np.array([spec.dim])  # rows of a table are not compared, only how many there are
-        return np.asarray(functional.table(spec, where, params=params, dtype="float64"))
-    if isinstance(spec, BiasSpec):
-        where = np.array([0, 1, 2, 7, 8, 9, 20, 63, 130, 300])
-        made = functional.bias(
-            spec, q_positions=where, k_positions=where, params=params, dtype="float64"
-        )
-        return np.asarray(made)
-    return None
-
-
-def same(a: Effects, b: Effects) -> bool:
-    """Whether two encodings do the same; what is NaN is the same as nothing."""
-    return a.keys() == b.keys() and all(_equal(a[name], b[name]) for name in a)
-
-
-def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    if a.shape != b.shape:
-        return False
-    if a.dtype.kind in "fc" and b.dtype.kind in "fc":
-        return bool(np.allclose(a, b, rtol=CLOSE, atol=1e-15))
-    return bool(np.array_equal(a, b)) if a.dtype.kind != "O" else repr(a) == repr(b)
+        if not off or max(off.values()) == 0:
+            return None, None, ""
+        if not isinstance(a, TableSpec):
+            return max(off.values()), None, "biases"
+        return *begins(np.array([*off.values()]), np.array([*off])[:, 0]), "rows"
+    if a.axes != b.axes or not (a.plain and b.plain):
+        return None, None, ""
+    line = np.arange(DENSE + 1)
+    places = line if len(a.axes) == 1 else np.stack([line] * len(a.axes), axis=-1)
+    if a.pairs == b.pairs:
+        seen = PairTurns(places, np.empty(0), len(places) + 1)
+        off_ = np.abs(expected(a, seen) - expected(b, seen)).max(axis=1)
+        if off_.max() > 1e-12:
+            return *begins(off_, line), "cos and sin"
+    width = max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2)
+    x = probes(width, len(NEAR), 1)
+    one, two = (functional.rotate(s.at(len(line)), x, positions=places[NEAR]) for s in (a, b))
+    off_ = np.abs(one - two).max(axis=(0, 1, 3))
+    return (*begins(off_, NEAR), "a rotated query") if off_.max() > 0 else (None, None, "")
 
 
 # --- fields that differ ---------------------------------------------------------------------------
@@ -152,18 +136,18 @@ def changed(a: Spec, b: Spec) -> list[tuple[str, Any, Any, Spec | None]]:
         The field, its value in `a` and in `b`, and `b` with the field of `a` alone; None where that
         cannot be. Empty where both do the same.
     """
-    theirs = effects(b)
-    if same(effects(a), theirs):
+    theirs = _effects(b)
+    if a.kind == b.kind and _same(a, theirs):
         return []
     if type(a) is not type(b):
         return [("type", a, b, None)]
-    found = []
+    differing = []
     for path, mine, other in sorted(_paths(a, b), key=lambda row: _rank(row[0])):
         swapped = _attempt(lambda path=path, mine=mine: _with(b, path, mine))  # type: ignore[misc]
-        if swapped is None or not same(effects(swapped), theirs):
-            found.append((".".join(map(str, path)), mine, other, swapped))
+        if swapped is None or not _same(swapped, theirs):
+            differing.append((".".join(map(str, path)), mine, other, swapped))
     # Two fields may make a difference only together: then each is named.
-    return found or [(".".join(map(str, p)), m, o, None) for p, m, o in _paths(a, b)]
+    return differing or [(".".join(map(str, p)), m, o, None) for p, m, o in _paths(a, b)]
 
 
 def _rank(path: tuple[str | int, ...]) -> int:
@@ -214,40 +198,40 @@ def variants(spec: Spec) -> Iterator[tuple[str, str, Spec]]:
     """Encodings that differ from `spec` in one field: the field, what is changed, the encoding."""
     if isinstance(spec, RoPE):
         yield from _scalings(spec)
-    for path, value, said in _changes(spec):
-        made = _attempt(lambda path=path, value=value: _with(spec, path, value))  # type: ignore[misc]
-        if made is not None:
-            yield ".".join(map(str, path)), said, made
+    for path, value, text in _changes(spec):
+        candidate = _attempt(lambda path=path, value=value: _with(spec, path, value))  # type: ignore[misc]
+        if candidate is not None:
+            yield ".".join(map(str, path)), text, candidate
 
 
 def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
-    def made(*scaling: Any) -> Any:
+    def candidate(*scaling: Any) -> Any:
         return _attempt(lambda: spec.replace(scaling=scaling))
 
     for index, scaling in enumerate(spec.scalings):
         rest = tuple(s for i, s in enumerate(spec.scalings) if i != index)
         name = type(scaling).__name__
-        yield "scaling", f"{name} left out", made(*rest)
+        yield "scaling", f"{name} left out", candidate(*rest)
         if scaling.needs_length:
-            for length, said in zip(LENGTHS, ("short", "long"), strict=True):
+            for length, text in zip(LENGTHS, ("short", "long"), strict=True):
                 fixed = _attempt(lambda length=length: spec.at(length))  # type: ignore[misc]
                 if fixed is not None:
-                    yield "scaling", f"{name} as for a {said} sequence, at every length", fixed
+                    yield "scaling", f"{name} as for a {text} sequence, at every length", fixed
         # Turns within a length are length * f / (2 pi); code has left the 2 pi out.
         for low, high in (("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")):
             if hasattr(scaling, low):
-                for unit, said in ((2 * math.pi, "1 / f"), (1 / (2 * math.pi), "4 pi**2 / f")):
+                for unit, text in ((2 * math.pi, "1 / f"), (1 / (2 * math.pi), "4 pi**2 / f")):
                     counted = {k: getattr(scaling, k) / unit for k in (low, high)}
                     other = _attempt(lambda c=counted, s=scaling: s.replace(**c))  # type: ignore[misc]
                     yield (
                         f"scaling.{low}",
-                        f"turns of wavelengths that are {said}",
-                        made(other, *rest),
+                        f"turns of wavelengths that are {text}",
+                        candidate(other, *rest),
                     )
         factor = getattr(scaling, "factor", None)
         for other in (Linear, NTK):
             if isinstance(factor, float) and not isinstance(scaling, other):
-                yield "scaling", f"{other.__name__} for {name}", made(other(factor), *rest)
+                yield "scaling", f"{other.__name__} for {name}", candidate(other(factor), *rest)
 
 
 def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, str]]:
@@ -257,19 +241,19 @@ def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any
         return
     hints = typing.get_type_hints(type(value))
     for field in dataclasses.fields(value):  # type: ignore[arg-type]
-        current, where = getattr(value, field.name), (*path, field.name)
-        yield from _changes(current, where)
+        current, places = getattr(value, field.name), (*path, field.name)
+        yield from _changes(current, places)
         if isinstance(current, Ladder):
             for name, ladder in LADDERS.items():
                 if ladder != current:
-                    yield where, ladder, name
+                    yield places, ladder, name
         if isinstance(current, str):
             for choice in _choices(hints[field.name]):
                 if choice != current:
-                    yield where, choice, f"{choice}"
+                    yield places, choice, f"{choice}"
         elif isinstance(current, (int, float)) and not isinstance(current, bool):
-            for number, said in _numbers(current, field):
-                yield where, number, f"{words(number)}{said}"
+            for number, text in _numbers(current, field):
+                yield places, number, f"{words(number)}{text}"
 
 
 def _choices(hint: Any) -> Iterator[str]:
@@ -282,14 +266,14 @@ def _choices(hint: Any) -> Iterator[str]:
 
 def _numbers(current: float, field: Any) -> Iterator[tuple[Any, str]]:
     kind = type(current)
-    found: dict[Any, str] = {}
+    numbers: dict[Any, str] = {}
     if isinstance(field.default, (int, float)):
-        found[kind(field.default)] = ", the default"
+        numbers[kind(field.default)] = ", the default"
     for factor in (2, 0.5, 4, 0.25):
         if kind is float or not current * factor % 1:
-            found.setdefault(kind(current * factor), "")
+            numbers.setdefault(kind(current * factor), "")
     if kind is int or current == 0:
         for step in (1, -1, 2, -2):
-            found.setdefault(kind(current + step), "")
-    found.pop(current, None)
-    yield from found.items()
+            numbers.setdefault(kind(current + step), "")
+    numbers.pop(current, None)
+    yield from numbers.items()

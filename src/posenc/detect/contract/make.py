@@ -8,21 +8,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from posenc import registry
 from posenc._core import inputs
-from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch
+from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch, suggest
 from posenc._core.plan import Entry, Plan
 from posenc._core.positions import Positions
-from posenc._core.reading import Layer, Note, Reading, Source
-from posenc._core.spec import Spec
-from posenc.detect.contract.checks import checks_of, sequences
+from posenc._core.reading import Layer, Reading, Source
+from posenc._core.spec import Spec, from_dict
+from posenc.detect.contract.checks import records
 from posenc.detect.contract.contract import FORMAT, Contract, Part
-from posenc.detect.contract.read import CONTRACT, parsed, read
+from posenc.detect.contract.files import CONTRACT, parsed, read
 from posenc.detect.explain import describe, from_gguf, from_hf
+from posenc.detect.explain.reader import NOTHING
 from posenc.encodings.rotary.rope import RoPE
 
-__all__ = ["described", "golden", "of_description", "parts_of"]
+__all__ = ["PREFIXES", "described", "golden", "parts_of"]
 
 PREFIXES = ("preset:", "plan:")
+OBJECT = "a config, a spec, a plan or a contract, as a JSON object"
+NO_CONFIG = "Give the config.json of the model, its folder, or a file of `posenc golden`."
 
 
 def golden(
@@ -70,171 +74,159 @@ def golden(
     >>> contract.of("spec", "bias")[0]["bias"][:6]
     array([ 0.    , -0.0625, -0.125 , -0.1875, -0.25  , -0.3125])
     """
-    found = described(source, pairing=pairing, base=base, dim=dim)
-    return found if isinstance(found, Contract) else of_description(found)
+    model = described(source, "golden", pairing=pairing, base=base, dim=dim)
+    if isinstance(model, Contract):
+        return model
+    if isinstance(model, Reading):
+        return Contract(
+            model.model, *records(parts_of(model)), model.notes, describe(model)["sure"]
+        )
+    kind = "spec" if isinstance(model, Spec) else "plan"
+    return Contract("", *records(parts_of(model)), (), f"settled: a {kind} of posenc")
 
 
 def described(
-    source: Any,
-    *,
-    pairing: Literal["half", "interleaved"] | None = None,
-    base: float | None = None,
-    dim: int | None = None,
+    source: Any, caller: str, *, dim: int | None = None, **settled: Any
 ) -> Contract | Reading | Plan | Spec:
-    """What a source describes, as the value that it is; parameters as of `golden`."""
-    given: dict[str, Any] = {"pairing": pairing, "base": base, "on_error": "report"}
+    """What a source describes, as the value that it is; parameters and errors as of `golden`."""
     if isinstance(source, str) and source.startswith(PREFIXES):
-        return _named(source, dim)
+        return _named(source, caller, dim)
     if dim is not None:
-        raise ArgumentError(mismatch("golden: dim", "it beside preset:NAME alone", dim))
-    if isinstance(source, (Contract, Reading, Plan, Spec)):
+        raise ArgumentError(mismatch(f"{caller}: dim", "it beside preset:NAME alone", dim))
+    if isinstance(source, (Contract, Plan, Spec)):
         return source
-    if isinstance(source, str) and source.lstrip().startswith("{"):
-        return _of_json(source, "golden: the text", None, given)
-    if not isinstance(source, (str, Path)):
-        return from_hf(source, **given)
-    path = Path(source)
-    if path.suffix == ".safetensors":
-        return read(path)
-    if path.suffix == ".gguf":
-        return from_gguf(path, **given)
-    if path.is_dir() or not path.exists():
-        return from_hf(path, **given)
-    return _of_json(inputs.text_of(path, CONTRACT), str(path), path, given)
-
-
-def _of_json(text: str, caller: str, path: Path | None, given: Mapping[str, Any]) -> Any:
+    if isinstance(source, Reading):
+        return _settled(source, caller)
+    settled["on_error"] = "report"
+    text = source if isinstance(source, str) and source.lstrip().startswith(("{", "[")) else None
+    if text is None and isinstance(source, (str, Path)):
+        path = Path(source)
+        if path.suffix == ".safetensors":
+            return read(path)
+        if path.suffix == ".gguf":
+            return _settled(from_gguf(path, **settled), caller)
+        path = path / "config.json" if (path / "config.json").exists() else path
+        if path.exists() and not path.is_dir():
+            caller, text = str(path), inputs.text_of(path, CONTRACT)
+    if text is None:  # an object, or a path without a config, which is told so
+        return _settled(from_hf(source, **settled), caller, source)
     data = inputs.parse(text, caller, CONTRACT)
-    if isinstance(data, dict) and data.get("format") == FORMAT:
+    if not isinstance(data, dict):
+        received = {"list": "a list", "str": "a text", "NoneType": "null"}
+        kind = received.get(type(data).__name__, "a number")
+        raise DataError(mismatch(caller, OBJECT, kind, NO_CONFIG))
+    if data.get("format") == FORMAT:
         return parsed(data, caller)
-    if isinstance(data, dict) and isinstance(data.get("type"), str):
-        from posenc.registry import from_json
-
-        made = from_json(text)
-        if isinstance(made, (Reading, Plan, Spec)):
-            return made
-        raise DataError(mismatch(caller, "a spec, a plan or a reading", type(made).__name__))
-    return from_hf(text if path is None else path, **given)
+    name = "" if "model_type" in data else data.get("type", "")
+    if suggest(name, (*registry.SPECS, *registry.VALUES)).startswith("Did"):
+        return _value(data, caller)
+    inputs.check_count(text, caller, inputs.CONFIG)
+    return _settled(from_hf(data, **settled), caller, data)
 
 
-def _named(source: str, dim: int | None) -> Plan | Reading:
+def _settled(model: Reading, caller: str, data: Any = None) -> Reading:
+    """A reading without errors, or what is wrong with its config."""
+    if model.errors == (NOTHING,) and isinstance(data, Mapping) and "model_type" not in data:
+        keys = ", ".join(sorted(map(str, data))[:8])
+        received = f"an object with the keys {keys}" if keys else "an empty object"
+        raise DataError(mismatch(caller, OBJECT, f"{received}, which is no config", NO_CONFIG))
+    if model.errors:
+        todo = "Settle it first, such as by `posenc golden --pairing half` or `--base`."
+        expected = "a config that leaves nothing open"
+        raise DataError(mismatch(caller, expected, "; ".join(model.errors), todo))
+    return model
+
+
+def _value(data: dict[str, Any], caller: str) -> Any:
+    """The spec, plan or reading that plain JSON types stand for."""
+    with inputs.understood(caller, OBJECT):
+        value = from_dict(data, registry.lookup, caller)
+    if not isinstance(value, (Reading, Plan, Spec)):
+        raise DataError(mismatch(caller, "a spec, a plan or a reading", type(value).__name__))
+    return _settled(value, caller) if isinstance(value, Reading) else value
+
+
+def _named(source: str, caller: str, dim: int | None) -> Plan | Reading:
     from posenc.presets import plan, row
 
     kind, _, name = source.partition(":")
     if kind == "plan":
         if dim is not None:
-            raise ArgumentError(
-                mismatch(f"golden: {source}: dim", "none, as a plan has sizes", dim)
-            )
+            todo = "A plan has sizes."
+            raise ArgumentError(mismatch(f"{caller}: {source}: dim", "none", dim, todo))
         return plan(name)
     name, _, size = name.partition(":")
-    made = row(name)
+    preset = row(name)
     if size and (dim is not None or not size.isdecimal() or len(size) > 9):
-        raise ArgumentError(
-            mismatch(f"golden: {source[:80]}", f"preset:{name}:WIDTH", repr(size[:40]))
-        )
-    dim = int(size) if size else dim
-    if dim is None:
-        expected = "its width" if made.size == "dim" else f"its number of {made.size}"
+        expected = f"preset:{name}:WIDTH"
+        raise ArgumentError(mismatch(f"{caller}: {source[:80]}", expected, repr(size[:40])))
+    if not size and dim is None:
+        expected = "its width" if preset.size == "dim" else f"its number of {preset.size}"
         todo = f"Give `dim`, or write preset:{name}:WIDTH."
-        raise ArgumentError(mismatch(f"golden: {source}: dim", expected, None, todo))
+        raise ArgumentError(mismatch(f"{caller}: {source}: dim", expected, None, todo))
     placed = None
     with contextlib.suppress(KeyError, SpecError, TypeError):  # none, or one that no value names
-        placed = Positions(made.positions["builder"], **made.positions["arguments"])
-    known = (Source("spec", origin="preset", where=name),)
-    entry = Layer(name, spec=made.build(dim), positions=placed, sources=known)
-    return Reading((entry,), model=name)
+        rule = preset.positions
+        placed = Positions(rule["builder"], **rule["arguments"])
+    sources = (Source("spec", origin="preset", where=name),)
+    spec = preset.build(int(size) if size else int(dim or 0))
+    return Reading((Layer(name, spec=spec, positions=placed, sources=sources),), model=name)
 
 
 # --- the parts of a model -------------------------------------------------------------------------
 
 
-def of_description(found: Reading | Plan | Spec) -> Contract:
-    """The contract of a reading, plan or spec.
-
-    Raises
-    ------
-    DataError
-        If a reading has errors.
-    """
-    notes: tuple[Note, ...] = ()
-    settled, model = f"settled: a {'spec' if isinstance(found, Spec) else 'plan'} of posenc", ""
-    if isinstance(found, Reading):
-        if found.errors:
-            todo = "A contract states numbers: settle it first, such as by `pairing` or `base`."
-            expected = "a config that leaves nothing open"
-            raise DataError(mismatch("golden", expected, "; ".join(found.errors), todo))
-        notes, model, settled = found.notes, found.model, describe(found)["sure"]
-    parts, checks = [], []
-    for part in parts_of(found):
-        made, left_out = checks_of(part)
-        parts.append(part.replace(left_out=tuple(left_out)))
-        checks += made
-    return Contract(model, tuple(parts), (*checks, *sequences(parts)), notes, settled)
-
-
-def parts_of(found: Contract | Reading | Plan | Spec) -> tuple[Part, ...]:
+def parts_of(model: Contract | Reading | Plan | Spec) -> tuple[Part, ...]:
     """What a source describes, part by part, without numbers."""
-    if isinstance(found, Contract):
-        return found.parts
-    if isinstance(found, Spec):
-        every = [_of_layer(Layer("spec", spec=found))]
-    elif isinstance(found, Reading):
-        every = [_of_layer(entry) for entry in found]
+    if isinstance(model, Contract):
+        return model.parts
+    if isinstance(model, Spec):
+        parts = [_part("spec", model)]
+    elif isinstance(model, Reading):
+        parts = [_of_layer(entry) for entry in model]
     else:
-        every = _of_plan(found)
-    return tuple(_distinct(every))
+        first = model.embeddings
+        parts = [] if first is None else _of_entry(first, first.name)
+        for entry in model.entries:
+            indices = tuple(i for i, name in enumerate(model.layers) if name == entry.name)
+            parts += _of_entry(entry, entry.name, indices)
+    # A table and a bias of the same layers share a name.
+    counts: Counter[str] = Counter()
+    named = []
+    for part in parts:
+        counts[part.name] += 1
+        count = counts[part.name]
+        named.append(part if count == 1 else part.replace(name=f"{part.name}#{count}"))
+    return tuple(named)
 
 
 def _of_layer(entry: Layer) -> Part:
     name = f"{entry.layer}:{entry.attention}" if entry.attention else entry.layer
     return _part(
-        name,
-        entry.spec,
-        layers=entry.indices,
-        length=entry.length,
-        convolution=entry.convolution,
-        temperature=entry.logit_scale,
-        positions=entry.positions,
-    )
-
-
-def _of_plan(plan: Plan) -> list[Part]:
-    parts = [] if plan.embeddings is None else _of_entry(plan.embeddings, plan.embeddings.name)
-    for entry in plan.entries:
-        indices = tuple(i for i, name in enumerate(plan.layers) if name == entry.name)
-        parts += _of_entry(entry, entry.name, indices)
-    return parts
+        name, entry.spec, layers=entry.indices, length=entry.length,
+        convolution=entry.convolution, temperature=entry.logit_scale, positions=entry.positions,
+    )  # fmt: skip
 
 
 def _of_entry(entry: Entry, name: str, layers: tuple[int, ...] | None = None) -> list[Part]:
-    told: dict[str, Any] = {"layers": layers, "window": entry.window, "scale": entry.scale}
-    made = [_part(name, spec, **told) for spec in entry.specs]
+    shared: dict[str, Any] = {"layers": layers, "window": entry.window, "scale": entry.scale}
+    parts = [_part(name, spec, **shared) for spec in entry.specs]
     if entry.convolution is not None:
-        made.append(_part(name, None, convolution=entry.convolution, **told))
-    made = made or [_part(name, None, **told)]
-    made[0] = made[0].replace(temperature=entry.temperature)
+        parts.append(_part(name, None, convolution=entry.convolution, **shared))
+    parts = parts or [_part(name, None, **shared)]
+    parts[0] = parts[0].replace(temperature=entry.temperature)
     for inner in entry.attentions:
-        made += _of_entry(inner, f"{name}:{inner.name}", layers)
-    return made
+        parts += _of_entry(inner, f"{name}:{inner.name}", layers)
+    return parts
 
 
-def _part(name: str, spec: Spec | None, *, convolution: str = "", **told: Any) -> Part:
+def _part(name: str, spec: Spec | None, *, convolution: str = "", **fields: Any) -> Part:
     kind = spec.kind if spec is not None else "convolution" if convolution else "none"
     scalings = spec.scalings if isinstance(spec, RoPE) else ()
-    lengths = [getattr(scaling, "original_length", None) for scaling in scalings]
+    lengths = (getattr(scaling, "original_length", None) for scaling in scalings)
     original = next((length for length in lengths if length is not None), None)
     states = ("short", "long") if isinstance(spec, RoPE) and spec.needs_length else ("any",)
-    told |= {"convolution": convolution, "original_length": original, "states": states}
-    return Part(name, kind=kind, spec=spec, **told)
-
-
-def _distinct(parts: list[Part]) -> list[Part]:
-    """The parts under names of their own: a table and a bias of the same layers share one."""
-    seen: Counter[str] = Counter()
-    made = []
-    for part in parts:
-        seen[part.name] += 1
-        count = seen[part.name]
-        made.append(part if count == 1 else part.replace(name=f"{part.name}#{count}"))
-    return made
+    return Part(
+        name, kind=kind, spec=spec, convolution=convolution, original_length=original,
+        states=states, **fields,
+    )  # fmt: skip

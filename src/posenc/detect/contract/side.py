@@ -1,26 +1,127 @@
-"""One of the two things that `diff` compares."""
+"""One of the two things that `diff` compares: it describes encodings, or answers for them.
+
+What answers is somebody else's code; `docs/golden.md` has its protocol.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
-from posenc.detect.contract.asked import Asked
+import numpy as np
+
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.detect.contract.contract import Part
 
-__all__ = ["Side"]
+__all__ = ["METHODS", "CannotSay", "Comparand", "Implementation", "Library"]
+
+METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
+Library = Literal["numpy", "torch", "jax"]
 
 
-class Side(NamedTuple):
+class CannotSay(Exception):  # noqa: N818
+    """What a side does not offer, in words."""
+
+
+class Implementation:
+    """An object with some of the methods of the protocol, or a function that is one of them.
+
+    It takes arrays of a library, and computes in a dtype of `tolerances.ROUNDING`; what a strict
+    one raises is raised, rather than said in words. `ArgumentError` is raised for what has none of
+    the methods, and is no function whose parameters tell which one it is.
+    """
+
+    def __init__(
+        self, code: Any, library: Library = "numpy", dtype: str = "float32", *, strict: bool = False
+    ) -> None:
+        self.library, self.dtype, self.strict = library, dtype, strict
+        self.code = code = code() if isinstance(code, type) else code
+        self.name = getattr(code, "__qualname__", type(code).__name__)
+        self.methods: dict[str, Callable[..., Any]] = {
+            name: getattr(code, name) for name in METHODS if callable(getattr(code, name, None))
+        }
+        if not self.methods and callable(code):
+            self.methods = dict.fromkeys(_meant(code), code)
+        if not self.methods:
+            expected = f"an object with any of the methods {', '.join(METHODS)}"
+            todo = "A function may be one of them, by the names of its parameters: (x, positions)."
+            raise ArgumentError(mismatch("a side", expected, self.name, todo))
+
+    def takes(self, method: str, name: str) -> bool:
+        """Whether a method is there and has a parameter."""
+        if method not in self.methods:
+            return False
+        parameters = inspect.signature(self.methods[method]).parameters
+        return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+    def keeps(self, method: str) -> bool:
+        """Whether a method is there, and answers alike for all layers."""
+        return method in self.methods and not self.takes(method, "layer")
+
+    def ask(self, method: str, *arguments: Any, part: Part, length: int | None = None) -> Any:
+        """What a method answers of a part: an array of float64, or a pair of them.
+
+        `length` is that of the sequence, for methods that take it. `CannotSay` is raised where it
+        is not offered, and for whatever other people's code raises.
+        """
+        if method not in self.methods:
+            seen = ", so that no pairing is seen" if method == "rotate" else ""
+            raise CannotSay(f"it is not offered{seen}")
+        spoken = {"layer": part.name, "length": length}
+        more = {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
+        try:
+            answer = self.methods[method](*map(self._array, arguments), **more)
+            pair = isinstance(answer, (tuple, list)) and hasattr(answer[0], "shape")
+            numbers = tuple(map(_numbers, answer)) if pair else _numbers(answer)
+        except (CannotSay, MemoryError):
+            raise
+        except NotImplementedError as error:
+            raise CannotSay(str(error) or "it raises NotImplementedError") from None
+        except Exception as error:
+            text = f"{type(error).__name__}: {str(error)[:100]}"
+            raise CannotSay(f"{method} raises {text}") from error
+        if pair != (method == "cos_sin"):
+            raise CannotSay(f"it returns {'two arrays' if pair else 'one array'}")
+        return numbers
+
+    def _array(self, value: Any) -> Any:
+        if isinstance(value, Mapping) or self.library == "numpy":
+            return value
+        value = value if value.dtype.kind == "i" else value.astype(np.float32)
+        if self.library == "torch":
+            return importlib.import_module("torch").from_numpy(np.array(value))
+        return importlib.import_module("jax.numpy").asarray(value)
+
+
+def _meant(code: Callable[..., Any]) -> Sequence[str]:
+    """Which methods a function can be, by its parameters."""
+    try:
+        parameters = inspect.signature(code).parameters
+    except (TypeError, ValueError):
+        return ()
+    names = [name for name in parameters if name not in ("layer", "length")]
+    if names[:2] in (["q_positions", "k_positions"], ["q", "k"]):
+        return ("bias",)
+    if len(names) in (1, 2) and names[-1] in ("positions", "position_ids"):
+        return ("rotate",) if len(names) == 2 else ("cos_sin", "table")
+    return () if names else ("frequencies",)
+
+
+def _numbers(answer: Any) -> np.ndarray:
+    """An array of any library in float64."""
+    if hasattr(answer, "detach"):
+        answer = answer.detach().to("cpu").double().numpy()
+    return np.asarray(answer, dtype=np.float64)
+
+
+class Comparand(NamedTuple):
     """One of the two things that are compared."""
 
     name: str
     parts: tuple[Part, ...] = ()  # what it describes
     whole: bool = True  # whether what it does not describe is absent
-    answers: Callable[[Part], Asked] | None = None  # numbers, for a part that the other describes
+    answers: Callable[[Part], Implementation] | None = None  # for a part that the other describes
     remarks: tuple[str, ...] = ()
-
-    @property
-    def describes(self) -> bool:
-        """Whether it has specs."""
-        return self.answers is None
+    shared: bool = False  # whether one implementation answers for every part

@@ -13,72 +13,48 @@ from collections.abc import Mapping
 
 import numpy as np
 
-__all__ = ["HALVES", "UNITS", "of_angles", "of_scores", "of_turned"]
+__all__ = ["ANGLES", "ROUNDING", "of_angles", "of_scores", "of_turned"]
 
-UNITS: Mapping[str, float] = {"float64": 2.0**-53, "float32": 2.0**-24}
-HALVES: Mapping[str, float] = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+ROUNDING: Mapping[str, float] = {
+    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
+}  # fmt: skip
+# What angles are computed in, by the dtype of an engine.
+ANGLES: Mapping[str, float] = {dtype: min(unit, 2.0**-24) for dtype, unit in ROUNDING.items()}
+Bounds = dict[str, np.ndarray]
 
 
-def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> dict[str, np.ndarray]:
-    """Bounds of cosines and sines, by dtype.
+def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> Bounds:
+    """Bounds of cosines and sines, (..., pairs) for each dtype, their factor m included.
 
-        float32    m u (|p f| (4 + |ln f|) + 2)        halves    that of float32 + m u_half
+        m u (|p f| (4 + |ln f|) + 2), and in half precision that of float32 + m u_half
 
-    Parameters
-    ----------
-    angles : ndarray
-        (..., pairs), position times frequency, before it is reduced to a turn.
-    frequencies : ndarray
-        (pairs,), radians per position; 0 for pairs that do not turn.
-    factor : float
-        The factor m on cosines and sines.
-
-    Returns
-    -------
-    dict of str to ndarray
-        (..., pairs) for each dtype.
+    `angles` are p f, (..., pairs), before they are reduced to a turn; pairs whose frequency is 0 do
+    not turn.
     """
     turning = np.where(frequencies == 0, 1.0, np.abs(frequencies))
     size = np.abs(angles) * (4 + np.abs(np.log(turning))) + 2
-    made = {dtype: factor * unit * size for dtype, unit in UNITS.items()}
-    return made | {dtype: made["float32"] + factor * unit for dtype, unit in HALVES.items()}
+    result = {dtype: factor * unit * size for dtype, unit in ANGLES.items()}
+    halves = {dtype: unit for dtype, unit in ROUNDING.items() if unit > ANGLES[dtype]}
+    return result | {dtype: result[dtype] + factor * unit for dtype, unit in halves.items()}
 
 
-def of_turned(bounds: Mapping[str, np.ndarray], factor: float) -> dict[str, np.ndarray]:
-    """Bounds of what is turned, of entries up to 1 in size: two products and their sum.
-
-    2 (tolerance + 3 m u)
-    """
-    units = {**UNITS, **HALVES}
-    return {dtype: 2 * (bound + 3 * factor * units[dtype]) for dtype, bound in bounds.items()}
+def of_turned(bounds: Mapping[str, np.ndarray], factor: float) -> Bounds:
+    """Bounds of what is turned, entries up to 1: two products and their sum, 2 (b + 3 m u)."""
+    return {dtype: 2 * (bound + 3 * factor * ROUNDING[dtype]) for dtype, bound in bounds.items()}
 
 
 def of_scores(
     queries: np.ndarray, keys: np.ndarray, bounds: Mapping[str, np.ndarray], factors: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Bounds of products of turned queries and keys that are summed in float32 or better.
+) -> Bounds:
+    """Bounds of products of turned queries and keys, (positions, width), summed in float32.
 
-    Parameters
-    ----------
-    queries, keys : ndarray
-        (positions, width), turned.
-    bounds : mapping of str to ndarray
-        Of their entries, (positions,) for each dtype.
-    factors : ndarray
-        (positions, 1), the factors on the scores of each query.
-
-    Returns
-    -------
-    dict of str to ndarray
-        (positions, positions) for each dtype.
+    `bounds` are those of their entries, (positions,) for each dtype, and `factors`, (positions, 1),
+    those on the scores of each query.
     """
-    width = queries.shape[-1]
-    sizes = np.abs(queries) @ np.abs(keys).T
+    width, sizes = queries.shape[-1], np.abs(queries) @ np.abs(keys).T
     q, k = np.abs(queries).sum(-1)[:, None], np.abs(keys).sum(-1)[None, :]
-    made = {}
+    result = {}
     for dtype, bound in bounds.items():
-        summed = width * UNITS.get(dtype, UNITS["float32"])
-        unit = UNITS.get(dtype) or HALVES[dtype]
         off = q * bound[None, :] + k * bound[:, None] + width * bound[:, None] * bound[None, :]
-        made[dtype] = factors * (off + (summed + unit) * sizes)
-    return made
+        result[dtype] = factors * (off + (width * ANGLES[dtype] + ROUNDING[dtype]) * sizes)
+    return result

@@ -7,123 +7,97 @@ looked for by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TypeGuard
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from posenc._core.errors import PosencError
-from posenc._core.spec import Spec
+from posenc import functional
+from posenc.detect.contract import turns
+from posenc.detect.contract.diff import Difference
 from posenc.detect.contract.fields import value_of, variants, words
-from posenc.detect.contract.ladders import ladders, rebuilt
-from posenc.detect.contract.seen import (
-    SEEN,
-    UNIT,
-    Finding,
-    Seen,
-    allowed,
-    attempt,
-    estimated,
-    expected,
-    frequencies_of,
-    unit_of,
-)
+from posenc.detect.contract.tolerances import ROUNDING
+from posenc.detect.contract.turns import FIRST, NEAR, PairTurns
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
+from posenc.scaling import Llama3, YaRN
 
 __all__ = ["why"]
 
 FARTHEST_SHIFT = 64
+FARTHEST_COUNT = 2**17  # positions that are looked for among all others
+HALVES = {"bfloat16": 8, "float16": 11}  # bits of their numbers
+# A field, what it is on both sides, and the spec or the numbers of unit size that it makes.
+Candidate = tuple[str, str, str, RotarySpec | np.ndarray | None]
 
 
 def why(
-    spec: RotarySpec, seen: Sequence[Seen], others: Sequence[tuple[str, RotarySpec]] = ()
-) -> list[Finding]:
-    """The fields in which numbers differ from a spec; none where they are those of the spec.
+    spec: RotarySpec, calls: Sequence[PairTurns], others: Sequence[tuple[str, RotarySpec]] = ()
+) -> list[Difference]:
+    """The fields in which numbers differ from a spec; what explains the others comes first.
 
-    Parameters
-    ----------
-    spec : RotarySpec
-        What they are held against.
-    seen : sequence of Seen
-        A near sequence, and farther positions, each in a call of its own.
-    others : sequence of (str, RotarySpec)
-        What other layers of the same model have, by name: layers are mistaken for each other.
-
-    Returns
-    -------
-    list of Finding
-        What explains the others first.
+    The calls are a near sequence and farther ones; `others` is what other layers of the same model
+    have, by name, as layers are mistaken for each other.
     """
-    near = seen[0]
-    wanted = expected(spec, near)
-    if near.values.shape != wanted.shape:
-        pairs = near.values.shape[-1]
-        told = Finding("dim", str(spec.dim), f"{2 * pairs} channels that turn")
-        made = attempt(spec, dim=2 * pairs)
-        return [told, *([] if made is None or made.pairs != pairs else why(made, seen, others))]
-    if not np.all(np.isfinite(near.values)):
-        where = int(near.first[~np.all(np.isfinite(near.values), axis=1)][0])
-        return [Finding("numbers", "finite", f"NaN or infinite, first at position {where}")]
-    found: list[Finding] = []
-    whole = _one(spec, near, wanted)
-    if whole is not None and near.unit == UNIT["float32"]:
-        for dtype in ("bfloat16", "float16"):
-            if near.sized and _rounded(near.values, UNIT[dtype]):
+    rows: list[Difference] = []
+    for seen in calls:
+        wanted = turns.expected(spec, seen)
+        if seen.values.shape != wanted.shape:
+            width = 2 * seen.values.shape[-1]
+            rows.append(Difference("dim", str(spec.dim), f"{width} channels that turn"))
+            candidate = turns.attempt(spec, dim=width)
+            if candidate is None or candidate.pairs != width // 2:
+                break
+            spec, wanted = candidate, turns.expected(candidate, seen)
+        absent = ~np.isfinite(seen.values).all(axis=1)
+        if absent.any():
+            text = f"NaN or infinite, first at position {int(seen.first[absent].min())}"
+            rows.append(Difference("numbers", "finite", text))
+            break
+        off, wrong = turns.off_by(spec, seen, wanted)
+        if not wrong.any():
+            continue
+        size = turns.begins(off, seen.first)
+        for dtype, bits in HALVES.items():
+            if seen.sized and ROUNDING[dtype] > ROUNDING[seen.dtype] and _rounded(seen, bits):
                 # Cosines of less than float32 are one matter, what is computed with them another.
-                coarse = [one._replace(unit=UNIT[dtype]) for one in seen]
-                off = float(np.abs(near.values - wanted).max())
-                told = Finding("dtype", "cos and sin in float32", f"in {dtype}", off, 0)
-                return [*why(spec, coarse, others), told]
-    if whole is not None:
-        turned, explained = near._replace(values=unit_of(near.values)), spec
-        if _one(spec, turned, unit_of(wanted)) is not None:
-            name, explained = _named(spec, turned, others) or (_unnamed(spec, turned), spec)
-            found.append(name)
-        factor = _factor(explained, near, expected(explained, near))
-        if factor is not None:
-            found.append(factor)
-        if not found:
-            found.append(Finding("dtype", "float32 or better", "rounded further", *whole))
-        return found
-    for far in seen[1:]:
-        if not np.all(np.isfinite(far.values)):
-            return [Finding("numbers", "finite", f"NaN or infinite at {int(far.first[0])}")]
-        late = _one(spec, far, expected(spec, far))
-        if late is not None:
-            return [_far(spec, far, late)]
-    return []
+                coarse = [one._replace(dtype=dtype) for one in calls]
+                row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
+                return [*rows, *why(spec, coarse, others), row]
+        turned = seen._replace(values=turns.unit_of(seen.values))
+        off, wrong = turns.off_by(spec, turned, turns.unit_of(wanted))
+        explained: RotarySpec | None = spec
+        fresh = []
+        if wrong.any():
+            names, explained = _named(spec, turned, wrong, others)
+            fresh.append(Difference(*names, *turns.begins(off, seen.first)))
+        factor = _factor(explained or spec, seen, turns.expected(explained or spec, seen))
+        fresh += [] if factor is None else [factor]
+        fresh = fresh or [Difference("dtype", f"{seen.dtype} or better", "rounded further", *size)]
+        rows += [row for row in fresh if row.field not in {earlier.field for earlier in rows}]
+        if explained is None:
+            break
+        spec = explained
+    return rows
 
 
-def _rounded(values: np.ndarray, unit: float) -> bool:
+def _rounded(seen: PairTurns, bits: int) -> bool:
     """Whether numbers have no more digits than a dtype of half precision."""
+    values = seen.values[:FIRST]
     mantissa, _ = np.frexp(np.r_[values.real.ravel(), values.imag.ravel()])
     # Below its smallest normal number float16 has fewer digits still.
-    return bool(np.all(mantissa / unit % 1 == 0))
+    return bool(np.all(mantissa * 2.0**bits % 1 == 0))
 
 
-def _one(spec: RotarySpec, seen: Seen, wanted: np.ndarray) -> tuple[float, int] | None:
-    """The largest difference and where one begins, if there is one."""
-    values = seen.values if seen.sized else unit_of(seen.values) * np.abs(wanted)
-    off = np.abs(values - wanted)
-    if np.all(off <= allowed(wanted, frequencies_of(spec, seen.length), seen)):
+def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference | None:
+    sizes, room = np.abs(seen.values), 8 * ROUNDING[seen.dtype] + 1e-6
+    off = np.abs(sizes - np.abs(wanted)).max(axis=1)
+    ours, theirs = float(np.abs(wanted).max()), float(np.median(sizes))
+    if not seen.sized or np.all(off <= room * ours):
         return None
-    worst = off.max(axis=1)
-    begins = seen.first[worst > min(SEEN, worst.max() / 2)]
-    return float(worst.max()), int(begins[0])
-
-
-def _factor(spec: RotarySpec, seen: Seen, wanted: np.ndarray) -> Finding | None:
-    if not seen.sized:
-        return None
-    sizes, ours = np.abs(seen.values), float(np.abs(wanted).max())
-    theirs = float(np.median(sizes))
-    room = 8 * seen.unit + 1e-6
-    if abs(theirs / ours - 1) <= room:
-        return None
-    fixed = spec.at(seen.length)
-    declared = math.prod(s.attention_factor() for s in getattr(fixed, "scalings", ()))
-    said = f"{theirs:.6g}"
+    declared = math.prod(
+        s.attention_factor() for s in getattr(spec.at(seen.length), "scalings", ())
+    )
+    text = f"{theirs:.6g}"
     for value, name in (
         (1.0, "left out"),
         (declared, "the scaling's own, not the one that is stated"),
@@ -132,122 +106,171 @@ def _factor(spec: RotarySpec, seen: Seen, wanted: np.ndarray) -> Finding | None:
         (math.sqrt(ours), "its root"),
     ):
         if abs(theirs / value - 1) <= room and abs(value / ours - 1) > room:
-            said = f"{said}: {name}"
+            text = f"{text}: {name}"
             break
     else:
-        if sizes.std() > room * theirs:
-            said = f"{sizes.min():.6g} to {sizes.max():.6g}"
-    return Finding("magnitude.attention_factor", f"{ours:.6g}", said, abs(theirs - ours), 0)
+        if sizes.std() > room * theirs or abs(theirs / ours - 1) <= room:
+            text = f"{sizes.min():.6g} to {sizes.max():.6g}"
+    size = turns.begins(off, seen.first)
+    return Difference("magnitude.attention_factor", f"{ours:.6g}", text, *size)
 
 
-def _matches(spec: RotarySpec, seen: Seen, frequencies: np.ndarray | None = None) -> bool:
-    if frequencies is None:
-        try:
-            wanted = unit_of(expected(spec, seen))
-        except PosencError:  # positions that it does not have
-            return False
-        frequencies = frequencies_of(spec, seen.length)
-    else:
-        wanted = np.exp(1j * seen.first[:, None] * frequencies)
-    if wanted.shape != seen.values.shape:
-        return False
-    off = np.abs(seen.values - wanted)
-    return bool(np.all(off <= allowed(wanted, frequencies, seen)))
+# --- frequencies and positions --------------------------------------------------------------------
 
 
 def _named(
-    spec: RotarySpec, seen: Seen, others: Sequence[tuple[str, RotarySpec]]
-) -> tuple[Finding, RotarySpec] | None:
-    """The one change under which a spec gives these numbers, and the spec with it."""
-    off = _one(spec, seen, unit_of(expected(spec, seen))) or (0.0, 0)
+    spec: RotarySpec, seen: PairTurns, wrong: np.ndarray, others: Sequence[tuple[str, RotarySpec]]
+) -> tuple[tuple[str, str, str], RotarySpec | None]:
+    """The one change under which a spec gives these numbers, and the spec with it, if it is one."""
+    chosen = np.isin(seen.first, NEAR) | (np.cumsum(wrong) <= 8) & wrong
+    chosen[[0, -1]] = True
+    some = seen.rows(chosen)
+    for field, ours, theirs, candidate in _candidates(spec, some, others):
+        if candidate is not None and turns.same_turns(spec, some, candidate):
+            return (field, ours, theirs), candidate if isinstance(candidate, RotarySpec) else None
+    received = _counted(spec, seen.rows(wrong))
+    if received:
+        return ("positions", "position p", received), None
+    if wrong.mean() <= 0.5 or len(wrong) > FIRST or seen.positions.ndim > 1:
+        count = f"{wrong.sum():,} of {wrong.size:,} positions"
+        first = int(seen.first[wrong].min())
+        field = "positions" if wrong.mean() <= 0.5 or len(wrong) > FIRST else "frequencies"
+        text = f"others, that no one change explains, at {count}"
+        return (field, f"the angles of position {first}", text), None
+    ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
+    moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7
+    pair = int(np.flatnonzero(moved)[0]) if moved.any() else 0
+    text = f"{theirs_[pair]:.6g}" if moved.any() else "no one change explains them"
+    return ("frequencies", f"{ours_[pair]:.6g} in pair {pair}", text), None
+
+
+def _candidates(
+    spec: RotarySpec, seen: PairTurns, others: Sequence[tuple[str, RotarySpec]]
+) -> Iterator[Candidate]:
     for name, other in others:
-        if other.pairs == spec.pairs and other.axes == spec.axes and _matches(other, seen):
-            return Finding("layers", "its own encoding", f"that of {name}", *off), other
+        yield "layers", "its own encoding", f"that of {name}", other
     for name, other in others:
         if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
-            made = attempt(spec, scaling=other.scaling)
-            if made is not None and _matches(made, seen):
-                told = (value_of(spec, "scaling"), f"{words(other.scaling)}, as in {name}")
-                return Finding("scaling", *told, *off), made
-    if seen.positions.ndim == 1:
-        shifted = _shifted(spec, seen)
-        if shifted:
-            return Finding("positions", "position p", shifted, *off), spec
-    for field, said, changed in (*variants(spec), *rebuilt(spec, seen)):
-        if _same_shape(changed, spec) and _matches(changed, seen):
-            return Finding(field, value_of(spec, field), said, *off), changed
-    if isinstance(spec, RoPE) and seen.positions.ndim == 1:
-        for field, ours, said, frequencies in ladders(spec, seen):
-            if _matches(spec, seen, frequencies):
-                return Finding(field, ours, said, *off), spec
-        counted = _counted(spec, seen)
-        if counted:
-            return Finding("positions", "position p", counted, *off), spec
-    return None
-
-
-def _same_shape(made: Spec, spec: RotarySpec) -> TypeGuard[RotarySpec]:
-    return isinstance(made, RotarySpec) and (made.pairs, made.axes) == (spec.pairs, spec.axes)
-
-
-def _shifted(spec: RotarySpec, seen: Seen) -> str:
-    frequencies = frequencies_of(spec, seen.length)
-    for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs):
-        moved = seen._replace(positions=seen.positions + shift)
-        wanted = np.exp(1j * moved.positions[:, None] * frequencies)
-        start = np.exp(1j * getattr(getattr(spec, "arrangement", None), "start", 0) * frequencies)
-        if shift and np.all(
-            np.abs(seen.values - wanted * start) <= allowed(wanted, frequencies, moved)
+            text = f"{words(other.scaling)}, as in {name}"
+            candidate = turns.attempt(spec, scaling=other.scaling)
+            yield "scaling", value_of(spec, "scaling"), text, candidate
+    plain = seen.positions.ndim == 1
+    if plain:
+        frequencies = turns.frequencies_of(spec, seen.length)
+        start = getattr(getattr(spec, "arrangement", None), "start", 0)
+        for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]:
+            text = f"position p {'+' if shift > 0 else '-'} {abs(shift)}"
+            moved = (seen.positions + shift + start)[:, None] * frequencies
+            yield "positions", "position p", text, np.exp(1j * moved)
+    for field, text, changed in variants(spec):
+        if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
+            spec.pairs,
+            spec.axes,
         ):
-            return f"position p {'+' if shift > 0 else '-'} {abs(shift)}"
-    return ""
+            yield field, value_of(spec, field), text, changed
+    if isinstance(spec, RoPE) and plain:
+        yield from _rebuilt(spec, seen)
+        for field, ours, text, other_ in _ladders(spec, seen.length):
+            yield field, ours, text, np.exp(1j * seen.first[:, None] * other_)
 
 
-def _counted(spec: RotarySpec, seen: Seen) -> str:
+def _counted(spec: RotarySpec, wrong: PairTurns) -> str:
     """Where positions are counted otherwise: rounded, wrapped, or held at a last one."""
-    received = [
-        _position(spec, int(p), row, seen) for p, row in zip(seen.first, seen.values, strict=True)
-    ]
-    if any(g is None for g in received):
+    received = []
+    if wrong.positions.ndim > 1 or not isinstance(spec, RoPE):
         return ""
-    wrong = [(int(p), g) for p, g in zip(seen.first, received, strict=True) if g != p]
-    return "; ".join(f"{p} is taken for {g}" for p, g in wrong[:4])
+    for position, row in zip(wrong.first[:4].tolist(), wrong.values, strict=False):
+        other = _position(spec, position, row, wrong) if position <= FARTHEST_COUNT else None
+        if other is None:
+            return ""
+        received.append(f"{position} is taken for {other}")
+    more = len(wrong.first) - len(received)
+    return "; ".join(received) + (f"; and so at {more:,} others" if more else "")
 
 
-def _position(spec: RotarySpec, position: int, row: np.ndarray, seen: Seen) -> int | None:
+def _position(spec: RotarySpec, position: int, row: np.ndarray, seen: PairTurns) -> int | None:
     """The position whose angles these are, of those not much farther."""
-    frequencies = frequencies_of(spec, seen.length)
-    best, least = None, math.inf
+    frequencies = turns.frequencies_of(spec, seen.length)
+    best, least = 0, math.inf
     for begin in range(0, position + FARTHEST_SHIFT + 1, 2**15):
         places = np.arange(begin, min(begin + 2**15, position + FARTHEST_SHIFT + 1))
         off = np.abs(np.exp(1j * places[:, None] * frequencies) - row).max(axis=1)
         if off.min() < least:
             best, least = int(places[off.argmin()]), float(off.min())
-    one = seen._replace(positions=np.array([best]))
-    room = allowed(np.ones((1, frequencies.size)), frequencies, one).max()
-    return best if best is not None and least <= room else None
+    there = seen._replace(positions=np.array([best]), values=row[None])
+    return best if turns.same_turns(spec, there, np.exp(1j * best * frequencies)[None]) else None
 
 
-def _unnamed(spec: RotarySpec, seen: Seen) -> Finding:
-    off = _one(spec, seen, unit_of(expected(spec, seen))) or (math.nan, None)
-    if seen.positions.ndim > 1:
-        return Finding("frequencies", "the plan's", "others, that no one change explains", *off)
-    ours, theirs = frequencies_of(spec, seen.length), estimated(seen)
-    moved = np.abs(theirs - ours) > 1e-6 * np.abs(ours) + 1e-7
-    pair = int(np.flatnonzero(moved)[0]) if moved.any() else 0
-    said = f"{theirs[pair]:.6g}" if moved.any() else "no one change explains them"
-    return Finding("frequencies", f"{ours[pair]:.6g} in pair {pair}", said, *off)
+# --- frequencies that no field gives, but code had ------------------------------------------------
 
 
-def _far(spec: RotarySpec, far: Seen, off: tuple[float, int]) -> Finding:
-    position = int(far.first[0])
-    received = None
-    if far.positions.ndim == 1 and position <= 2**18:
-        received = _position(spec, position, unit_of(far.values)[0], far)
-    if received is not None:
-        return Finding("positions", f"position {position}", f"taken for {received}", *off)
-    turned = far._replace(values=unit_of(far.values))
-    for field, said, changed in variants(spec):
-        if _same_shape(changed, spec) and _matches(changed, turned):
-            return Finding(field, value_of(spec, field), said, *off)
-    return Finding("positions", f"the angles of position {position}", "other angles", *off)
+def _rebuilt(spec: RoPE, seen: PairTurns) -> Iterator[Candidate]:
+    """Another base or width, worked out from the second pair, which most scalings leave alone."""
+    if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
+        return
+    theirs = turns.estimated(seen)
+    turning = np.flatnonzero((theirs > 0) & (np.arange(theirs.size) > 0) & (theirs < 1))
+    if not turning.size:
+        return
+    j = int(turning[0])
+    width = -2 * j * math.log(spec.base) / math.log(theirs[j])
+    base = theirs[j] ** (-spec.dim / (2 * j))
+    for scaling in dict.fromkeys((spec.scaling, ())):
+        tail = "" if scaling == spec.scaling else ", without the scaling"
+        if abs(width - round(width)) < 1e-3 and round(width) > 0:
+            ladder = spec.ladder.replace(denominator=round(width) / 2)
+            candidate = turns.attempt(spec, ladder=ladder, scaling=scaling)
+            yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
+        for digits in (1, 2, 3, 4, 6, 9):
+            rounded = float(f"{base:.{digits - 1}e}")
+            if 1 < rounded < 1e15:
+                candidate = turns.attempt(spec, base=rounded, scaling=scaling)
+                yield "base", words(spec.base), f"{words(rounded)}{tail}", candidate
+
+
+def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
+    for dtype, bits in HALVES.items():
+        mantissa, exponent = np.frexp(turns.frequencies_of(spec, length))
+        rounded = np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
+        yield "dtype", "frequencies in float32", f"frequencies in {dtype}", rounded
+    plain = functional.frequencies(spec.replace(scaling=()))
+    for scaling in spec.scalings:
+        if isinstance(scaling, YaRN) and not isinstance(spec.base, tuple):
+            yield from _swapped(spec.dim, spec.base, plain, scaling)
+        if isinstance(scaling, Llama3):
+            yield from _by_wavelength(plain, scaling)
+
+
+def _swapped(
+    dim: int, base: float, plain: np.ndarray, scaling: YaRN
+) -> Iterator[tuple[str, str, str, np.ndarray]]:
+    """The ramp between bounds that stand the wrong way round."""
+
+    def bound(turns: float) -> float:
+        return (
+            dim * math.log(scaling.original_length / (2 * math.pi * turns)) / (2 * math.log(base))
+        )
+
+    low, high = bound(scaling.beta_slow), bound(scaling.beta_fast)
+    for ends in ((math.floor(low), math.ceil(high)), (low, high)):
+        first, last = max(ends[0], 0), min(ends[1], dim - 1)
+        if first != last:
+            t = np.clip((np.arange(plain.size) - first) / (last - first), 0, 1)
+            ours = f"{words(scaling.beta_fast)}, and beta_slow {words(scaling.beta_slow)}"
+            yield "scaling.beta_fast", ours, "both swapped", plain * (1 - t + t / scaling.factor)
+
+
+def _by_wavelength(
+    plain: np.ndarray, scaling: Llama3
+) -> Iterator[tuple[str, str, str, np.ndarray]]:
+    """The ramp of Llama 3 linear in the wavelength, where it is linear in the turns."""
+    with np.errstate(divide="ignore"):
+        waves = 2 * math.pi / plain / scaling.original_length
+    long, short = 1 / scaling.low_freq_factor, 1 / scaling.high_freq_factor
+    if long > short:
+        t = np.clip((waves - short) / (long - short), 0, 1)
+        ramps = ("a ramp in turns", "a ramp in wavelengths")
+        # Code had it the wrong way round too, between its ends.
+        for share in (t, np.where((t > 0) & (t < 1), 1 - t, t)):
+            yield "scaling", *ramps, plain / (1 - share + share * scaling.factor)
+            yield "scaling", *ramps, plain * (1 - share + share / scaling.factor)

@@ -1,0 +1,238 @@
+"""A contract as a file, and back: JSON for people and any language, safetensors for long arrays.
+
+A file is somebody else's: what it states is believed if its fingerprint is that of its contents,
+and its numbers are those of its specs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from posenc import registry
+from posenc._core import files, inputs
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.outputs import replacing
+from posenc._core.reading import Note
+from posenc._core.spec import from_dict
+from posenc.detect.contract.canonical import digest
+from posenc.detect.contract.checks import alike, records
+from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Part
+
+__all__ = ["CONTRACT", "parsed", "read", "save", "targets", "text_of"]
+
+CONTRACT = inputs.Kind("a contract", 2**26, 2**22)
+FORMATS = ("json", "safetensors", "both")
+LONG = 8  # numbers from which a list becomes a tensor
+METADATA = "contract"
+HEAD = ("format", "version", "fingerprint")
+CLOSE = 1e-9  # numbers of another machine, whose sines may end otherwise
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]:  # noqa: A002
+    """The files that a format stands for, by `json` and `safetensors`."""
+    path = Path(path)
+    if format is None:
+        format = "safetensors" if path.suffix == ".safetensors" else "json"  # noqa: A001
+    if format not in FORMATS:
+        todo = suggest(format, FORMATS)
+        raise ArgumentError(mismatch("save: format", "one of its names", repr(format), todo))
+    if format != "both":
+        return {format: path}
+    beside = path.with_suffix(".safetensors")
+    if beside == path:
+        todo = "The file of tensors gets its ending."
+        raise ArgumentError(mismatch("save: path", "another ending than .safetensors", path, todo))
+    return {"json": path, "safetensors": beside}
+
+
+def save(
+    contract: Contract, path: str | os.PathLike[str], format: str | None,  # noqa: A002
+    existing: Literal["refuse", "replace"],
+) -> tuple[str, ...]:  # fmt: skip
+    """Write the files, or none of them; parameters as of `Contract.save`."""
+    paths = targets(path, format)
+    with contextlib.ExitStack() as stack:
+        for kind, file in [
+            (kind, stack.enter_context(replacing(target, existing=existing)))
+            for kind, target in paths.items()
+        ]:
+            _write(contract, kind, file)
+    return tuple(map(str, paths.values()))
+
+
+def text_of(contract: Contract, checks: Iterable[Mapping[str, Any]] | None = None) -> str:
+    """The JSON of a contract, each part and each record on a line of its own."""
+    data = {"fingerprint": contract.fingerprint, **contract.to_dict()}
+    data |= {} if checks is None else {"checks": checks}
+    lines = []
+    for key in (*HEAD, *(key for key in data if key not in HEAD)):
+        text = json.dumps(data[key], allow_nan=False)
+        if key in ("notes", "parts", "checks") and data[key]:
+            rows = ",\n".join(json.dumps(row, allow_nan=False) for row in data[key])
+            text = f"[\n{rows}\n]"
+        lines.append(f"{json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _write(contract: Contract, kind: str, file: IO[bytes]) -> None:
+    if kind == "json":
+        files.write(file, 0, text_of(contract).encode())
+        return
+    tensors: dict[str, np.ndarray] = {}
+    rows = [check.to_dict() for check in contract.checks]
+    for i, check in enumerate(contract.checks):
+        for name, values in check.data.items():
+            if isinstance(values, np.ndarray) and values.size >= LONG:
+                tensors[f"{i}.{name}"] = values
+                del rows[i][name]
+    kinds = {name: (values.dtype.name, values.shape) for name, values in tensors.items()}
+    header = files.safetensors_header(kinds, {METADATA: text_of(contract, rows)})
+    pieces = [values.astype(values.dtype.newbyteorder("<")) for values in tensors.values()]
+    files.write(file, 0, header)
+    begin = len(header)
+    for piece in pieces:
+        files.write(file, begin, piece)
+        begin += piece.nbytes
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read(path: str | os.PathLike[str]) -> Contract:
+    """Read a contract that was saved.
+
+    Parameters
+    ----------
+    path : path
+        A JSON or safetensors file.
+
+    Returns
+    -------
+    Contract
+        As it was written.
+
+    Raises
+    ------
+    DataError
+        If it is no contract, of another version, changed after it was written, or if its numbers
+        are not those of its specs.
+    OSError
+        If it cannot be opened.
+    """
+    path = Path(path)
+    if path.suffix == ".safetensors":
+        return parsed(_of_tensors(path), str(path))
+    return parsed(inputs.parse(inputs.text_of(path, CONTRACT), str(path), CONTRACT), str(path))
+
+
+def parsed(data: Any, caller: str) -> Contract:
+    """The contract of plain JSON types; errors as of `read`."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        keys = sorted(map(str, data))[:8] if isinstance(data, dict) else type(data).__name__
+        todo = "`posenc golden` writes one."
+        raise DataError(mismatch(caller, f"a contract, with the format {FORMAT!r}", keys, todo))
+    if data.get("version") != VERSION:
+        todo = "Write it anew by `posenc golden`, or use the posenc that wrote it."
+        received = repr(data.get("version"))[:40]
+        raise DataError(
+            mismatch(f"{caller}: version", f"{VERSION}, of this posenc", received, todo)
+        )
+    with inputs.understood(caller, "numbers, texts and lists"):
+        computed = digest({key: value for key, value in data.items() if key != "fingerprint"})
+    if data.get("fingerprint") != computed:
+        todo = "It was changed after it was written; write it anew."
+        stated = f"{str(data.get('fingerprint'))[:16]}…, which it states"
+        expected = f"the fingerprint {computed[:16]}… of its contents"
+        raise DataError(mismatch(caller, expected, stated, todo))
+    with inputs.understood(caller, "what docs/golden.md describes"):
+        values = {
+            name: tuple(
+                _value(cls, row, f"{caller}: {name}[{i}]") for i, row in enumerate(data[name])
+            )
+            for name, cls in (("parts", Part), ("notes", Note))
+        }
+        checks = tuple(map(_check, data["checks"]))
+        contract = Contract(data["model"], checks=checks, settled=data["settled"], **values)
+        _hold(contract, {*data} - {*HEAD, *contract.to_dict()}, caller)
+    return contract
+
+
+def _value(cls: type[Any], data: object, caller: str) -> Any:
+    value = from_dict(data, lambda name: Part if name == "Part" else registry.lookup(name), caller)
+    if not isinstance(value, cls):
+        raise DataError(mismatch(caller, f"a {cls.__name__}", type(value).__name__))
+    return value
+
+
+def _check(data: Mapping[str, Any]) -> Check:
+    def plain(value: Any) -> Any:
+        types = set(map(type, value)) if isinstance(value, list) else {type(value)} - {str}
+        if types - {int, float}:
+            raise TypeError(f"{value!r:.60} where numbers stand")
+        if not isinstance(value, list):
+            return value
+        array = np.array(value, dtype=np.int64 if types == {int} else np.float64)
+        array.setflags(write=False)
+        return array
+
+    first = {"check", "part", "state"}
+    rest = {name: plain(value) for name, value in data.items() if name not in first}
+    return Check(data["check"], data["part"], data["state"], rest)
+
+
+def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
+    """Raise `DataError` unless the records are those that the specs of the parts give."""
+    stated: dict[str, list[Check]] = {}
+    for check in contract.checks:
+        stated.setdefault(check.part, []).append(check)
+    for part in contract.parts:  # one by one, so that few bytes never stand for much to compute
+        pairs = itertools.zip_longest(stated.pop(part.name, ()), records((part,))[1])
+        for i, (check, own) in enumerate(pairs):
+            wrong = "more or fewer of them"
+            if check and own:
+                one, other = ({**vars(c), **c.data, "data": ""} for c in (check, own))
+                names = (
+                    n for n in one | other if not alike(one.get(n), other.get(n), CLOSE, CLOSE)
+                )
+                wrong = next((f"another {n!r} in number {i} of them" for n in names), "")
+            if wrong:
+                expected = f"the records of the spec of {part.name!r}"
+                raise DataError(mismatch(caller, expected, wrong[:200]))
+    if unknown or stated:
+        expected = "the keys of a contract, and a part of its own for every record"
+        raise DataError(mismatch(caller, expected, sorted({*unknown, *stated})))
+
+
+def _of_tensors(path: Path) -> Any:
+    """The JSON of a safetensors file, with its tensors in their places."""
+    caller = str(path)
+    with inputs.opened(path, inputs.Kind(CONTRACT.name, CONTRACT.largest)) as file:
+        layout = files.read_open_layout(path, file)
+        text = layout.metadata.get(METADATA)
+        if text is None:
+            todo = "`posenc golden` writes one."
+            raise DataError(mismatch(f"{caller}: metadata", f"the key {METADATA!r}", "none", todo))
+        data = inputs.parse(text, caller, CONTRACT)
+        with inputs.understood(caller, "tensors named by the number of a record and a key"):
+            for name, tensor in layout.tensors.items():
+                index, _, key = name.partition(".")
+                row = data["checks"][int(index)]
+                if tensor.dtype not in ("float64", "int64") or len(tensor.shape) != 1 or key in row:
+                    expected = "float64 or int64 of one axis, and each key once"
+                    received = f"{tensor.dtype} {tensor.shape}{', twice' if key in row else ''}"
+                    raise DataError(mismatch(f"{caller}: {name[:80]!r}", expected, received))
+                count = math.prod(tensor.shape)
+                row[key] = files.read(file, tensor.begin, count, str(tensor.stored)).tolist()
+    return data
