@@ -282,7 +282,7 @@ def measured(made: Row, model: Any, *, compiles: bool) -> None:
         return
     release(model)
     made.state = "adopted"
-    made.replaced = [f"{r.where}: {r.layer}" for r in report.replaced]
+    made.replaced = [f"{r.path}: {r.layer}" for r in report.replaced]
     made.left = list(report.left)
     made.change = max(r.change for r in report.replaced)
     made.wrong = min((r.wrong for r in report.replaced if r.wrong is not None), default=None)
@@ -299,7 +299,7 @@ def measured(made: Row, model: Any, *, compiles: bool) -> None:
         tokens = generated(model, masked) if model.can_generate() and masked else None
     if masked and rotary_alone(model.config):
         shifted = drift(model, inputs)
-    places = [r.where for r in report.replaced]
+    places = [r.path for r in report.replaced]
     pictures = [
         (path, inner, seen(model.get_submodule(path), inner)) for path, inner in towers(model)
         if any(place.startswith(f"{path}.") for place in places)
@@ -318,8 +318,8 @@ def measured(made: Row, model: Any, *, compiles: bool) -> None:
         for path, inner, old in pictures:
             change = apart(seen(model.get_submodule(path), inner), old)
             made.pictures = max(change, made.pictures or 0.0)
-    paths = dict.fromkeys(r.where for r in report.replaced)
-    ran |= {r.where for r in report.replaced if r.what == "rows" and made.logits > 0}
+    paths = dict.fromkeys(r.path for r in report.replaced)
+    ran |= {r.path for r in report.replaced if r.what == "rows" and made.logits > 0}
     made.idle = [path for path in paths if path not in ran]
     if shifted is not None:
         made.drift, made.shifted = shifted, drift(model, inputs)

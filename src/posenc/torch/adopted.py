@@ -40,22 +40,22 @@ class CosSinForm(NamedTuple):
         width = 2 * pairs if isinstance(self.columns, str) else len(self.columns)
         return self._replace(columns=(pairs,) * width)
 
-    def positions(self, given: Tensor) -> Tensor:
+    def positions(self, ids: Tensor) -> Tensor:
         """Positions as `posenc.cos_sin` takes them: (...), or (..., axes)."""
         count = len(self.order)
         if count == 1:
-            return given
-        place = self.axes.get(given.ndim)
+            return ids
+        place = self.axes.get(ids.ndim)
         if place == "shared":
-            return given[..., None].expand(*given.shape, count)
+            return ids[..., None].expand(*ids.shape, count)
         if place == "first":
-            given = given.expand(count, *given.shape[1:]).movedim(0, -1)
+            ids = ids.expand(count, *ids.shape[1:]).movedim(0, -1)
         elif place != "last":
-            known = " or ".join(str(ndim) for ndim in self.axes)
-            received = f"shape {tuple(given.shape)}"
-            expected = f"positions of {known} dimensions"
+            dimensions = " or ".join(str(ndim) for ndim in self.axes)
+            received = f"shape {tuple(ids.shape)}"
+            expected = f"positions of {dimensions} dimensions"
             raise ArgumentError(mismatch("AdoptedRotary: position_ids", expected, received))
-        return given if self.order == tuple(range(count)) else given[..., list(self.order)]
+        return ids if self.order == tuple(range(count)) else ids[..., list(self.order)]
 
 
 class FormedCosSin:
@@ -75,17 +75,17 @@ class FormedCosSin:
         except SpecError:  # it has no coordinates that are not integers
             self.real = self.channels
 
-    def __call__(self, x: Tensor, given: Tensor) -> Answer:
+    def __call__(self, x: Tensor, ids: Tensor) -> Answer:
         """What the module that is replaced would return, with exact angles."""
-        channels = self.real if given.dtype.is_floating_point else self.channels
-        if given.device != x.device:
-            given = given.to(x.device)
+        channels = self.real if ids.dtype.is_floating_point else self.channels
+        if ids.device != x.device:
+            ids = ids.to(x.device)
         if self.plain:
-            return channels(given, x.dtype)
+            return channels(ids, x.dtype)
         form = self.form
         dtype = form.dtype or x.dtype
-        length = given.max() + 1 if self.needs_length else None
-        cos, sin = channels(form.positions(given), dtype, length=length)
+        length = ids.max() + 1 if self.needs_length else None
+        cos, sin = channels(form.positions(ids), dtype, length=length)
         for _ in range(form.leading):
             cos, sin = cos[None], sin[None]
         return torch.complex(cos, sin) if form.is_complex else (cos, sin)
@@ -123,18 +123,18 @@ class AdoptedRotary(nn.Module):
         The module that is replaced.
     forms : mapping
         What is computed, for each type of layer that the caller may name; None for no name.
-    said : sequence of Spec
-        What the config of the model said.
+    encodings : sequence of Spec
+        What the config of the model says.
     """
 
     def __init__(
         self,
         old: nn.Module,
         forms: Mapping[str | None, CosSinForm],
-        said: Sequence[Spec | None] = (),
+        encodings: Sequence[Spec | None] = (),
     ) -> None:
         super().__init__()
-        self.said = tuple(said)
+        self.encodings = tuple(encodings)
         self._old = (old,)  # a tuple: a module by itself would become part of the tree
         self._formed = {name: FormedCosSin(form) for name, form in forms.items()}
         self._only = self._formed.get(None)
@@ -179,6 +179,6 @@ class AdoptedRotary(nn.Module):
 
     def extra_repr(self) -> str:
         """What it computes, and in place of what, in `print(model)`."""
-        told = [f"{name}: {form.spec!r}" if name else repr(form.spec)
+        text = [f"{name}: {form.spec!r}" if name else repr(form.spec)
                 for name, form in self.forms.items()]  # fmt: skip
-        return f"{'; '.join(told)}, in place of {type(self.old).__name__}"
+        return f"{'; '.join(text)}, in place of {type(self.old).__name__}"

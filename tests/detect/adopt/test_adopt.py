@@ -50,7 +50,7 @@ def test_the_report_says_what_changed_and_from_where_on() -> None:
     model = llama(max_position_embeddings=8192)
     report = adopt(model)
     (row,) = report.replaced
-    assert (row.where, row.was, row.last) == ("model.rotary_emb", "LlamaRotaryEmbedding", 8191)
+    assert (row.path, row.was, row.last) == ("model.rotary_emb", "LlamaRotaryEmbedding", 8191)
     assert row.spec == posenc.from_hf(model.config)["attention"].spec
     # By hand: classic angles in float32 against exact ones.
     old = model.model.rotary_emb.old
@@ -221,7 +221,7 @@ def test_rows_that_a_module_keeps(make: Any, where: str, tmp_path: Path) -> None
         pytest.skip("transformers 4 keeps these rows as a plain attribute")
     before, old, keys = logits(model), model.get_buffer(where), [*model.state_dict()]
     row = adopt(model).replaced[0]
-    assert (row.where, row.what, row.wrong) == (where, "rows", None)
+    assert (row.path, row.what, row.wrong) == (where, "rows", None)
     places = torch.arange(len(old))
     if make is gptj:
         exact = torch.cat(posenc.cos_sin(row.spec, places, dtype="float64")[::-1], dim=-1)

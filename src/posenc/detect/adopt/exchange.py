@@ -97,7 +97,7 @@ def adopt(
     >>> sizes = dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=8)
     >>> model = LlamaModel(LlamaConfig(**sizes, intermediate_size=8))
     >>> report = posenc.torch.adopt(model)
-    >>> report.replaced[0].where, report.replaced[0].change < 1e-4, report.left
+    >>> report.replaced[0].path, report.replaced[0].change < 1e-4, report.left
     ('rotary_emb', True, ())
     >>> posenc.torch.release(model)
     >>> type(model.rotary_emb).__name__
@@ -120,9 +120,9 @@ def adopt(
             tried = form if trial is None else trial.form(one, label, form)
             forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
-        said = [entry.spec for entry, _ in one.forms.values()]
-        swaps.append(_Swap(one.places, one.module, AdoptedRotary(one.module, forms, said)))
-    covered = [spec for swap in swaps for spec in swap.new.said] + [row.spec for row in rows]
+        encodings = [entry.spec for entry, _ in one.forms.values()]
+        swaps.append(_Swap(one.places, one.module, AdoptedRotary(one.module, forms, encodings)))
+    covered = [spec for swap in swaps for spec in swap.new.encodings] + [row.spec for row in rows]
     replaced += rows
     for entry in reading:
         left += [] if _covered(entry.spec, covered) else why_left(entry)
@@ -212,19 +212,19 @@ def _answered(
 def _tables(model: nn.Module, reading: Reading, phase: str) -> tuple[list[Rows], list[Replacement]]:
     """Buffers that hold rows of the plan, and what there is to say of them."""
     tables: list[Rows] = []
-    told: list[Replacement] = []
+    replaced: list[Replacement] = []
     for path, module, name in row_buffers(model):
         for entry in reading:
             rows = exact_rows(module, name, entry.spec, phase)
             if rows is not None:
                 was = f"a buffer of {type(module).__name__}"
                 tables.append(rows)
-                told.append(
+                replaced.append(
                     Replacement(path, layer=entry.layer, spec=entry.spec, was=was, what="rows",
                                 **rows.distance._asdict())
                 )  # fmt: skip
                 break
-    return tables, told
+    return tables, replaced
 
 
 def _replacement(

@@ -53,10 +53,10 @@ def labels(module: nn.Module, names: list[str]) -> list[str | None]:
     if "layer_type" not in parameters(module):
         return [None]
     ends = [key.removesuffix("_inv_freq") for key, _ in module.named_buffers(recurse=False)]
-    known = [*getattr(module, "layer_types", ()), *ends, *names]
+    candidates = [*getattr(module, "layer_types", ()), *ends, *names]
     if _answers(module, None):  # the name is an option, and changes nothing
         return [None]
-    return [name for name in dict.fromkeys(known) if _answers(module, name)] or [None]
+    return [name for name in dict.fromkeys(candidates) if _answers(module, name)] or [None]
 
 
 def _answers(module: nn.Module, label: str | None) -> bool:
@@ -68,7 +68,7 @@ def _answers(module: nn.Module, label: str | None) -> bool:
 
 
 def answers(
-    module: nn.Module, given: torch.Tensor, label: str | None, dtype: Any = torch.float32
+    module: nn.Module, ids: torch.Tensor, label: str | None, dtype: Any = torch.float32
 ) -> Any:
     """What a copy of a module returns, so that the module itself remembers nothing of it.
 
@@ -77,19 +77,19 @@ def answers(
     Silent
         If it raises, or returns no cosines and sines.
     """
-    made = copy.deepcopy(module)
-    devices = {buffer.device for buffer in made.buffers()} or {torch.device("cpu")}
+    copied = copy.deepcopy(module)
+    devices = {buffer.device for buffer in copied.buffers()} or {torch.device("cpu")}
     device = next(iter(devices))
     if device.type == "meta":
         raise Silent("it is on the meta device, and has no numbers yet")
-    x = torch.zeros(1, max(given.shape[-1], 1), 2, dtype=dtype, device=device)
+    x = torch.zeros(1, max(ids.shape[-1], 1), 2, dtype=dtype, device=device)
     more = {} if label is None else {"layer_type": label}
     try:
         with torch.no_grad():
-            returned = made(x, position_ids=given.to(device), **more)
+            returned = copied(x, position_ids=ids.to(device), **more)
     except Exception as error:
-        said = f"{type(error).__name__}: {str(error)[:80]}"
-        raise Silent(f"it raises for positions of shape {tuple(given.shape)} ({said})") from error
+        text = f"{type(error).__name__}: {str(error)[:80]}"
+        raise Silent(f"it raises for positions of shape {tuple(ids.shape)} ({text})") from error
     if isinstance(returned, torch.Tensor) and returned.is_complex():
         return returned
     pair = isinstance(returned, tuple) and len(returned) == 2
@@ -117,21 +117,21 @@ def twin(module: nn.Module) -> nn.Module | None:
         return None
     try:
         with torch.device("cpu"):
-            made: nn.Module = type(module)(module.config)
+            fresh: nn.Module = type(module)(module.config)
     except Exception:  # noqa: BLE001 - whatever code of somebody else raises
         return None
-    fresh = dict(made.named_buffers(recurse=False))
-    alike = own.keys() <= fresh.keys() and all(
-        fresh[k].shape == v.shape and (v.is_meta or torch.equal(fresh[k].to(v.dtype), v.cpu()))
+    buffers = dict(fresh.named_buffers(recurse=False))
+    alike = own.keys() <= buffers.keys() and all(
+        buffers[k].shape == v.shape and (v.is_meta or torch.equal(buffers[k].to(v.dtype), v.cpu()))
         for k, v in own.items()
     )
-    return made.train(module.training) if alike else None
+    return fresh.train(module.training) if alike else None
 
 
 # --- the form -------------------------------------------------------------------------------------
 
 
-def _where(count: int, last: int | None) -> np.ndarray:
+def _probes(count: int, last: int | None) -> np.ndarray:
     near = np.array([*NEAR, *FAR]) if last is None else np.array([*NEAR[last > NEAR], last])
     if count == 1:
         return near
@@ -139,15 +139,17 @@ def _where(count: int, last: int | None) -> np.ndarray:
     return np.stack([near, *(rng.permutation(near) for _ in range(count - 1))], axis=-1)
 
 
-def _shaped(where: np.ndarray, count: int) -> Iterator[tuple[str, tuple[int, ...], torch.Tensor]]:
+def _shaped(
+    positions: np.ndarray, count: int
+) -> Iterator[tuple[str, tuple[int, ...], torch.Tensor]]:
     """(where the axes stand, shape of the answer, position ids) of each form of a call."""
-    ids = torch.from_numpy(np.ascontiguousarray(where))
+    ids = torch.from_numpy(np.ascontiguousarray(positions))
     if count == 1:
-        yield "each", (1, len(where)), ids[None]
+        yield "each", (1, len(positions)), ids[None]
         return
-    yield "first", (1, len(where)), ids.T[:, None]
-    yield "last", (len(where),), ids
-    yield "last", (1, len(where)), ids[None]
+    yield "first", (1, len(positions)), ids.T[:, None]
+    yield "last", (len(positions),), ids
+    yield "last", (1, len(positions)), ids[None]
 
 
 def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
@@ -162,8 +164,8 @@ def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
     best: Fit | None = None
     why: Silent | None = None
     axes: dict[int, str] = {}
-    where = _where(count, None)
-    for place, lead, ids in _shaped(where, count):
+    positions = _probes(count, None)
+    for place, lead, ids in _shaped(positions, count):
         try:
             returned = answers(module, ids, label)
         except Silent as error:
@@ -175,8 +177,8 @@ def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
             why = Silent(f"it returns shape {values.shape} for positions {tuple(ids.shape)}")
             continue
         for order in itertools.permutations(range(count)):
-            rows = where if count == 1 else where[:, list(order)]
-            columns, excess = _columns(spec, rows, values.reshape(len(where), -1))
+            rows = positions if count == 1 else positions[:, list(order)]
+            columns, excess = _columns(spec, rows, values.reshape(len(positions), -1))
             if best is not None and not excess < best.excess:
                 continue
             dtype, is_complex = _dtype(module, ids, label, returned)
@@ -202,10 +204,10 @@ def _dtype(
     return (None if other == torch.float16 else other), False
 
 
-def _columns(spec: RotarySpec, where: np.ndarray, values: np.ndarray) -> tuple[Any, float]:
+def _columns(spec: RotarySpec, positions: np.ndarray, values: np.ndarray) -> tuple[Any, float]:
     """Which pair each channel belongs to, and how far it is off; 1 is what is allowed."""
-    length = int(where.max()) + 1
-    seen = PairTurns(where, values, length)
+    length = int(positions.max()) + 1
+    seen = PairTurns(positions, values, length)
     wanted = expected(spec, seen)
     room = 2 * allowed(spec, seen, np.abs(wanted))  # models round once or twice more
     pairs, width = spec.pairs, values.shape[-1]
@@ -222,8 +224,8 @@ def _columns(spec: RotarySpec, where: np.ndarray, values: np.ndarray) -> tuple[A
         if excess <= 1:
             return best
     # One channel after another, the channels that do not turn among them.
-    wanted = np.concatenate([wanted, np.ones((len(where), 1))], axis=1)
-    room = np.concatenate([room, np.full((len(where), 1), 1e-6)], axis=1)
+    wanted = np.concatenate([wanted, np.ones((len(positions), 1))], axis=1)
+    room = np.concatenate([room, np.full((len(positions), 1), 1e-6)], axis=1)
     off = np.max(np.abs(values[:, :, None] - wanted[:, None]) / room[:, None], axis=0)
     index = np.argmin(off, axis=1)
     excess = float(np.max(off[np.arange(width), index]))
@@ -243,9 +245,9 @@ def _shared(
         return {}
     if values.shape[-3:-1] != (2, 7):
         return {}
-    where = np.stack([np.arange(7) * 3] * len(spec.axes), axis=-1)
+    positions = np.stack([np.arange(7) * 3] * len(spec.axes), axis=-1)
     own = form._replace(axes={2: "shared"}, dtype=torch.float64, is_complex=False, leading=0)
-    cos, sin = FormedCosSin(own)(torch.zeros(1), torch.from_numpy(where[:, 0])[None])
+    cos, sin = FormedCosSin(own)(torch.zeros(1), torch.from_numpy(positions[:, 0])[None])
     off = np.abs(np.asarray(cos + 1j * sin) - values.reshape(2, 7, -1)[:1])
     return {2: "shared"} if np.max(off) < 1e-4 else {}
 
@@ -258,15 +260,15 @@ def _at_lengths(module: nn.Module, label: str | None, form: CosSinForm) -> float
     worst = 0.0
     count = len(form.spec.axes)
     for length in dict.fromkeys((first, first + 1, 4 * first if last is None else last)):
-        where = _where(count, length - 1)
-        place, _, ids = next(_shaped(where, count))
+        positions = _probes(count, length - 1)
+        place, _, ids = next(_shaped(positions, count))
         if count > 1 and form.axes.get(ids.ndim) != place:
             continue
         try:
-            values = _values(answers(module, ids, label)).reshape(len(where), -1)
+            values = _values(answers(module, ids, label)).reshape(len(positions), -1)
         except Silent:
             return np.inf
-        rows = where if count == 1 else where[:, list(form.order)]
+        rows = positions if count == 1 else positions[:, list(form.order)]
         worst = max(worst, _columns(form.spec, rows, values)[1])
     return worst
 

@@ -88,15 +88,15 @@ def entries_of(plan: Reading, config: Any, module: nn.Module) -> list[Layer]:
     turning = [e for e in plan if isinstance(e.spec, RotarySpec)]
     parts = dict(_parts(config, ""))
     own = getattr(module, "config", None)
-    known = [name for name, sub in parts.items() if sub is own]
-    known = known or [
+    inside_of = [name for name, sub in parts.items() if sub is own]
+    inside_of = inside_of or [
         name for name, sub in parts.items()
         if own is not None and sub.model_type == getattr(own, "model_type", None)
     ]  # fmt: skip
     if own is config:
         inside = [e for e in turning if not any(name and _is_in(e, name) for name in parts)]
     else:
-        inside = [e for e in turning if any(_is_in(e, name) for name in known)]
+        inside = [e for e in turning if any(_is_in(e, name) for name in inside_of)]
     return inside or turning
 
 

@@ -65,8 +65,8 @@ def _refuse_foreign(model: nn.Module, name: str) -> None:
     for path, module in model.named_modules():
         override = _override(module)
         if override is not None:
-            where = f"{path} is " if path else ""
-            received = f"{where}{override} with a forward of its own"
+            place = f"{path} is " if path else ""
+            received = f"{place}{override} with a forward of its own"
             todo = "Adopt the class that it derives from: what another forward does is in no plan."
             raise DataError(mismatch(CALLER, "the code of transformers", received, todo))
 
@@ -74,14 +74,14 @@ def _refuse_foreign(model: nn.Module, name: str) -> None:
 def config_change(model: Any) -> str:
     """What the config of a model no longer says that it said when the model was adopted."""
     config = getattr(model, "config", None)
-    said = [s for m in model.modules() if isinstance(m, AdoptedRotary) for s in m.said]
-    if config is None or not said:
+    specs = [s for m in model.modules() if isinstance(m, AdoptedRotary) for s in m.encodings]
+    if config is None or not specs:
         return ""
     try:
         now = [entry.spec for entry in from_hf(config, on_error="report")]
     except PosencError as error:
         return f"its config was changed since, and cannot be read: {error}"
-    gone = [repr(spec) for spec in dict.fromkeys(said) if spec not in now]
+    gone = [repr(spec) for spec in dict.fromkeys(specs) if spec not in now]
     return f"its config was changed since, and no longer says {gone[0]}" if gone else ""
 
 

@@ -28,7 +28,7 @@ class Replacement:
 
     Parameters
     ----------
-    where : str
+    path : str
         The path of the module, the first where it stands at several, or of the buffer.
     layer : str
         The entry of the plan whose numbers it has.
@@ -58,7 +58,7 @@ class Replacement:
     >>> from posenc.torch import adopt
     """
 
-    where: str
+    path: str
     _: KW_ONLY
     layer: str
     spec: Spec | None
@@ -74,23 +74,23 @@ class Replacement:
     @property
     def text(self) -> str:
         """The replacement as a sentence."""
-        return f"{self.where} ({self.was}), {self.numbers}"
+        return f"{self.path} ({self.was}), {self.numbers}"
 
     @property
     def numbers(self) -> str:
         """What changed, in words."""
-        told = (
+        change = (
             f"{self.layer}: {self.what} change by at most {self.change:.2g} up to position "
             f"{self.last:,}, at {self.place:,}; "
         )
         if self.trained is not None:
             other = "no positions" if self.spec is None else repr(self.spec)
-            return f"{told}{other} in place of {self.trained!r}, on purpose"
+            return f"{change}{other} in place of {self.trained!r}, on purpose"
         if self.wrong is None:
             bound = f"no more than {CONSIDERABLE:g} up to {self.looked:,}"
         else:
             bound = f"more than {CONSIDERABLE:g} from position {self.wrong:,} on"
-        return f"{told}the old ones were off by {bound}"
+        return f"{change}the old ones were off by {bound}"
 
 
 @final
@@ -127,7 +127,7 @@ class Adoption:
             alike.setdefault((row.was, row.numbers), []).append(row)
         for (was, numbers), rows in alike.items():
             more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-            lines.append(f"  replaced  {rows[0].where}{more} ({was}), {numbers}")
+            lines.append(f"  replaced  {rows[0].path}{more} ({was}), {numbers}")
         lines += [f"  left      {row}" for row in self.left]
         lines += [f"  remark    {row}" for row in self.remarks]
         return "\n".join(lines)

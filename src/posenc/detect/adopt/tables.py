@@ -74,7 +74,7 @@ def _rows(spec: Any, stored: np.ndarray, phase: str, unit: float) -> np.ndarray 
         cos, sin = (np.asarray(t) for t in functional.cos_sin(chosen, places, dtype=dtype))
         # A channel of each pair, or those of cosines and of sines apart.
         halves = [np.concatenate(parts, axis=1) for parts in ((sin, cos), (cos, sin))]
-        made = [*halves, *(_woven(parts) for parts in ((sin, cos), (cos, sin)))]
+        candidates = [*halves, *(_woven(parts) for parts in ((sin, cos), (cos, sin)))]
     else:
         if spec.kind != "table" or spec.parameters() or stored.shape[1] != spec.dim:
             return None
@@ -82,9 +82,9 @@ def _rows(spec: Any, stored: np.ndarray, phase: str, unit: float) -> np.ndarray 
         if len(getattr(spec, "axes", ("p",))) > 1 or not isinstance(start, int):
             return None
         places = torch.arange(len(stored)) - start
-        made = [np.asarray(functional.table(chosen, places, dtype=dtype))]
+        candidates = [np.asarray(functional.table(chosen, places, dtype=dtype))]
     room = ROOM * (np.arange(len(stored))[:, None] + 4)
-    for rows in made:
+    for rows in candidates:
         if rows.shape == stored.shape and np.all(np.abs(rows - stored) <= room + 4 * unit):
             return np.asarray(rows)
     return None

@@ -63,9 +63,9 @@ class Trial:
         if any(scores is not None for scores in self._scores):
             self._check_attention()
         what = "the plan that was given" if plan is not None else type(spec).__name__
-        told = f"the weights were not trained for {what}: its config says "
+        text = f"the weights were not trained for {what}: its config says "
         own = {f"{e.layer}: {e.spec!r}" for one in modules for e, _ in one.forms.values()}
-        self.remarks = (told + "; ".join(sorted(own)),)
+        self.remarks = (text + "; ".join(sorted(own)),)
 
     def form(self, one: Answered, label: str | None, form: CosSinForm) -> CosSinForm:
         """What a module is to compute for a type of layer."""
