@@ -172,9 +172,6 @@ class ModelAttention:
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """The attention of one layer, (batch, q, heads, dim), and its weights where they are asked.
-
-        The arguments are those of transformers: queries (batch, heads, q, dim), keys and values of
-        as many or fewer heads, the mask, and what the layer passes on besides.
         """
         if kwargs.get("cache") is not None:
             raise ArgumentError(mismatch("attention", "no paged KV cache", "one"))
