@@ -171,11 +171,7 @@ class ModelAttention:
         is_causal: bool | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """The attention of one layer, (batch, q, heads, dim), and its weights where they are asked.
-
-        The arguments are those of transformers: queries (batch, heads, q, dim), keys and values of
-        as many or fewer heads, the mask, and what the layer passes on besides.
-        """
+        """The attention of one layer, (batch, q, heads, dim), and its weights where asked for."""
         if kwargs.get("cache") is not None:
             raise ArgumentError(mismatch("attention", "no paged KV cache", "one"))
         groups = query.shape[1] // key.shape[1]

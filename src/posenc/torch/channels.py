@@ -98,7 +98,6 @@ class ChannelCosSin:
         # second in a form in which the compiler does not see the first and copy it, element by
         # element.
         twice = _known(self, "halves") and where.shape[-2] != 1
-        # Taking all of a constant gives it a name of its own in the graph.
         steps = _steps(self, where.device, twice)[...]
         high: Any = 0
         low: Any = 0

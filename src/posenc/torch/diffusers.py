@@ -77,8 +77,6 @@ def get_1d_rotary_pos_embed(
     >>> cos, sin = get_1d_rotary_pos_embed(4, 2, use_real=True)
     >>> sin[1]
     tensor([0.8415, 0.8415, 0.0100, 0.0100])
-    >>> get_1d_rotary_pos_embed(4, torch.tensor([0.5]), freqs_dtype=torch.float64).dtype
-    torch.complex128
     """
     caller = "get_1d_rotary_pos_embed"
     if freqs_dtype not in (torch.float32, torch.float64):

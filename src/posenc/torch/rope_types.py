@@ -63,8 +63,6 @@ def rope_parameters(
     frequencies of a longer one before it. Where that does not do, fix a length
     (`scaling.at(32768)`), or use `posenc.torch.adopt`.
 
-    A model whose own code reads further keys gets them by `{**rope_parameters(…), "key": value}`.
-
     Examples
     --------
     >>> import posenc
