@@ -314,7 +314,9 @@ def test_keys_of_the_authors_that_the_class_passes_over_are_followed_and_said() 
     plan = posenc.from_hf({**config, **other, "swa_head_dim": 128})
     assert plan.layers[0].spec == posenc.RoPE(48, pairing="half", base=1e7)
     assert plan.layers[1].spec == posenc.RoPE(32, pairing="half", base=777)
-    assert all(any(f"{k}={v:.10g} is not read" in w for w in plan.warnings) for k, v in other.items())
+    assert all(
+        any(f"{k}={v:.10g} is not read" in w for w in plan.warnings) for k, v in other.items()
+    )
     plan = posenc.from_hf({**config, "rope_theta": 1e7})
     assert [entry.spec.base for entry in plan] == [1e7, 1e4]  # type: ignore[union-attr]
     assert any("swa_rope_theta is left out: 10000" in text for text in plan.warnings)
