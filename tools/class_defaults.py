@@ -456,6 +456,9 @@ def rows() -> dict[str, Any]:
             known["reads"] = every.index(own)
         if known:
             found[name] = known
+        for key, of in family.inside.items():  # parts that are read as another family's
+            if (kind := f"{name}.{key}") in classes:
+                found[kind] = whole(classes[kind], families()[of].entries)
     version = transformers.__version__
     return {"version": version, "reads": every, "types": found, "parts": inner}
 

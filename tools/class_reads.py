@@ -202,14 +202,16 @@ class Asked:
         one = alone if not self.kinds else {}
         # Sections of axes stay: without them the angles of several axes do not fit.
         self.kept = {key: value for key, value in one.items() if "section" in key}
-        self.results: dict[str, tuple[Any, ...] | None] = {}
+        # What was asked, by its words: the keys that a file would state, and the angles.
+        self.answers: dict[str, tuple[dict[str, Any], tuple[Any, ...] | None]] = {}
 
     def result(self, **keys: Any) -> tuple[Any, ...] | None:
         """The angles where a file states some keys."""
         told = repr(keys)
-        if told not in self.results:
-            self.results[told] = angles(self.classes, made(self.cls, **copy.deepcopy(keys)))
-        return self.results[told]
+        if told not in self.answers:
+            result = angles(self.classes, made(self.cls, **copy.deepcopy(keys)))
+            self.answers[told] = (keys, result)
+        return self.answers[told][1]
 
     def dictionary(self, rule: str, keys: Mapping[str, Any]) -> dict[str, Any]:
         """Rotary parameters of a rule, for each type of layer where the class has them so."""
@@ -218,12 +220,16 @@ class Asked:
 
 
 def reads(cls: Any) -> dict[str, Any] | None:
-    """The keys that change angles; None for a class without a rotary module of its own.
+    """The keys that change angles; None for a class without a rotary module of its own."""
+    return answered(Asked(cls))
+
+
+def answered(asked: Asked) -> dict[str, Any] | None:
+    """The same of a class that is asked.
 
     `keys` are those outside the dictionary; `rules` has those in it, by the rule: none where the
     rule is passed over, and no rule that the class refuses. A key that is refused counts as read.
     """
-    asked = Asked(cls)
     plain = asked.result(rope_parameters=asked.dictionary("default", {})) or asked.result()
     if plain is None:
         return None

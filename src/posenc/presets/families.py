@@ -191,7 +191,8 @@ class ClassDefaults(NamedTuple):
     def left_out(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What the class takes for keys that a config does not state, under no name, misspelled."""
         stated = {key for alias, key in self.aliases.items() if data.get(alias) is not None}
-        others = [key for key in data if isinstance(key, str) and key not in self.aliases]
+        own = {*self.aliases, *self.fields, *self.sizes}  # which are no others, misspelled
+        others = [key for key in data if isinstance(key, str) and key not in own]
         taken = self.fields if data else {**self.sizes, **self.fields}
         return {
             key: value

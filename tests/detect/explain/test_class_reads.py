@@ -1,0 +1,169 @@
+"""Plans follow the keys that a class of transformers reads, and name those that it passes over."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from tools import class_defaults, class_reads
+
+import posenc
+from posenc.detect.explain.scaling_rules import READ
+from posenc.detect.explain.unread_keys import SPELLINGS
+from posenc.presets.families import families
+from tests.configs import PLAIN
+
+# A share that the plain rule reads, and a class with a list for each length.
+SOME = ["glm4", "phi3"]
+
+
+def classes() -> Any:
+    """The classes of configs by their types, where their models turn."""
+    transformers = pytest.importorskip("transformers", reason="its classes are asked")
+    transformers.logging.set_verbosity(transformers.logging.CRITICAL)
+    return {
+        name: transformers.CONFIG_MAPPING[name]
+        for name, family in sorted(families().items())
+        if name in transformers.CONFIG_MAPPING and any("rotary" in rule for rule in family.entries)
+    }
+
+
+def stored(name: str) -> Any:
+    """What is stored of a type, or None."""
+    table = json.loads(class_defaults.DATA.read_text(encoding="utf-8"))
+    row = table["types"][name]
+    return table["reads"][row["reads"]] if "reads" in row else None
+
+
+def compared(name: str, cls: Any) -> tuple[int, list[Any]]:
+    """How many files were read as the class computes them, and those that were not."""
+    asked = class_reads.Asked(cls)
+    assert class_reads.answered(asked) == stored(name), name
+    config = class_reads.made(cls)
+    data = {} if config is None else json.loads(json.dumps(config.to_dict(), default=str))
+    sizes = {k: v for k, v in data.items() if k not in ("rope_parameters", "transformers_version")}
+    equal, different = 0, []
+    for keys, result in list(asked.answers.values()):
+        if result is None:
+            continue
+        stated = {**sizes, **copy.deepcopy(keys), "model_type": name}
+        plan = posenc.from_hf(stated, on_error="report")
+        if plan.errors or not any(entry.kind == "rotary" for entry in plan):
+            continue
+        if follows(plan, result):
+            equal += 1
+        else:
+            different.append((keys, plan.warnings))
+    return equal, different
+
+
+def follows(plan: posenc.Reading, result: Any) -> bool:
+    """Whether entries turn by the frequencies of the class, and with its magnitude."""
+    main = [e for e in plan if e.kind == "rotary" and not getattr(e, "attention", "")]
+    for kind, frequencies, table in result:
+        own = [e for e in main if kind in e.layer.partition(",")[0].split(".")] or main
+        if not any(turns(entry.spec, frequencies, table) for entry in own):
+            return False
+    return True
+
+
+def turns(spec: Any, frequencies: Any, table: Any) -> bool:
+    """Whether a spec has frequencies, in the short form or the long one, and their magnitude."""
+    for length in (1, 2**17 + 1):
+        fixed = spec.at(length) if spec.needs_length else spec
+        own = np.sort(np.asarray(posenc.frequencies(fixed)).ravel())
+        wanted = np.sort(np.asarray(frequencies))
+        wanted = np.tile(wanted, max(own.size // wanted.size, 1))
+        if own.shape == wanted.shape and np.allclose(own, np.sort(wanted), rtol=3e-6, atol=1e-12):
+            size = table[0][0][0] if isinstance(table, tuple) else table
+            return size is None or abs(fixed.attention_factor - size) < 1e-5 * size
+    return False
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SOME)
+def test_a_plan_follows_what_the_class_reads(name: str) -> None:
+    equal, different = compared(name, classes()[name])
+    assert not different
+    assert equal
+
+
+def test_every_key_that_a_plan_may_follow_is_asked() -> None:
+    for name, rule in class_reads.rules(4).items():
+        followed = {*rule.must, *rule.may} | {k for more in class_reads.WITH.values() for k in more}
+        assert READ[name] <= followed, name
+    asked = {*class_reads.SIZES, *class_reads.BASES, *class_reads.LOCAL_BASES}
+    assert {*SPELLINGS} <= asked | {*class_reads.FRACTIONS, *class_reads.ABSOLUTE}
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5 is not read under"),
+        (
+            {"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+            "rope_parameters.partial_rotary_factor=0.5 is not read",
+        ),
+        ({"rotary_pct": 0.25}, "rotary_pct=0.25 is not read"),
+        ({"rotary_dim": 16}, "rotary_dim=16 is not read"),
+        ({"rotary_emb_base": 777.0}, "rotary_emb_base=777.0 is not read"),
+        ({"swa_rope_theta": 777.0}, "swa_rope_theta=777.0 is not read"),
+    ],
+)
+def test_a_key_that_the_class_passes_over_is_told(keys: dict[str, Any], told: str) -> None:
+    plain = posenc.from_hf(PLAIN)
+    plan = posenc.from_hf({**PLAIN, **keys})
+    assert [entry.spec for entry in plan] == [entry.spec for entry in plain]
+    assert any(told in text for text in plan.warnings)
+    assert not any("was not read" in text for text in plan.warnings)
+    other = posenc.from_hf(
+        {**PLAIN, **keys, "model_type": "mine"}, pairing="half", on_error="report"
+    )
+    assert [entry.spec for entry in other] != [entry.spec for entry in plain]
+
+
+def test_a_key_that_says_what_is_so_is_not_told() -> None:
+    keys = {"partial_rotary_factor": 1.0, "rotary_dim": 64, "rotary_emb_base": 1e4, "n_head": 4}
+    assert not posenc.from_hf({**PLAIN, **keys}).warnings
+
+
+def test_dictionaries_of_types_of_layers_that_the_class_does_not_read_are_an_error() -> None:
+    kinds = {"full_attention": 1e6, "sliding_attention": 1e4}
+    params = {kind: {"rope_type": "default", "rope_theta": base} for kind, base in kinds.items()}
+    with pytest.raises(posenc.DataError, match="it has one for all"):
+        posenc.from_hf({**PLAIN, "rope_parameters": params})
+    plan = posenc.from_hf(
+        {**PLAIN, "rope_parameters": params, "model_type": "mine"}, pairing="half"
+    )
+    assert len(plan) == 2
+
+
+def test_a_rule_that_the_class_passes_over_scales_nothing() -> None:
+    config = {"model_type": "esm", "position_embedding_type": "rotary", "hidden_size": 64,
+              "num_attention_heads": 4, "rope_theta": 1e4}  # fmt: skip
+    plan = posenc.from_hf({**config, "rope_scaling": {"rope_type": "linear", "factor": 4.0}})
+    assert not plan["attention"].spec.scalings  # type: ignore[union-attr]
+    assert any("does not read: it scales nothing" in text for text in plan.warnings)
+
+
+def test_parts_that_are_read_as_another_family_have_the_defaults_of_their_class() -> None:
+    order = {"hidden_size": 512, "num_attention_heads": 8, "max_position_embeddings": 514}
+    config = {"model_type": "pp_doclayout_v2", "reading_order_config": order}
+    plan = posenc.from_hf(config, on_error="report").part("reading_order")
+    assert [entry.layer.rpartition(".")[2] for entry in plan] == [
+        "embeddings", "boxes", "attention, x of boxes", "attention, y of boxes"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["rt_detr", "d_fine", "pp_doclayout_v2"])
+def test_a_table_of_training_alone_is_not_in_the_plan(name: str) -> None:
+    config: dict[str, Any] = {"model_type": name}
+    assert posenc.from_hf(config, on_error="report")["encoder"].kind == "table"
+    stated = posenc.from_hf({**config, "eval_size": [640, 640]}, on_error="report")
+    assert stated["encoder"].kind == "none"
