@@ -525,3 +525,26 @@ def test_a_dictionary_that_the_class_ignores_is_told() -> None:
     assert not posenc.from_hf(config, on_error="report").warnings
     plan = posenc.from_hf({**config, "rope_scaling": scaled}, on_error="report")
     assert any("rope_scaling is not read by the class" in text for text in plan.warnings)
+
+
+@pytest.mark.parametrize("key", ["rope_scaling", "rope_parameters"])
+def test_a_base_that_the_class_does_not_read_is_none_beside_a_scaling_either(key: str) -> None:
+    """GPT-NeoX reads `rotary_emb_base`; transformers gives 10,000 for both dictionaries."""
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 2048}
+    config = {"model_type": "gpt_neox", **sizes, key: {"type": "linear", "factor": 2.0}}
+    plan = posenc.from_hf({**config, "rope_theta": 5e4})
+    assert [entry.spec.base for entry in plan] == [1e4]  # type: ignore[union-attr]
+    assert any("rope_theta=50000 does not reach" in text for text in plan.warnings)
+    plan = posenc.from_hf({**config, "rotary_emb_base": 5e4})
+    assert [entry.spec.base for entry in plan] == [5e4]  # type: ignore[union-attr]
+    assert not plan.warnings
+
+
+def test_a_share_at_the_top_beside_a_scaling_of_one_type_of_layers_is_told() -> None:
+    """Gemma 3's class ignores it under its plain rule alone."""
+    sizes = {"hidden_size": 64, "head_dim": 16, "num_hidden_layers": 6}
+    config = {"model_type": "gemma3_text", **sizes, "partial_rotary_factor": 0.5}
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
+    plan = posenc.from_hf({**config, "rope_scaling": scaling})
+    assert any(text.startswith("partial_rotary_factor=0.5: partly") for text in plan.warnings)
+    assert not posenc.from_hf(config).warnings

@@ -511,10 +511,12 @@ def _group(
             )
         return Layers(kind, None, Keys(params.data, params.path))
     if params.data:
-        return Layers(kind, None, _added(params, known), share=known.share)
-    share = known.share if known.share_alone is None else known.share_alone
-    group = Layers(kind, None, _left_out(params, known.parameters, known, notes), share=share)
-    if "rope_theta" not in known.reach or known.base is None:
+        group = Layers(kind, None, _added(params, known), share=known.share)
+    else:
+        share = known.share if known.share_alone is None else known.share_alone
+        group = Layers(kind, None, _left_out(params, known.parameters, known, notes), share=share)
+    inside = params.first(("rope_theta", "theta", "base"))
+    if inside is not None or "rope_theta" not in known.reach or known.base is None:
         return group
     for key in (key for key, reached in known.reach.items() if reached):
         if (value := keys.number(key)) is not None:

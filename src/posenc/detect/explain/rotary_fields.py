@@ -197,7 +197,13 @@ def width_of(
     params = layer.params
     outside, widths = rule.get("fraction_keys", FRACTIONS), (*ABSOLUTE, *rule.get("absolute", ()))
     inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(widths)
-    outer = outer if layer.top_share else None
+    if outer is not None and not layer.top_share:
+        if inner is None and kind != "default" and int(head * outer[1]) != head:
+            notes.warning(
+                f"{keys.where(outer[0])}={outer[1]:g}: partly, because whether it reaches layers that "
+                f"are scaled by {kind!r} was not measured of this class; the plan leaves it out"
+            )
+        outer = None
     if not _reads_share(rule, kind):
         if outer is not None and int(head * outer[1]) != head:
             notes.warning(
