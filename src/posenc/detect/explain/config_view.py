@@ -73,13 +73,17 @@ class Keys:
         self.defaulted: dict[str, Any] = {}
         self.hidden: dict[str, Any] = {}
 
-    def without(self, names: Iterable[str]) -> Keys:
-        """The same config, in which some keys are `hidden`; what is read of it is read of both."""
+    def without(self, names: Iterable[str], of_class: Iterable[str] = ()) -> Keys:
+        """The same config, in which some keys are `hidden`; what is read of it is read of both.
+
+        Those `of_class` are not what its class takes either, where it leaves them out.
+        """
         hidden = {name: self.data[name] for name in names if name in self.data}
-        if not hidden:
+        defaults = {key: self.defaults[key] for key in self.defaults.keys() - {*of_class}}
+        if not hidden and len(defaults) == len(self.defaults):
             return self
         shown = {key: value for key, value in self.data.items() if key not in hidden}
-        view = Keys(shown, self.path, self.defaults)
+        view = Keys(shown, self.path, defaults)
         view.sizes, view.read, view.defaulted = self.sizes, self.read, self.defaulted
         view.hidden = {**self.hidden, **hidden}
         self.read.update(hidden)

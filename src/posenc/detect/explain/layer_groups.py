@@ -515,9 +515,12 @@ def _group(
     else:
         share = known.share if known.share_alone is None else known.share_alone
         group = Layers(kind, None, _left_out(params, known.parameters, known, notes), share=share)
-    inside = params.first(("rope_theta", "theta", "base"))
-    if inside is not None or "rope_theta" not in known.reach or known.base is None:
+    if "rope_theta" not in known.reach or known.base is None:
         return group
+    if params.data:
+        inside = params.first(("rope_theta", "theta", "base"))
+        if inside is not None or keys.number("rope_theta") is None:
+            return group
     for key in (key for key, reached in known.reach.items() if reached):
         if (value := keys.number(key)) is not None:
             return group._replace(base=(keys.where(key), value))

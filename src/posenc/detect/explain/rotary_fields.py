@@ -182,6 +182,17 @@ def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) ->
     return None
 
 
+def _unmeasured(
+    keys: Keys, share: Any, inner: Any, head: int, kind: str | None, notes: Notes
+) -> Any:
+    """None for a share at the top that the plain rule passes over; with a scaling it is told."""
+    if share and not inner and kind != "default" and int(head * share[1]) != head:
+        notes.warning(
+            f"{keys.where(share[0])}={share[1]:g}: partly, because whether it reaches layers that "
+            f"are scaled by {kind!r} was not measured of this class; the plan leaves it out"
+        )
+
+
 def width_of(
     keys: Keys,
     layer: Layers,
@@ -197,13 +208,7 @@ def width_of(
     params = layer.params
     outside, widths = rule.get("fraction_keys", FRACTIONS), (*ABSOLUTE, *rule.get("absolute", ()))
     inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(widths)
-    if outer is not None and not layer.top_share:
-        if inner is None and kind != "default" and int(head * outer[1]) != head:
-            notes.warning(
-                f"{keys.where(outer[0])}={outer[1]:g}: partly, because whether it reaches layers that "
-                f"are scaled by {kind!r} was not measured of this class; the plan leaves it out"
-            )
-        outer = None
+    outer = outer if layer.top_share else _unmeasured(keys, outer, inner, head, kind, notes)
     if not _reads_share(rule, kind):
         if outer is not None and int(head * outer[1]) != head:
             notes.warning(

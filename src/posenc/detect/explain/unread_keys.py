@@ -47,7 +47,8 @@ def outside(keys: Keys, rule: Mapping[str, Any]) -> Keys:
         return keys
     named = {name for word in words(rule) for name in NAMES.findall(word)}
     named |= {THETA} if THETA in known.reach else set()
-    return keys.without({*SPELLINGS, *known.ignores} - known.reads.keys - named)
+    hidden = {*SPELLINGS, *known.ignores} - known.reads.keys - named
+    return keys.without(hidden, hidden.intersection((*FRACTIONS, *ABSOLUTE)))
 
 
 def inside(
