@@ -22,7 +22,7 @@ def readers() -> dict[str, Callable[[Path], object]]:
     """Every way by which posenc reads a file, by name."""
     import posenc
     from posenc._core.io import files, inputs
-    from posenc.cli import _vectors, encode, infer
+    from posenc.cli import _texts, _vectors, infer
     from posenc.cli._options import spec_of
     from posenc.cli._parameters import ParameterChoice, learnt_from
     from posenc.detect.explain import from_gguf, from_hf, to_hf
@@ -55,7 +55,7 @@ def readers() -> dict[str, Callable[[Path], object]]:
         "infer": lambda path: infer._recording(str(path)),
         "parameters": lambda path: learnt_from(ParameterChoice(str(path)), learned),
         "vector": lambda path: _vectors.vector_from(str(path), 0, None),
-        "tokenizer": lambda path: encode._tokenize("a text", path),
+        "tokenizer": lambda path: _texts._tokenize("a text", path),
         "store": store.read_store,
         "claims": claims.read_claims,
         "results": lambda path: results._read(path, ("a", "b"), dict),

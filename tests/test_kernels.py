@@ -385,6 +385,7 @@ def ours() -> list[str]:
 
 
 def test_the_way_to_the_sine_of_the_reference_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "jax", raising=False)  # whose rules are asked where it is
     ways: list[list[str]] = []
     evaluate = rope.evaluate
 
@@ -417,7 +418,8 @@ def test_the_way_to_the_compiled_code_is_short(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("kernel", ["auto", "reference"])
-def test_a_warm_bias_enters_few_functions(kernel: Any) -> None:
+def test_a_warm_bias_enters_few_functions(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
     spec, names, package = posenc.ALiBi(12), [], str(Path(posenc.__file__).parent)
 
     def count(frame: Any, event: str, arg: Any) -> None:
@@ -432,8 +434,7 @@ def test_a_warm_bias_enters_few_functions(kernel: Any) -> None:
         posenc.bias(spec, 16, kernel=kernel)
     finally:
         sys.setprofile(profiler)
-    # 50, and two more to ask JAX for its rules where it is loaded.
-    assert 0 < len(names) <= 52, names
+    assert 0 < len(names) <= 50, names
 
 
 # --- what is here ---------------------------------------------------------------------------------

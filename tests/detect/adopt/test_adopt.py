@@ -503,7 +503,7 @@ def test_what_is_no_model_or_has_no_rotations() -> None:
     with pytest.raises(posenc.ArgumentError, match="Give the model inside"):
         adopt(wrapped)
     config = transformers.GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=9)
-    with pytest.raises(posenc.DataError, match="a table that is learned: its values are weights"):
+    with pytest.raises(posenc.DataError, match="a table whose values are weights"):
         adopt(transformers.GPT2Model(config))
     with pytest.raises(posenc.ArgumentError, match="in which nothing was"):
         release(llama())

@@ -156,7 +156,7 @@ def why_left(entry: Layer) -> Iterator[str]:
     name = f"{entry.layer}:{entry.attention}" if entry.attention else entry.layer
     kind = type(entry.spec).__name__
     if entry.spec is not None and entry.spec.parameters():
-        yield f"{name}: {kind}, a {entry.kind} that is learned: its values are weights, which stay"
+        yield f"{name}: {kind}, a {entry.kind} whose values are weights, which stay"
     elif entry.kind == "rotary":
         yield f"{name}: {kind}: no module answers positions with its cosines and sines alone"
     elif entry.kind == "table":
