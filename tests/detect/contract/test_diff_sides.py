@@ -230,6 +230,64 @@ def test_buffers_of_a_checkpoint(tmp_path: Path) -> None:
         posenc.diff(CONFIG, saved(weight=np.zeros((4, 4))))
 
 
+LAYER = "model.layers.{}.self_attn.rotary_emb.inv_freq"
+
+
+@pytest.mark.parametrize("odd", [0, 2, 3])
+@pytest.mark.parametrize(
+    ("other", "field"),
+    [(ladder(64), "base"), (ladder(32, 5e5), "dim"), (ladder(64, 5e5) * np.nan, "numbers")],
+    ids=["base", "dim", "NaN"],
+)
+def test_one_layer_that_is_unlike_the_others_is_seen(
+    tmp_path: Path, odd: int, other: np.ndarray, field: str
+) -> None:
+    right = ladder(64, 5e5).astype(np.float32)
+    rows = {LAYER.format(i): right if i != odd else other.astype(np.float32) for i in range(4)}
+    path, plain = tmp_path / "model.safetensors", tmp_path / "plain.safetensors"
+    save_file(rows, path)
+    found = posenc.diff(CONFIG, path)
+    assert [(row.field, row.where) for row in found.differences] == [
+        (field, f"attention, {LAYER.format(odd)}")
+    ]
+    save_file(dict.fromkeys(rows, right), plain)
+    assert posenc.diff(CONFIG, plain).verdict == "nothing differs"
+    found = posenc.diff(plain, path)
+    assert (found.differences[0].a, found.differences[0].b) == (
+        "the same numbers", "numbers of 2 kinds",
+    )  # fmt: skip
+
+
+def test_a_layer_under_another_name_is_no_part_of_what_was_compared(tmp_path: Path) -> None:
+    right, other = (ladder(64, base).astype(np.float32) for base in (5e5, 1e4))
+    path = tmp_path / "model.safetensors"
+    name = "model.layers.2.self_attn.renamed.inv_freq"
+    save_file({LAYER.format(0): right, LAYER.format(1): right, name: other}, path)
+    found = posenc.diff(CONFIG, path)
+    assert not found.differences
+    assert found.not_compared[-1] == f"{name}, which stands for no part of config of llama"
+
+
+def test_one_module_that_is_unlike_the_others_is_seen() -> None:
+    torch = pytest.importorskip("torch", reason="a loaded model")
+
+    class Rotary(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, base: float) -> None:
+            super().__init__()
+            self.register_buffer("inv_freq", torch.tensor(ladder(64, base), dtype=torch.float32))
+
+        def forward(self, x: object, position_ids: object) -> object:
+            angles = (position_ids[..., None] * self.inv_freq).repeat(1, 1, 2)  # type: ignore[index]
+            return angles.cos(), angles.sin()
+
+    model = torch.nn.Module()
+    model.layers = torch.nn.ModuleList([Rotary(5e5), Rotary(5e5), Rotary(1e4)])
+    found = posenc.diff(CONFIG, model)
+    assert [(row.field, row.where) for row in found.differences] == [
+        ("base", "attention, layers.2")
+    ]
+
+
 def test_rows_of_a_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     spec = posenc.Sinusoidal(64, order="sin_cos", ladder=posenc.Ladder(denominator="n-1"))

@@ -101,18 +101,24 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
         if part.spec is None:
             yield "not_compared", f"{part.name}: {_what(part)}, which {b.name} was not asked of"
             continue
+        label = part.name if part.layers is None else f"{part.name} ({_layers(part.layers)})"
         try:
-            yield from _answers_of(part, a, b)
+            codes = _codes(b, part)
+            for code in codes:
+                place = f"{label}, {code.name}" if len(codes) > 1 else label
+                yield from _answers_of(part, a, b, code, place)
         except CannotSay as error:
             yield "not_compared", f"{part.name}: {error}"
+    for path in b.unasked():
+        yield "not_compared", f"{path}, which stands for no part of {a.name}"
 
 
-def _answers_of(part: Part, a: Comparand, b: Comparand) -> Iterator[Row]:
-    label = part.name if part.layers is None else f"{part.name} ({_layers(part.layers)})"
+def _answers_of(
+    part: Part, a: Comparand, b: Comparand, code: Implementation, label: str
+) -> Iterator[Row]:
     unlike = [p for p in a.parts if p.kind == part.kind and p.spec != part.spec]
     others = [(p.name, p.spec) for p in unlike if isinstance(p.spec, RotarySpec)]
     fields: set[str] = set()
-    code = _code(b, part)
     for method, look in looks(part, code, others):
         if unlike and b.shared and code.keeps(method):
             yield "not_compared", f"{part.name}: {method}: {SHARED}"
@@ -133,7 +139,7 @@ def _answers_of(part: Part, a: Comparand, b: Comparand) -> Iterator[Row]:
             break  # what it remembers would be in every other answer
 
 
-def _code(side: Comparand, part: Part) -> Implementation:
+def _codes(side: Comparand, part: Part) -> Sequence[Implementation]:
     assert side.answers is not None  # noqa: S101 - it does not describe
     return side.answers(part)
 
@@ -143,16 +149,25 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
     for method, asked in (("frequencies", ()), ("cos_sin", (line,)), ("table", (line,))):
         try:
             one, two = (
-                np.asarray(_code(side, part).ask(method, *asked, part=part)) for side in (a, b)
+                [np.asarray(code.ask(method, *asked, part=part)) for code in _codes(side, part)]
+                for side in (a, b)
             )
         except CannotSay as error:
             yield "not_compared", f"{method}: {error}"
             continue
-        if one.shape != two.shape:
-            yield _differ("both", "dim", str(one.shape), str(two.shape))
+        if len(one) != len(two):
+            kinds = (
+                f"numbers of {len(every)} kinds" if every[1:] else "the same numbers"
+                for every in (one, two)
+            )
+            yield _differ("both", "layers", *kinds)
+            continue
+        shapes = [", ".join(str(numbers.shape) for numbers in every) for every in (one, two)]
+        if shapes[0] != shapes[1]:
+            yield _differ("both", "dim", *shapes)
             continue
         yield "compared", f"{method}, every position to {line[-1]}"
-        off = np.abs(one - two)
+        off = np.array([np.abs(mine - theirs).max() for mine, theirs in zip(one, two, strict=True)])
         if not np.all(off <= 1e-4):
             size = (float(np.nanmax(off)), None, "numbers", "both")
             yield "differences", Difference(method, "its numbers", "others", *size)

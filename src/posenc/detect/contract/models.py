@@ -42,6 +42,26 @@ class _Buffer(NamedTuple):
     code: Any
     kind: str = "rotary"
 
+    @property
+    def place(self) -> str:
+        """Its path, which is the same in every layer as far as names go."""
+        return re.sub(r"\d+", "*", self.path)
+
+
+class _Buffers:
+    """What was seen of a model: of layers that are alike the first."""
+
+    def __init__(self) -> None:
+        self.found: list[_Buffer] = []
+        self._numbers: dict[str, list[np.ndarray]] = {}
+
+    def add(self, buffer: _Buffer, numbers: np.ndarray) -> None:
+        """Note a buffer, unless one of its place has the same numbers."""
+        known = self._numbers.setdefault(f"{buffer.place} {buffer.layer}", [])
+        if not any(np.array_equal(numbers, one, equal_nan=True) for one in known):
+            known.append(numbers)
+            self.found.append(buffer)
+
 
 def _of_buffers(name: str, buffers: list[_Buffer]) -> Comparand:
     if not buffers:
@@ -49,14 +69,21 @@ def _of_buffers(name: str, buffers: list[_Buffer]) -> Comparand:
         todo = "Write a function: MODULE:NAME."
         raise DataError(mismatch(f"diff: {name}", expected, "none", todo))
 
-    def answers(part: Part) -> Implementation:
-        return Implementation(_chosen(part, [one for one in buffers if one.kind == part.kind]).code)
+    left = dict.fromkeys(one.path for one in buffers)
 
-    return Comparand(name, whole=False, answers=answers)
+    def answers(part: Part) -> list[Implementation]:
+        codes = []
+        for one in _chosen(part, [one for one in buffers if one.kind == part.kind]):
+            codes.append(Implementation(one.code))
+            codes[-1].name = one.path
+            left.pop(one.path, None)
+        return codes
+
+    return Comparand(name, whole=False, answers=answers, unasked=lambda: tuple(left))
 
 
-def _chosen(part: Part, buffers: list[_Buffer]) -> _Buffer:
-    """Which of them acts in a part, by names and, where these say nothing, by widths."""
+def _chosen(part: Part, buffers: list[_Buffer]) -> list[_Buffer]:
+    """Which of them act in a part, by names and, where these say nothing, by widths."""
     if not buffers:
         raise CannotSay(f"nothing that stands for a {part.kind} is known in it")
     words = re.split(r"[.: ]", part.name)
@@ -77,9 +104,10 @@ def _chosen(part: Part, buffers: list[_Buffer]) -> _Buffer:
         rows = rows + getattr(spec, "start", 0) if isinstance(rows, int) else 0
         alike = [one for one in alike if one.code.shape[0] == rows]
     named = part.kind == "rotary" or bool(inside) or {"embeddings", "spec"} & {*words}
-    if (len(buffers) > 1 or not named) and not alike:
+    if (len({one.place for one in buffers}) > 1 or not named) and not alike:
         raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
-    return (alike or left)[0]
+    first = (alike or left)[0]
+    return [first, *(one for one in left if one.place == first.place and one is not first)]
 
 
 def _rows(path: str, tensor: Any) -> _Buffer:
@@ -104,18 +132,21 @@ def _cosines(cos: np.ndarray, sin: np.ndarray) -> Any:
 
 def of_model(model: Any, name: str) -> Comparand:
     """A loaded model, by its buffers and modules."""
-    buffers: list[_Buffer] = []
+    buffers = _Buffers()
     for path, module in model.named_modules():
+        factor = getattr(module, "attention_scaling", None)
         for key, buffer in module.named_buffers(recurse=False):
             match = FREQUENCIES.search(key)
             if match and not key.endswith("original_inv_freq"):
                 layer = match["layer"] or ""
                 code = _module(module, layer, path)
-                buffers.append(_Buffer(path or name, layer, buffer.shape[-1], code))
+                values = np.empty(0) if buffer.is_meta else buffer.detach().cpu().double().numpy()
+                numbers = np.append(values, factor if isinstance(factor, float) else 1.0)
+                buffers.add(_Buffer(path or name, layer, buffer.shape[-1], code), numbers)
     for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
         if ROWS.search(path) and tensor.ndim == 2:
-            buffers.append(_rows(path, tensor))
-    return _of_buffers(name, buffers)
+            buffers.found.append(_rows(path, tensor))
+    return _of_buffers(name, buffers.found)
 
 
 def _module(module: Any, layer: str, path: str) -> Any:
@@ -171,25 +202,25 @@ def _rotates(module: Any) -> Callable[..., Any] | None:
 
 def of_checkpoint(path: Path, name: str) -> Comparand:
     """A checkpoint, by its buffers."""
-    buffers: dict[str, _Buffer] = {}
+    buffers = _Buffers()
     with open_store(path) as store:
         arrays = {key: array for key, array in store.arrays.items() if array.fetch is not None}
         for key, array in arrays.items():
             match = FREQUENCIES.search(key)
-            place = re.sub(r"\d+", "*", key)  # the same in every layer, as far as names go
-            if not 0 < array.size <= LARGEST or place in buffers:
+            if not 0 < array.size <= LARGEST:
                 continue
             if match:
                 values = array.whole().reshape(-1)
                 code = SimpleNamespace(frequencies=lambda values=values: values)
-                buffers[place] = _Buffer(key, match["layer"] or "", array.size, code)
+                buffers.add(_Buffer(key, match["layer"] or "", array.size, code), values)
             elif COSINES.search(key) and len(array.shape) >= 2:
                 pair = _pair(key, arrays)
                 if pair is not None:
-                    buffers[place] = _Buffer(key, "", pair[0].shape[-1], _cosines(*pair))
+                    rows = _Buffer(key, "", pair[0].shape[-1], _cosines(*pair))
+                    buffers.add(rows, np.stack(pair))
             elif ROWS.search(key) and len(array.shape) >= 2:
-                buffers[key] = _rows(key, array.whole().reshape(-1, array.shape[-1]))
-    return _of_buffers(name, list(buffers.values()))
+                buffers.found.append(_rows(key, array.whole().reshape(-1, array.shape[-1])))
+    return _of_buffers(name, buffers.found)
 
 
 def _pair(key: str, arrays: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
@@ -256,7 +287,7 @@ def of_engine(text: str, name: str) -> Comparand:
     data = data.get("text_config", data)
     parts = {part.name: part for part in parts_of(from_hf(data))}
 
-    def answers(part: Part) -> Implementation:
+    def answers(part: Part) -> tuple[Implementation]:
         own = parts.get(part.name)
         if own is None or not isinstance(own.spec, RotarySpec):
             raise CannotSay("vLLM's rotary classes have nothing for it")
@@ -278,7 +309,7 @@ def of_engine(text: str, name: str) -> Comparand:
             ids = torch.from_numpy(np.ascontiguousarray(positions.T))
             return turn(ids, query, query.clone())[0].reshape(tokens.shape).transpose(0, 1)[None]
 
-        return Implementation(SimpleNamespace(rotate=rotate, head_dim=width))
+        return (Implementation(SimpleNamespace(rotate=rotate, head_dim=width)),)
 
     remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
     return Comparand(name, whole=False, answers=answers, remarks=(remark,))
