@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ from transformers import (
     WhisperConfig,
     WhisperModel,
 )
-from transformers.masking_utils import AttentionMaskInterface
+from transformers.masking_utils import AttentionMaskInterface, causal_mask_function
 
 import posenc
 from posenc._core.errors import ArgumentError
@@ -239,6 +240,38 @@ def test_caches_and_padding(name: str, case: str, names: list[Any]) -> None:
         for first, end in ((0, 7), *((n, n + 1) for n in range(7, TOKENS + 3)))
     ]
     torch.testing.assert_close(torch.cat(steps, 1)[1, 3:], expected[1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("case", ["ALiBi", "FIRE", "Shaw"])
+def test_right_padding(case: str, static: bool, names: list[Any]) -> None:
+    """The last query of a row may be padding, from which nothing is counted."""
+    model, module, tokens = _model("llama"), _module(case), _tokens()
+    expected = _logits(model, names, module, tokens)
+    padded = torch.cat((tokens, torch.zeros(2, 3, dtype=torch.int64)), dim=1)
+    mask = torch.ones_like(padded)
+    mask[:, TOKENS:] = 0
+    where = (mask.cumsum(-1) - 1).masked_fill(mask == 0, 1)
+    cache = StaticCache(config=model.config, max_cache_len=TOKENS + 9) if static else None
+    more = {"attention_mask": mask, "position_ids": where, "past_key_values": cache}
+    received = _logits(model, names, module, padded, **more)
+    torch.testing.assert_close(received[:, :TOKENS], expected, rtol=0, atol=1e-12)
+
+
+def test_positions_count_from_the_first_token_where_the_model_says_none() -> None:
+    """FIRE's bias depends on the position of the query itself, not on distances alone."""
+    encoding = attention(_module("FIRE"))
+    rng = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, HEADS, 9, DIM, generator=rng, dtype=torch.float64) for _ in range(3))
+    layer = SimpleNamespace(is_causal=True, layer_idx=0)
+    padding = torch.tensor([[0, 0, 0, *[1] * 6]], dtype=torch.bool)
+    whole = encoding.mask(
+        kv_length=9, batch_size=1, q_length=9, attention_mask=padding,
+        mask_function=causal_mask_function, device=torch.device("cpu"),
+    )  # fmt: skip
+    alone, _ = encoding(layer, *(x[:, :, 3:] for x in (q, k, v)))
+    received, _ = encoding(layer, q, k, v, whole)
+    torch.testing.assert_close(received[:, 3:], alone, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("case", ["ALiBi", "FIRE", "Shaw"])

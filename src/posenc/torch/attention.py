@@ -29,8 +29,8 @@ __all__ = ["ModelAttention", "attention"]
 
 Encoding = BiasSpec | RelativeSpec | AttentionBias | RelativeAttention
 # An entry of the mask: 31 bits for the position of its query and as many for that of its key, where
-# position 0 is written as ZERO, and one bit where the batch has padding.
-BITS, ZERO, PADDED = 31, 2**30, 2**62
+# position 0 is written as ZERO.
+BITS, ZERO = 31, 2**30
 MARKED = torch.uint64  # as no other mask is, so that none is taken for it
 
 
@@ -154,7 +154,6 @@ class ModelAttention:
             first = attention_mask.to(torch.int64).argmax(dim=-1, keepdim=True)
             rows, columns = rows - first, columns - first
         entries = ((rows + ZERO) << BITS)[..., :, None] + (columns + ZERO)[..., None, :]
-        entries = entries if attention_mask is None else entries + PADDED
         entries = entries[:, None] if entries.ndim == 3 else entries
         return torch.where(seen, entries, ~entries).view(MARKED)
 
@@ -179,7 +178,7 @@ class ModelAttention:
             key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
-        seen, at, padded = _read(attention_mask, query.shape[2], key.shape[2], query.device)
+        seen, at = _read(attention_mask, query.shape[2], key.shape[2], query.device)
         if attention_mask is None and is_causal and query.shape[2] > 1:
             seen = at[1][None, :] <= at[0][:, None]
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -187,7 +186,7 @@ class ModelAttention:
         added: Any = None
         if encoding is not None and not _crosses(module):
             _check_mask(attention_mask, query.shape[2], key.shape[2])
-            at = _counted(at, kwargs.get("position_ids"), padded)
+            at = _counted(at, kwargs.get("position_ids"))
             added, scale = _added(encoding, query, key, at, scale)
         else:
             encoding = None
@@ -228,16 +227,16 @@ class ModelAttention:
 
 def _read(
     mask: Tensor | None, rows: int, keys: int, device: torch.device
-) -> tuple[Tensor | None, tuple[Tensor, Tensor], Tensor | None]:
-    """Which keys are seen, or what is added; where tokens stand; and which rows are padded."""
+) -> tuple[Tensor | None, tuple[Tensor, Tensor]]:
+    """Which keys are seen, or what is added; and where tokens stand."""
     if mask is None or mask.dtype != MARKED:
         at = torch.arange(rows, device=device), torch.arange(keys, device=device)
-        return mask, at, None
+        return mask, at
     mask = mask.view(torch.int64)[..., :keys]
     entries = torch.where(mask >= 0, mask, ~mask)
-    q = ((entries[:, 0, :, 0] % PADDED) >> BITS) - ZERO
+    q = (entries[:, 0, :, 0] >> BITS) - ZERO
     k = (entries[:, 0, -1, :] & (2**BITS - 1)) - ZERO
-    return mask >= 0, (q, k), entries[:, 0, 0, :1] >= PADDED
+    return mask >= 0, (q, k)
 
 
 def _check_mask(mask: Tensor | None, rows: int, keys: int) -> None:
@@ -271,17 +270,16 @@ def _crosses(module: Any) -> bool:
     return bool(getattr(config, "is_decoder", False) if decodes is None else decodes)
 
 
-def _counted(at: tuple[Tensor, Tensor], ids: Any, padded: Tensor | None) -> tuple[Tensor, Tensor]:
+def _counted(at: tuple[Tensor, Tensor], ids: Any) -> tuple[Tensor, Tensor]:
     """Positions as the model counts them, where it says so: from 0, as padding is not seen."""
     q, k = at
     if isinstance(ids, Tensor) and ids.ndim == 2 and ids.shape[-1] == q.shape[-1]:
-        # Of keys in a cache, and beside padding, the distance from the last query is known;
-        # sequences that are packed have positions of their own.
-        distant = ids[:, -1:] + (k - q[..., -1:])
-        if q.shape[-1] != k.shape[-1]:
-            k = distant
-        else:
-            k = ids if padded is None else torch.where(padded, distant, ids)
+        if k.shape[-1] == q.shape[-1]:
+            k = ids
+        else:  # keys in a cache: counted from the last query that is no padding, on either side
+            q, ids = q + 0 * ids, ids + 0 * q  # one of the two may be the same for all rows
+            last = ids.argmax(dim=-1, keepdim=True)
+            k = k + (ids.gather(-1, last) - q.gather(-1, last))
         q = ids
     return q.clamp(min=0), k.clamp(min=0)
 
