@@ -12,7 +12,7 @@ import textwrap
 import tomllib
 import warnings
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -576,3 +576,21 @@ def test_the_recipe_inside_is_enough(tmp_path: Path) -> None:
     passes(*tests, "tests/test_study_model.py", "tests/test_spec.py", "-k", "registry")
     page = "import pages, posenc; pages.page_of(posenc.Clock)"
     passes("-c", f"import sys; sys.path.insert(0, 'tools'); {page}")
+
+
+@pytest.mark.usefixtures("alone")
+def test_numbers_that_two_encodings_give_are_claimed_of_neither() -> None:
+    """Rows that bend as squares do, from two classes."""
+
+    class Square(api.BiasSpec):
+        def score(self, q: Any, k: Any, head: Any, constants: Any, *, dtype: Any, xp: Any) -> Any:
+            return -xp.astype(api.distance(q, k) ** 2, dtype) / (head + 1)
+
+    for name in ("First", "Second"):
+        kind = make_dataclass(name, [("heads", int)], bases=(Square,), frozen=True)
+        posenc.register(kind)
+        [finding] = posenc.identify({"relative_attention_bias": posenc.bias(kind(4), 40)})
+        if name == "First":
+            assert (finding.verdict, finding.spec) == ("claimed", kind(4))
+    assert finding.verdict == "unclear"
+    assert any("gives it too" in remark for remark in finding.remarks)

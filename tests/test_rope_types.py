@@ -228,3 +228,5 @@ def test_arguments() -> None:
         posenc.torch.rope_parameters((s.NTK(2), s.YaRN(2, original_length=64)))
     with pytest.raises(ArgumentError, match="a posenc.scaling, got str"):
         posenc.torch.rope_parameters("yarn")
+    with pytest.raises(SpecError, match="base: expected a positive number, got 0"):
+        posenc.torch.rope_parameters(s.NTK(2), base=0)

@@ -159,11 +159,12 @@ class ChannelCosSin:
 
     def _native(self) -> Any:
         """The steps as the compiled kernel holds them, or None where there is no such kernel."""
-        if isinstance(native.native(), str):
+        module = native.native()
+        if isinstance(module, str):
             return None
         rows = self._patterns()
         origin = rows[self.axes].copy() if len(rows) > self.axes else None
-        return type(native.phases(self.spec))(rows[: self.axes].copy(), origin)
+        return module.Phases(rows[: self.axes].copy(), origin)
 
     def steps(self, device: torch.device, pairs: bool) -> Tensor:
         """The steps of each channel, or of each pair, as high and low words on a device."""

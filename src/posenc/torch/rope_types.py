@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc import functional, registry
+from posenc._core.checks import positive
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.base import Scaling, contradiction
@@ -53,7 +54,7 @@ def rope_parameters(
     ArgumentError
         If one of them is no scaling.
     SpecError
-        If they contradict each other.
+        If they contradict each other, or the base is not positive.
 
     Notes
     -----
@@ -70,6 +71,7 @@ def rope_parameters(
     >>> parameters
     {'rope_type': 'posenc', 'rope_theta': 500000.0, 'scaling': [{'type': 'NTK', 'factor': 4.0}]}
     """
+    positive("rope_parameters", base=base)
     scalings = (scaling,) if isinstance(scaling, Scaling) else tuple(scaling)
     parameters: dict[str, Any] = {
         "rope_type": _rope_type(scalings, "rope_parameters"),

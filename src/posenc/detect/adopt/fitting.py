@@ -183,7 +183,7 @@ def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
                 continue
             dtype, is_complex = _dtype(module, ids, label, returned)
             best = Fit(CosSinForm(spec, columns, {}, order, dtype, is_complex, leading), excess)
-            axes = {ids.ndim: place} if excess > 1 or best.excess > 1 else axes
+            axes = {ids.ndim: place} if excess > 1 else axes
         if best is not None and best.excess <= 1:
             axes[ids.ndim] = place
     if best is None:

@@ -18,7 +18,7 @@ from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = ["Rows", "exact_rows", "has_rows", "put_in", "restore", "row_buffers"]
 
-KEPT = "_posenc_rows"  # of a module: name of a buffer -> (the old one, ours)
+KEPT = "_posenc_rows"  # of a module: name of a buffer -> the old one
 FEWEST = 8  # rows that say which table it is
 ROOM = 8 * 2.0**-24  # of angles in float32, for each radian
 
@@ -97,7 +97,7 @@ def _woven(parts: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
 def put_in(rows: Rows) -> None:
     """Put the exact rows in, and keep the old ones beside the module."""
     kept = rows.module.__dict__.setdefault(KEPT, {})
-    kept[rows.name] = (rows.module._buffers[rows.name], rows.exact)
+    kept[rows.name] = rows.module._buffers[rows.name]
     rows.module._buffers[rows.name] = rows.exact
 
 
@@ -109,10 +109,9 @@ def has_rows(module: nn.Module) -> bool:
 def restore(module: nn.Module) -> bool:
     """Put the old rows of a module back, where they are; whether there were any."""
     kept = module.__dict__.pop(KEPT, {})
-    for name, (old, exact) in kept.items():
+    for name, old in kept.items():
         now = module._buffers.get(name)
-        if now is exact:
-            module._buffers[name] = old
-        elif now is not None and now.shape == old.shape:  # the model was moved or cast meanwhile
+        if now is not None and now.shape == old.shape:
+            # The very object, unless the model was moved or cast meanwhile.
             module._buffers[name] = old.to(now.device, now.dtype)
     return bool(kept)
