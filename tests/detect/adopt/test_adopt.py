@@ -608,7 +608,7 @@ def test_a_bias_in_place_of_rotations() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"spec": posenc.RoPE(32, pairing="half")}, "8 pairs of 1 axes"),
+        ({"spec": posenc.RoPE(32, pairing="half")}, "8 pairs along one axis, as its heads have"),
         ({"spec": posenc.RoPE(16, pairing="interleaved")}, "as its code turns"),
         ({"spec": posenc.Sinusoidal(64)}, "a rotation, or a bias"),
         ({"spec": posenc.ALiBi(8)}, "4 heads"),

@@ -172,7 +172,7 @@ def release(model: Any) -> None:
     adopted = [(place, m) for place, m in places_of(model) if isinstance(m, AdoptedRotary)]
     rows = [module for module in model.modules() if has_rows(module)]
     if not adopted and not rows:
-        received = f"a {type(model).__name__} in which nothing was"
+        received = f"a {type(model).__name__} in which nothing was adopted"
         raise ArgumentError(mismatch("release", "a model that was adopted", received))
     changed = config_change(model)
     for place, module in adopted:

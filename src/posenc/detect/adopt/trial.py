@@ -219,7 +219,8 @@ def _why_not(spec: RotarySpec, entry: Layer, form: CosSinForm) -> str:
     if spec.parameters():
         return "a rotation without parameters, as it has none"
     if spec.pairs != own.pairs or len(spec.axes) != len(form.order):
-        return f"{own.pairs} pairs of {len(form.order)} axes, as its heads have"
+        axes = "one axis" if len(form.order) == 1 else f"{len(form.order)} axes"
+        return f"{own.pairs} pairs along {axes}, as its heads have"
     if spec.channels != own.channels:
         return f"{own.channels}, as its code turns"
     return ""
