@@ -158,7 +158,7 @@ LAYERS: dict[str, tuple[dict[str, Any], list[int] | None]] = {
     "by flags": (
         {"model_type": "minimax_m3_vl_text", "head_dim": 128, "num_hidden_layers": 3,
          "num_attention_heads": 8,
-         "sparse_attention_config": {"sparse_attention_freq": [0, 1, 1], "sparse_index_dim": 96}},
+         "sparse_attention_config": {"sparse_attention_freq": [0, 1, 1], "sparse_index_dim": 160}},
         [1, 2],
     ),
 }  # fmt: skip
