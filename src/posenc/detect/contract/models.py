@@ -104,7 +104,7 @@ def _chosen(part: Part, buffers: list[_Buffer]) -> list[_Buffer]:
         rows = rows + getattr(spec, "start", 0) if isinstance(rows, int) else 0
         alike = [one for one in alike if one.code.shape[0] == rows]
     named = part.kind == "rotary" or bool(inside) or {"embeddings", "spec"} & {*words}
-    if (len({one.place for one in buffers}) > 1 or not named) and not alike:
+    if spec is not None and (len(buffers) > 1 or not named) and not alike:
         raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
     first = (alike or left)[0]
     return [first, *(one for one in left if one.place == first.place and one is not first)]
