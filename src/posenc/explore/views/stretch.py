@@ -211,9 +211,9 @@ def _counts(data: Stretch) -> TableOfText:
     rows = tuple(
         (
             rule.label,
-            count(rule.unseen, data.slow),
-            count(rule.lost, data.fast),
-            number(rule.attention_factor, 5),
+            count(rule.effect.unseen, data.slow),
+            count(rule.effect.lost, data.fast),
+            number(rule.effect.attention_factor, 5),
         )
         for rule in data.rules
     )
@@ -240,11 +240,11 @@ def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
         Fact("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
         Fact("Wavelength after", _length(float(chosen.wavelengths[pair]))),
         Heading("Slow pairs that meet unseen angles"),
-        *(Fact(rule.label, count(rule.unseen, data.slow)) for rule in data.rules),
+        *(Fact(rule.label, count(rule.effect.unseen, data.slow)) for rule in data.rules),
         Heading("Fast pairs that lose their step"),
-        *(Fact(rule.label, count(rule.lost, data.fast)) for rule in data.rules),
+        *(Fact(rule.label, count(rule.effect.lost, data.fast)) for rule in data.rules),
         Heading("Attention factor"),
-        Fact(chosen.label, number(chosen.attention_factor, 5)),
+        Fact(chosen.label, number(chosen.effect.attention_factor, 5)),
     ]
     if chosen.name.startswith("yarn"):
         code = next((r for r in data.rules if r.name == "yarn"), None)
