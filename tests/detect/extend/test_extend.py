@@ -464,3 +464,14 @@ def test_mistakes_of_the_command(tmp_path: Path) -> None:
         assert words in result.output
         assert "trained on" not in result.output
     assert not output.exists()
+
+
+def test_the_picture(tmp_path: Path) -> None:
+    path, output = tmp_path / "config.json", tmp_path / "rules.png"
+    path.write_text(json.dumps(CONFIGS["gemma3_text"]))
+    arguments = ["plot", "extend", str(path), "--to", "262144", "-o", str(output), "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.output)
+    assert told["caption"][0].startswith("Trained on 131,072 positions, stretched ×2 to 262,144.")
+    assert output.read_bytes()[:4] == b"\x89PNG"

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from posenc._core.errors import PosencError
 from posenc.detect.explain import from_hf, to_hf
+from posenc.detect.extend.rules import RULES, enlarged
 from posenc.scaling.base import Scaling
 from posenc.scaling.dynamic_ntk import DynamicNTK
 from posenc.scaling.linear import Linear
@@ -51,6 +52,17 @@ class Wanted(NamedTuple):
     def growing(self) -> bool:
         """Whether every length has frequencies of its own."""
         return isinstance(self.scaling, DynamicNTK)
+
+
+def wanted_of(spec: Any, name: str, factor: float, trained: int, length: int) -> Wanted | None:
+    """What a rule asks of one rotation without a config; None where no engine has the rule."""
+    if name in ("none", "yarn_paper"):
+        return None
+    if name == "ntk":
+        base = enlarged(spec, factor)
+        return Wanted({"": spec}, frozenset({""}), base, None, length)
+    rule = RULES[name].make(factor, trained)
+    return Wanted({"": spec}, frozenset({""}), None, rule, length)
 
 
 class Written(NamedTuple):

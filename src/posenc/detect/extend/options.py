@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from posenc._core.errors import ArgumentError, PosencError, mismatch
-from posenc._core.rungs import FLOAT
 from posenc.detect.explain import WINDOWS
-from posenc.detect.extend.rules import RULES, Baseline, Effect, effect, smallest_factor
-from posenc.scaling.ntk import larger_base
+from posenc.detect.extend.rules import RULES, Baseline, Effect, effect, enlarged, smallest_factor
 
 __all__ = ["LayerExtension", "Option", "layer_extension", "recommended"]
 
@@ -133,9 +130,9 @@ def _makers(baseline: Baseline, length: int) -> list[_Maker]:
         return [unchanged, _Maker("given", label, grown, larger)]
 
     def with_base(factor: float) -> Any:
-        return spec.replace(base=_rounded_up(larger_base(spec.base, factor, width, FLOAT, "NTK")))
+        return spec.replace(base=enlarged(spec, factor))
 
-    rows, width = [unchanged], 2 * spec.pairs
+    rows = [unchanged]
     for name in OFFERED[1:]:
         rule = RULES[name]
 
@@ -145,12 +142,6 @@ def _makers(baseline: Baseline, length: int) -> list[_Maker]:
         rows.append(_Maker(name, rule.label, grown, with_base if name == "ntk" else scaled))
     rows.append(_Maker("base", "larger base, trained further", grown, with_base))
     return rows
-
-
-def _rounded_up(number: float) -> float:
-    """Six digits are enough for a base, and nobody can copy seventeen."""
-    digits = 10.0 ** (math.floor(math.log10(number)) - 5)
-    return float(f"{math.ceil(number / digits) * digits:.6g}")
 
 
 def recommended(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,9 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc import scaling
+from posenc._core.rungs import FLOAT
 from posenc.functional import frequencies
+from posenc.scaling.ntk import larger_base
 
-__all__ = ["FAST", "RULES", "Baseline", "Effect", "ExtendingRule", "effect", "smallest_factor"]
+__all__ = [
+    "FAST",
+    "RULES",
+    "Baseline",
+    "Effect",
+    "ExtendingRule",
+    "effect",
+    "enlarged",
+    "smallest_factor",
+]
 
 FAST = 32.0  # turns within the trained length from which a pair counts as fast
 LOST = 1.01  # stretch from which a fast pair has lost its step
@@ -208,3 +220,10 @@ def smallest_factor(baseline: Baseline, length: int, make: Callable[[float], Any
         middle = (low * high) ** 0.5
         low, high = (low, middle) if suffices(middle) else (middle, high)
     return float(f"{high * (1 + 5e-7):.7g}")
+
+
+def enlarged(spec: Any, factor: float) -> float:
+    """The base by which the slowest pair is stretched by a factor, rounded up to six digits."""
+    base = larger_base(spec.base, factor, 2 * spec.pairs, FLOAT, "NTK")
+    digits = 10.0 ** (math.floor(math.log10(base)) - 5)
+    return float(f"{math.ceil(base / digits) * digits:.6g}")

@@ -103,6 +103,8 @@ class Stretch:
         Rules that cannot be, and why.
     title, caption : str, tuple of str
         The words.
+    plain : RoPE
+        The rotation without a rule.
     """
 
     rules: tuple[Rule, ...]
@@ -115,6 +117,7 @@ class Stretch:
     left_out: Mapping[str, str]
     title: str
     caption: tuple[str, ...]
+    plain: RoPE
 
 
 def data(
@@ -193,6 +196,7 @@ def data(
         left_out,
         brief(plain),
         (),
+        plain,
     )
     object.__setattr__(stretch, "caption", _caption(stretch))
     return stretch
