@@ -1,7 +1,7 @@
 """A config and a longer length -> what each rule does, and what to write where."""
 
 from posenc.detect.extend.extension import Extension, extend_context
-from posenc.detect.extend.options import LayerExtension, Option
+from posenc.detect.extend.options import LayerExtension, TriedRule
 from posenc.detect.extend.rules import RULES, Baseline, Effect, effect
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "Effect",
     "Extension",
     "LayerExtension",
-    "Option",
+    "TriedRule",
     "effect",
     "extend_context",
 ]

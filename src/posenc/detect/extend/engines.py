@@ -194,28 +194,39 @@ def lines_of(
         told = _parameters({"rope_theta": spec.base}, wanted)
         lines["transformers 5, rope_parameters"] = json.dumps(told)
     else:
-        newest, older = patched(config, "hf5", wanted), patched(config, "hf4", wanted)
-        for name, written in (("transformers 5", newest), ("transformers 4", older)):
+        newest = patched(config, "hf5", wanted)
+        for name, written in (
+            ("transformers 5", newest),
+            ("transformers 4", patched(config, "hf4", wanted)),
+        ):
             if written is None:
                 notes.append(f"A config of {name} cannot say it: read back, it is another plan.")
                 continue
             place = f", in place of {', '.join(written.gone)}" if written.gone else ""
             lines[f"{name}, in config.json{place}"] = json.dumps(written.change)
-        newer = None if newest is None else newest.change
-        if newer is not None and wanted.growing:
-            notes.append(FIXED)
-        elif newer is not None and _several_axes(wanted):
-            notes.append(SECTIONS)
-        elif newer is not None:
-            override = shlex.quote(json.dumps(newer))
-            lines["vLLM"] = f"--hf-overrides {override} --max-model-len {wanted.length}"
-            if "rope_parameters" in newer:
-                lines["SGLang"] = (
-                    f"--json-model-override-args {override} --context-length {wanted.length}"
-                )
-            else:
-                notes.append(NESTED)
-    return _with_llama_cpp(lines, notes, wanted, architecture)
+        if newest is not None:
+            more, why = _servers(newest.change, wanted)
+            lines |= more
+            notes += why
+    options, why = _llama_cpp(wanted)
+    if options:
+        cap = f"--override-kv {architecture}.context_length=int:{wanted.length}"
+        lines["llama.cpp"] = f"{options} --ctx-size {wanted.length} {cap}"
+    return lines, (*notes, *why)
+
+
+def _servers(change: dict[str, Any], wanted: Wanted) -> tuple[dict[str, str], list[str]]:
+    """The options of vLLM and SGLang, which put a change into the config that they loaded."""
+    if wanted.growing:
+        return {}, [FIXED]
+    if _several_axes(wanted):
+        return {}, [SECTIONS]
+    override = shlex.quote(json.dumps(change))
+    lines = {"vLLM": f"--hf-overrides {override} --max-model-len {wanted.length}"}
+    if any(isinstance(value, dict) and "rope_parameters" in value for value in change.values()):
+        return lines, [NESTED]
+    told = f"--json-model-override-args {override} --context-length {wanted.length}"
+    return {**lines, "SGLang": told}, []
 
 
 def _several_axes(wanted: Wanted) -> bool:
@@ -224,44 +235,23 @@ def _several_axes(wanted: Wanted) -> bool:
     return not kept and any(len(spec.arrangement.axes) > 1 for spec in wanted.specs.values())
 
 
-def _with_llama_cpp(
-    lines: dict[str, str], notes: list[str], wanted: Wanted, architecture: str
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    rule, told = wanted.scaling, ""
-    if len(wanted.changed) < len(wanted.specs):
-        notes.append(
-            "llama.cpp's options reach every layer, and some layers here stay as they are."
-        )
-    elif wanted.base is not None:
-        told = f"--rope-freq-base {_short(wanted.base)}"
-    elif isinstance(rule, Linear):
-        told = f"--rope-scaling linear --rope-scale {_short(rule.factor)}"
-    elif isinstance(rule, YaRN):
-        plain = YaRN(
-            rule.factor,
-            original_length=rule.original_length,
-            beta_fast=rule.beta_fast,
-            beta_slow=rule.beta_slow,
-        )
-        if rule == plain:
-            told = (
-                f"--rope-scaling yarn --rope-scale {_short(rule.factor)} "
-                f"--yarn-orig-ctx {rule.original_length}"
-            )
-            if (rule.beta_fast, rule.beta_slow) != (32.0, 1.0):
-                told += f" --yarn-beta-fast {rule.beta_fast:g} --yarn-beta-slow {rule.beta_slow:g}"
-        else:
-            notes.append("llama.cpp's options cannot say this YaRN: its ramp or its magnitude.")
-    elif isinstance(rule, Llama3):
-        notes.append(TENSOR)
-    elif rule is not None:
-        notes.append("llama.cpp has no dynamic NTK.")
-    if told:
-        cap = f"--override-kv {architecture}.context_length=int:{wanted.length}"
-        lines["llama.cpp"] = f"{told} --ctx-size {wanted.length} {cap}"
-        notes.append(CAP)
-    return lines, tuple(notes)
-
-
-def _short(number: Any) -> str:
-    return f"{number:.9g}"
+def _llama_cpp(wanted: Wanted) -> tuple[str, tuple[str, ...]]:
+    """The options of llama.cpp, if any, and what to know."""
+    rule: Any = wanted.scaling
+    if len(wanted.changed) < len(wanted.specs) and wanted.changed:
+        return "", ("llama.cpp's options reach every layer, and some here stay as they are.",)
+    if wanted.base is not None:
+        return f"--rope-freq-base {wanted.base:.9g}", (CAP,)
+    if isinstance(rule, Linear):
+        return f"--rope-scaling linear --rope-scale {rule.factor:.9g}", (CAP,)
+    if isinstance(rule, Llama3):
+        return "", (TENSOR,)
+    if not isinstance(rule, YaRN):
+        return "", () if rule is None else ("llama.cpp has no dynamic NTK.",)
+    fast, slow, length = rule.beta_fast, rule.beta_slow, rule.original_length
+    if rule != YaRN(rule.factor, original_length=length, beta_fast=fast, beta_slow=slow):
+        return "", ("llama.cpp's options cannot say this YaRN: its ramp or its magnitude.",)
+    told = f"--rope-scaling yarn --rope-scale {rule.factor:.9g} --yarn-orig-ctx {length}"
+    if (fast, slow) != (32.0, 1.0):
+        told += f" --yarn-beta-fast {fast:g} --yarn-beta-slow {slow:g}"
+    return told, (CAP,)

@@ -54,8 +54,8 @@ class Extension:
     >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 1e4}
     >>> found = posenc.extend_context({**config, "max_position_embeddings": 4096}, 16384)
     >>> found.rule, found.layers[0].option("linear").effect.lost
-    ('yarn', 14)
-    >>> found.lines()["llama.cpp"].split(" --ctx")[0]
+    ('llama3', 11)
+    >>> found.lines("yarn")["llama.cpp"].split(" --ctx")[0]
     '--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 4096'
     """
 
@@ -81,6 +81,16 @@ class Extension:
 
     def wanted(self, rule: str | None = None) -> Wanted:
         """What engines are to be told.
+
+        Parameters
+        ----------
+        rule : str, optional
+            One of `rules`; the recommended one by default.
+
+        Returns
+        -------
+        Wanted
+            The rotation of each kind of layer, and the rule.
 
         Raises
         ------
@@ -139,6 +149,16 @@ class Extension:
     def config(self, rule: str | None = None) -> dict[str, Any]:
         """The config with the rule in it, in the dialect of transformers 5, or of 4 where 5 cannot.
 
+        Parameters
+        ----------
+        rule : str, optional
+            One of `rules`; the recommended one by default.
+
+        Returns
+        -------
+        dict
+            A copy of the config.
+
         Raises
         ------
         ArgumentError
@@ -156,7 +176,7 @@ class Extension:
         raise ArgumentError(mismatch("extend", expected, rule or self.rule))
 
 
-class _Lengths(NamedTuple):
+class _Trained(NamedTuple):
     """Where training ended, and with which rotation."""
 
     trained: int
@@ -216,7 +236,7 @@ def extend_context(
     >>> found = posenc.extend_context(config, 131072, trained=8192)
     >>> unchanged = found.layers[0].option("none").effect
     >>> unchanged.unseen, round(unchanged.arc, 2)
-    (29, 0.9)
+    (29, 0.93)
     """
     plan, config, architecture = _read(source)
     rotary = [layer for layer in plan if layer.kind == "rotary"]
@@ -275,33 +295,36 @@ def _name(layer: Layer) -> str:
     return f"{layer.layer}:{layer.attention}" if layer.attention else layer.layer
 
 
+# What to do about a model that does not rotate, by the kind of its encodings.
+TODO = {
+    "bias": (
+        "{} is defined at every distance, so there is nothing to write; whether the model uses far "
+        "text is to be measured."
+    ),
+    "rotary": "Its rotations are of pictures or sound: give them other positions, not a rule.",
+    "Learned": (
+        "A learned table has a row for each position: posenc.resize makes it longer, and the model "
+        "is trained further."
+    ),
+    "table": "{} is computed for any position, so there is nothing to write.",
+}
+TODO["relative"] = TODO["bias"]
+
+
 def _no_rotation(plan: Reading) -> str:
-    """What to do about a model that does not rotate."""
     if plan.errors:
         return f"extend_context: the plan is open: {'; '.join(plan.errors)}"
-    kinds = {layer.kind: type(layer.spec).__name__ for layer in plan}
-    if "bias" in kinds or "relative" in kinds:
-        name = kinds.get("bias", kinds.get("relative"))
-        todo = (
-            f"{name} is defined at every distance, so there is nothing to write; whether the model "
-            "uses far text is to be measured."
-        )
-    elif kinds.get("table") == "Learned":
-        todo = (
-            "A learned table has a row for each position: posenc.resize makes it longer, and the "
-            "model is trained further."
-        )
-    elif "rotary" in kinds:
-        todo = "Its rotations are of pictures or sound: give them other positions, not a rule."
-    elif "table" in kinds:
-        todo = f"{kinds['table']} is computed for any position, so there is nothing to write."
-    else:
-        todo = "Nothing was read that limits its length."
-    received = ", ".join(sorted(set(kinds.values()) - {"NoneType"})) or "no encoding"
+    kinds = {layer.kind: type(layer.spec).__name__ for layer in plan if layer.spec is not None}
+    if kinds.get("table") == "Learned":
+        kinds["Learned"] = "Learned"
+    todo = next(
+        (TODO[k].format(kinds[k]) for k in TODO if k in kinds), "Nothing limits its length."
+    )
+    received = ", ".join(sorted(set(kinds.values()))) or "no encoding"
     return mismatch("extend_context", "a model that rotates queries and keys", received, todo)
 
 
-def _lengths(layer: Layer, trained: int | None) -> _Lengths:
+def _lengths(layer: Layer, trained: int | None) -> _Trained:
     spec: Any = layer.spec
     own = next((s for s in spec.scalings if s.stretches), None)
     original = getattr(own, "original_length", None)
@@ -309,21 +332,21 @@ def _lengths(layer: Layer, trained: int | None) -> _Lengths:
         if trained < 1:
             raise ArgumentError(mismatch("extend_context: trained", "a length", trained))
         kept = own is not None and (original is None or trained > original)
-        return _Lengths(trained, spec.at(trained) if kept else _plain(spec), kept)
+        return _Trained(trained, spec.at(trained) if kept else _plain(spec), kept)
     declared = layer.length
     if declared is None and original is None:
         todo = "Say it: trained=8192, or --trained 8192."
         raise DataError(mismatch("extend_context", "a trained length", "none in the config", todo))
     if own is None:
-        return _Lengths(int(declared or 0), spec, False)
+        return _Trained(int(declared or 0), spec, False)
     if original is not None and (declared is None or declared == original):
-        return _Lengths(original, _plain(spec), False)
+        return _Trained(original, _plain(spec), False)
     if original is not None and declared is not None and declared < original:
         # Files that raise the original length above the declared one state no single length.
         received = f"{declared} declared, {original} before the scaling"
         todo = "Say where training ended: trained=…, or --trained."
         raise DataError(mismatch("extend_context", "lengths that agree", received, todo))
-    return _Lengths(int(declared or 0), spec.at(declared), True)
+    return _Trained(int(declared or 0), spec.at(declared), True)
 
 
 def _plain(spec: Any) -> Any:

@@ -9,13 +9,13 @@ from posenc._core.errors import ArgumentError, PosencError, mismatch
 from posenc.detect.explain import WINDOWS
 from posenc.detect.extend.rules import RULES, Baseline, Effect, effect, enlarged, smallest_factor
 
-__all__ = ["LayerExtension", "Option", "layer_extension", "recommended"]
+__all__ = ["LayerExtension", "TriedRule", "layer_extension", "recommended"]
 
 OFFERED = ("none", "linear", "ntk", "dynamic", "yarn", "llama3")
 
 
 @dataclass(frozen=True)
-class Option:
+class TriedRule:
     """One rule for one kind of layer.
 
     Parameters
@@ -53,7 +53,7 @@ class LayerExtension:
         As in the plan.
     baseline : Baseline
         Its rotation as trained.
-    options : tuple of Option
+    options : tuple of TriedRule
         The rules; none for layers with a window, whose distances stay within it.
     left_out : dict
         Rules that do not apply, and why.
@@ -61,10 +61,10 @@ class LayerExtension:
 
     name: str
     baseline: Baseline
-    options: tuple[Option, ...]
+    options: tuple[TriedRule, ...]
     left_out: dict[str, str]
 
-    def option(self, name: str) -> Option | None:
+    def option(self, name: str) -> TriedRule | None:
         """The rule of a name, or None."""
         return next((option for option in self.options if option.name == name), None)
 
@@ -74,7 +74,7 @@ def layer_extension(name: str, baseline: Baseline, length: int) -> LayerExtensio
     kind = name.split(":", maxsplit=1)[0].rsplit(".", 1)[-1]
     if kind in WINDOWS:
         return LayerExtension(name, baseline, (), {})
-    rows: list[Option] = []
+    rows: list[TriedRule] = []
     left_out: dict[str, str] = {}
     for maker in _makers(baseline, length):
         try:
@@ -87,7 +87,7 @@ def layer_extension(name: str, baseline: Baseline, length: int) -> LayerExtensio
     return LayerExtension(name, baseline, tuple(rows), left_out)
 
 
-def _option(maker: _Maker, baseline: Baseline, length: int) -> Option:
+def _option(maker: _Maker, baseline: Baseline, length: int) -> TriedRule:
     smallest = smallest_factor(baseline, length, maker.make)
     spec, factor, base = maker.make(maker.factor), maker.factor, None
     if maker.name == "base":
@@ -98,7 +98,7 @@ def _option(maker: _Maker, baseline: Baseline, length: int) -> Option:
     if maker.name in ("base", "ntk"):
         base = spec.base
     numbers = effect(baseline, spec, length)
-    return Option(maker.name, maker.label, spec, factor, base, smallest, numbers)
+    return TriedRule(maker.name, maker.label, spec, factor, base, smallest, numbers)
 
 
 class _Maker(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from posenc.detect.extend.extension import Extension
-from posenc.detect.extend.options import LayerExtension, Option
+from posenc.detect.extend.options import LayerExtension, TriedRule
 
 __all__ = ["described", "lines"]
 
@@ -95,7 +95,7 @@ def _layer(layer: LayerExtension, length: int) -> Iterator[str]:
         yield f"  {name} is left out: {why}"
 
 
-def _row(option: Option) -> tuple[str, ...]:
+def _row(option: TriedRule) -> tuple[str, ...]:
     numbers = option.effect
     return (
         option.label,
