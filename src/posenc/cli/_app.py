@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
     "extend": (
         "posenc.cli.extend",
-        "Plan a longer context: which rule, what to write, what it costs.",
+        "Plan a longer context for a model.",
     ),
     "golden": ("posenc.cli.golden", "Write the numbers that a model's positions must give."),
     "check": ("posenc.cli.check", "Hold an implementation of positions to the laws of its kind."),

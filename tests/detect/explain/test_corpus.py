@@ -259,7 +259,7 @@ def turns(plan: posenc.Reading) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.slow("detect/explain", "presets")
 @pytest.mark.parametrize("id_", OUTCOMES)
 def test_a_config_that_transformers_loads_and_saves_has_the_same_plan(id_: str) -> None:
     from transformers import CONFIG_MAPPING

@@ -157,7 +157,7 @@ def _reads_as(config: Mapping[str, Any], wanted: Wanted) -> bool:
         plan = from_hf(config, on_error="report")
     except PosencError:
         return False
-    read = {_name(layer): layer.spec for layer in plan if layer.kind == "rotary"}
+    read: dict[str, Any] = {_name(layer): layer.spec for layer in plan if layer.kind == "rotary"}
     return all(
         name in read and read[name].at(wanted.length) == spec.at(wanted.length)
         for name, spec in wanted.specs.items()
@@ -205,9 +205,9 @@ def lines_of(
             place = f", in place of {', '.join(written.gone)}" if written.gone else ""
             lines[f"{name}, in config.json{place}"] = json.dumps(written.change)
         if newest is not None:
-            more, why = _servers(newest.change, wanted)
+            more, missing = _servers(newest.change, wanted)
             lines |= more
-            notes += why
+            notes += missing
     options, why = _llama_cpp(wanted)
     if options:
         cap = f"--override-kv {architecture}.context_length=int:{wanted.length}"
