@@ -39,7 +39,7 @@ def rerotate(
     unit in the last place (0.002 in bfloat16, 0.0002 in float16) stays where it was. A thousand
     moves by one position leave an error of half the key in bfloat16 and of 0.07 in float16, one
     move by a thousand 0.002 and 0.0003 (width 128, base 10000). So move keys seldom and far, or
-    keep them in float32.
+    keep them in float32; `posenc.torch.cache` keeps them as written and adds up their moves.
 
     Parameters
     ----------

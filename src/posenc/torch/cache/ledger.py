@@ -32,6 +32,14 @@ class Ledger:
         (tokens,): how often a key was rounded since it was stored.
     length : int
         The tokens that the model counts; more than there are where evicted ones left a gap.
+
+    Examples
+    --------
+    >>> import torch, posenc
+    >>> keys = torch.ones(1, 1, 3, 4)
+    >>> cache = posenc.torch.cache.track([(keys, keys)], posenc.RoPE(4, pairing="half"))
+    >>> posenc.torch.cache.shift(cache, 7).ledger.current.flatten().tolist()
+    [7, 8, 9]
     """
 
     original: Tensor
@@ -120,11 +128,7 @@ class Ledger:
         return self.replace(**rows, era=era, roundings=roundings, length=length)
 
     def taken(self, keep: Tensor, *, close: bool) -> Ledger:
-        """Only the tokens at (rows, kept) places; the gaps between them closed, or left.
-
-        A coordinate that no token has any more is one that those behind it close up to, on all
-        axes alike. Coordinates that nobody had before stay as wide as they were.
-        """
+        """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
         rows = keep.shape[0]
         if rows > 1:
             if not bool((self.era == self.era[0]).all()):
@@ -158,15 +162,12 @@ class Ledger:
         )  # fmt: skip
 
     def shifted(self, by: Tensor) -> Ledger:
-        """At other positions, by (rows, tokens, axes) or what broadcasts to it.
-
-        Where all rows go on by one number, the length that the model counts goes on by it too.
-        """
+        """At other positions, by (rows, tokens, axes) or what broadcasts to it."""
         before = self.following()
         current = self.current + by
         moved = self.replace(current=current)
         steps = moved.following() - before
-        more = int(steps[0])
+        more = int(steps[0])  # by which the model's own count can go on too
         if bool((steps == more).all()) and self.length + more >= len(self):
             return moved.replace(length=self.length + more)
         return moved
@@ -181,7 +182,10 @@ class Ledger:
 
 
 def _closed(before: Tensor, real: Tensor, kept: Tensor, kept_real: Tensor) -> Tensor:
-    """Coordinates of kept tokens, less those below them that no token has any more."""
+    """Coordinates of kept tokens, less those below them that no token has any more.
+
+    That is done on all axes alike. Coordinates that nobody had before stay as wide as they were.
+    """
     rows = max(kept.shape[0], kept_real.shape[0])
     closed = []
     for row in range(rows):

@@ -29,12 +29,16 @@ class MovableCache:
     transformers become a `transformers.Cache`, which models and `generate` take; lists of
     (keys, values) become a cache that is read by iteration and written by `update`.
 
-    Attributes
+    Parameters
     ----------
     ledger : Ledger
         Where each key came from, was written, and stands.
-    layers : list
-        The layers.
+    eras : sequence of tuple
+        The rotations of each layer that keys were written with; the last ones are read.
+    rules : tuple of RotarySpec or None
+        The last of these, with the length left open where they depend on it.
+    model : callable
+        A weak reference to the model whose keys they are, where it is known.
 
     Examples
     --------
@@ -61,8 +65,8 @@ class MovableCache:
     ) -> None:
         self.ledger = ledger
         self.eras = list(eras)
-        self.rules = rules  # as `eras`, with the length left open where a rotation depends on it
-        self.model = model  # a weak reference to the model whose keys they are, where it is known
+        self.rules = rules
+        self.model = model
         self.layers = []
         self._expected: Tensor | None = None
 

@@ -19,8 +19,8 @@ __all__ = ["track"]
 
 CALLER = "track"
 QUANTISED = (
-    "quantised keys, which a turn would mix across the channels that share a scale: each move "
-    "would round to the same few levels once more"
+    "quantised keys, which a move would quantise once more: their error grows by the root of the "
+    "moves and one (in groups of 64, of a normal key: 4 bits 9 to 12 %, 8 bits 0.5 to 0.7 %)"
 )
 
 

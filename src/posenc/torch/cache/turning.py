@@ -44,8 +44,8 @@ def turned(keys: Tensor, before: RotarySpec, after: RotarySpec, old: Tensor, new
     kernel = _kernel(before, after) if _plain(keys) else None
     if kernel is not None:
         result = torch.empty_like(keys, memory_format=torch.contiguous_format)
-        both = torch.cat([new, old.expand_as(new)], dim=-1)[:, None].contiguous()
-        kernel.turn((keys,), (result,), both, -2, torch.get_num_threads())
+        far = new - old if before == after else torch.cat([new, old.expand_as(new)], dim=-1)
+        kernel.turn((keys,), (result,), far[:, None].contiguous(), -2, torch.get_num_threads())
         return result
     xp = namespace(keys, "posenc.torch.cache")
     old, new = (t[:, None].to(keys.device) for t in (old, new))
@@ -69,9 +69,13 @@ def _kernel(before: RotarySpec, after: RotarySpec) -> Any:
         isinstance(spec, RoPE) and "step" in spec.arrays for spec in (before, after)
     ):
         return None
-    arrays, pairing = difference(before, after).arrays, before.channels
+    pairing, factor = before.channels, after.attention_factor / before.attention_factor
+    if before == after:  # the angle of how far a key moves
+        phases = module.Phases(before.arrays["step"])
+    else:
+        arrays = difference(before, after).arrays
+        phases = module.Phases(arrays["step"], arrays.get("origin"))
     sign = -1 if pairing.direction == "backward" else 1
     return module.Rotation(
-        module.Phases(arrays["step"], arrays.get("origin")), pairing.order, pairing.order,
-        pairing.part, pairing.blocks, sign, after.attention_factor / before.attention_factor, False,
-    )  # fmt: skip
+        phases, pairing.order, pairing.order, pairing.part, pairing.blocks, sign, factor, False
+    )
