@@ -60,13 +60,16 @@ def test_docstrings_are_found() -> None:
 
 
 def run_console(example: Example) -> str | None:
-    """Run `$ posenc ...` lines and compare what follows each; `...` stands for anything."""
+    """Run `$ posenc ...` and `$ python ...` lines and compare what follows each.
+
+    `...` stands for anything. Scripts are those of `docs/examples`, which lie in the folder.
+    """
     sessions = re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)
     assert not sessions[0].strip(), "a console block begins with a command"
     for session in sessions[1:]:
         command, _, expected = session.partition("\n")
         program, *arguments = shlex.split(command)
-        assert program == "posenc", f"{program}: only posenc is run"
+        assert program in ("posenc", "python"), f"{program}: only posenc and python are run"
         done = subprocess.run(
             [Path(sys.executable).with_name(program), *arguments],
             capture_output=True,
@@ -77,6 +80,27 @@ def run_console(example: Example) -> str | None:
         got = done.stdout + done.stderr
         if not doctest.OutputChecker().check_output(expected, got, doctest.ELLIPSIS):
             return f"$ {command}\nexpected:\n{expected}\ngot:\n{got}"
+    return None
+
+
+def apply_diff(example: Example) -> str | None:
+    """Apply a diff to an example file; the blocks behind it import the result.
+
+    Hunks have no line numbers: each stands behind `@@`, and its old lines must be found once.
+    """
+    old, new, *lines = example.parsed.splitlines()
+    assert old.startswith("--- ") and new.startswith("+++ "), "a diff begins with its files"
+    folder: Path = example.namespace["folder"]
+    text = (folder / old[4:]).read_text(encoding="utf-8")
+    for hunk in re.split(r"^@@\n", "\n".join([*lines, ""]), flags=re.MULTILINE):
+        rows = hunk.splitlines()
+        assert all(row[:1] in ("", " ", "-", "+") for row in rows), hunk
+        before = "".join(f"{row[1:]}\n" for row in rows if not row.startswith("+"))
+        after = "".join(f"{row[1:]}\n" for row in rows if not row.startswith("-"))
+        if text.count(before) != 1:
+            return f"{old[4:]} has these lines {text.count(before)} times:\n{before}"
+        text = text.replace(before, after)
+    (folder / new[4:]).write_text(text, encoding="utf-8")
     return None
 
 
@@ -99,6 +123,7 @@ SYBIL = Sybil(
     parsers=[
         PythonCodeBlockParser(doctest_optionflags=FLAGS),
         CodeBlockParser("console", run_console),
+        CodeBlockParser("diff", apply_diff),
         CodeBlockParser("sh", check_shell),
         *(CodeBlockParser(language, lambda _: None) for language in NOT_CODE),
     ]
@@ -108,8 +133,10 @@ SYBIL = Sybil(
 @pytest.mark.parametrize("page", PAGES)
 def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     for file in (ROOT / "docs" / "examples").iterdir():
         shutil.copy(file, tmp_path)
+        monkeypatch.delitem(sys.modules, file.stem, raising=False)
     document: Document = SYBIL.parse(ROOT / page)
     document.namespace["folder"] = tmp_path
     evaluated = []
