@@ -89,7 +89,8 @@ def apply_diff(example: Example) -> str | None:
     Hunks have no line numbers: each stands behind `@@`, and its old lines must be found once.
     """
     old, new, *lines = example.parsed.splitlines()
-    assert old.startswith("--- ") and new.startswith("+++ "), "a diff begins with its files"
+    assert old.startswith("--- "), "a diff begins with its old file"
+    assert new.startswith("+++ "), "a diff goes on with its new file"
     folder: Path = example.namespace["folder"]
     text = (folder / old[4:]).read_text(encoding="utf-8")
     for hunk in re.split(r"^@@\n", "\n".join([*lines, ""]), flags=re.MULTILINE):
@@ -130,7 +131,11 @@ SYBIL = Sybil(
 )
 
 
-@pytest.mark.parametrize("page", PAGES)
+# Pages that compile or export, with what a change of which runs them.
+SLOW = {"docs/onnx.md": pytest.mark.slow("torch", "kernels", "functional/_rotate.py")}
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, marks=SLOW.get(p, ())) for p in PAGES])
 def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
