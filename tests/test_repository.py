@@ -291,6 +291,23 @@ def test_the_page_of_the_package_leads_to_no_file_beside_it() -> None:
     assert package_page.page(f"{kept} [c](d.md)") == f"{kept} c"
 
 
+@pytest.mark.usefixtures("tools")
+def test_the_pairings_that_pages_name_are_those_of_the_rows() -> None:
+    import family_pairings
+
+    transformers, gguf = family_pairings.rows().values()
+    half, interleaved = (set(transformers[order]) for order in ("half", "interleaved"))
+    for names, own, other in (
+        ({"llama", "mistral", "qwen2", "qwen3", "gemma", "gpt_neox"}, half, interleaved),
+        ({"gptj", "cohere", "roformer"}, interleaved, half),
+    ):
+        assert names <= own - other
+    assert {"deepseek_v3", "deepseek_v32"} <= half & interleaved  # by a key, and by the indexer
+    assert "llama" in set(gguf["interleaved"]) - set(gguf["half"])
+    assert posenc.preset("llama-meta", 8).pairing.order == "interleaved"
+    assert "rotate_half" in family_pairings.LEAD
+
+
 def test_changelog_has_numerics() -> None:
     assert "\n### Numerics\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
