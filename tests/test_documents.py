@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -135,6 +137,17 @@ SYBIL = Sybil(
 SLOW = {"docs/onnx.md": pytest.mark.slow("torch", "kernels", "functional/_rotate.py")}
 
 
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """What a page sets torch to is not left to other tests."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else len(os.sched_getaffinity(0))
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("page", [pytest.param(p, marks=SLOW.get(p, ())) for p in PAGES])
 def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
