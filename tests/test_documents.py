@@ -167,8 +167,18 @@ def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert ran, f"nothing runs blocks of the language {block[1]!r}"
 
 
+def test_the_quickstart_needs_numpy_alone() -> None:
+    text = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+    assert set(re.findall(r"^(?:>>> )?(?:import|from) (\w+)", text, re.MULTILINE)) == {
+        "numpy",
+        "posenc",
+    }
+
+
 def test_links_between_files_lead_somewhere() -> None:
-    made = {f"encodings/{name}.md" for name in SPECS}  # by the build of the documentation
+    made = {
+        f"encodings/{name}.md" for name in ("index", *SPECS)
+    }  # by the build of the documentation
     broken = [
         f"{page}: {target}"
         for page in PAGES
