@@ -1,8 +1,8 @@
 """The page of the package index: the README, whose links do not lead to files beside it.
 
 An index shows the text alone. There a relative link leads nowhere and a relative picture is a gap.
-Where `project.urls` names the `Source`, links and pictures lead there; else a link becomes its words
-and a picture goes. The build asks for it (`pyproject.toml`).
+Where `project.urls` names the `Source`, links and pictures lead there; else a link becomes its
+words and a picture goes. The build asks for it (`pyproject.toml`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ RELATIVE = r"\((?!https?:|#)(?P<target>[^)\s]+)\)"
 def page(text: str, source: str | None = None) -> str:
     """A Markdown text whose relative links and pictures lead to `source`, or are gone."""
     parts = re.split(r"^(```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
-    change = _unlinked if source is None else lambda part: _absolute(part, source.rstrip("/"))
-    return "".join(part if part.startswith("```") else change(part) for part in parts)
+    prose = [part if part.startswith("```") else _led(part, source) for part in parts]
+    return "".join(prose)
+
+
+def _led(text: str, source: str | None) -> str:
+    return _unlinked(text) if source is None else _absolute(text, source.rstrip("/"))
 
 
 def _unlinked(text: str) -> str:
