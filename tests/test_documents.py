@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,13 +62,16 @@ def test_docstrings_are_found() -> None:
 
 
 def run_console(example: Example) -> str | None:
-    """Run `$ posenc ...` lines and compare what follows each; `...` stands for anything."""
+    """Run `$ posenc ...` and `$ python ...` lines and compare what follows each.
+
+    `...` stands for anything. Scripts are those of `docs/examples`, which lie in the folder.
+    """
     sessions = re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)
     assert not sessions[0].strip(), "a console block begins with a command"
     for session in sessions[1:]:
         command, _, expected = session.partition("\n")
         program, *arguments = shlex.split(command)
-        assert program == "posenc", f"{program}: only posenc is run"
+        assert program in ("posenc", "python"), f"{program}: only posenc and python are run"
         done = subprocess.run(
             [Path(sys.executable).with_name(program), *arguments],
             capture_output=True,
@@ -77,6 +82,28 @@ def run_console(example: Example) -> str | None:
         got = done.stdout + done.stderr
         if not doctest.OutputChecker().check_output(expected, got, doctest.ELLIPSIS):
             return f"$ {command}\nexpected:\n{expected}\ngot:\n{got}"
+    return None
+
+
+def apply_diff(example: Example) -> str | None:
+    """Apply a diff to an example file; the blocks behind it import the result.
+
+    Hunks have no line numbers: each stands behind `@@`, and its old lines must be found once.
+    """
+    old, new, *lines = example.parsed.splitlines()
+    assert old.startswith("--- "), "a diff begins with its old file"
+    assert new.startswith("+++ "), "a diff goes on with its new file"
+    folder: Path = example.namespace["folder"]
+    text = (folder / old[4:]).read_text(encoding="utf-8")
+    for hunk in re.split(r"^@@\n", "\n".join([*lines, ""]), flags=re.MULTILINE):
+        rows = hunk.splitlines()
+        assert all(row[:1] in ("", " ", "-", "+") for row in rows), hunk
+        before = "".join(f"{row[1:]}\n" for row in rows if not row.startswith("+"))
+        after = "".join(f"{row[1:]}\n" for row in rows if not row.startswith("-"))
+        if text.count(before) != 1:
+            return f"{old[4:]} has these lines {text.count(before)} times:\n{before}"
+        text = text.replace(before, after)
+    (folder / new[4:]).write_text(text, encoding="utf-8")
     return None
 
 
@@ -99,17 +126,35 @@ SYBIL = Sybil(
     parsers=[
         PythonCodeBlockParser(doctest_optionflags=FLAGS),
         CodeBlockParser("console", run_console),
+        CodeBlockParser("diff", apply_diff),
         CodeBlockParser("sh", check_shell),
         *(CodeBlockParser(language, lambda _: None) for language in NOT_CODE),
     ]
 )
 
 
-@pytest.mark.parametrize("page", PAGES)
+# Pages that compile or export, with what a change of which runs them.
+SLOW = {"docs/onnx.md": pytest.mark.slow("torch", "kernels", "functional/_rotate.py")}
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """What a page sets torch to is not left to other tests."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else len(os.sched_getaffinity(0))
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("page", [pytest.param(p, marks=SLOW.get(p, ())) for p in PAGES])
 def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     for file in (ROOT / "docs" / "examples").iterdir():
         shutil.copy(file, tmp_path)
+        monkeypatch.delitem(sys.modules, file.stem, raising=False)
     document: Document = SYBIL.parse(ROOT / page)
     document.namespace["folder"] = tmp_path
     evaluated = []
@@ -122,8 +167,18 @@ def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert ran, f"nothing runs blocks of the language {block[1]!r}"
 
 
+def test_the_quickstart_needs_numpy_alone() -> None:
+    text = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+    assert set(re.findall(r"^(?:>>> )?(?:import|from) (\w+)", text, re.MULTILINE)) == {
+        "numpy",
+        "posenc",
+    }
+
+
 def test_links_between_files_lead_somewhere() -> None:
-    made = {f"encodings/{name}.md" for name in SPECS}  # by the build of the documentation
+    made = {
+        f"encodings/{name}.md" for name in ("index", *SPECS)
+    }  # by the build of the documentation
     broken = [
         f"{page}: {target}"
         for page in PAGES

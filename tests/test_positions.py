@@ -88,6 +88,37 @@ def test_packed(backend: Backend, lengths: list[int]) -> None:
     assert got.tolist() == [*within(lengths), 0, 1, 2]
 
 
+@each_backend
+@given(st.lists(st.integers(0, 3), max_size=3), st.integers(0, 1))
+@settings(max_examples=10)
+def test_packed_mask(backend: Backend, lengths: list[int], more: int) -> None:
+    owners = [n for n, length in enumerate([*lengths, more]) for _ in range(length)]
+    ends, total = backend.asarray(np.cumsum([0, *lengths])), len(owners)
+    assert backend.numpy(positions.segments(ends, total)).tolist() == owners
+    own = [[a == b for b in owners] for a in owners]
+    got = positions.packed_mask(ends, total, direction="bidirectional")
+    assert backend.numpy(got).reshape(total, total).tolist() == own
+    got = backend.numpy(positions.packed_mask(ends, total)).reshape(total, total)
+    assert got.tolist() == [[own[i][j] and j <= i for j in range(total)] for i in range(total)]
+
+
+@each_backend
+@given(masks, st.integers(0, 6), st.sampled_from(["causal", "bidirectional"]))
+@settings(max_examples=10)
+def test_padding_mask(
+    backend: Backend, mask: list[list[bool]], queries: int, direction: str
+) -> None:
+    keys = len(mask[0])
+    rows = min(queries, keys)
+    array = backend.asarray(np.array(mask, dtype=np.int32).reshape(len(mask), keys))
+    got = backend.numpy(positions.padding_mask(array, queries=rows, direction=direction))
+    assert got.shape == (len(mask), 1, rows, keys)
+    for b, i, j in np.ndindex(len(mask), rows, keys):
+        at = keys - rows + i
+        seen = mask[b][j] and (direction == "bidirectional" or j <= at)
+        assert got[b, 0, i, j] == (seen or at == j)
+
+
 def test_packed_rows_equal_separate_rows() -> None:
     spec, lengths = Sinusoidal(8), [3, 1, 4]
     packed = posenc.table(spec, positions.packed(np.cumsum([0, *lengths])))
@@ -127,6 +158,15 @@ def test_lists_and_scalars() -> None:
         (lambda: positions.offset(2, 1.5), posenc.DTypeError, "integer positions, got float64"),
         (lambda: positions.offset(2, True), posenc.DTypeError, "integer positions, got bool"),
         (lambda: positions.from_mask([[0, 2]]), posenc.ArgumentError, "a mask of 0 and 1"),
+        (lambda: positions.padding_mask([[0, 2]]), posenc.ArgumentError, "a mask of 0 and 1"),
+        (lambda: positions.padding_mask([0, 1]), posenc.ArgumentError, "shape .batch, seq."),
+        (lambda: positions.padding_mask([[1]], queries=2), posenc.ArgumentError, "KV cache"),
+        (
+            lambda: positions.padding_mask([[1]], direction="left"),
+            posenc.ArgumentError,
+            "'causal' or 'bidirectional', got 'left'",
+        ),
+        (lambda: positions.packed_mask([1, 2]), posenc.ArgumentError, "cumulative lengths from 0"),
         (lambda: positions.from_mask([[0.0, -np.inf]]), posenc.ArgumentError, "mask == 0"),
         (lambda: positions.from_mask(1), posenc.ArgumentError, "a scalar"),
         (lambda: positions.packed([1, 2]), posenc.ArgumentError, "from 0, never falling"),

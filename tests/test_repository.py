@@ -279,16 +279,40 @@ def test_classifiers_follow_the_versions_that_are_supported() -> None:
 def test_the_page_of_the_package_leads_to_no_file_beside_it() -> None:
     import package_page
 
-    text = package_page.dynamic_metadata("readme", {})["text"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = package_page.page(readme)
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
     assert all(target.startswith(("https:", "#")) for target in targets)
     assert "docs/plots.md has the twelve pictures" in text  # a link, as its words
     assert "docs/img/" not in text
     code = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-    assert code.findall(text) == code.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert code.findall(text) == code.findall(readme)
     assert package_page.page("```\nx[0](y)\n```\n[a](b.md)") == "```\nx[0](y)\n```\na"
     kept = "[a](https://example.org/x) and ![b](https://example.org/y.png)"
     assert package_page.page(f"{kept} [c](d.md)") == f"{kept} c"
+    source = "https://example.org/r"
+    assert package_page.page(f"{kept} [c](d.md)\n\n![e](f.png)", source) == (
+        f"{kept} [c]({source}/blob/main/d.md)\n\n![e]({source}/raw/main/f.png)"
+    )
+    built = package_page.dynamic_metadata("readme", {})["text"]
+    assert built == package_page.page(readme, package_page.source_url())
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_pairings_that_pages_name_are_those_of_the_rows() -> None:
+    import family_pairings
+
+    transformers, gguf = family_pairings.rows().values()
+    half, interleaved = (set(transformers[order]) for order in ("half", "interleaved"))
+    for names, own, other in (
+        ({"llama", "mistral", "qwen2", "qwen3", "gemma", "gpt_neox"}, half, interleaved),
+        ({"gptj", "cohere", "roformer"}, interleaved, half),
+    ):
+        assert names <= own - other
+    assert {"deepseek_v3", "deepseek_v32"} <= half & interleaved  # by a key, and by the indexer
+    assert "llama" in set(gguf["interleaved"]) - set(gguf["half"])
+    assert posenc.preset("llama-meta", 8).pairing.order == "interleaved"
+    assert "rotate_half" in family_pairings.LEAD
 
 
 def test_changelog_has_numerics() -> None:

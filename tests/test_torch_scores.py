@@ -11,13 +11,30 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import posenc
-from posenc import FIRE, KERPLE, T5, ALiBi, ArgumentError, Entry, Sandwich, Shaw, WindowTable
+from posenc import (
+    FIRE,
+    KERPLE,
+    LRPE,
+    T5,
+    ALiBi,
+    ArgumentError,
+    Entry,
+    Learned,
+    RoPE,
+    Sandwich,
+    Shaw,
+    WindowTable,
+    positions,
+)
 from posenc.torch import (
     AttentionBias,
+    PositionTable,
     RelativeAttention,
+    RotaryEmbedding,
     alibi_mask_mod,
     alibi_reach,
     attend,
+    packed_mask_mod,
     score_mod,
     slopes,
 )
@@ -329,7 +346,50 @@ def test_block_mask_changes_nothing(mask: Any) -> None:
     torch.testing.assert_close(got, attend(q, k, v, spec, mask=mask), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_packed_mask_mod_is_the_dense_mask(mask: Any) -> None:
+    ends, i = torch.tensor([0, 2, 2, 5]), torch.arange(6)
+    got = packed_mask_mod(ends, 6, mask=mask)(i, i, i[:, None], i[None, :])
+    direction = "causal" if mask == "causal" else "bidirectional"
+    assert torch.equal(got, positions.packed_mask(ends, 6, direction=direction))
+    with pytest.raises(ArgumentError, match="'none' or 'causal', got 'left'"):
+        packed_mask_mod(ends, mask="left")
+
+
 # --- attend ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        PositionTable(Learned(6, length=7)),
+        RotaryEmbedding(RoPE(6, pairing="half")),
+        RotaryEmbedding(LRPE(6, heads=2, pairing="half", learned="frequencies"), seed=1),
+        AttentionBias(T5(2), seed=1),
+        RelativeAttention(Shaw(6, clip=3), seed=1),
+    ],
+    ids=lambda module: type(module.spec).__name__,
+)
+def test_attend_takes_modules_with_what_they_learned(module: Any) -> None:
+    q, k, v = (x.float() for x in content())
+    spec, learned = module.spec, module.learned()
+    params = {} if learned is None else {spec.kind: learned}
+    at: Any = {"q_positions": M, "k_positions": N, "mask": "causal"}
+    got = attend(q, k, v, module, **at)
+    assert torch.equal(got, attend(q, k, v, spec, params=params, **at))
+    if learned and spec.kind != "table":
+        got.sum().backward()
+        assert all(parameter.grad is not None for parameter in module.parameters())
+    with pytest.raises(ArgumentError, match="none beside a module"):
+        attend(q, k, v, module, params={"bias": {}}, **at)
+
+
+def test_attend_refuses_modules_of_other_shapes() -> None:
+    q, k, v = (x.float() for x in content())
+    with pytest.raises(ArgumentError, match="a module of all heads, got heads=.0, 2."):
+        attend(q, k, v, AttentionBias(ALiBi(4), heads=(0, 2)))
+    with pytest.raises(ArgumentError, match="seq_dim=-2, got seq_dim=-3"):
+        attend(q, k, v, RotaryEmbedding(RoPE(6, pairing="half"), seq_dim=-3))
 
 
 def by_hand(q: Any, k: Any, v: Any, scores: Any, seen: Any = None) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import family_pairings
 import speed_reasons
 from benchmarks.rows import latest
 
@@ -299,6 +300,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "bounds": bounds,
     "import-time": import_time,
     "pairing": pairing,
+    "family-pairings": family_pairings.table,
+    "which-pairing": lambda: family_pairings.LEAD,
     "speed": speed,
     "speed-targets": speed_targets,
     "speed-reasons": speed_reasons.reasons,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import family_pairings
 import numpy as np
 import picture
 
@@ -27,6 +28,10 @@ __all__ = ["missing", "page_of", "with_literal_blocks", "write"]
 
 SECTION = set("-=")
 SIDE = 64  # positions and channels of the pictures
+# What people come to a page for, above all else.
+TOPS = {
+    "RoPE": (family_pairings.LEAD, "", "All families: [the table](../pairing.md#families).", "")
+}
 
 
 def write(docs: Path) -> None:
@@ -75,6 +80,7 @@ def page_of(spec: type[Spec]) -> str:
         [
             f"# {name}",
             "",
+            *TOPS.get(name, ()),
             "```{eval-rst}",
             f".. autoclass:: posenc.{name}",
             "```",

@@ -1,4 +1,7 @@
-"""Positions of tokens: counted, offset, left-padded, packed, on grids, of boxes.
+"""Positions of tokens: counted, offset, left-padded, packed, on grids, of boxes; and their masks.
+
+A padded or packed batch needs positions and a mask that fit each other: `from_mask` goes with
+`padding_mask`, `packed` with `packed_mask`.
 
 Whatever counts is an integer. Only what is divided (normalised grids, boxes) is real, for the specs
 that take real positions.
@@ -9,7 +12,7 @@ Each builder is a pure function of its arguments, on NumPy, torch, JAX and array
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,7 +20,7 @@ from posenc._core.array import arange as _arange
 from posenc._core.array import concrete, device_of, is_array, library, namespace, numpy_rules
 from posenc._core.boxes import boxes, descending
 from posenc._core.coordinates import integers
-from posenc._core.counting import arange, from_mask, offset
+from posenc._core.counting import arange, check_direction, from_mask, offset, padding_mask
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.grid import from_grid_mask, grid
 from posenc._core.sequences import multimodal, shard
@@ -32,7 +35,10 @@ __all__ = [
     "multimodal",
     "offset",
     "packed",
+    "packed_mask",
+    "padding_mask",
     "randomised",
+    "segments",
     "shard",
 ]
 
@@ -68,7 +74,92 @@ def packed(cu_seqlens: Array, total: int | None = None) -> Array:
     >>> posenc.positions.packed([0, 3, 5])
     array([0, 1, 2, 0, 1])
     """
-    caller = "positions.packed"
+    ends, token, sequence, xp = _sequences(cu_seqlens, total, "positions.packed")
+    return token - xp.take(ends, sequence, axis=0)
+
+
+@numpy_rules
+def segments(cu_seqlens: Array, total: int | None = None) -> Array:
+    """The number of each token's sequence in a packed row: segment ids.
+
+    Parameters
+    ----------
+    cu_seqlens : array of integers
+        (sequences + 1,), the cumulative lengths, as for `packed`.
+    total : int, optional
+        Number of tokens; needed where values are not known (under `jax.jit`).
+
+    Returns
+    -------
+    array of integers
+        (total,), from 0. Tokens past the last sequence have the number of a further one.
+
+    Raises
+    ------
+    ArgumentError
+        If the lengths do not start at 0, fall, or contradict `total`.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.segments([0, 3, 5])
+    array([0, 0, 0, 1, 1])
+    """
+    return _sequences(cu_seqlens, total, "positions.segments")[2]
+
+
+@numpy_rules
+def packed_mask(
+    cu_seqlens: Array,
+    total: int | None = None,
+    *,
+    direction: Literal["causal", "bidirectional"] = "causal",
+) -> Array:
+    """Where a query sees a key in a row of packed sequences: the block-diagonal mask.
+
+        mask[i, j] = segments[i] == segments[j],   and j <= i if causal
+
+    It belongs to the positions of `packed`. `posenc.torch.packed_mask_mod` is the same for
+    FlexAttention, which stores no (total, total) array.
+
+    Parameters
+    ----------
+    cu_seqlens : array of integers
+        (sequences + 1,), the cumulative lengths, as for `packed`.
+    total : int, optional
+        Number of tokens; needed where values are not known (under `jax.jit`).
+    direction : {"causal", "bidirectional"}
+        Whether a query sees the keys after it.
+
+    Returns
+    -------
+    array of bool
+        (total, total), true where query i sees key j.
+
+    Raises
+    ------
+    ArgumentError
+        If the lengths do not start at 0, fall, or contradict `total`.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.packed_mask([0, 2, 3]).astype(int)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [0, 0, 1]])
+    """
+    caller = "positions.packed_mask"
+    check_direction(direction, caller)
+    _, token, sequence, _ = _sequences(cu_seqlens, total, caller)
+    own = sequence[:, None] == sequence[None, :]
+    return own & (token[None, :] <= token[:, None]) if direction == "causal" else own
+
+
+def _sequences(
+    cu_seqlens: Array, total: int | None, caller: str
+) -> tuple[Array, Array, Array, Any]:
+    """The ends of packed sequences, all tokens, the sequence of each, and the array library."""
     xp = namespace(cu_seqlens, caller) if is_array(cu_seqlens) else library(np)
     device = device_of(cu_seqlens)
     ends = integers(cu_seqlens, xp=xp, device=device, caller=f"{caller}: cu_seqlens")
@@ -86,8 +177,7 @@ def packed(cu_seqlens: Array, total: int | None = None) -> Array:
         todo = "Pass it: the length of the packed row."
         raise ArgumentError(mismatch(f"{caller}: total", "a number under tracing", None, todo))
     token = _arange(total, xp=xp, device=device)
-    sequence = xp.searchsorted(ends, token, side="right") - 1
-    return token - xp.take(ends, sequence, axis=0)
+    return ends, token, xp.searchsorted(ends, token, side="right") - 1, xp
 
 
 def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) -> np.ndarray:

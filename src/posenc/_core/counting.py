@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from posenc._core.array import (
 from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 
-__all__ = ["arange", "from_mask", "offset"]
+__all__ = ["arange", "check_direction", "from_mask", "offset", "padding_mask"]
 
 Array = Any
 
@@ -188,16 +188,85 @@ def from_mask(mask: Array, *, pad: int = 0) -> Array:
     array([[0, 0, 0, 1],
            [0, 1, 2, 3]])
     """
+    real, xp = _real_tokens(mask, "positions.from_mask")
+    zero = _arange(1, xp=xp, device=device_of(real))[0]
+    counted = xp.cumulative_sum(xp.astype(real, zero.dtype), axis=-1) - 1
+    return xp.where(real, counted, zero + pad)
+
+
+@numpy_rules
+def padding_mask(
+    mask: Array,
+    *,
+    queries: int | None = None,
+    direction: Literal["causal", "bidirectional"] = "causal",
+) -> Array:
+    """Where a query sees a key in padded rows.
+
+        seen[b, 0, i, j] = mask[b, j], and j <= i if causal;   or i == j
+
+    It belongs to the positions of `from_mask`. No query is without a key, so no softmax gives NaN:
+    padding sees itself, and what it gives is for nobody to read.
+
+    Parameters
+    ----------
+    mask : array of bool or integers
+        (batch, seq); true or 1 for real tokens, those in the KV cache included.
+    queries : int, optional
+        The last so many tokens are the queries, as in a decoding step; all of them by default.
+    direction : {"causal", "bidirectional"}
+        Whether a query sees the keys after it.
+
+    Returns
+    -------
+    array of bool
+        (batch, 1, queries, seq), true where a query sees a key, for every head.
+
+    Raises
+    ------
+    ArgumentError
+        If the mask holds anything but 0 and 1, has not two axes, or is shorter than the queries.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.padding_mask([[0, 1, 1]])[0, 0].astype(int)
+    array([[1, 0, 0],
+           [0, 1, 0],
+           [0, 1, 1]])
+    """
+    caller = "positions.padding_mask"
+    check_direction(direction, caller)
+    real, xp = _real_tokens(mask, caller)
+    if len(real.shape) != 2:
+        received = f"shape {tuple(real.shape)}"
+        raise ArgumentError(mismatch(caller, "a mask of shape (batch, seq)", received))
+    keys = real.shape[1]
+    rows = keys if queries is None else queries
+    if isinstance(rows, (bool, float)) or not 0 <= rows <= keys:
+        todo = "The mask counts the tokens in the KV cache too."
+        raise ArgumentError(mismatch(f"{caller}: queries", f"from 0 to {keys}", queries, todo))
+    j = _arange(keys, xp=xp, device=device_of(real))
+    i = j[keys - rows :][:, None]
+    seen = real[:, None, None, :] & (j <= i) if direction == "causal" else real[:, None, None, :]
+    return seen | (i == j)
+
+
+def check_direction(direction: Any, caller: str) -> None:
+    """Raise for a word that is no direction of a mask."""
+    if direction not in ("causal", "bidirectional"):
+        expected = "'causal' or 'bidirectional'"
+        raise ArgumentError(mismatch(f"{caller}: direction", expected, repr(direction)))
+
+
+def _real_tokens(mask: Array, caller: str) -> tuple[Array, Any]:
+    """A mask of 0 and 1 as booleans, and its library."""
     mask = mask if is_array(mask) else np.asarray(mask)
-    xp = namespace(mask, "positions.from_mask")
+    xp = namespace(mask, caller)
     if len(mask.shape) == 0:
-        expected = "a mask of shape (..., seq)"
-        raise ArgumentError(mismatch("positions.from_mask", expected, "a scalar"))
+        raise ArgumentError(mismatch(caller, "a mask of shape (..., seq)", "a scalar"))
     values = concrete(mask)
     if values is not None and not np.isin(values, (0, 1)).all():
         todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."
-        raise ArgumentError(mismatch("positions.from_mask", "a mask of 0 and 1", "others", todo))
-    real = mask if xp.isdtype(mask.dtype, "bool") else mask != 0
-    zero = _arange(1, xp=xp, device=device_of(mask))[0]
-    counted = xp.cumulative_sum(xp.astype(real, zero.dtype), axis=-1) - 1
-    return xp.where(real, counted, zero + pad)
+        raise ArgumentError(mismatch(caller, "a mask of 0 and 1", "others", todo))
+    return mask if xp.isdtype(mask.dtype, "bool") else mask != 0, xp

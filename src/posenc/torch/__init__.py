@@ -10,7 +10,7 @@ from posenc.torch.attend import attend
 from posenc.torch.attention import attention
 from posenc.torch.bias import AttentionBias
 from posenc.torch.diffusers import get_1d_rotary_pos_embed
-from posenc.torch.flex import alibi_mask_mod, alibi_reach, score_mod, slopes
+from posenc.torch.flex import alibi_mask_mod, alibi_reach, packed_mask_mod, score_mod, slopes
 from posenc.torch.relative import RelativeAttention
 from posenc.torch.rope_types import rope_parameters, rope_types
 from posenc.torch.rotary import RotaryEmbedding
@@ -32,6 +32,7 @@ __all__ = [
     "attention",
     "cache",
     "get_1d_rotary_pos_embed",
+    "packed_mask_mod",
     "release",
     "rope_parameters",
     "rope_types",

@@ -19,6 +19,7 @@ from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
+from posenc.torch.learned import LearnedModule
 
 __all__ = ["attend"]
 
@@ -27,7 +28,7 @@ def attend(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    entry: Entry | Layer | Sequence[Layer] | Spec | None = None,
+    entry: Entry | Layer | Sequence[Layer] | Spec | LearnedModule | None = None,
     *,
     q_positions: Any = None,
     k_positions: Any = None,
@@ -54,9 +55,10 @@ def attend(
     q, k, v : Tensor
         (..., heads, q, dim), (..., heads, k, dim) and (..., heads, k, value dim). Where there are
         fewer key heads they serve groups of query heads.
-    entry : Entry, Layer, sequence of Layer, or Spec, optional
+    entry : Entry, Layer, sequence of Layer, Spec or module, optional
         What the layer does with positions: an entry of a plan, what a reader found of a layer
-        (`reading.at(3)`), or an encoding; nothing by default.
+        (`reading.at(3)`), an encoding, or a module of `posenc.torch`, which brings what it has
+        learned; nothing by default.
     q_positions, k_positions : Tensor, optional
         Integers of shape (q,) or (batch, q), and likewise. Both count from 0 where there are as
         many queries as keys; else they must be given, if an encoding or a mask asks for them.
@@ -93,8 +95,10 @@ def attend(
     torch.Size([1, 8, 1, 16])
     """
     undivided("attend", q, k, v)
-    entry = _entry(entry)
     parameters = dict(params or {})
+    if isinstance(entry, LearnedModule):
+        entry, parameters = _of_module(entry, parameters)
+    entry = _entry(entry)
     for kind in parameters:
         if entry.spec(kind) is None:
             kinds = [spec.kind for spec in entry.specs]
@@ -176,6 +180,27 @@ def _warmed(
     return q
 
 
+def _of_module(
+    module: LearnedModule, parameters: dict[str, Mapping[str, Tensor]]
+) -> tuple[Spec, dict[str, Mapping[str, Tensor]]]:
+    """The spec of a module, and what it has learned by kind."""
+    name = type(module).__name__
+    if parameters:
+        todo = f"A {name} brings its own. To pass others, pass its `spec`."
+        raise ArgumentError(mismatch("attend: params", "none beside a module", "some", todo))
+    if getattr(module, "seq_dim", -2) != -2 and module.spec.kind == "rotary":
+        todo = "Transpose heads and sequence of q, k and v, and make it with the default."
+        received = f"seq_dim={module.seq_dim}"
+        raise ArgumentError(mismatch(f"attend: {name}", "seq_dim=-2", received, todo))
+    if module.heads is not None:
+        todo = "Pass its `spec` and the queries of all heads, or add `module(...)` to the mask."
+        received = f"heads={module.heads}"
+        raise ArgumentError(mismatch(f"attend: {name}", "a module of all heads", received, todo))
+    spec: Spec = module.spec
+    learned = module.learned()
+    return spec, {} if learned is None else {spec.kind: learned}
+
+
 def _entry(entry: Any) -> Entry:
     if entry is None:
         return Entry("none")
@@ -186,7 +211,7 @@ def _entry(entry: Any) -> Entry:
     if isinstance(entry, Sequence) and not isinstance(entry, str) and entry:
         entry = _layer(entry)
     if not isinstance(entry, Entry):
-        expected = "an entry of a plan, a spec, or None"
+        expected = "an entry of a plan, a spec, a module of posenc.torch, or None"
         raise ArgumentError(mismatch("attend: entry", expected, type(entry).__name__))
     if entry.attentions:
         inner = ", ".join(one.name for one in entry.attentions)

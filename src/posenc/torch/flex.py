@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from posenc import functional
+from posenc import functional, positions
 from posenc._core.array import library, undivided
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.bias.alibi import ALiBi
@@ -17,7 +17,14 @@ from posenc.encodings.bias.base import BiasSpec
 from posenc.functional.arguments import name_of, require
 from posenc.functional.scores import head_range, known, sides
 
-__all__ = ["ScoreMod", "alibi_mask_mod", "alibi_reach", "score_mod", "slopes"]
+__all__ = [
+    "ScoreMod",
+    "alibi_mask_mod",
+    "alibi_reach",
+    "packed_mask_mod",
+    "score_mod",
+    "slopes",
+]
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -307,5 +314,59 @@ def alibi_mask_mod(
         del b
         near = (i - j).abs() < reach[h]
         return near & (j <= i) if mask == "causal" else near
+
+    return seen
+
+
+def packed_mask_mod(
+    cu_seqlens: Tensor,
+    total: int | None = None,
+    *,
+    mask: Literal["none", "causal"] = "none",
+) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    """A `mask_mod` in which the tokens of packed sequences see their own sequence, for block masks.
+
+    Blocks between two sequences are not computed. The positions that belong to it are those of
+    `posenc.positions.packed`, and the dense mask is `posenc.positions.packed_mask`.
+
+    Parameters
+    ----------
+    cu_seqlens : Tensor
+        (sequences + 1,), the cumulative lengths: sequence i is tokens cu_seqlens[i] to
+        cu_seqlens[i + 1].
+    total : int, optional
+        Number of tokens of the row, if there are some past the last sequence.
+    mask : {"none", "causal"}
+        Whether keys after the query are left out as well.
+
+    Returns
+    -------
+    callable
+        For `torch.nn.attention.flex_attention.create_block_mask`.
+
+    Raises
+    ------
+    ArgumentError
+        If the lengths do not start at 0, fall, or contradict `total`.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from torch.nn.attention.flex_attention import create_block_mask
+    >>> ends = torch.tensor([0, 1024, 4096])
+    >>> mod = posenc.torch.packed_mask_mod(ends, mask="causal")
+    >>> blocks = create_block_mask(mod, None, None, 4096, 4096, device="cpu")
+    >>> round(blocks.sparsity())
+    67
+    """
+    if mask not in ("none", "causal"):
+        expected = "'none' or 'causal'"
+        raise ArgumentError(mismatch("packed_mask_mod: mask", expected, repr(mask)))
+    segment = positions.segments(cu_seqlens, total)
+
+    def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        del b, h
+        own = segment[i] == segment[j]
+        return own & (j <= i) if mask == "causal" else own
 
     return seen

@@ -1,0 +1,73 @@
+"""Which pairing a model has: the table of families, from the rows that the readers use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from posenc import presets
+from posenc.presets.families import families
+
+__all__ = ["LEAD", "rows", "table"]
+
+LEAD = (
+    "**Which pairing do I have?** Llama, Mistral, Qwen, Gemma, GPT-NeoX and most other models of "
+    'transformers pair channel j with j + d/2: `pairing="half"`, also called NeoX style or '
+    "`rotate_half`. GPT-J, Cohere, Meta's original Llama files and the paper pair neighbours, 2j "
+    'with 2j + 1: `pairing="interleaved"`, also called GPT-J style.'
+)
+ORDERS = ("half", "interleaved")
+
+
+def rows() -> dict[str, dict[str, list[str]]]:
+    """Names by place, and by order; a name with attentions of both orders stands in both."""
+    named: dict[str, dict[str, list[str]]] = {}
+    for place, file in (
+        ("transformers, `model_type`", "transformers"),
+        ("GGUF of llama.cpp, architecture", "gguf"),
+    ):
+        by_order: dict[str, set[str]] = {order: set() for order in ORDERS}
+        for name, family in families(file).items():
+            for order in _orders(family.entries):
+                by_order[order].add(name)
+        named[place] = {order: sorted(names) for order, names in by_order.items()}
+    return named
+
+
+def table() -> str:
+    """The table in Markdown."""
+    lines = ["| | `half` | `interleaved` |", "|---|---|---|"]
+    named = rows()
+    for place, by_order in named.items():
+        cells = [", ".join(f"`{name}`" for name in by_order[order]) for order in ORDERS]
+        lines.append(f"| {place} | {' | '.join(cells)} |")
+    note = (
+        "Written from the rows by which posenc reads configs and GGUF files. A name in both "
+        "columns has attentions of both kinds, or its config chooses."
+    )
+    return "\n".join([*lines, "", note])
+
+
+def _orders(entries: Any) -> Iterator[str]:
+    """The orders of all rotations that rules state, wherever they stand in them."""
+    if isinstance(entries, Mapping):
+        rotary = entries.get("rotary")
+        if rotary is not None:  # a preset, or the one that a word of the config chooses
+            chosen = rotary if isinstance(rotary, Mapping) else {"absent": rotary}
+            for name in {*chosen.get("values", {}).values(), chosen.get("absent")} - {None}:
+                yield _order(presets.row(name).spec["pairing"])
+        pairing = entries.get("pairing")
+        indexer = isinstance(pairing, Mapping) and "order" in pairing  # beside the main attention
+        if pairing is not None and (indexer or entries.get("type") == "RoPE"):
+            yield _order(pairing)
+        for name, value in entries.items():
+            if name != "pairing":
+                yield from _orders(value)
+    elif isinstance(entries, list | tuple):
+        for entry in entries:
+            yield from _orders(entry)
+
+
+def _order(pairing: Any) -> str:
+    order: str = pairing if isinstance(pairing, str) else pairing["order"]
+    return order
