@@ -5,7 +5,8 @@ A row of the JSON files in `configs/` holds
     model_types   how configs name the family, exactly
     entries       one rule for each encoding the model has
     note          what a person should know, in a sentence
-    inside        the family of a sub-config that does not name one, by its key
+    inside        the family of a sub-config that does not name one, or the one of its class, by
+                  its key
 
 The rows of one format may lie in several files: `transformers.json`, `transformers-vision.json`. A
 rule is one of

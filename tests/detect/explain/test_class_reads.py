@@ -34,7 +34,7 @@ def classes() -> Any:
 def stored(name: str) -> Any:
     """What is stored of a type, or None."""
     table = json.loads(class_defaults.DATA.read_text(encoding="utf-8"))
-    row = table["types"][name]
+    row = table["types"].get(name, {})
     return table["reads"][row["reads"]] if "reads" in row else None
 
 
@@ -49,14 +49,16 @@ def compared(name: str, cls: Any) -> tuple[int, list[Any]]:
     for keys, result in list(asked.answers.values()):
         if result is None:
             continue
-        stated = {**sizes, **copy.deepcopy(keys), "model_type": name}
+        whole = class_reads.made(cls, **copy.deepcopy(keys))
+        heads = {key: class_reads.value(whole, key) for key in class_reads.HEADS if key in sizes}
+        stated = {**sizes, **heads, **copy.deepcopy(keys), "model_type": name}
         plan = posenc.from_hf(stated, on_error="report")
         if plan.errors or not any(entry.kind == "rotary" for entry in plan):
             continue
         if follows(plan, result):
             equal += 1
         else:
-            different.append((keys, plan.warnings))
+            different.append((keys, plan.warnings, plan, result))
     return equal, different
 
 

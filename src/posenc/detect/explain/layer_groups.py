@@ -137,7 +137,7 @@ def _nested(params: Keys, rule: Mapping[str, Any], notes: Notes) -> dict[str, An
         return None
     beside = {key[1:] for keys in reads.rules.values() for key in keys} if reads else set()
     empty = {k: None for k, v in params.data.items() if v is None and k not in ("factor", "type")}
-    for key in set(params.data) - set(inner) - set(empty) - beside:
+    for key in (key for key in params.data if key not in {*inner, *empty, *beside}):
         notes.remark(
             f"{params.where(key)} stands beside dictionaries for each type of layer: unused"
         )
