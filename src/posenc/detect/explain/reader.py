@@ -242,12 +242,12 @@ class _Reader:
                     continue
                 own = None if row is None else row.inside.get(key)
                 name_of = own or made.types.get(key)
-                if own is not None and value.get("model_type") == made.types.get(key, ""):
-                    value = {**value, "model_type": own}  # the whole makes it in its own way
+                # The whole makes it in its own way, whatever its class does elsewhere.
+                others = own is not None and value.get("model_type") == made.types.get(key, "")
                 if name_of is None and key in MAIN_PARTS:
                     name_of = _name_of_text(keys.data.get("model_type"))
                 self.part(
-                    value,
+                    {**value, "model_type": own} if others else value,
                     keys.where(key),
                     _joined(name, key),
                     depth=depth + 1,
