@@ -10,6 +10,7 @@ rotary parameters is noted. `posenc.presets.families.ClassDefaults` describes th
 from __future__ import annotations
 
 import argparse
+import copy
 import dataclasses
 import inspect
 import json
@@ -204,6 +205,8 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
             keys = {key: parameters(made(cls, **{key: THETA})) for key in BASES}
             reaching = [key for key, values in keys.items() if values.get("rope_theta") == THETA]
             found["reach"] = {"rope_theta": [], **{key: [""] for key in reaching}}
+        if SHARE not in parameters(made(cls, partial_rotary_factor=SHARE)).values():
+            found.setdefault("reach", {})["partial_rotary_factor"] = []
         asked = {"rope_type": "linear", "factor": FACTOR}
         given = [{"rope_parameters": {"rope_type": "default"}}, {"rope_scaling": asked}]
         both = [parameters(made(cls, **keys)) for keys in given]
@@ -219,6 +222,8 @@ def row(cls: Any, rules: Any) -> dict[str, Any]:
         found["flat_base_unread"] = unread
     if added := adds(cls):
         found["adds"] = added
+    if (more := beside(cls, found)) != {}:
+        found["beside"] = more
     for kind, (plain, scaled) in shares(cls).items():
         _own_share(found["kinds"].get(kind) if "kinds" in found else found, plain, scaled)
     if (types := layers(cls)) is not None:
@@ -267,6 +272,34 @@ def reach(cls: Any) -> dict[str, list[str]]:
         inner = kinds(parameters(made(cls, **{key: {"rope_type": "linear", "factor": FACTOR}})))
         found[key] = [k for k, v in inner.items() if v.get("factor") == FACTOR]
     return found
+
+
+def beside(cls: Any, known: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """What keys at the top reach beside a dictionary, flat or nested, if not the same as alone."""
+    asked = {"rope_type": "linear", "factor": FACTOR}
+    types = [kind for kind, values in known.get("kinds", {}).items() if values is not None]
+    forms = {"flat": {"rope_scaling": asked}}
+    forms |= {"nested": {"rope_parameters": {kind: dict(asked) for kind in types}}} if types else {}
+    found: dict[str, dict[str, list[str]]] = {}
+    for key, number in (("rope_theta", THETA), ("partial_rotary_factor", SHARE)):
+        alone = known.get("reach", {}).get(key, [""])
+        if _reached(cls, {}, key, number) is None:
+            continue
+        for form, stated in forms.items():
+            reached = _reached(cls, stated, key, number)
+            if reached not in (None, alone) and (reached != [""] or not types):
+                found.setdefault(form, {})[key] = reached
+    return found
+
+
+def _reached(cls: Any, stated: Mapping[str, Any], key: str, number: float) -> list[str] | None:
+    """The types of layers whose dictionary has a number as it is used; "" where it is for all."""
+    config = made(cls, **copy.deepcopy(dict(stated)), **{key: number})
+    if not parameters(config):
+        return None
+    config.standardize_rope_params()
+    inner = kinds(parameters(config)) or {"": parameters(config)}
+    return [kind for kind, values in inner.items() if values.get(key) == number]
 
 
 def _unread(cls: Any, reached: Container[str]) -> list[str]:

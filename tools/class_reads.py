@@ -242,9 +242,11 @@ def answered(asked: Asked) -> dict[str, Any] | None:
         if name == "default":
             default = case.base
         elif case.base == default:
-            if all(isinstance(table, tuple) for *_, table in case.base):
+            # Without tables, what changes while a class runs is not seen.
+            seen = name != "dynamic" or all(isinstance(table, tuple) for *_, table in case.base)
+            if seen or found["rules"].get("linear") == []:
                 found["rules"][name] = []
-            continue  # without tables, what changes while a class runs is not seen
+            continue
         found["rules"][name] = sorted(_followed(asked, case))
     return found
 
@@ -266,7 +268,8 @@ def _outside(asked: Asked, pairs: int) -> Iterator[str]:
         for base in bases:
             plain = asked.result(**base)
             results = [asked.result(**base, **{key: form}) for form in forms]
-            if plain is not None and _matters(results, plain):
+            refused = all(result is None for result in results)
+            if plain is not None and (not base if refused else _matters(results, plain)):
                 yield key
                 break
 

@@ -5,7 +5,8 @@ A row of the JSON files in `configs/` holds
     model_types   how configs name the family, exactly
     entries       one rule for each encoding the model has
     note          what a person should know, in a sentence
-    inside        the family of a sub-config that does not name one, by its key
+    inside        the family of a sub-config that does not name one, or the one of its class, by
+                  its key
 
 The rows of one format may lie in several files: `transformers.json`, `transformers-vision.json`. A
 rule is one of
@@ -137,6 +138,9 @@ class ClassDefaults(NamedTuple):
         The same for each type of layer, where each has a dictionary; None for one that never turns.
     reach : mapping
         The types of layers that a key at the top of the config reaches, or a flat dictionary.
+    beside : mapping
+        The same of keys at the top where a dictionary is there, if it is not the same: under `flat`
+        beside one for all, under `nested` beside one for each type of layer.
     must_state_base : tuple of str
         Types of layers whose dictionary has another base, or none, where it is there without one;
         the empty name is that of a dictionary for all.
@@ -175,6 +179,7 @@ class ClassDefaults(NamedTuple):
     rope_type: str = "default"
     kinds: Mapping[str, Mapping[str, Any] | None] | None = None
     reach: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    beside: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     must_state_base: tuple[str, ...] = ()
     must_state_flat: tuple[str, ...] = ()
     flat_base_unread: tuple[str, ...] = ()
@@ -188,9 +193,14 @@ class ClassDefaults(NamedTuple):
     sizes: Mapping[str, Any] = MappingProxyType({})
     reads: Reads | None = None
 
+    def reaches(self, key: str, kind: str, form: str = "") -> bool:
+        """Whether a key at the top reaches layers of a type, beside a dictionary of some form."""
+        reached = self.beside.get(form, {}).get(key, self.reach.get(key))
+        return self.kinds is None if reached is None else kind in reached
+
     def left_out(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What the class takes for keys that a config does not state, under no name, misspelled."""
-        stated = {key for alias, key in self.aliases.items() if data.get(alias) is not None}
+        stated = {key for alias, key in self.aliases.items() if alias in data}
         own = {*self.aliases, *self.fields, *self.sizes}  # which are no others, misspelled
         others = [key for key in data if isinstance(key, str) and key not in own]
         taken = self.fields if data else {**self.sizes, **self.fields}

@@ -34,37 +34,53 @@ def classes() -> Any:
 def stored(name: str) -> Any:
     """What is stored of a type, or None."""
     table = json.loads(class_defaults.DATA.read_text(encoding="utf-8"))
-    row = table["types"][name]
+    row = table["types"].get(name, {})
     return table["reads"][row["reads"]] if "reads" in row else None
 
 
 def compared(name: str, cls: Any) -> tuple[int, list[Any]]:
-    """How many files were read as the class computes them, and those that were not."""
+    """How many files were read as the class computes them, and those that silently were not."""
     asked = class_reads.Asked(cls)
     assert class_reads.answered(asked) == stored(name), name
-    config = class_reads.made(cls)
-    data = {} if config is None else json.loads(json.dumps(config.to_dict(), default=str))
-    sizes = {k: v for k, v in data.items() if k not in ("rope_parameters", "transformers_version")}
+    plain = posenc.from_hf({**sizes(cls, {}), "model_type": name}, on_error="report").warnings
+    labels = next((r["labels"] for r in families()[name].entries if "labels" in r), {})
     equal, different = 0, []
     for keys, result in list(asked.answers.values()):
         if result is None:
             continue
-        stated = {**sizes, **copy.deepcopy(keys), "model_type": name}
+        stated = {**sizes(cls, keys), **copy.deepcopy(keys), "model_type": name}
         plan = posenc.from_hf(stated, on_error="report")
         if plan.errors or not any(entry.kind == "rotary" for entry in plan):
             continue
-        if follows(plan, result):
+        if follows(plan, result, labels):
             equal += 1
-        else:
-            different.append((keys, plan.warnings))
+        elif not {*plan.warnings} - {*plain}:
+            different.append(keys)
     return equal, different
 
 
-def follows(plan: posenc.Reading, result: Any) -> bool:
-    """Whether entries turn by the frequencies of the class, and with its magnitude."""
+def sizes(cls: Any, keys: dict[str, Any]) -> dict[str, Any]:
+    """What a file of the class says beside some keys: sizes as they make them, no other base."""
+    config, whole = class_reads.made(cls), class_reads.made(cls, **copy.deepcopy(keys))
+    data = {} if config is None else json.loads(json.dumps(config.to_dict(), default=str))
+    data |= {key: class_reads.value(whole, key) for key in class_reads.SIZES if key in data}
+    angles = {k for k, v in data.items() if "rope" in k and isinstance(v, (dict, list, float))}
+    return {k: v for k, v in data.items() if k not in (*angles, *class_reads.FRACTIONS)}
+
+
+def follows(plan: posenc.Reading, result: Any, labels: dict[str, str]) -> bool:
+    """Whether entries turn by the frequencies of the class, and with its magnitude.
+
+    `labels` names the dictionaries of types of layers that are called otherwise: one that no layer
+    of the file is of says nothing.
+    """
     main = [e for e in plan if e.kind == "rotary" and not getattr(e, "attention", "")]
+    names = {id(e): e.layer.partition(",")[0].split(".") for e in main}
     for kind, frequencies, table in result:
-        own = [e for e in main if kind in e.layer.partition(",")[0].split(".")] or main
+        own = [e for e in main if kind in [labels.get(n, n) for n in names[id(e)]]]
+        if kind in labels.values() and not own:
+            continue
+        own = own or main
         if not any(turns(entry.spec, frequencies, table) for entry in own):
             return False
     return True
@@ -75,6 +91,7 @@ def turns(spec: Any, frequencies: Any, table: Any) -> bool:
     for length in (1, 2**17 + 1):
         fixed = spec.at(length) if spec.needs_length else spec
         own = np.sort(np.asarray(posenc.frequencies(fixed)).ravel())
+        own /= spec.ladder.first if len(spec.axes) > 1 else 1.0  # positions are scaled so elsewhere
         wanted = np.sort(np.asarray(frequencies))
         wanted = np.tile(wanted, max(own.size // wanted.size, 1))
         if own.shape == wanted.shape and np.allclose(own, np.sort(wanted), rtol=3e-6, atol=1e-12):
@@ -89,6 +106,14 @@ def test_a_plan_follows_what_the_class_reads(name: str) -> None:
     equal, different = compared(name, classes()[name])
     assert not different
     assert equal
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_plan_of_any_class_follows_what_it_reads_or_says_otherwise() -> None:
+    results = {name: compared(name, cls) for name, cls in classes().items()}
+    assert not {name: different[:3] for name, (_, different) in results.items() if different}
+    assert sum(equal for equal, _ in results.values()) > 25_000
 
 
 def test_every_key_that_a_plan_may_follow_is_asked() -> None:
@@ -167,3 +192,97 @@ def test_a_table_of_training_alone_is_not_in_the_plan(name: str) -> None:
     assert posenc.from_hf(config, on_error="report")["encoder"].kind == "table"
     stated = posenc.from_hf({**config, "eval_size": [640, 640]}, on_error="report")
     assert stated["encoder"].kind == "none"
+
+
+@pytest.mark.parametrize("name", ["apertus", "muse_spark_text", "moonshine_streaming"])
+def test_a_base_at_the_top_reaches_a_dictionary_without_one(name: str) -> None:
+    # Their own dictionary has a base, so that one at the top says nothing beside no other.
+    sizes = {"model_type": name, "head_dim": 64, "max_position_embeddings": 4096}
+    linear = {"rope_type": "linear", "factor": 4.0}
+    plan = posenc.from_hf({**sizes, "rope_theta": 54321.0, "rope_scaling": linear})
+    bases = {entry.spec.base for entry in plan if isinstance(entry.spec, posenc.RoPE)}
+    assert bases == {54321.0}
+    assert not any("rope_theta" in text for text in plan.warnings)
+    alone = posenc.from_hf({**sizes, "rope_theta": 54321.0})
+    assert any("rope_theta=54321 does not reach" in text for text in alone.warnings)
+
+
+def test_a_share_at_the_top_reaches_a_dictionary_without_one() -> None:
+    config = {"model_type": "nemotron3_5_transcribe_asr_audio", "head_dim": 128}
+    config |= {"partial_rotary_factor": 0.75}
+    plan = posenc.from_hf(config)
+    assert plan["attention"].spec.dim == 64  # type: ignore[union-attr]
+    assert any("partial_rotary_factor=0.75 is not read" in text for text in plan.warnings)
+    stated = posenc.from_hf({**config, "rope_parameters": {"rope_type": "default"}})
+    assert stated["attention"].spec.dim == 96  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"head_dim": 192},
+        {"rope_scaling": {"type": "linear", "factor": 4.0}, "partial_rotary_factor": 0.5},
+    ],
+)
+def test_angles_that_the_attention_of_the_class_cannot_take_are_told(keys: dict[str, Any]) -> None:
+    plan = posenc.from_hf({"model_type": "deepseek_v3", **keys})
+    assert plan["attention"].spec.dim == 64  # type: ignore[union-attr]
+    assert any("cannot run; the plan turns 64" in text for text in plan.warnings)
+    assert not posenc.from_hf({"model_type": "deepseek_v3", "head_dim": 64}).warnings
+
+
+def test_the_original_length_of_longrope_beside_its_dictionary() -> None:
+    transformers = pytest.importorskip("transformers", reason="its class is run")
+    torch = pytest.importorskip("torch")
+    lists = {"short_factor": [1.0 + i / 100 for i in range(8)], "long_factor": [2.0] * 8}
+    config = {**PLAIN, "head_dim": 16, "max_position_embeddings": 4096}
+    config |= {"rope_scaling": {"rope_type": "longrope", **lists}}
+    config |= {"original_max_position_embeddings": 512}
+    spec = posenc.from_hf(config)["attention"].spec
+    for length in (512, 513, 2048):
+        modeling = transformers.models.llama.modeling_llama
+        module = modeling.LlamaRotaryEmbedding(transformers.LlamaConfig.from_dict(config))
+        cos, _ = module(torch.zeros(1), torch.arange(length)[None])
+        ours, _ = posenc.cos_sin(spec, np.arange(length), length=length)  # type: ignore[arg-type]
+        np.testing.assert_allclose(ours, cos[0, :, :8].numpy(), rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("config", "shape"),
+    [
+        ({"model_type": "mgp-str"}, 1),
+        ({"model_type": "mgp-str", "distilled": True}, 2),
+    ],
+)
+def test_rows_before_the_grid_follow_the_switch(config: dict[str, Any], shape: int) -> None:
+    assert posenc.from_hf(config)["embeddings"].spec.lookup.prefix == shape  # type: ignore[union-attr]
+
+
+def test_switches_of_tables_are_followed_or_told() -> None:
+    names = [
+        entry.layer for entry in posenc.from_hf({"model_type": "layoutlmv3", "text_embed": False})
+    ]
+    assert names == ["image", "attention"]
+    plan = posenc.from_hf(
+        {"model_type": "internvl_vision", "use_absolute_position_embeddings": False}
+    )
+    assert [entry.kind for entry in plan] == ["none"]
+    swin = posenc.from_hf({"model_type": "swinv2", "use_absolute_embeddings": True})
+    assert any("which it cannot add" in text for text in swin.warnings)
+    former = {"model_type": "maskformer", "decoder_config": {"model_type": "detr", "d_model": 256}}
+    learned = copy.deepcopy(former)
+    learned["decoder_config"]["position_embedding_type"] = "learned"  # type: ignore[index]
+    plans = [posenc.from_hf(each, on_error="report") for each in (former, learned)]
+    assert plans[0]["decoder.features"].spec == plans[1]["decoder.features"].spec
+
+
+def test_a_config_without_layers_is_told() -> None:
+    plan = posenc.from_hf({**PLAIN, "num_hidden_layers": 0})
+    assert any("says that there are no layers" in text for text in plan.warnings)
+
+
+def test_notes_on_keys_stand_in_the_order_of_the_file() -> None:
+    keys = {"rotary_base": 777.0, "rotary_dim": 16, "global_rope_theta": 7.0, "rotary_pct": 0.5}
+    for order in (list(keys), list(reversed(keys))):
+        told = posenc.from_hf({**PLAIN, **{key: keys[key] for key in order}}).warnings
+        assert [text.partition("=")[0] for text in told] == order

@@ -162,6 +162,18 @@ def test_local_layers(tmp_path: Path) -> None:
     assert any("llama.cpp has none here" in text for text in plan.warnings)
 
 
+@pytest.mark.parametrize(
+    ("architecture", "told"),
+    [("gemma3", True), ("afmoe", True), ("laguna", True), ("olmo2", False)],
+)
+def test_windows_that_a_header_cannot_show_are_told(
+    architecture: str, told: bool, tmp_path: Path
+) -> None:
+    plan = posenc.from_gguf(written(tmp_path / "a.gguf", architecture, **BASIC))
+    words = "attention.sliding_window is missing: models of this architecture have layers with a"
+    assert any(words in text for text in plan.warnings) is told
+
+
 def test_what_is_not_understood_is_refused(tmp_path: Path) -> None:
     keys = {**BASIC, "rope__scaling__alpha": 3.0}
     with pytest.raises(posenc.DataError, match=r"rope\.scaling\.alpha=3\.0 is not understood"):

@@ -78,7 +78,8 @@ class Keys:
 
         Those `of_class` are not what its class takes either, where it leaves them out.
         """
-        hidden = {name: self.data[name] for name in names if name in self.data}
+        names = {*names}  # in the order of the file
+        hidden = {key: value for key, value in self.data.items() if key in names}
         defaults = {key: self.defaults[key] for key in self.defaults.keys() - {*of_class}}
         if not hidden and len(defaults) == len(self.defaults):
             return self

@@ -11,6 +11,7 @@ a part, such as `attention.head_count`, are expressions. A rotary rule may have
     alpha         `rope.scaling.alpha` multiplies the base, raised to d / (d - 2)
     windows       when      layers with a window exist: `window` where the key is above 0, `unless
                             0` also where it is absent, `always`, `listed` by a list that must be
+                  without   models without such layers are published, whose files lack the key
                   every     the pattern where no key states one: all but each nth layer
                   first     whether the layer without a window is the first of the n
                   base      of layers with a window: `full` that of the others, `stated` its own
@@ -323,6 +324,12 @@ def _windowed(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> bool:
         return False
     when, base = rule["windows"]["when"], rule["windows"]["base"]
     some = {"window": bool(size), "unless 0": size != 0}.get(when, True)
+    if not some and size is None and "without" not in rule["windows"]:
+        notes.warning(
+            f"{keys.where(WINDOW)} is missing: models of this architecture have layers with a "
+            "window, and which they are, and by what they turn, this header does not show. "
+            "llama.cpp takes all layers alike, and so does the plan"
+        )
     if base == "full" and keys.number(own) not in (None, keys.number("rope.freq_base")):
         notes.warning(unread)
     elif not some and own in keys:

@@ -137,7 +137,7 @@ def _nested(params: Keys, rule: Mapping[str, Any], notes: Notes) -> dict[str, An
         return None
     beside = {key[1:] for keys in reads.rules.values() for key in keys} if reads else set()
     empty = {k: None for k, v in params.data.items() if v is None and k not in ("factor", "type")}
-    for key in set(params.data) - set(inner) - set(empty) - beside:
+    for key in (key for key in params.data if key not in {*inner, *empty, *beside}):
         notes.remark(
             f"{params.where(key)} stands beside dictionaries for each type of layer: unused"
         )
@@ -510,19 +510,23 @@ def _group(
                 f"those of type {kind!r} is not known of this family; the plan scales them"
             )
         return Layers(kind, None, Keys(params.data, params.path))
+    form = "flat" if params.data else ""
+    top = _has_top_share(rule, "", form)
     if params.data:
-        group = Layers(kind, None, _added(params, known), share=known.share)
+        group = Layers(kind, None, _added(params, known), share=known.share, top_share=top)
     else:
         share = known.share if known.share_alone is None else known.share_alone
-        group = Layers(kind, None, _left_out(params, known.parameters, known, notes), share=share)
+        own = _left_out(params, known.parameters, known, notes)
+        group = Layers(kind, None, own, share=share, top_share=top)
     if "rope_theta" not in known.reach or known.base is None:
         return group
     if params.data:
         inside = params.first(("rope_theta", "theta", "base"))
         if inside is not None or keys.number("rope_theta") is None:
             return group
-    for key in (key for key, reached in known.reach.items() if reached):
-        if (value := keys.number(key)) is not None:
+    for key in known.reach:
+        value = None if key in NO_BASES else keys.number(key)
+        if value is not None and known.reaches(key, "", form):
             return group._replace(base=(keys.where(key), value))
     _warn_of_theta(keys, known, kind, known.base, notes)
     return group._replace(base=(_told_base(known, known.base), known.base), of_class=True)
@@ -580,29 +584,29 @@ def _with_class(
     group = group._replace(
         share=own.get("share", 1.0),
         share_scaled=own.get("share_scaled"),
-        top_share=_has_top_share(rule, label),
+        top_share=_has_top_share(rule, label, "nested"),
     )
     _mark(keys, group, known, label, notes)
     stated = any(group.params.number(key) is not None for key in ("rope_theta", "theta", "base"))
     if stated:
         return group
-    group = _with_base(keys, group, rule, label, notes)
+    group = _with_base(keys, group, rule, label, "nested", notes)
     if label in known.must_state_base and group.of_class:
         notes.error(_no_base(group.params, known, own))
     return group
 
 
-def _has_top_share(rule: Mapping[str, Any], label: str) -> bool:
+def _has_top_share(rule: Mapping[str, Any], label: str, form: str) -> bool:
     """Whether a share at the top of a config is that of a type of layers."""
-    known: ClassDefaults = rule["class"]
-    return "fraction_keys" in rule or label in known.reach.get(SHARE, ())
+    return "fraction_keys" in rule or bool(rule["class"].reaches(SHARE, label, form))
 
 
 def _mark(keys: Keys, group: Layers, known: ClassDefaults, label: str, notes: Notes) -> None:
     """Read the bases at the top of a config beside a dictionary for each type of layer."""
     inner = group.params.first(("rope_theta", "theta", "base"))
-    for key, reached in known.reach.items():
-        top = keys.number(key) if label in reached and key not in NO_BASES else None
+    for key in known.reach:
+        reached = key not in NO_BASES and known.reaches(key, label, "nested")
+        top = keys.number(key) if reached else None
         if inner is not None and top not in (None, inner[1]):
             where = group.params.where(inner[0])
             notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(key)}={top:g}")
@@ -617,7 +621,7 @@ def _no_base(params: Keys, known: ClassDefaults, own: Mapping[str, Any]) -> str:
 
 
 def _with_base(
-    keys: Keys, group: Layers, rule: Mapping[str, Any], label: str, notes: Notes
+    keys: Keys, group: Layers, rule: Mapping[str, Any], label: str, form: str, notes: Notes
 ) -> Layers:
     """A group with the base that a key of the config gives to its type, or the class's."""
     known: ClassDefaults = rule["class"]
@@ -638,8 +642,9 @@ def _with_base(
             )
         if value is not None:
             return group._replace(base=(keys.where(key), value))
-    for key, reached in known.reach.items():
-        value = keys.number(key) if label in reached and key not in NO_BASES else None
+    for key in known.reach:
+        reached = key not in NO_BASES and known.reaches(key, label, form)
+        value = keys.number(key) if reached else None
         if value is not None:
             return group._replace(base=(keys.where(key), value))
     return group._replace(base=(_told_base(known, own["base"], label), own["base"]), of_class=True)
@@ -663,7 +668,8 @@ def _flat(
         )
         return None
     share = own.get("share_alone", own.get("share", 1.0))
-    top = _has_top_share(rule, label)
+    form = "flat" if params.data else ""
+    top = _has_top_share(rule, label, form)
     group = Layers(kind, None, _added(params, known), share=share, top_share=top)
     if label not in reached:
         of_class = _left_out(Keys({}, params.path), own.get("parameters", {}), known, notes, kind)
@@ -676,7 +682,7 @@ def _flat(
     stated = group.params.first(("rope_theta", "theta", "base"))
     if stated is not None and label not in known.flat_base_unread:
         return group._replace(base=(group.params.where(stated[0]), stated[1]))
-    group = _with_base(keys, group, rule, label, notes)
+    group = _with_base(keys, group, rule, label, form, notes)
     if stated is not None and group.base is not None and stated[1] != group.base[1]:
         told = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
         notes.warning(f"{told} layers of type {kind!r}, whose base is {group.base[0]}")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect.explain.config_view import Keys
+from posenc.detect.explain.layer_groups import COUNT_KEYS
 from posenc.detect.explain.non_rotary import applies, read_other, words
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.rotary_entries import has_rotary, read_rotary, unread
@@ -241,10 +242,12 @@ class _Reader:
                     continue
                 own = None if row is None else row.inside.get(key)
                 name_of = own or made.types.get(key)
+                # The whole makes it in its own way, whatever its class does elsewhere.
+                others = own is not None and value.get("model_type") == made.types.get(key, "")
                 if name_of is None and key in MAIN_PARTS:
                     name_of = _name_of_text(keys.data.get("model_type"))
                 self.part(
-                    value,
+                    {**value, "model_type": own} if others else value,
                     keys.where(key),
                     _joined(name, key),
                     depth=depth + 1,
@@ -391,9 +394,10 @@ class _Reader:
             else:
                 self.entries += read_other(keys, rule, name, notes)
         for key, value in keys.defaulted.items() if keys.data else ():
-            said = "" if known is None else f"transformers {known.version} "
-            told = f"{keys.where(key)} is left out: {repr(value)[:80]}, which the class in"
-            notes.remark(f"{told} {said}takes for it")
+            notes.remark(
+                f"{keys.where(key)} is left out: {repr(value)[:80]}, which the class in "
+                f"transformers {class_parts(None).version} takes for it"
+            )
         self._finish(keys, notes)
 
     def _unknown(self, keys: Keys, name: str) -> None:
@@ -407,6 +411,12 @@ class _Reader:
         self._finish(keys, notes)
 
     def _finish(self, keys: Keys, notes: Notes) -> None:
+        count = keys.first(key for key in COUNT_KEYS if key in keys.data)
+        if count is not None and count[1] < 1:
+            notes.warning(
+                f"{keys.where(count[0])}={count[1]:g} says that there are no layers: the plan is "
+                "that of layers as the rest of the config describes them"
+            )
         left = {*MEANINGS} & {*keys.defaults} - {*keys.data, *keys.defaulted}
         for key in sorted(left):
             notes.warning(

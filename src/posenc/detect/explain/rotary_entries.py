@@ -213,6 +213,9 @@ def _entry(
     sizes.append(Sizes(base, head, width))
     passed_over(own, rule, sizes[-1:], notes)
     dim, ladder = even(width, notes)
+    if ladder is not None and kind in ("dynamic", "ntk", "proportional"):
+        told = f"which is {width} in the code and {dim} in the plan"
+        notes.warning(f"partly, because {kind!r} counts with the rotated width, {told}")
     with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
     temperature = temperature_of(keys, own, rule, "turning", notes)
     for key in rule.get("ignored", ()):

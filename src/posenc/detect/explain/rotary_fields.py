@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from posenc import registry
 from posenc._core.errors import PosencError, suggest
 from posenc._core.spec import Value
-from posenc.detect.explain.config_view import WIDEST, Keys, names_in
+from posenc.detect.explain.config_view import WIDEST, Keys, is_number, names_in
 from posenc.detect.explain.layer_groups import Layers
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.scaling_rules import FRACTION_KEYS, THETA_KEYS
@@ -182,17 +182,6 @@ def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) ->
     return None
 
 
-def _unmeasured(
-    keys: Keys, share: Any, inner: Any, head: int, kind: str | None, notes: Notes
-) -> Any:
-    """None for a share at the top that the plain rule passes over; with a scaling it is told."""
-    if share and not inner and kind != "default" and int(head * share[1]) != head:
-        notes.warning(
-            f"{keys.where(share[0])}={share[1]:g}: partly, because whether it reaches layers that "
-            f"are scaled by {kind!r} was not measured of this class; the plan leaves it out"
-        )
-
-
 def width_of(
     keys: Keys,
     layer: Layers,
@@ -203,25 +192,31 @@ def width_of(
     notes: Notes,
 ) -> int | None:
     """The rotated width: the head, times a fraction, or a number of its own."""
+    reads, wide = _reads_share(rule, kind), _head_of_class(keys, head, rule)
     if kind == "proportional":
+        _unfit(keys, "head_dim", wide, head, rule=rule, notes=notes)
         return head
     params = layer.params
     outside, widths = rule.get("fraction_keys", FRACTIONS), (*ABSOLUTE, *rule.get("absolute", ()))
     inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(widths)
-    outer = outer if layer.top_share else _unmeasured(keys, outer, inner, head, kind, notes)
-    if not _reads_share(rule, kind):
-        if outer is not None and int(head * outer[1]) != head:
-            notes.warning(
-                f"{keys.where(outer[0])}={outer[1]:g} is not read under the rule {kind!r} by the "
-                f"class in transformers {rule['class'].version}, which turns {head} channels; "
-                "other code may read it"
-            )
-        inner, outer, layer = None, None, layer._replace(share=1.0, share_scaled=None)
+    reached = outer is None or layer.top_share or outer[0] != FRACTIONS[0]
+    if outer is not None and not (reads and reached):
+        alone = keys.without(outside, outside)
+        width = width_of(alone, layer, head, kind=kind, rule=rule, notes=notes)
+        if width is not None and int(head * outer[1]) != width:
+            under = "" if reads else f" under the rule {kind!r}"
+            _unread(keys, outer, under, width, rule=rule, notes=notes)
+        return width
     if "fraction" in rule:
-        fixed = rule["fraction"]
+        fixed, stated = rule["fraction"], inner or outer or ("head_dim", layer.share)
         if fixed != 1:
             notes.source("dim", "preset", f"{fixed} of the head")
+        angles = int(wide * (stated[1] if reads else 1))
+        _unfit(keys, stated[0], angles, int(head * fixed), rule=rule, notes=notes)
         return int(head * fixed)
+    _unfit(keys, "head_dim", wide, head, rule=rule, notes=notes)
+    if not reads:
+        inner, layer = None, layer._replace(share=1.0, share_scaled=None)
     wrong = params.wrong(FRACTION_KEYS) or keys.wrong((*outside, *widths))
     if wrong is not None:
         notes.error(f"{wrong} is not a number")
@@ -239,6 +234,9 @@ def width_of(
         told[keys.where(outer[0])] = int(head * outer[1])
         _follow(keys, outer, layer, head, rule=rule, notes=notes)
     if absolute is not None:
+        if absolute[0] in rule.get("absolute", ()) and not told and reads:
+            angles = int(head * layer.share)
+            _unfit(keys, absolute[0], angles, int(absolute[1]), rule=rule, notes=notes)
         told[keys.where(absolute[0])] = int(absolute[1])
     if inner is not None and outer is not None and inner[1] != outer[1]:
         where = params.where(inner[0])
@@ -252,25 +250,77 @@ def width_of(
         notes.error(f"{where} is missing: it says how much of a head turns, and files differ")
         return None
     if not told:
-        if "fraction_default" in rule:
-            notes.source("dim", "preset", f"{rule['fraction_default']} of the head")
-            return int(head * rule["fraction_default"])
-        scaled = layer.share_scaled if kind != "default" else None
-        share = layer.share if scaled is None else scaled
-        if share != 1:
-            told_share = f"partial_rotary_factor={share:g}"
-            notes.source("share", "class", f"{told_share}, {rule['class'].version}")
-            notes.remark(
-                f"{keys.where('partial_rotary_factor')} is left out: {share:g} of a head "
-                f"turns, which the class in transformers {rule['class'].version} takes for it"
-            )
-        return int(head * share)
+        return _width_left_out(keys, layer, head, kind=kind, rule=rule, notes=notes)
     key, width = next(iter(told.items()))
     notes.source("dim", keys.origin(key), key)
     if not 1 <= width <= head * rule.get("widest", 1):
         notes.error(f"{key}: a rotated width of {width} does not fit a head of {head}")
         return None
     return width
+
+
+def _width_left_out(
+    keys: Keys,
+    layer: Layers,
+    head: int,
+    *,
+    kind: str | None,
+    rule: Mapping[str, Any],
+    notes: Notes,
+) -> int:
+    """The rotated width where nothing states it."""
+    if "fraction_default" in rule:
+        notes.source("dim", "preset", f"{rule['fraction_default']} of the head")
+        return int(head * rule["fraction_default"])
+    scaled = layer.share_scaled if kind != "default" else None
+    share = layer.share if scaled is None else scaled
+    if share != 1:
+        told_share = f"partial_rotary_factor={share:g}"
+        notes.source("share", "class", f"{told_share}, {rule['class'].version}")
+        notes.remark(
+            f"{keys.where('partial_rotary_factor')} is left out: {share:g} of a head "
+            f"turns, which the class in transformers {rule['class'].version} takes for it"
+        )
+    return int(head * share)
+
+
+def _unread(
+    keys: Keys,
+    share: tuple[str, float],
+    under: str,
+    width: int,
+    *,
+    rule: Mapping[str, Any],
+    notes: Notes,
+) -> None:
+    notes.warning(
+        f"{keys.where(share[0])}={share[1]:g} is not read{under} by the class in transformers "
+        f"{rule['class'].version}, which turns {width} channels; other code may read it"
+    )
+
+
+def _head_of_class(keys: Keys, head: int, rule: Mapping[str, Any]) -> int:
+    """The width of a head by which the class makes angles, where the row names another."""
+    known: ClassDefaults | None = rule.get("class")
+    stated = "width" in rule and "head_dim" in keys.data
+    if not (stated and known and known.reads and "head_dim" in known.reads.keys):
+        return head
+    wide = keys.data["head_dim"]
+    wide = keys.evaluate("hidden_size // num_attention_heads") if wide is None else wide
+    return int(wide) if is_number(wide) else head
+
+
+def _unfit(
+    keys: Keys, key: str, angles: int, width: int, *, rule: Mapping[str, Any], notes: Notes
+) -> None:
+    """Say of a key that its class makes other angles by it than its attention can take."""
+    known: ClassDefaults | None = rule.get("class")
+    if known is not None and known.reads is not None and angles != width:
+        notes.warning(
+            f"{keys.where(key)}: the class in transformers {known.version} makes angles for "
+            f"{angles} channels, where its attention turns {width}, and cannot run; the plan turns "
+            f"{width}"
+        )
 
 
 def _follow(

@@ -114,6 +114,7 @@ def _said(key: str, value: Any, made: list[Sizes]) -> bool:
 def _instead(key: str, made: list[Sizes]) -> str:
     """What the class takes."""
     bases, widths = ({getattr(one, name) for one in made} for name in ("base", "width"))
+    bases -= {None}
     if key in (*BASES, *THETA_KEYS) and len(bases) == 1:
         return f", which takes {bases.pop():.10g}"
     if key in (*FRACTIONS, *ABSOLUTE, *HEADS) and len(widths) == 1:
