@@ -39,13 +39,10 @@ __all__ = [
     "multimodal",
     "offset",
     "packed",
-<<<<<<< HEAD
     "packed_mask",
     "padding_mask",
-=======
     "paged",
     "path",
->>>>>>> d3b32be95b5ea7b878210906f66af87204b2d7df
     "randomised",
     "segments",
     "shard",
@@ -87,7 +84,8 @@ def packed(cu_seqlens: Array, total: int | None = None, *, tail: int | None = No
     array([0, 1, 2, 0, 1])
     """
     ends, token, sequence, xp = _sequences(cu_seqlens, total, "positions.packed")
-    return token - xp.take(ends, sequence, axis=0)
+    places = token - xp.take(ends, sequence, axis=0)
+    return places if tail is None else xp.where(token < ends[-1], places, places * 0 + tail)
 
 
 @numpy_rules
@@ -189,13 +187,7 @@ def _sequences(
         todo = "Pass it: the length of the packed row."
         raise ArgumentError(mismatch(f"{caller}: total", "a number under tracing", None, todo))
     token = _arange(total, xp=xp, device=device)
-<<<<<<< HEAD
     return ends, token, xp.searchsorted(ends, token, side="right") - 1, xp
-=======
-    sequence = xp.searchsorted(ends, token, side="right") - 1
-    places = token - xp.take(ends, sequence, axis=0)
-    return places if tail is None else xp.where(token < ends[-1], places, places * 0 + tail)
->>>>>>> d3b32be95b5ea7b878210906f66af87204b2d7df
 
 
 def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) -> np.ndarray:
