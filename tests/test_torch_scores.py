@@ -177,6 +177,7 @@ def test_relative_module_is_the_verb(case: RelativeCase) -> None:
 )
 @pytest.mark.costly
 def test_verb_compiles_as_a_whole(spec: Any, compiler: str) -> None:
+    torch._dynamo.reset()  # eight specs are the most that one function is compiled for
     module = AttentionBias(spec)
     compiled = torch.compile(module, fullgraph=True, backend=compiler)
     q, k = torch.arange(3, 8), torch.arange(9)
@@ -197,6 +198,7 @@ COMPILED = (
 @pytest.mark.parametrize("name", COMPILED)
 @pytest.mark.costly
 def test_relative_compiles_as_a_whole(name: str, compiler: str) -> None:
+    torch._dynamo.reset()
     case = next(c for c in RELATIVES if c.name == name)
     module = RelativeAttention(case.spec)
     q, k = (torch.from_numpy(x) for x in case.content())
