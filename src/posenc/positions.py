@@ -21,7 +21,7 @@ from posenc._core.counting import arange, from_mask, offset
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.grid import from_grid_mask, grid
 from posenc._core.sequences import multimodal, shard
-from posenc._core.serving import delta, following, from_token_types, paged, path, tree
+from posenc._core.serving import delta, following, from_token_types, paged, path, tree, variable
 
 __all__ = [
     "arange",
@@ -41,6 +41,7 @@ __all__ = [
     "randomised",
     "shard",
     "tree",
+    "variable",
 ]
 
 Array = Any
