@@ -206,6 +206,7 @@ ROTARY = (
         s.Multipliers((1, 0.9, 0.8, 0.7, 0.6, 0.5, 0, -0.3)),
         oracle.times(ONE, (1, 0.9, 0.8, 0.7, 0.6, 0.5, 0, -0.3)),
     ),
+    scaled("unit", s.Unit("1/16"), oracle.divided(16, 1e4, [16] * 8)),
     scaled("divisors", s.Multipliers(LONG, use="divide"), oracle.divided(16, 1e4, LONG)),
     scaled(
         "proportional-and-linear",

@@ -48,6 +48,7 @@ SCALINGS: dict[str, Any] = {
     "YaRN": s.YaRN(4, original_length=64, ramp="turns", mscale=0.7),
     "Proportional": s.Proportional(0.5),
     "Multipliers": s.Multipliers(LONG, use="divide"),
+    "Unit": s.Unit("1/16"),
     "DynamicNTK": s.DynamicNTK(2, original_length=LENGTH),
     "LongRoPE": s.LongRoPE((1.0,) * PAIRS, LONG, original_length=LENGTH, factor=4),
     "both": (s.NTK(2), s.Linear(2)),

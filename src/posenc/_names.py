@@ -91,6 +91,7 @@ VALUES: dict[str, str] = {
     "Multipliers": "posenc.scaling.multipliers",
     "NTK": "posenc.scaling.ntk",
     "Proportional": "posenc.scaling.proportional",
+    "Unit": "posenc.scaling.unit",
     "YaRN": "posenc.scaling.yarn",
     "Layer": "posenc._core.reading",
     "Reading": "posenc._core.reading",

@@ -24,7 +24,7 @@ from posenc._core.counting import arange, check_direction, from_mask, offset, pa
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.grid import from_grid_mask, grid
 from posenc._core.sequences import multimodal, shard
-from posenc._core.serving import delta, following, from_token_types, paged, path, tree
+from posenc._core.serving import delta, following, from_token_types, paged, path, tree, variable
 
 __all__ = [
     "arange",
@@ -47,6 +47,7 @@ __all__ = [
     "segments",
     "shard",
     "tree",
+    "variable",
 ]
 
 Array = Any

@@ -9,6 +9,7 @@ from posenc.scaling.mixed_ntk import MixedNTK
 from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.ntk import NTK
 from posenc.scaling.proportional import Proportional
+from posenc.scaling.unit import Unit
 from posenc.scaling.yarn import YaRN
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "Multipliers",
     "Proportional",
     "Scaling",
+    "Unit",
     "YaRN",
 ]

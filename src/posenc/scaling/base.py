@@ -17,11 +17,12 @@ class Scaling(Value, ABC):
 
     `stretches` marks the rules that extend a context, of which a spec holds one: two of them
     contradict each other, but for a change of base followed by interpolation. `geometric` marks
-    the rules whose formula needs a base.
+    the rules whose formula needs a base, `comes_last` those that no other may follow.
     """
 
     stretches: ClassVar[bool] = True
     geometric: ClassVar[bool] = False
+    comes_last: ClassVar[bool] = False
 
     @property
     def needs_length(self) -> bool:
@@ -96,6 +97,9 @@ def contradiction(scalings: tuple[Scaling, ...]) -> str | None:
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         return f"{sorted(twice)[0]} twice"
+    for scaling, name, after in zip(scalings, names, names[1:], strict=False):
+        if scaling.comes_last:
+            return f"{name} before {after}, which it follows"
     stretching = [name for s, name in zip(scalings, names, strict=True) if s.stretches]
     if len(stretching) > 1 and sorted(stretching) != ["Linear", "NTK"]:
         return f"{' and '.join(stretching)} together"
