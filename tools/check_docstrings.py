@@ -25,6 +25,7 @@ MODULES = (
     "posenc.plot",
     "posenc.positions",
     "posenc.torch",
+    "posenc.torch.cache",
 )
 
 # Rules that do not fit how docstrings are written here.

@@ -24,29 +24,36 @@ from posenc._core.counting import arange, check_direction, from_mask, offset, pa
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.grid import from_grid_mask, grid
 from posenc._core.sequences import multimodal, shard
+from posenc._core.serving import delta, following, from_token_types, paged, path, tree
 
 __all__ = [
     "arange",
     "boxes",
+    "delta",
     "descending",
+    "following",
     "from_grid_mask",
     "from_mask",
+    "from_token_types",
     "grid",
     "multimodal",
     "offset",
     "packed",
     "packed_mask",
     "padding_mask",
+    "paged",
+    "path",
     "randomised",
     "segments",
     "shard",
+    "tree",
 ]
 
 Array = Any
 
 
 @numpy_rules
-def packed(cu_seqlens: Array, total: int | None = None) -> Array:
+def packed(cu_seqlens: Array, total: int | None = None, *, tail: int | None = None) -> Array:
     """Positions within each of several sequences packed into one row.
 
     Parameters
@@ -56,12 +63,14 @@ def packed(cu_seqlens: Array, total: int | None = None) -> Array:
         cu_seqlens[i + 1]. Empty sequences are allowed.
     total : int, optional
         Number of tokens; needed where values are not known (under `jax.jit`).
+    tail : int, optional
+        The position of padding behind the last sequence; by default it counts on.
 
     Returns
     -------
     array of integers
         (total,), each token's distance from the start of its sequence. Tokens past the last
-        sequence count on from its end, as a sequence of their own.
+        sequence count from its end, as a sequence of their own, or stand at `tail`.
 
     Raises
     ------
@@ -75,7 +84,8 @@ def packed(cu_seqlens: Array, total: int | None = None) -> Array:
     array([0, 1, 2, 0, 1])
     """
     ends, token, sequence, xp = _sequences(cu_seqlens, total, "positions.packed")
-    return token - xp.take(ends, sequence, axis=0)
+    places = token - xp.take(ends, sequence, axis=0)
+    return places if tail is None else xp.where(token < ends[-1], places, places * 0 + tail)
 
 
 @numpy_rules

@@ -17,6 +17,7 @@ from posenc._core.errors import ArgumentError, mismatch
 __all__ = ["multimodal", "shard"]
 
 Array = Any
+LAYOUTS = ("contiguous", "head_tail", "zigzag", "striped")
 
 
 @numpy_rules
@@ -123,7 +124,7 @@ def shard(
     *,
     world: int,
     rank: int,
-    layout: Literal["contiguous", "head_tail"] = "contiguous",
+    layout: Literal["contiguous", "head_tail", "zigzag", "striped"] = "contiguous",
     xp: Any = np,
     device: Any = None,
 ) -> Array:
@@ -131,8 +132,10 @@ def shard(
 
         contiguous   one piece of the sequence for each rank, in order
         head_tail    twice as many pieces; rank r holds pieces r and 2 world - 1 - r
+        zigzag       another name of head_tail
+        striped      token i on rank i modulo world
 
-    The second balances causal attention, as each rank has as many early tokens as late ones.
+    The later ones balance causal attention, as each rank has as many early tokens as late ones.
 
     Parameters
     ----------
@@ -140,7 +143,7 @@ def shard(
         Tokens of the whole sequence, a multiple of the number of pieces.
     world, rank : int
         Size of the group, and a place in it from 0.
-    layout : {"contiguous", "head_tail"}
+    layout : {"contiguous", "head_tail", "zigzag", "striped"}
         The rule.
     xp : module
         `numpy`, `torch`, `jax.numpy` or another array-API module.
@@ -166,16 +169,16 @@ def shard(
     caller = "positions.shard"
     if not 0 <= rank < world:
         raise ArgumentError(mismatch(f"{caller}: rank", f"from 0 to {world - 1}", rank))
-    if layout not in ("contiguous", "head_tail"):
-        raise ArgumentError(
-            mismatch(f"{caller}: layout", "'contiguous' or 'head_tail'", repr(layout))
-        )
-    pieces = world if layout == "contiguous" else 2 * world
+    if layout not in LAYOUTS:
+        raise ArgumentError(mismatch(f"{caller}: layout", " or ".join(LAYOUTS), repr(layout)))
+    pieces = world if layout in ("contiguous", "striped") else 2 * world
     if length < 0 or length % pieces:
         todo = "Pad the sequence first."
         raise ArgumentError(mismatch(f"{caller}: length", f"a multiple of {pieces}", length, todo))
     size = length // pieces
     xp = library(xp)
+    if layout == "striped":
+        return arange(size, xp=xp, device=device) * world + rank
     first = arange(size, xp=xp, device=device) + rank * size
     if layout == "contiguous":
         return first

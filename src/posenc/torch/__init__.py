@@ -18,6 +18,7 @@ from posenc.torch.table import PositionTable
 
 if TYPE_CHECKING:
     from posenc.detect.adopt import adopt, release
+    from posenc.torch import cache
 
 __all__ = [
     "AttentionBias",
@@ -29,6 +30,7 @@ __all__ = [
     "alibi_reach",
     "attend",
     "attention",
+    "cache",
     "get_1d_rotary_pos_embed",
     "packed_mask_mod",
     "release",
@@ -39,7 +41,11 @@ __all__ = [
 ]
 
 # Names that are imported when they are first used, as what they read models with is above this.
-_LAZY = {"adopt": "posenc.detect.adopt", "release": "posenc.detect.adopt"}
+_LAZY = {
+    "adopt": "posenc.detect.adopt",
+    "cache": "posenc.torch.cache",
+    "release": "posenc.detect.adopt",
+}
 
 
 # A type checker must not see it: to it, every misspelt name would then be there.
@@ -49,6 +55,7 @@ if not TYPE_CHECKING:
         if name not in _LAZY:
             todo = suggest(name, __all__)
             raise AttributeError(f"posenc.torch has no {name!r}. {todo}")
-        value = getattr(importlib.import_module(_LAZY[name]), name)
+        module = importlib.import_module(_LAZY[name])
+        value = module if name == "cache" else getattr(module, name)
         globals()[name] = value
         return value

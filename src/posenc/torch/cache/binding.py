@@ -1,0 +1,243 @@
+"""What each layer of a cache stores: by the plan of a model, and by asking the model itself."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch
+from posenc._core.plan import Plan
+from posenc._core.reading import Layer, Reading
+from posenc._core.spec import Spec
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.torch.cache.layers import LayerForm
+from posenc.torch.cache.turning import as_stored, turned
+
+__all__ = ["Encodings", "asked", "forms_of", "rules_of"]
+
+# Relative to the largest key: what angles in the model's own arithmetic, and one rounding, may be
+# off at the positions that are asked for.
+ROOM = {torch.float64: 1e-3, torch.float32: 1e-3, torch.bfloat16: 0.04, torch.float16: 0.01}
+ASKED = (3, 101)
+
+
+class Encodings(NamedTuple):
+    """What a layer does about positions."""
+
+    spec: RotarySpec | None = None
+    window: int | None = None
+    fixed: str = ""
+
+
+def encodings_of(plan: Any, count: int, caller: str) -> list[Encodings]:
+    """Of each layer, from a plan, what was read from a config, or one spec for all."""
+    if isinstance(plan, Spec):
+        return [_encodings([plan])] * count
+    if isinstance(plan, Plan):
+        if len(plan) != count:
+            expected = f"a plan of {count} layers, as the cache has"
+            raise ArgumentError(mismatch(f"{caller}: plan", expected, len(plan)))
+        first = () if plan.embeddings is None else plan.embeddings.specs
+        rows = []
+        for entry in plan:
+            row = _encodings([*first, *entry.specs])
+            fixed = row.fixed or (_INSIDE if entry.attentions else "")
+            rows.append(row._replace(window=entry.window, fixed=fixed))
+        return rows
+    if isinstance(plan, Reading):
+        if plan.errors:
+            expected = "a plan without errors"
+            raise ArgumentError(mismatch(f"{caller}: plan", expected, "; ".join(plan.errors)))
+        return [_of_entries(plan.at(i), i, caller) for i in range(count)]
+    todo = "Pass a model, a Plan, a Reading (posenc.from_hf), or one spec for all layers."
+    raise ArgumentError(mismatch(f"{caller}: plan", "a plan", type(plan).__name__, todo))
+
+
+_INSIDE = "keys of an attention inside the layer, which are kept apart"
+
+
+def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> Encodings:
+    main = [entry for entry in entries if not entry.attention]
+    rotary = {id(e): e for e in main if isinstance(e.spec, RotarySpec)}
+    if len(rotary) > 1:
+        parts = ", ".join(entry.layer for entry in rotary.values())
+        todo = "Take the plan of one part: plan.part(name)."
+        expected = f"one rotation in layer {index}"
+        raise ArgumentError(mismatch(f"{caller}: plan", expected, parts, todo))
+    row = _encodings([e.spec for e in main if e.spec is not None])
+    inside = len(main) < len(entries)
+    return row._replace(fixed=row.fixed or (_INSIDE if inside else ""))
+
+
+def _encodings(specs: Sequence[Spec]) -> Encodings:
+    """Of one layer; `fixed` says why its keys cannot be moved."""
+    rotary: RotarySpec | None = None
+    for spec in specs:
+        name = type(spec).__name__
+        if spec.kind == "table":
+            learned = "a learned table" if spec.parameters() else "sines"
+            fixed = f"{name}: {learned} added to the embeddings, so each key contains its position"
+            return Encodings(fixed=fixed)
+        if isinstance(spec, RotarySpec):
+            if not spec.plain:
+                return Encodings(fixed=f"{name}, which does more than turn pairs, all heads alike")
+            if "v" in spec.channels.targets:
+                return Encodings(fixed=f"{name}, which turns values too")
+            rotary = spec
+    return Encodings(None if rotary is None else as_stored(rotary))
+
+
+def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec | None, ...]:
+    """What rotates each layer that turns, from a spec, plan or model."""
+    if isinstance(new, nn.Module):
+        new = decoder_plan(new, caller)
+    if not any(turns):
+        todo = "Keys without rotations are the same with any."
+        raise ArgumentError(mismatch(caller, "layers that rotate", "none", todo))
+    rows = encodings_of(new, len(turns), caller)
+    for index, (row, turn) in enumerate(zip(rows, turns, strict=True)):
+        if turn and row.spec is None:
+            expected = f"a rotation in layer {index}"
+            raise SpecError(mismatch(caller, expected, row.fixed or "none"))
+    return tuple(row.spec if turn else None for row, turn in zip(rows, turns, strict=True))
+
+
+def forms_of(rows: Sequence[Encodings], windows: Sequence[int | None]) -> list[LayerForm]:
+    """Of each layer what it stores, where keys are what turns."""
+    return [
+        LayerForm(row.spec, 0, window if window is not None else row.window, row.fixed)
+        for row, window in zip(rows, windows, strict=True)
+    ]
+
+
+# --- a model --------------------------------------------------------------------------------------
+
+
+def decoder_plan(model: nn.Module, caller: str) -> Reading:
+    """The plan of the part of a model of transformers that has the cache."""
+    config = getattr(model, "config", None)
+    text = getattr(config, "get_text_config", None)
+    if config is None or text is None:
+        expected = "a model of transformers, or a plan"
+        todo = "Pass plan=: a Plan, a Reading, or one spec for all layers."
+        raise ArgumentError(mismatch(caller, expected, type(model).__name__, todo))
+    # What reads configs is above this layer; it is imported when a model is asked.
+    explain = importlib.import_module("posenc.detect.explain")
+    reading: Reading = explain.from_hf(config, on_error="report")
+    own = text(decoder=True)
+    parts = [key.removesuffix("_config") for key, value in vars(config).items() if value is own]
+    if parts:
+        entries = [e for e in reading if f"{e.layer}.".startswith(f"{parts[0]}.")]
+    else:
+        entries = [e for e in reading if not _in_part(e, config)]
+    return Reading(tuple(entries), notes=reading.notes, model=reading.model)
+
+
+def _in_part(entry: Layer, config: Any) -> bool:
+    parts = [key.removesuffix("_config") for key in vars(config) if key.endswith("_config")]
+    return any(f"{entry.layer}.".startswith(f"{part}.") for part in parts)
+
+
+class _Single(NamedTuple):
+    """The cache of one token at one position."""
+
+    position: Tensor  # (1, 1, axes)
+    pairs: list[tuple[Tensor, Tensor] | None]
+
+
+def asked(
+    model: nn.Module, rows: Sequence[Encodings], forms: Sequence[LayerForm], caller: str
+) -> list[LayerForm]:
+    """What each layer stores, as the model itself shows it.
+
+    One token alone attends to itself, wherever it stands. So between two positions the tensors of a
+    layer may differ by a rotation alone, and one of them must, by that of the plan.
+
+    Raises
+    ------
+    DataError
+        If a tensor differs otherwise, or not at all where the plan has a rotation.
+    """
+    axes = max((len(row.spec.axes) for row in rows if row.spec is not None), default=1)
+    lengths = [row.spec.lengths for row in rows if row.spec is not None]
+    places = [0, *ASKED, *(length[0] + 5 for length in lengths if length is not None)]
+    singles = [_single(model, place, axes, caller) for place in dict.fromkeys(places)]
+    result = []
+    for index, (row, form) in enumerate(zip(rows, forms, strict=True)):
+        pairs = [single.pairs[index] if index < len(single.pairs) else None for single in singles]
+        if row.fixed or pairs[0] is None:
+            result.append(form)
+            continue
+        sides, worst = [], []
+        for side in (0, 1):
+            alike, turning = _compare(row.spec, singles, [pair[side] for pair in pairs])  # type: ignore[index]
+            worst.append(turning)
+            sides.append("still" if alike else "turns" if turning <= 1 else "other")
+        what = "other than the plan" if row.spec is None else f"other than by {row.spec!r}"
+        if sides == ["still", "still"] and row.spec is None:
+            result.append(form)
+        elif sorted(sides) == ["still", "turns"]:
+            result.append(form._replace(side=sides.index("turns")))
+        else:
+            expected = (
+                f"keys of one token that move with its position as the plan says, layer {index}"
+            )
+            size = min(worst)
+            received = f"tensors that change {what} ({size:.2g} times what is allowed)"
+            todo = "Pass plan= if the model does not do what its config says."
+            raise DataError(mismatch(caller, expected, received, todo))
+    return result
+
+
+def _compare(
+    spec: RotarySpec | None, singles: Sequence[_Single], tensors: Sequence[Tensor]
+) -> tuple[bool, float]:
+    """Whether tensors are the same at all positions; and how far they are from turned ones."""
+    first = tensors[0].double().cpu()
+    size = float(first.abs().max()) or 1.0
+    room = ROOM.get(tensors[0].dtype, 1e-3)
+    alike, worst = True, 0.0
+    for single, tensor in zip(singles[1:], tensors[1:], strict=True):
+        there = tensor.double().cpu()
+        alike = alike and bool(((there - first).abs() <= room * size * 1e-2).all())
+        if spec is None or spec.dim > first.shape[-1]:
+            worst = float("inf")
+            continue
+        before, after = (spec.at(int(s.position.max()) + 1) for s in (singles[0], single))
+        expected = turned(first, before, after, singles[0].position, single.position)
+        off = float((there - expected).abs().max()) / (room * size)
+        worst = max(worst, off) if off == off else float("inf")  # noqa: PLR0124 - NaN never agrees
+    return alike, worst
+
+
+def _single(model: nn.Module, place: int, axes: int, caller: str) -> _Single:
+    """What a model stores of one token at a position, of several axes at unlike coordinates."""
+    position = torch.tensor([[[place + place * axis % 7 for axis in range(axes)]]])
+    device = next(model.parameters()).device
+    ids = position[..., 0] if axes == 1 else position.movedim(-1, 0)
+    training = model.training
+    try:
+        model.eval()
+        with torch.no_grad():
+            output = model(
+                input_ids=torch.ones(1, 1, dtype=torch.int64, device=device),
+                position_ids=ids.to(device),
+                use_cache=True,
+            )
+        layers = output.past_key_values.layers
+    except Exception as error:
+        text = f"{type(error).__name__}: {str(error)[:80]}"
+        expected = "a model that can be asked for the keys of one token"
+        todo = "Pass plan= without the model, and what it says is taken as it is."
+        raise DataError(mismatch(caller, expected, text, todo)) from error
+    finally:
+        model.train(training)
+    pairs = [
+        (layer.keys, layer.values) if isinstance(getattr(layer, "keys", None), Tensor) else None
+        for layer in layers
+    ]
+    return _Single(position, pairs)

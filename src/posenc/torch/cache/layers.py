@@ -1,0 +1,191 @@
+"""One layer of a cache: its tensors, which of them turns, and by what."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from posenc._core.errors import DataError, mismatch
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.torch.cache.ledger import Ledger
+from posenc.torch.cache.turning import turned
+
+__all__ = ["LayerForm", "MovableLayer", "Owner"]
+
+
+class LayerForm(NamedTuple):
+    """What a layer stores.
+
+    `spec` turns one of the two tensors, in the order of channels that they are stored in; None
+    where neither has positions. `fixed` says why its tensors cannot be moved, if so.
+    """
+
+    spec: RotarySpec | None = None
+    side: int = 0  # 0: what is stored as keys turns. 1: what is stored as values (MLA)
+    window: int | None = None
+    fixed: str = ""
+
+
+class Owner(Protocol):
+    """What a layer asks of its cache."""
+
+    ledger: Ledger
+    eras: list[tuple[RotarySpec | None, ...]]
+
+    def enter(self, layer: MovableLayer, count: int) -> None:
+        """Note that a layer got `count` new tokens."""
+
+
+class MovableLayer:
+    """The keys and values of one layer, as written, and read where they stand.
+
+    It has the interface of a cache layer of transformers.
+    """
+
+    is_compileable = False
+    is_croppable = True
+    supports_early_init = True
+    is_initialized = True
+
+    def __init__(
+        self, owner: Owner, index: int, form: LayerForm, keys: Tensor, values: Tensor, seen: int
+    ) -> None:
+        self.owner = owner
+        self.index = index
+        self.form = form
+        self.seen = seen  # tokens of the ledger that it has had; it stores the last ones
+        self.put(keys, values)
+
+    def put(self, keys: Tensor, values: Tensor) -> None:
+        """Store tensors as they are written now."""
+        self.keys, self.values = keys, values
+        self._seal = self._state()
+
+    def _state(self) -> tuple[Any, ...]:
+        return tuple(
+            (id(t), tuple(t.shape), None if t.is_inference() else t._version)
+            for t in (self.keys, self.values)
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.put(self.keys, self.values)
+
+    def check(self, caller: str) -> None:
+        """Raise `DataError` where the tensors were changed behind the ledger's back."""
+        if self._seal != self._state():
+            expected = f"the keys and values of layer {self.index} as the ledger knows them"
+            todo = "Others changed them; `track` the cache anew, with the positions of its tokens."
+            raise DataError(mismatch(caller, expected, "others", todo))
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    @property
+    def stored(self) -> int:
+        """How many tokens it stores."""
+        return int(self.keys.shape[-2])
+
+    @property
+    def is_sliding(self) -> bool:
+        """Whether it stores the last tokens alone."""
+        return self.form.window is not None
+
+    @property
+    def batch_size(self) -> int:
+        """The number of sequences."""
+        return int(self.keys.shape[0])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the keys."""
+        return self.keys.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """That of the keys."""
+        return self.keys.device
+
+    @property
+    def rows(self) -> slice:
+        """The tokens of the ledger that it stores."""
+        return slice(self.seen - self.stored, self.seen)
+
+    def moves(self) -> bool:
+        """Whether some key stands elsewhere than it was written."""
+        spec, ledger, rows = self.form.spec, self.owner.ledger, self.rows
+        if spec is None:
+            return False
+        stale = ledger.era[rows] != len(self.owner.eras) - 1
+        now = self.owner.eras[-1][self.index]
+        if bool(stale.any()) and any(
+            self.owner.eras[e][self.index] != now for e in torch.unique(ledger.era[rows]).tolist()
+        ):
+            return True
+        return not torch.equal(ledger.written[:, rows], ledger.current[:, rows])
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        """Keys and values, the rotated ones where they stand; copies only where they moved."""
+        self.check("posenc.torch.cache")
+        if not self.moves():
+            return self.keys, self.values
+        pair = [self.keys, self.values]
+        pair[self.form.side] = self._turned(pair[self.form.side])
+        return pair[0], pair[1]
+
+    def _turned(self, keys: Tensor) -> Tensor:
+        ledger, eras, rows = self.owner.ledger, self.owner.eras, self.rows
+        written, current, era = ledger.written[:, rows], ledger.current[:, rows], ledger.era[rows]
+        now = eras[-1][self.index]
+        numbers = torch.unique(era).tolist()
+        if len(numbers) == 1:
+            return turned(keys, eras[numbers[0]][self.index], now, written, current)  # type: ignore[arg-type]
+        result = torch.empty_like(keys)
+        for number in numbers:
+            places = (era == number).nonzero()[:, 0]
+            here = places.to(keys.device)
+            result[:, :, here] = turned(
+                keys[:, :, here], eras[number][self.index], now,  # type: ignore[arg-type]
+                written[:, places], current[:, places],
+            )  # fmt: skip
+        return result
+
+    # --- what a model asks of it ------------------------------------------------------------------
+
+    def update(
+        self, keys: Tensor, values: Tensor, *_: object, **__: object
+    ) -> tuple[Tensor, Tensor]:
+        """Store new keys and values, and return all, as attention is to see them."""
+        self.check("posenc.torch.cache")
+        count = int(keys.shape[-2])
+        self.owner.enter(self, count)
+        self.seen += count
+        self.put(torch.cat([self.keys, keys], -2), torch.cat([self.values, values], -2))
+        whole = self.read()
+        self.trim()
+        return whole
+
+    def trim(self) -> None:
+        """Keep what a coming token may see."""
+        window = self.form.window
+        if window is not None and self.stored >= window:
+            begin = self.stored - window + 1
+            self.put(self.keys[:, :, begin:], self.values[:, :, begin:])
+
+    def get_seq_length(self) -> int:
+        """The tokens that the model counts."""
+        ledger = self.owner.ledger
+        return ledger.length - (len(ledger) - self.seen)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """The number of keys beside so many queries, and which place the first has in a mask."""
+        return self.stored + query_length, self.get_seq_length() - self.stored
+
+    def get_max_length(self) -> int:
+        """The window, or -1."""
+        return self.form.window or -1
+
+    def copied(self, owner: Owner) -> Self:
+        """The same tensors in another cache."""
+        return type(self)(owner, self.index, self.form, self.keys, self.values, self.seen)

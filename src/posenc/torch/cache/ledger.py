@@ -1,0 +1,209 @@
+"""Where each stored key stands: the position it was written at, and the one it stands at now."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from posenc._core.errors import ArgumentError, DTypeError, mismatch
+
+__all__ = ["Ledger", "whole_numbers"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """Where each stored key stands. All layers share it; a layer of few keys stores the last ones.
+
+    Parameters
+    ----------
+    original, written, current : Tensor of int64
+        (rows, tokens, axes): the position a key came with, the one it was last rotated to, and the
+        one it stands at. One row stands for all sequences of a batch that have the same positions.
+    real : Tensor of bool
+        (rows, tokens): false for padding.
+    era : Tensor of int64
+        (tokens,): the number of the rotation a key was written with.
+    roundings : Tensor of int64
+        (tokens,): how often a key was rounded since it was stored.
+    length : int
+        The tokens that the model counts; more than there are where evicted ones left a gap.
+
+    Examples
+    --------
+    >>> import torch, posenc
+    >>> keys = torch.ones(1, 1, 3, 4)
+    >>> cache = posenc.torch.cache.track([(keys, keys)], posenc.RoPE(4, pairing="half"))
+    >>> posenc.torch.cache.shift(cache, 7).ledger.current.flatten().tolist()
+    [7, 8, 9]
+    """
+
+    original: Tensor
+    written: Tensor
+    current: Tensor
+    real: Tensor
+    era: Tensor
+    roundings: Tensor
+    length: int
+
+    @classmethod
+    def of(cls, positions: Tensor, real: Tensor, era: int, length: int) -> Self:
+        """The ledger of keys that nobody has moved: (rows, tokens, axes), (rows, tokens)."""
+        zeros = torch.zeros(positions.shape[1], dtype=torch.int64)
+        return cls(positions, positions, positions, real, zeros + era, zeros, length)
+
+    def __len__(self) -> int:
+        return int(self.current.shape[1])
+
+    @property
+    def rows(self) -> int:
+        """The number of rows; 1 where all sequences have the same positions."""
+        return max(int(self.current.shape[0]), int(self.real.shape[0]))
+
+    def replace(self, **changes: object) -> Ledger:
+        """The same, but for some fields."""
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    # --- what stands where ------------------------------------------------------------------------
+
+    def first(self) -> Tensor:
+        """The smallest coordinate of each row's real tokens: (rows,)."""
+        return self._extreme(largest=False)
+
+    def following(self) -> Tensor:
+        """One more than the largest coordinate of each row's real tokens: (rows,)."""
+        return self._extreme(largest=True) + 1
+
+    def _extreme(self, *, largest: bool) -> Tensor:
+        most = torch.iinfo(torch.int64).max
+        current, real = self.current.amax(-1) if largest else self.current.amin(-1), self.real
+        rows = max(len(current), len(real))
+        current, real = current.expand(rows, -1), real.expand(rows, -1)
+        if largest:
+            values = current.masked_fill(~real, -most).amax(-1)
+            return values.masked_fill(values == -most, -1)
+        values = current.masked_fill(~real, most).amin(-1)
+        return values.masked_fill(values == most, 0)
+
+    def coming(self, count: int) -> Tensor:
+        """Where tokens stand that go on behind the last: (rows, count, axes)."""
+        steps = self.following()[:, None] + torch.arange(count)
+        return steps[..., None].expand(-1, -1, self.current.shape[-1])
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def extended(self, positions: Tensor, era: int) -> Ledger:
+        """With new tokens at (rows, count, axes), rotated to where they stand."""
+        count = positions.shape[1]
+        both = max(self.current.shape[0], positions.shape[0])
+        old = (t.expand(both, -1, -1) for t in (self.original, self.written, self.current))
+        new = positions.expand(both, -1, -1)
+        more = torch.zeros(count, dtype=torch.int64)
+        original, written, current = (torch.cat([t, new], dim=1) for t in old)
+        return Ledger(
+            original,
+            written,
+            current,
+            torch.cat([self.real, self.real.new_ones(self.real.shape[0], count)], dim=1),
+            torch.cat([self.era, more + era]),
+            torch.cat([self.roundings, more]),
+            self.length + count,
+        )
+
+    def joined(self, other: Ledger, length: int) -> Ledger:
+        """With the tokens of another behind its own."""
+
+        def both(a: Tensor, b: Tensor) -> Tensor:
+            rows = max(a.shape[0], b.shape[0])
+            return torch.cat([t.expand(rows, *t.shape[1:]) for t in (a, b)], dim=1)
+
+        names = ("original", "written", "current", "real")
+        rows = {name: both(getattr(self, name), getattr(other, name)) for name in names}
+        era = torch.cat([self.era, other.era])
+        roundings = torch.cat([self.roundings, other.roundings])
+        return self.replace(**rows, era=era, roundings=roundings, length=length)
+
+    def taken(self, keep: Tensor, *, close: bool) -> Ledger:
+        """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
+        rows = keep.shape[0]
+        if rows > 1:
+            if not bool((self.era == self.era[0]).all()):
+                expected = "one rotation for all keys, where rows evict different tokens"
+                todo = "Call `write` first."
+                raise ArgumentError(mismatch("evict", expected, "several", todo))
+            roundings = self.roundings[keep].amax(0)
+            era = self.era[: keep.shape[1]]
+        else:
+            era, roundings = self.era[keep[0]], self.roundings[keep[0]]
+        many = max(rows, self.current.shape[0])
+        index = keep.expand(many, -1)
+
+        def of(t: Tensor) -> Tensor:
+            wide = t.expand(many, *t.shape[1:])
+            if wide.ndim == 2:
+                return torch.gather(wide, 1, index)
+            return torch.gather(wide, 1, index[..., None].expand(-1, -1, t.shape[-1]))
+
+        real = self.real if rows == self.real.shape[0] == 1 else self.real.expand(self.rows, -1)
+        kept_real = torch.gather(real, 1, keep.expand(real.shape[0], -1))
+        current = of(self.current)
+        if close:
+            current = _closed(self.current, self.real, current, kept_real)
+            gone = len(self) - keep.shape[1]
+        else:  # nothing is behind what was evicted at the end
+            gone = len(self) - 1 - int(keep.max()) if keep.shape[1] else len(self)
+        return Ledger(
+            of(self.original), of(self.written), current, kept_real, era, roundings,
+            self.length - gone,
+        )  # fmt: skip
+
+    def shifted(self, by: Tensor) -> Ledger:
+        """At other positions, by (rows, tokens, axes) or what broadcasts to it."""
+        before = self.following()
+        current = self.current + by
+        moved = self.replace(current=current)
+        steps = moved.following() - before
+        more = int(steps[0])  # by which the model's own count can go on too
+        if bool((steps == more).all()) and self.length + more >= len(self):
+            return moved.replace(length=self.length + more)
+        return moved
+
+    def rewritten(self, moved: Tensor, era: int) -> Ledger:
+        """With every key rotated to where it stands; those that moved were rounded once more."""
+        return self.replace(
+            written=self.current,
+            era=torch.full_like(self.era, era),
+            roundings=self.roundings + moved.to(torch.int64),
+        )
+
+
+def _closed(before: Tensor, real: Tensor, kept: Tensor, kept_real: Tensor) -> Tensor:
+    """Coordinates of kept tokens, less those below them that no token has any more.
+
+    That is done on all axes alike. Coordinates that nobody had before stay as wide as they were.
+    """
+    rows = max(kept.shape[0], kept_real.shape[0])
+    closed = []
+    for row in range(rows):
+        old, new = (t[row % t.shape[0]] for t in (before, kept))
+        old_real, new_real = (t[row % t.shape[0]] for t in (real, kept_real))
+        had, has = torch.unique(old[old_real]), torch.unique(new[new_real])
+        gone = had[~torch.isin(had, has)]
+        closed.append(new - torch.searchsorted(gone, new.contiguous()))
+    return torch.stack(closed)
+
+
+def whole_numbers(values: object, caller: str) -> Tensor:
+    """Integers as int64 on the host."""
+    numbers = values if isinstance(values, Tensor) else torch.as_tensor(values)
+    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
+        empty = numbers.numel() == 0 and isinstance(values, Sequence)
+        if not empty:
+            raise DTypeError(
+                mismatch(caller, "integers", str(numbers.dtype).removeprefix("torch."))
+            )
+    return numbers.detach().to("cpu", torch.int64)

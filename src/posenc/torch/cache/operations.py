@@ -1,0 +1,324 @@
+"""What is done to a cache: each gives another one, and leaves the one that it got."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from posenc._core.errors import ArgumentError, mismatch
+from posenc.functional.moves import check_alike
+from posenc.torch.cache.binding import rules_of
+from posenc.torch.cache.ledger import whole_numbers
+from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed
+
+__all__ = ["evict", "reuse", "shift", "stream", "switch"]
+
+C = TypeVar("C", bound=MovableCache)
+
+
+def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C:
+    """Drop tokens from a cache.
+
+    Parameters
+    ----------
+    cache : MovableCache
+        What `track` returned; it stays as it is.
+    keep : array of bool or of integers
+        Which tokens stay: a mask (tokens,), or the rising indices of tokens. With a row for each
+        sequence, each keeps as many.
+    gaps : {"close", "keep"}
+        `close`: the tokens behind what was dropped move up, and the model counts fewer tokens.
+        `keep`: every token stands where it stood, and the model counts as if all were there.
+
+    Returns
+    -------
+    MovableCache
+        Of the same class.
+
+    Raises
+    ------
+    ArgumentError
+        If the mask or the indices do not fit the tokens; if a gap would stay within a sliding
+        window, where models count places and not positions.
+    DataError
+        If the gaps are to be closed and keys cannot be moved, or others changed the cache.
+
+    Notes
+    -----
+    The keys that stay have read those that went, in every layer but the first. So the model's
+    answers are not those of a prompt without them.
+
+    Examples
+    --------
+    >>> import torch, posenc
+    >>> from posenc.torch.cache import evict, track
+    >>> keys = torch.ones(1, 1, 5, 4)
+    >>> cache = track([(keys, keys)], posenc.RoPE(4, pairing="half"))
+    >>> evict(cache, [True, False, False, True, True]).next_positions().item()
+    3
+    >>> evict(cache, [0, 3, 4], gaps="keep").next_positions().item()
+    5
+    """
+    checked(cache, "evict")
+    if gaps not in ("close", "keep"):
+        raise ArgumentError(mismatch("evict: gaps", "'close' or 'keep'", repr(gaps)))
+    places = _places(cache, keep)
+    kept = places.shape[1]
+    if kept == len(cache.ledger):
+        return cache.like(cache.ledger)
+    ledger = cache.ledger.taken(places, close=gaps == "close")
+    if not torch.equal(ledger.current, ledger.written):
+        refuse_fixed(cache, "evict", "Leave the gaps: gaps='keep'.")
+    other = cache.like(ledger)
+    for layer in other.movable:
+        begin = layer.seen - layer.stored
+        here = (places >= begin).sum(-1)
+        if bool((here != here[0]).any()):
+            expected = f"rows that keep as many of the tokens in the window of layer {layer.index}"
+            raise ArgumentError(mismatch("evict: keep", expected, here.tolist()))
+        mine = places[:, kept - int(here[0]) :] - begin
+        holes = mine.shape[1] and bool((mine.diff(dim=1) != 1).any())
+        if gaps == "keep" and layer.is_sliding and holes:
+            expected = f"no gap within the window of layer {layer.index}"
+            todo = "Close the gaps: gaps='close'."
+            raise ArgumentError(mismatch("evict: keep", expected, "one", todo))
+        layer.seen = kept
+        layer.put(*(_chosen(t, mine) for t in (layer.keys, layer.values)))
+    return other
+
+
+def shift(cache: C, by: Any) -> C:
+    """Move tokens to other positions.
+
+    Parameters
+    ----------
+    cache : MovableCache
+        What `track` returned; it stays as it is.
+    by : int or array of integers
+        What is added to positions: a number, or (tokens,), (rows, tokens), and with an axis more
+        where positions have several axes and these move differently.
+
+    Returns
+    -------
+    MovableCache
+        Of the same class. Where all rows go on by one number, the model's own count follows, and
+        no position ids are needed; `delta` says so by 0.
+
+    Raises
+    ------
+    ArgumentError
+        If the shape does not fit.
+    DTypeError
+        If `by` is not of integers.
+    DataError
+        If keys cannot be moved, or others changed the cache.
+
+    Examples
+    --------
+    >>> import torch, posenc
+    >>> from posenc.torch.cache import shift, track
+    >>> keys = torch.ones(1, 1, 3, 4)
+    >>> cache = shift(track([(keys, keys)], posenc.RoPE(4, pairing="half")), 10)
+    >>> cache.ledger.current.flatten().tolist()
+    [10, 11, 12]
+    """
+    checked(cache, "shift")
+    steps = whole_numbers(by, "shift: by")
+    _, count, axes = cache.ledger.current.shape
+    batch = cache.movable[0].batch_size
+    shape = tuple(steps.shape)
+    per_axis = axes > 1 and len(shape) > 1 and shape[-1] == axes and shape[-2] == count
+    fits = shape[:-1] if per_axis else shape
+    if fits not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)):
+        expected = f"a number, ({count},), ({batch}, 1) or ({batch}, {count})"
+        raise ArgumentError(mismatch("shift: by", expected, f"shape {shape}"))
+    if bool((steps != 0).any()):
+        refuse_fixed(cache, "shift")
+    return cache.like(cache.ledger.shifted(steps if per_axis else steps[..., None]))
+
+
+def reuse(cache: C, at: int) -> C:
+    """Move a whole cache so that its first token stands at a position.
+
+    Parameters
+    ----------
+    cache : MovableCache
+        What `track` returned; it stays as it is.
+    at : int
+        The position of the first token, at least 0; of several axes the smallest coordinate.
+
+    Returns
+    -------
+    MovableCache
+        Of the same class.
+
+    Raises
+    ------
+    ArgumentError
+        If the position is none.
+    DataError
+        If keys cannot be moved, or others changed the cache.
+
+    Examples
+    --------
+    >>> import torch, posenc
+    >>> from posenc.torch.cache import reuse, track
+    >>> keys = torch.ones(1, 1, 3, 4)
+    >>> cache = reuse(track([(keys, keys)], posenc.RoPE(4, pairing="half")), 100)
+    >>> cache.next_positions().item()
+    103
+    """
+    checked(cache, "reuse")
+    if isinstance(at, bool) or not isinstance(at, int) or at < 0:
+        raise ArgumentError(mismatch("reuse: at", "a position of at least 0", repr(at)))
+    steps = at - cache.ledger.first()
+    return shift(cache, steps[:, None].expand(-1, len(cache.ledger)))
+
+
+def switch(cache: C, new: Any) -> C:
+    """Read keys as rotated by another base or scaling.
+
+    Parameters
+    ----------
+    cache : MovableCache
+        What `track` returned; it stays as it is.
+    new : int, Spec, Plan, Reading or model
+        A length, for rotations that depend on it (LongRoPE beyond its original length); or what
+        rotates from here on: the keys in the cache, and those that the model adds.
+
+    Returns
+    -------
+    MovableCache
+        Of the same class.
+
+    Raises
+    ------
+    SpecError
+        If the new rotation turns other pairs.
+    ArgumentError
+        If no rotation depends on a length that is given.
+    DataError
+        If keys cannot be moved, or others changed the cache.
+
+    Notes
+    -----
+    A rotation that depends on the length follows it without being asked: where the model passes to
+    other frequencies with the tokens of a step, older keys are read with these.
+
+    Examples
+    --------
+    >>> import torch, posenc
+    >>> from posenc.torch.cache import switch, track
+    >>> keys = torch.ones(1, 1, 3, 4)
+    >>> cache = track([(keys, keys)], posenc.RoPE(4, pairing="half"))
+    >>> [(k, v)] = switch(cache, posenc.RoPE(4, pairing="half", base=5e5))
+    >>> bool((k[0, 0, 0] == 1).all()), bool((k[0, 0, 2] == 1).all())
+    (True, False)
+    """
+    checked(cache, "switch")
+    refuse_fixed(cache, "switch")
+    other = cache.like(cache.ledger)
+    if isinstance(new, int) and not isinstance(new, bool):
+        if not any(rule is not None and rule.needs_length for rule in cache.rules):
+            todo = "Pass the spec, plan or model that rotates from here on."
+            expected = "a rotation that depends on the length"
+            raise ArgumentError(mismatch("switch", expected, "none", todo))
+        if new < 1:
+            raise ArgumentError(mismatch("switch", "a length of at least 1", new))
+        other.turn_to(cache.rules, new - 1)
+        return other
+    rules = rules_of(new, [rule is not None for rule in cache.rules], "switch")
+    for before, after in zip(cache.rules, rules, strict=True):
+        if before is not None and after is not None:
+            check_alike(before, after, "switch")
+    last = int(cache.ledger.following().max()) - 1
+    other.turn_to(rules, last)
+    return other
+
+
+def stream(cache: C, sinks: int, window: int) -> C:
+    """Keep the first and the last tokens, at positions without a gap (Xiao et al. 2023).
+
+    Parameters
+    ----------
+    cache : MovableCache
+        What `track` returned; it stays as it is.
+    sinks : int
+        First tokens that stay, behind padding.
+    window : int
+        Last tokens that stay.
+
+    Returns
+    -------
+    MovableCache
+        Of the same class; of at most `sinks + window` tokens.
+
+    Raises
+    ------
+    ArgumentError
+        If a number is negative, or both are 0.
+    DataError
+        If keys cannot be moved, or others changed the cache.
+
+    Examples
+    --------
+    >>> import torch, posenc
+    >>> from posenc.torch.cache import stream, track
+    >>> keys = torch.ones(1, 1, 9, 4)
+    >>> cache = stream(track([(keys, keys)], posenc.RoPE(4, pairing="half")), 1, 3)
+    >>> cache.ledger.original.flatten().tolist(), cache.next_positions().item()
+    ([0, 6, 7, 8], 4)
+    """
+    checked(cache, "stream")
+    for name, number in (("sinks", sinks), ("window", window)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise ArgumentError(mismatch(f"stream: {name}", "an integer of at least 0", number))
+    if sinks + window == 0:
+        raise ArgumentError(mismatch("stream", "at least one token to keep", "none"))
+    count = len(cache.ledger)
+    if count <= sinks + window:
+        return cache.like(cache.ledger)
+    first = cache.ledger.real.to(torch.int64).argmax(-1).clamp(max=count - window - sinks)
+    head = first[:, None] + torch.arange(sinks)
+    tail = torch.arange(count - window, count).expand(len(first), -1)
+    return evict(cache, torch.cat([head, tail], dim=1))
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _places(cache: MovableCache, keep: Any) -> Tensor:
+    """The indices of tokens that stay: (1 or rows, kept), rising."""
+    count, batch = len(cache.ledger), cache.movable[0].batch_size
+    given = keep if isinstance(keep, Tensor) else torch.as_tensor(list(keep))
+    given = given.detach().cpu()
+    rows = given[None] if given.ndim == 1 else given
+    if rows.ndim != 2 or rows.shape[0] not in (1, batch):
+        expected = f"shape ({count},) or ({batch}, {count}), or indices of tokens"
+        raise ArgumentError(mismatch("evict: keep", expected, f"shape {tuple(given.shape)}"))
+    if rows.dtype == torch.bool:
+        if rows.shape[1] != count:
+            expected = f"one entry for each of {count} tokens"
+            raise ArgumentError(mismatch("evict: keep", expected, rows.shape[1]))
+        kept = rows.sum(-1)
+        if bool((kept != kept[0]).any()):
+            expected = "rows that keep as many tokens"
+            raise ArgumentError(mismatch("evict: keep", expected, kept.tolist()))
+        return rows.nonzero()[:, 1].reshape(len(rows), -1)
+    places = whole_numbers(rows, "evict: keep")
+    rising = bool((places.diff(dim=1) > 0).all())
+    if places.numel() and not (rising and 0 <= int(places.min()) <= int(places.max()) < count):
+        expected = f"rising indices from 0 to {count - 1}"
+        raise ArgumentError(mismatch("evict: keep", expected, places.flatten().tolist()[:8]))
+    return places
+
+
+def _chosen(t: Tensor, places: Tensor) -> Tensor:
+    """The tokens of (batch, heads, tokens, channels) at (1 or batch, kept) places."""
+    places = places.to(t.device)
+    if len(places) == 1:
+        return t.index_select(2, places[0])
+    index = places[:, None, :, None].expand(-1, t.shape[1], -1, t.shape[-1])
+    return torch.gather(t, 2, index)

@@ -1,0 +1,283 @@
+"""A cache as models fill it -> one with a ledger."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from posenc._core.counting import from_mask
+from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc.torch.cache.binding import asked, decoder_plan, encodings_of, forms_of
+from posenc.torch.cache.ledger import Ledger, whole_numbers
+from posenc.torch.cache.movable import MovableCache
+
+__all__ = ["track"]
+
+CALLER = "track"
+QUANTISED = (
+    "quantised keys, which a move would quantise once more: their error grows by the root of the "
+    "moves and one (in groups of 64, of a normal key: 4 bits 9 to 12 %, 8 bits 0.5 to 0.7 %)"
+)
+
+
+class _Stored(NamedTuple):
+    """The tensors of a layer as they were found."""
+
+    keys: Tensor
+    values: Tensor
+    window: int | None
+    length: int  # tokens that the layer says it has had
+
+
+def track(
+    cache: Any,
+    model: Any = None,
+    *,
+    plan: Any = None,
+    positions: Any = None,
+    mask: Any = None,
+    length: int | None = None,
+) -> Any:
+    """A cache whose keys can be moved, over the tensors of a cache as models fill it.
+
+    Parameters
+    ----------
+    cache : transformers.Cache, or list of (keys, values)
+        A `DynamicCache` or `StaticCache`, with sliding layers or without; or the tensors of each
+        layer, (batch, heads, tokens, channels). It stays as it is; what a static cache is given
+        afterwards would change the tensors, which is noticed.
+    model : PreTrainedModel or Plan or Reading or Spec, optional
+        Whose keys they are. The config of a model is read into a plan, and the model is asked for
+        the keys of one token at four positions or more: they must move as the plan says. Of a plan
+        alone what it says is taken as it is.
+    plan : Plan or Reading or Spec, optional
+        In place of what the config of the model says.
+    positions : array of integers, optional
+        Where the tokens stand: (tokens,), (batch, tokens), of several axes (axes, batch, tokens) as
+        models take them. Those that the mask counts by default, else 0, 1, …
+    mask : array of bool or integers, optional
+        (batch, tokens): true or 1 for real tokens, as `attention_mask`.
+    length : int, optional
+        Of rotations that depend on it: the length that keys were rotated for; one more than the
+        largest position by default.
+
+    Returns
+    -------
+    MovableCache
+        A `transformers.Cache` too, where `cache` is one.
+
+    Raises
+    ------
+    ArgumentError
+        If there is neither model nor plan, or positions or mask do not fit the cache.
+    DataError
+        If the cache is empty, holds other things than keys, or was cut so that layers disagree; if
+        the model's keys do not move as the plan says.
+
+    Examples
+    --------
+    >>> import posenc.torch, torch
+    >>> from posenc.torch.cache import shift, track
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> sizes = dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=8)
+    >>> model = LlamaForCausalLM(LlamaConfig(**sizes, intermediate_size=8))
+    >>> filled = model(torch.arange(5)[None], use_cache=True).past_key_values
+    >>> shift(track(filled, model), 20)
+    TransformersCache(1 layers, 5 tokens, next position 25, counted as 25)
+    """
+    if isinstance(cache, MovableCache):
+        todo = "Use it as it is."
+        raise ArgumentError(mismatch(CALLER, "a cache without a ledger", "one with it", todo))
+    if model is not None and not isinstance(model, nn.Module):
+        if plan is not None:
+            raise ArgumentError(mismatch(CALLER, "one plan", "two"))
+        model, plan = None, model
+    if model is None and plan is None:
+        todo = "Pass the model, or plan=."
+        raise ArgumentError(mismatch(CALLER, "what the keys were rotated by", "nothing", todo))
+    layers, theirs = _layers_of(cache)
+    stored = [None if layer is None else _stored(i, layer) for i, layer in enumerate(layers)]
+    full = [one for one in stored if one is not None]
+    if not full:
+        raise DataError(mismatch(CALLER, "a cache that stores keys", "an empty one"))
+    count = _count(full)
+    source = decoder_plan(model, CALLER) if plan is None else plan
+    rows = encodings_of(source, len(layers), CALLER)
+    forms = forms_of(rows, [None if one is None else one.window for one in stored])
+    if model is not None:
+        forms = asked(model, rows, forms, CALLER)
+    _check_shapes(stored, forms, count)
+    rules = tuple(
+        None if one is None else form.spec for one, form in zip(stored, forms, strict=True)
+    )
+    ledger = _ledger(full[0].keys.shape[0], count, rules, positions, mask)
+    last = int(ledger.following().max()) if length is None else length
+    era = tuple(None if rule is None else rule.at(max(last, 1)) for rule in rules)
+    result = _class_for(theirs)(
+        ledger, [era], rules, weakref.ref(model) if model is not None else lambda: None
+    )
+    pairs = [
+        layer if one is None else (one.keys, one.values)
+        for one, layer in zip(stored, layers, strict=True)
+    ]
+    result.fill(forms, pairs, seen=count)
+    for layer in result.movable:
+        layer.trim()
+    return result
+
+
+# --- what comes -----------------------------------------------------------------------------------
+
+
+def _layers_of(cache: Any) -> tuple[list[Any], bool]:
+    """The layers of a cache, None for one that has nothing; and whether it is transformers'."""
+    if isinstance(cache, (list, tuple)):
+        for index, pair in enumerate(cache):
+            tensors = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(
+                isinstance(t, Tensor) and t.ndim == 4 for t in pair
+            )  # fmt: skip
+            if not tensors:
+                expected = "(keys, values), tensors (batch, heads, tokens, channels)"
+                received = type(pair).__name__
+                raise ArgumentError(mismatch(f"{CALLER}: layer {index}", expected, received))
+        return [tuple(pair) for pair in cache], False
+    if hasattr(cache, "self_attention_cache"):
+        todo = "Pass its self_attention_cache; what was read from an encoder has its positions."
+        received = type(cache).__name__
+        raise ArgumentError(mismatch(CALLER, "the cache of a decoder", received, todo))
+    layers = getattr(cache, "layers", None)
+    if layers is None:
+        todo = "Lists of (keys, values) are taken too."
+        expected = "a transformers.Cache, or a list of (keys, values)"
+        raise ArgumentError(mismatch(CALLER, expected, type(cache).__name__, todo))
+    if getattr(cache, "offloading", False):
+        raise DataError(mismatch(CALLER, "a cache on one device", "one that is offloaded"))
+    return list(layers), True
+
+
+def _stored(index: int, layer: Any) -> _Stored | None:
+    """The tensors of a layer, without the room that a static one has; None if it has none."""
+    caller = f"{CALLER}: layer {index}"
+    if isinstance(layer, tuple):
+        keys, values = layer
+        _check_tensors(keys, values, caller)
+        return _Stored(keys, values, None, int(keys.shape[-2]))
+    name = type(layer).__name__
+    if hasattr(layer, "_quantized_keys"):
+        todo = "Track the cache before it is quantised."
+        raise DataError(mismatch(caller, "keys as they were computed", QUANTISED, todo))
+    if getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states"):
+        expected = "keys, one for each token"
+        received = f"a state that tokens were folded into ({name})"
+        raise DataError(mismatch(caller, expected, received, "It cannot be taken apart."))
+    if getattr(layer, "indexer_keys", None) is not None:
+        todo = "They would have to move too."
+        raise DataError(mismatch(caller, "keys of one attention", "an indexer's beside", todo))
+    if getattr(layer, "keys", None) is None or not layer.is_initialized:
+        return None
+    keys, values = layer.keys, layer.values
+    _check_tensors(keys, values, caller)
+    length = int(layer.get_seq_length())
+    window = getattr(layer, "sliding_window", None)
+    if hasattr(layer, "max_cache_len"):  # static: it has room for more
+        full = min(length, int(layer.max_cache_len))
+        keys, values = keys[:, :, :full], values[:, :, :full]
+        window = int(layer.max_cache_len) if layer.is_sliding else None
+    expected_count = length if window is None else min(length, int(window))
+    if keys.shape[-2] not in (expected_count, expected_count - (window is not None)):
+        expected = f"{expected_count} tokens, as it says"
+        todo = "Others cut it: pass its tensors as a list, with the positions of its tokens."
+        raise DataError(mismatch(caller, expected, keys.shape[-2], todo))
+    return _Stored(keys, values, window, length)
+
+
+def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
+    if not keys.is_floating_point() or keys.dtype.itemsize < 2:
+        dtype = str(keys.dtype).removeprefix("torch.")
+        todo = "Track the cache before it is quantised."
+        received = f"{dtype}: {QUANTISED}"
+        raise DataError(mismatch(caller, "keys as they were computed", received, todo))
+    if keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2]:
+        received = f"{tuple(keys.shape)} and {tuple(values.shape)}"
+        raise ArgumentError(mismatch(caller, "keys and values of the same tokens", received))
+
+
+def _count(stored: list[_Stored]) -> int:
+    """The number of tokens that the layers have had."""
+    counts = {one.length for one in stored}
+    batches = {one.keys.shape[0] for one in stored}
+    if len(batches) > 1:
+        expected = "layers of one batch"
+        raise DataError(mismatch(CALLER, expected, f"batches of {sorted(batches)}"))
+    windowless = {one.length for one in stored if one.window is None and one.length} or counts
+    count = max(windowless)
+    if count == 0:
+        raise DataError(mismatch(CALLER, "a cache that stores keys", "an empty one"))
+    return count
+
+
+def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) -> None:
+    for index, (one, form) in enumerate(zip(stored, forms, strict=True)):
+        if one is None:
+            continue
+        least = count if form.window is None else min(count, form.window - 1)
+        if one.keys.shape[-2] < least or one.length > count:
+            expected = f"{count} tokens in layer {index}" + (
+                "" if form.window is None else f", or the last {form.window - 1}"
+            )
+            todo = "Others cut or moved the cache, or a layer has a window that the plan lacks."
+            raise DataError(mismatch(CALLER, expected, int(one.keys.shape[-2]), todo))
+        width = (one.keys, one.values)[form.side].shape[-1]
+        if form.spec is not None and form.spec.dim > width:
+            expected = f"at least {form.spec.dim} channels in layer {index}, which the plan rotates"
+            raise ArgumentError(mismatch(CALLER, expected, int(width)))
+
+
+def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask: Any) -> Ledger:
+    axes = {len(rule.axes) for rule in rules if rule is not None}
+    if len(axes) > 1:
+        expected = "positions of one number of axes"
+        raise ArgumentError(mismatch(CALLER, expected, f"{sorted(axes)} in its layers"))
+    width = axes.pop() if axes else 1
+    real = torch.ones(1, count, dtype=torch.bool)
+    if mask is not None:
+        real = torch.as_tensor(mask).detach().cpu() != 0
+        if tuple(real.shape) not in ((batch, count), (1, count)):
+            expected = f"shape ({batch}, {count}), as the cache has tokens"
+            raise ArgumentError(mismatch(f"{CALLER}: mask", expected, tuple(real.shape)))
+    if positions is None:
+        where = from_mask(real)[..., None].expand(-1, -1, width)
+    else:
+        numbers = whole_numbers(positions, f"{CALLER}: positions")
+        if width > 1 and numbers.ndim == 3 and numbers.shape[0] == width:
+            numbers = numbers.movedim(0, -1)
+        elif numbers.ndim in (1, 2):
+            numbers = numbers.reshape(-1, numbers.shape[-1])[..., None].expand(-1, -1, width)
+        if (
+            numbers.ndim != 3
+            or numbers.shape[1:] != (count, width)
+            or len(numbers) not in (1, batch)
+        ):
+            expected = f"shape ({count},) or ({batch}, {count})"
+            expected += f", or ({width}, {batch}, {count})" if width > 1 else ""
+            received = f"shape {tuple(torch.as_tensor(positions).shape)}"
+            raise ArgumentError(mismatch(f"{CALLER}: positions", expected, received))
+        where = numbers
+    ledger = Ledger.of(where.contiguous(), real, 0, count)
+    if positions is None or width > 1:
+        return ledger
+    following = ledger.following()
+    same = bool((following == following[0]).all())
+    return ledger.replace(length=max(int(following[0]), count)) if same else ledger
+
+
+def _class_for(theirs: bool) -> type[MovableCache]:
+    if not theirs or "transformers" not in sys.modules:
+        return MovableCache
+    from posenc.torch.cache.of_transformers import TransformersCache
+
+    return TransformersCache
