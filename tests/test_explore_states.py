@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tracemalloc
 from urllib.parse import quote, urlencode
 
@@ -84,7 +85,7 @@ def checked(data: bytes) -> dict:
         elif isinstance(value, list):
             for inner in value:
                 look(inner)
-        elif isinstance(value, str) and value.startswith("@") and value[1:].isdigit():
+        elif isinstance(value, str) and re.fullmatch(r"@[0-9]+", value):
             named.add(value)
 
     look({k: v for k, v in message.header.items() if k not in ("arrays", "state", "find")})
