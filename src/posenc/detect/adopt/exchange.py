@@ -23,7 +23,7 @@ from posenc.detect.adopt.matching import (
 )
 from posenc.detect.adopt.refusals import CALLER, config_change, refuse_model
 from posenc.detect.adopt.report import Adoption, Replacement
-from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_buffers
+from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_tensors
 from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.contract.turns import attempt
 from posenc.detect.explain import from_hf
@@ -110,6 +110,10 @@ def adopt(
     other = spec is not None or plan is not None
     tables, rows = ([], []) if other else _tables(model, reading, phase)
     modules, left = _answered(model, reading, {row.module for row in tables})
+    exact = [row for row, table in zip(rows, tables, strict=True) if table.same]
+    left += [f"{row.path}: its {row.last + 1:,} rows are the exact ones of {row.layer}"
+             for row in exact]  # fmt: skip
+    tables = [table for table in tables if not table.same]
     trial = Trial(model, reading, modules, spec, plan) if other else None
     replaced: list[Replacement] = []
     swaps: list[_Swap] = []
@@ -123,7 +127,7 @@ def adopt(
         encodings = [entry.spec for entry, _ in one.forms.values()]
         swaps.append(_Swap(one.places, one.module, AdoptedRotary(one.module, forms, encodings)))
     covered = [spec for swap in swaps for spec in swap.new.encodings] + [row.spec for row in rows]
-    replaced += rows
+    replaced += [row for row in rows if row not in exact]
     for entry in reading:
         left += [] if _covered(entry.spec, covered) else why_left(entry)
     left += reading.errors
@@ -210,14 +214,15 @@ def _answered(
 
 
 def _tables(model: nn.Module, reading: Reading, phase: str) -> tuple[list[Rows], list[Replacement]]:
-    """Buffers that hold rows of the plan, and what there is to say of them."""
+    """Tensors that hold rows of the plan, and what there is to say of them."""
     tables: list[Rows] = []
     replaced: list[Replacement] = []
-    for path, module, name in row_buffers(model):
+    for path, module, name in row_tensors(model):
         for entry in reading:
             rows = exact_rows(module, name, entry.spec, phase)
             if rows is not None:
-                was = f"a buffer of {type(module).__name__}"
+                kind = "buffer" if name in module._buffers else "parameter"
+                was = f"a {kind} of {type(module).__name__}"
                 tables.append(rows)
                 replaced.append(
                     Replacement(path, layer=entry.layer, spec=entry.spec, was=was, what="rows",
