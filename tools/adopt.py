@@ -36,7 +36,11 @@ from tools.small_models import built, model_types  # noqa: E402
 PAGE, DATA = ROOT / "docs" / "adopt.md", ROOT / "docs" / "data" / "adopt.json"
 LOGITS = 2e-5  # of the largest logit, in float32 at short positions
 SHIFTED = 1e-6  # likewise, after a shift of all positions
-FAR = 1_000_000
+FAR, NEAR = 1_000_000, 64
+# A shift by NEAR with the model's own angles, or by FAR where nothing turns, changes no logits by
+# more than this, or the model reads positions elsewhere: a norm after the rotation, a state, a
+# temperature.
+ABSOLUTE = 1e-4
 TOKENS, NEW = 12, 40
 SLOWEST = 240  # seconds for one model type
 STATES = ("held", "adopted", "refused", "not built")
@@ -62,6 +66,7 @@ class Row:
     bits: bool | None = None
     drift: float | None = None
     shifted: float | None = None
+    absolute: float | None = None  # what a shift changes that is not of angles
     pictures: float | None = None
     idle: list[str] = dataclasses.field(default_factory=list)  # replaced, and not run
     breaks: list[int] | None = None
@@ -70,21 +75,41 @@ class Row:
 # --- what holds -----------------------------------------------------------------------------------
 
 
-def given(model: Any, seed: int = 1) -> dict[str, Any]:
-    """An input that the model takes: tokens, or a picture."""
+def inputs_of(model: Any, seed: int = 1) -> Iterator[dict[str, Any]]:
+    """Inputs that a model may take: a picture, tokens, or both."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    if model.main_input_name == "pixel_values":
-        config = getattr(model.config, "vision_config", model.config)
-        size = getattr(config, "image_size", 224) or 224
-        sizes = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
-        channels = getattr(config, "num_channels", 3)
-        return {"pixel_values": torch.randn(1, channels, *sizes, generator=generator)}
     tokens = {"input_ids": torch.randint(10, 99, (2, TOKENS), generator=generator)}
     if model.config.is_encoder_decoder:
         tokens["decoder_input_ids"] = tokens["input_ids"] % 50 + 10
-    return tokens
+    config = getattr(model.config, "vision_config", model.config)
+    size = getattr(config, "image_size", 224) or 224
+    sizes = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
+    channels = getattr(config, "num_channels", 3)
+    picture = {"pixel_values": torch.randn(1, channels, *sizes, generator=generator)}
+    names = inspect.signature(type(model).forward).parameters
+    if model.main_input_name == "pixel_values":
+        yield picture
+    if "input_ids" in names or model.main_input_name != "pixel_values":
+        yield tokens
+    if "image_attention_mask" in names:  # several pictures beside each text
+        pictures = picture["pixel_values"].expand(2, 1, channels, *sizes)
+        seen_by = torch.ones(2, TOKENS, 1, dtype=torch.int64)
+        yield {**tokens, "pixel_values": pictures, "image_attention_mask": seen_by}
+
+
+def given(model: Any) -> dict[str, Any]:
+    """An input that the model takes."""
+    reasons: list[Exception] = []
+    for inputs in inputs_of(model):
+        try:
+            logits(model, **inputs)
+        except Exception as error:  # noqa: BLE001 - other people's classes raise anything
+            reasons.append(error)
+        else:
+            return inputs
+    raise reasons[-1]
 
 
 def logits(model: Any, **inputs: Any) -> Any:
@@ -132,7 +157,7 @@ def tie(model: Any, inputs: dict[str, Any], tokens: Any) -> bool | None:
     return None if first - second <= SHIFTED * last.abs().max() else False
 
 
-def drift(model: Any, inputs: dict[str, Any]) -> float | None:
+def drift(model: Any, inputs: dict[str, Any], by: int = FAR) -> float | None:
     """How much the logits depend on a shift of all positions, in float64; None if it takes none."""
     import torch
 
@@ -143,13 +168,33 @@ def drift(model: Any, inputs: dict[str, Any]) -> float | None:
         model.set_experts_implementation("eager")
     try:
         near = logits(model.double(), **inputs, position_ids=places)
-        return apart(logits(model, **inputs, position_ids=places + FAR), near)
+        return apart(logits(model, **inputs, position_ids=places + by), near)
     except Exception:  # noqa: BLE001 - other people's classes raise anything
         return None
     finally:
         model.float()
         if experts is not None:
             model.set_experts_implementation(experts)
+
+
+@contextlib.contextmanager
+def stilled(model: Any) -> Iterator[None]:
+    """Nothing that was put in turns meanwhile."""
+    import torch
+
+    from posenc.torch.adopted import AdoptedRotary
+
+    def still(module: Any, given: Any, answer: Any) -> Any:
+        if isinstance(answer, torch.Tensor):
+            return torch.ones_like(answer)
+        return torch.ones_like(answer[0]), torch.zeros_like(answer[1])
+
+    hooks = [
+        m.register_forward_hook(still) for m in model.modules() if isinstance(m, AdoptedRotary)
+    ]
+    yield
+    for hook in hooks:
+        hook.remove()
 
 
 def rotary_alone(config: Any) -> bool:
@@ -184,8 +229,10 @@ def towers(model: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         flat = torch.randn(32, channels * frames * patch**2, generator=generator)
         squares = torch.randn(32, channels, patch, patch, generator=generator)
         picture = torch.randn(1, channels, size, size, generator=generator)
+        side = patch * (getattr(config, "spatial_merge_size", 1) or 1)
+        merged = torch.randn(32, side, side, channels, generator=generator)
         names = list(inspect.signature(type(part).forward).parameters)[1:]
-        for tensor in (picture, flat, squares):
+        for tensor in (picture, flat, squares, merged):
             for key in (
                 "grid_thw",
                 "image_grid_thw",
@@ -299,6 +346,7 @@ def measured(made: Row, model: Any, *, compiles: bool) -> None:
         tokens = generated(model, masked) if model.can_generate() and masked else None
     if masked and rotary_alone(model.config):
         shifted = drift(model, inputs)
+        made.absolute = drift(model, inputs, NEAR)
     places = [r.path for r in report.replaced]
     pictures = [
         (path, inner, seen(model.get_submodule(path), inner)) for path, inner in towers(model)
@@ -322,7 +370,10 @@ def measured(made: Row, model: Any, *, compiles: bool) -> None:
     ran |= {r.path for r in report.replaced if r.what == "rows" and made.logits > 0}
     made.idle = [path for path in paths if path not in ran]
     if shifted is not None:
-        made.drift, made.shifted = shifted, drift(model, inputs)
+        with stilled(model):
+            made.absolute = max(made.absolute or 0.0, drift(model, inputs) or 0.0)
+        made.drift = shifted
+        made.shifted = drift(model, inputs) if made.absolute <= ABSOLUTE else None
     if made.generated is False:
         made.generated = tie(model, inputs, tokens)
     if made.breaks is not None:

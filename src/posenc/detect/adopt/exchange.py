@@ -11,6 +11,7 @@ from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec
+from posenc.detect.adopt.applying import put_turns_in, take_turns_out
 from posenc.detect.adopt.fitting import Silent, distance
 from posenc.detect.adopt.matching import (
     Answered,
@@ -134,10 +135,14 @@ def adopt(
     if not replaced:
         expected = "cosines and sines, or rows, that a module of the model computes by its plan"
         raise DataError(mismatch(CALLER, expected, f"none: {'; '.join(left) or 'no positions'}"))
-    _exchange(model, swaps, tables, trial)
+    remarks = [] if trial is None else [*trial.remarks]
+    turning = _exchange(model, swaps, tables, trial)
+    if turning:
+        text = "attention modules turn queries and keys by the fused kernel, without gradients"
+        remarks.append(f"{turning} {text}")
     return Adoption(
         type(model).__name__, replaced=tuple(replaced), left=tuple(dict.fromkeys(left)),
-        remarks=(*(() if trial is None else trial.remarks), *reading.warnings),
+        remarks=(*remarks, *reading.warnings),
     )  # fmt: skip
 
 
@@ -184,6 +189,7 @@ def release(model: Any) -> None:
     for owner in rows:
         restore(owner)
     forget(model)
+    take_turns_out(model)
     if changed:
         warnings.warn(f"release: {changed}; the old modules go by the one before", stacklevel=2)
 
@@ -219,7 +225,7 @@ def _tables(model: nn.Module, reading: Reading, phase: str) -> tuple[list[Rows],
     replaced: list[Replacement] = []
     for path, module, name in row_tensors(model):
         for entry in reading:
-            rows = exact_rows(module, name, entry.spec, phase)
+            rows = None if entry.spec is None else exact_rows(module, name, entry.spec, phase)
             if rows is not None:
                 kind = "buffer" if name in module._buffers else "parameter"
                 was = f"a {kind} of {type(module).__name__}"
@@ -251,10 +257,8 @@ def _replacement(
     )  # fmt: skip
 
 
-def _exchange(
-    model: nn.Module, swaps: list[_Swap], tables: list[Rows], trial: Trial | None
-) -> None:
-    """Put everything in, or nothing."""
+def _exchange(model: nn.Module, swaps: list[_Swap], tables: list[Rows], trial: Trial | None) -> int:
+    """Put everything in, or nothing; how many attention modules turn by the fused kernel."""
     done: list[tuple[Place, nn.Module]] = []
     try:
         for swap in swaps:
@@ -265,8 +269,10 @@ def _exchange(
             put_in(rows)
         if trial is not None:
             trial.put_in()
+        return put_turns_in(model, [formed for swap in swaps for formed in swap.new.formed])
     except BaseException:
         forget(model)
+        take_turns_out(model)
         for rows in tables:
             restore(rows.module)
         for place, old in done:
