@@ -24,9 +24,9 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -184,7 +184,8 @@ def stilled(model: Any) -> Iterator[None]:
 
     from posenc.torch.adopted import AdoptedRotary
 
-    def still(module: Any, given: Any, answer: Any) -> Any:
+    def still(*call: Any) -> Any:
+        answer = call[-1]
         if isinstance(answer, torch.Tensor):
             return torch.ones_like(answer)
         return torch.ones_like(answer[0]), torch.zeros_like(answer[1])
@@ -314,6 +315,41 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
 
 
+class Before(NamedTuple):
+    """What a model answers as it is."""
+
+    inputs: dict[str, Any]
+    logits: Any
+    padded: Any = None
+    tokens: Any = None
+    far: float | None = None  # what a shift by FAR changes, and one by NEAR
+    near: float | None = None
+    pictures: Sequence[tuple[str, dict[str, Any], Any]] = ()
+
+
+def before_it(model: Any, places: list[str]) -> Before:
+    """What a model answers before modules at some places are replaced."""
+    import torch
+
+    inputs = given(model)
+    first = logits(model, **inputs)
+    if not torch.equal(first, logits(model, **inputs)) or not torch.isfinite(first).all():
+        raise ValueError("it does not answer twice the same, or not in numbers")
+    masked = left_padded(inputs)
+    tokens = padded = far = near = None
+    with contextlib.suppress(Exception):
+        padded = logits(model, **masked)[0, 5:] if masked else None
+    with contextlib.suppress(Exception):
+        tokens = generated(model, masked) if model.can_generate() and masked else None
+    if masked and rotary_alone(model.config):
+        far, near = (drift(model, inputs, by) for by in (FAR, NEAR))
+    pictures = [
+        (path, inner, seen(model.get_submodule(path), inner)) for path, inner in towers(model)
+        if any(place.startswith(f"{path}.") for place in places)
+    ]  # fmt: skip
+    return Before(inputs, logits(model, **inputs), padded, tokens, far, near, pictures)
+
+
 def measured(made: Row, model: Any, *, compiles: bool) -> None:
     """Fill a row."""
     import torch
@@ -333,56 +369,38 @@ def measured(made: Row, model: Any, *, compiles: bool) -> None:
     made.left = list(report.left)
     made.change = max(r.change for r in report.replaced)
     made.wrong = min((r.wrong for r in report.replaced if r.wrong is not None), default=None)
-
-    inputs = given(model)
-    before = logits(model, **inputs)
-    if not torch.equal(before, logits(model, **inputs)) or not torch.isfinite(before).all():
-        raise ValueError("it does not answer twice the same, or not in numbers")
-    masked = left_padded(inputs)
-    tokens = padded = shifted = None
-    with contextlib.suppress(Exception):
-        padded = logits(model, **masked)[0, 5:] if masked else None
-    with contextlib.suppress(Exception):
-        tokens = generated(model, masked) if model.can_generate() and masked else None
-    if masked and rotary_alone(model.config):
-        shifted = drift(model, inputs)
-        made.absolute = drift(model, inputs, NEAR)
-    places = [r.path for r in report.replaced]
-    pictures = [
-        (path, inner, seen(model.get_submodule(path), inner)) for path, inner in towers(model)
-        if any(place.startswith(f"{path}.") for place in places)
-    ]  # fmt: skip
+    before = before_it(model, [r.path for r in report.replaced])
+    inputs, masked = before.inputs, left_padded(before.inputs)
     if compiles:
         made.breaks = [breaks(model, inputs)]
-    before = logits(model, **inputs)
 
     adopt(model)
     with counted(model) as ran:
-        made.logits = apart(logits(model, **inputs), before)
-        if padded is not None:
-            made.padded = apart(logits(model, **masked)[0, 5:], padded)
-        if tokens is not None:
-            made.generated = torch.equal(generated(model, masked), tokens)
-        for path, inner, old in pictures:
+        made.logits = apart(logits(model, **inputs), before.logits)
+        if before.padded is not None:
+            made.padded = apart(logits(model, **masked)[0, 5:], before.padded)
+        if before.tokens is not None:
+            made.generated = torch.equal(generated(model, masked), before.tokens)
+        for path, inner, old in before.pictures:
             change = apart(seen(model.get_submodule(path), inner), old)
             made.pictures = max(change, made.pictures or 0.0)
     paths = dict.fromkeys(r.path for r in report.replaced)
     ran |= {r.path for r in report.replaced if r.what == "rows" and made.logits > 0}
     made.idle = [path for path in paths if path not in ran]
-    if shifted is not None:
+    if before.far is not None:
         with stilled(model):
-            made.absolute = max(made.absolute or 0.0, drift(model, inputs) or 0.0)
-        made.drift = shifted
+            made.absolute = max(before.near or 0.0, drift(model, inputs) or 0.0)
+        made.drift = before.far
         made.shifted = drift(model, inputs) if made.absolute <= ABSOLUTE else None
     if made.generated is False:
-        made.generated = tie(model, inputs, tokens)
+        made.generated = tie(model, inputs, before.tokens)
     if made.breaks is not None:
         made.breaks.append(breaks(model, inputs))
     made.keys = [*model.state_dict()] == keys
     release(model)
-    made.released = torch.equal(logits(model, **inputs), before)
+    made.released = torch.equal(logits(model, **inputs), before.logits)
     adopt(model, phase="float32")
-    made.bits = torch.equal(logits(model, **inputs), before)
+    made.bits = torch.equal(logits(model, **inputs), before.logits)
     made.why = "; ".join(broken(made))
     made.state = "adopted" if made.why else "held"
 

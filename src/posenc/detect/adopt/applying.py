@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from types import FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from posenc.torch.adopted import FormedCosSin, FusedTurn
 __all__ = ["put_turns_in", "take_turns_out"]
 
 CALL = ["q", "k", "cos", "sin"]
+MARK = "_posenc_copy"  # of a function
 PLACES = (0, 1, 7, 1023, 4095)
 ROOM = 4e-6  # of values near 1, turned by cosines and sines that are the same
 
@@ -34,7 +35,7 @@ def put_turns_in(model: nn.Module, formed: Iterable[FormedCosSin]) -> int:
     for module in model.modules():
         kind = type(module)
         if kind not in copies:
-            copies[kind] = _copy(kind, forms) if forms else None
+            copies[kind] = _copy(kind.forward, forms) if forms else None
         forward = copies[kind]
         if forward is not None and "forward" not in vars(module):
             module.__dict__["forward"] = MethodType(forward, module)
@@ -48,25 +49,37 @@ def take_turns_out(model: nn.Module) -> None:
         forward = vars(module).get("forward")
         if isinstance(forward, MethodType) and forward.__self__ is module:
             own = forward.__func__ is type(module).forward  # as it comes out of a file
-            if own or any(isinstance(v, FusedTurn) for v in forward.__globals__.values()):
+            if own or MARK in vars(forward.__func__):
                 del module.__dict__["forward"]
 
 
-def _copy(kind: type[nn.Module], forms: list[FormedCosSin]) -> FunctionType | None:
+def _copy(forward: Any, forms: list[FormedCosSin]) -> FunctionType | None:
     """A copy of a forward that turns by the fused kernel; None where it has no such function."""
-    forward = kind.forward
-    if not isinstance(forward, FunctionType) or forward.__closure__:
+    if not isinstance(forward, FunctionType):
         return None
-    turns = {name: FusedTurn(own) for name, own in _functions(forward) if _fit(own, forms)}
-    if not turns:
-        return None
-    # Without the name of its module, where a compiler would look for the functions.
-    names = {k: v for k, v in forward.__globals__.items() if k != "__name__"} | turns
-    copied = FunctionType(forward.__code__, names, forward.__name__, forward.__defaults__)
-    copied.__kwdefaults__ = forward.__kwdefaults__
-    copied.__module__ = forward.__module__
-    copied.__annotations__ = forward.__annotations__
-    copied.__doc__ = forward.__doc__
+    names, cells = forward.__globals__, forward.__closure__ or ()
+    if hasattr(forward, "__wrapped__"):  # by a decorator, which has it in a cell
+        within = _copy(forward.__wrapped__, forms)
+        if within is None or not any(c.cell_contents is forward.__wrapped__ for c in cells):
+            return None
+        cells = tuple(
+            CellType(within) if cell.cell_contents is forward.__wrapped__ else cell
+            for cell in cells
+        )
+        more = {**vars(forward), "__wrapped__": within}
+    else:
+        turns = {name: FusedTurn(own) for name, own in _functions(forward) if _fit(own, forms)}
+        if not turns:
+            return None
+        # Without the name of its module, where a compiler would look for the functions.
+        names = {k: v for k, v in names.items() if k != "__name__"} | turns
+        more = vars(forward)
+    copied = FunctionType(
+        forward.__code__, names, forward.__name__, forward.__defaults__, cells or None
+    )
+    for name in ("__kwdefaults__", "__module__", "__annotations__", "__doc__", "__qualname__"):
+        setattr(copied, name, getattr(forward, name))
+    vars(copied).update(more, **{MARK: True})
     return copied
 
 
