@@ -499,7 +499,8 @@ def tables(rows: list[dict[str, Any]]) -> str:
     held = by["held"]
     worst = {key: max((r[key] for r in held if r[key] is not None), default=None)
              for key in ("logits", "padded", "pictures", "shifted")}  # fmt: skip
-    drifts = [r["drift"] for r in held if r["drift"] is not None]
+    drifts = [r["drift"] for r in held if r["shifted"] is not None]
+    own = sum(r["drift"] is not None and r["shifted"] is None for r in held)
     least, most = (number(f(drifts, default=None)) for f in (min, max))
     compiled = [r["breaks"] for r in held if r["breaks"] is not None]
     tokens = sum(r["generated"] is True for r in held)
@@ -528,6 +529,7 @@ def tables(rows: list[dict[str, Any]]) -> str:
         f'| bits equal under `phase="float32"` | {sum(r["bits"] is True for r in held)} |',
         f"| change of logits by a shift of {FAR:,} positions, before | {least} to {most} |",
         f"| … after, in {len(drifts)} types that only rotate | {number(worst['shifted'])} |",
+        f"| … not asked, as logits depend on absolute positions for another reason | {own} |",
         f"| graph breaks counted, none more than before | {len(compiled)} |",
         "",
         "| type | replaced | cos and sin | wrong from | logits | padded | tower | shift | then |",

@@ -319,31 +319,40 @@ def test_rows_that_are_exact_already_or_trained_are_left() -> None:
         adopt(model)
 
 
+@pytest.mark.slow("detect/adopt", "encodings/bias")
 def test_biases_that_models_make_in_code_are_the_exact_ones() -> None:
     # So nothing is put in their place. Falcon makes its own in bfloat16, and was trained so.
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+    from transformers.models.falcon import modeling_falcon
     from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
-    from transformers.models.t5.modeling_t5 import T5Attention
+    from transformers.models.t5 import modeling_t5
 
-    behind = torch.arange(2**17)
-    for buckets, longest in ((32, 128), (64, 128), (512, 2048), (32, 20)):
+    kind = modeling_t5.T5Attention
+    behind = torch.arange(2**20 + 1)
+    sizes = [(32, 128), (64, 128), (128, 256), (256, 512), (512, 2048), (32, 20), (320, 800),
+             (48, 200), (34, 100)]  # fmt: skip
+    for buckets, longest in sizes:
         for both in (True, False):
             options = {"num_buckets": buckets, "max_distance": longest, "bidirectional": both}
             direction = "bidirectional" if both else "causal"
             spec = posenc.T5(1, buckets=buckets, max_distance=longest, direction=direction)
             (name,) = spec.shapes
             table = torch.arange(float(buckets)).reshape(spec.shapes[name])
-            ours = posenc.bias(spec, behind[-1:], behind, params={name: table})
-            theirs = T5Attention._relative_position_bucket(behind - behind[-1], **options)
-            assert torch.equal(ours.flatten().long(), theirs)
-    for heads in (4, 12, 71):
+            for at in (behind[-1:], behind[:1]):
+                ours = posenc.bias(spec, at, behind, params={name: table})
+                theirs = kind._relative_position_bucket(behind - at, **options)
+                assert torch.equal(ours.flatten().long(), theirs)
+    seen = torch.ones(1, 4096, dtype=torch.int64)
+    for heads in (4, 12, 16, 71, 112):
         spec = posenc.ALiBi(heads, form="key_only")
         exact = posenc.bias(spec, behind[:1], behind[:4096], dtype="float64")[:, 0]
-        bloom = build_alibi_tensor(torch.ones(1, 4096, dtype=torch.int64), heads, torch.float32)
+        bloom = build_alibi_tensor(seen, heads, torch.float32)
         mpt = build_mpt_alibi_tensor(heads, 4096)
         largest = exact.abs().max()
         assert (bloom[:, 0] - exact).abs().max() < 1e-7 * largest
         assert (mpt[:, 0] - (exact - exact[:, -1:])).abs().max() < 1e-7 * largest
+        falcon = modeling_falcon.build_alibi_tensor(seen, heads, torch.float32)
+        assert 1e-3 < (falcon[:, 0] - exact).abs().max() / largest < 6e-3
 
 
 # --- attention that turns -----------------------------------------------------------------------

@@ -29,7 +29,7 @@ ROOM = 4e-6  # of values near 1, turned by cosines and sines that are the same
 
 def put_turns_in(model: nn.Module, formed: Iterable[FormedCosSin]) -> int:
     """Give attention whose function turns as a form says the fused kernel; how many there are."""
-    forms = [one for one in formed if one.plain and one.form.spec.phase == "exact"]
+    forms = [one for one in formed if one.plain and getattr(one.form.spec, "phase", "") == "exact"]
     copies: dict[type, FunctionType | None] = {}
     count = 0
     for module in model.modules():

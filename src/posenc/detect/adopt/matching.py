@@ -155,8 +155,9 @@ def why_left(entry: Layer) -> Iterator[str]:
     """Why an entry of the plan that was not put in stays as the model has it."""
     name = f"{entry.layer}:{entry.attention}" if entry.attention else entry.layer
     kind = type(entry.spec).__name__
-    if entry.kind == "table" and isinstance(getattr(entry.spec, "length", None), int):
-        yield f"{name}: {kind}, {entry.spec.length:,} rows that are weights, which stay"
+    rows = getattr(entry.spec, "length", None)
+    if entry.kind == "table" and isinstance(rows, int):
+        yield f"{name}: {kind}, {rows:,} rows that are weights, which stay"
     elif entry.spec is not None and entry.spec.parameters():
         yield f"{name}: {kind}, a {entry.kind} whose values are weights, which stay"
     elif entry.kind == "rotary":

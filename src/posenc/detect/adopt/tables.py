@@ -118,8 +118,8 @@ def put_in(rows: Rows) -> None:
     module, name = rows.module, rows.name
     if KEPT not in module.__dict__:
         module.__dict__[KEPT] = {}
-        module.register_state_dict_post_hook(_saved)
-        module.register_load_state_dict_pre_hook(_loaded)
+        module.register_state_dict_post_hook(_saved)  # type: ignore[no-untyped-call]
+        module.register_load_state_dict_pre_hook(_loaded)  # type: ignore[no-untyped-call]
     old = getattr(module, name)
     module.__dict__[KEPT][name] = Kept(old, rows.exact.clone())
     _set(module, name, rows.exact)
