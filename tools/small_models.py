@@ -94,6 +94,7 @@ SUBSTITUTES: dict[str, dict[str, Any]] = {
     "diffusion_gemma": {"text_config": _GEMMA_MOE},
     "gemma4_assistant": {"text_config": _ASSISTANT},
     "granite4_vision": {"deepstack_layer_map": [], "downsample_rate": "1/2"},
+    "zamba2": {"layer_types": ["mamba", "hybrid"], **_TWO},
     "muse_spark": {"audio_config": {"num_hidden_layers": 4}},
     "mamba2": {"num_heads": 4, "head_dim": 128, "hidden_size": 256, "n_groups": 1},
     "molmo2": {"adapter_config": {"vision_feature_layers": [1, 0], "vision_feature_layer": [1, 0]}},
@@ -223,6 +224,8 @@ def built(model_type: str) -> Any:
     torch.manual_seed(0)
     model = cls(config).float().eval()
     for weight in model.parameters():
+        if not weight.requires_grad:  # rows of sines
+            continue
         if weight.ndim >= 2:
             torch.nn.init.normal_(weight, std=1.0 / math.sqrt(max(weight.shape[-1], 1)))
         else:  # gates that begin at zero let nothing through
