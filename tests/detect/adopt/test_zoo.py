@@ -26,9 +26,10 @@ OTHERS = sorted({name for name, row in ROWS.items() if row["state"] == "held"} -
 def check(name: str) -> None:
     if DATA["versions"]["transformers"] != transformers.__version__:
         pytest.skip(f"the rows are of transformers {DATA['versions']['transformers']}")
-    found = zoo.row(name)
-    assert (found.state, found.why) == ("held", "")
-    assert found.replaced == ROWS[name]["replaced"]
+    row = zoo.row(name)
+    assert (row.state, row.why) == ("held", "")
+    assert row.replaced == ROWS[name]["replaced"]
+    assert row.left == ROWS[name]["left"]
 
 
 @pytest.mark.parametrize("name", TWELVE)
