@@ -24,9 +24,9 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -36,7 +36,11 @@ from tools.small_models import built, model_types  # noqa: E402
 PAGE, DATA = ROOT / "docs" / "adopt.md", ROOT / "docs" / "data" / "adopt.json"
 LOGITS = 2e-5  # of the largest logit, in float32 at short positions
 SHIFTED = 1e-6  # likewise, after a shift of all positions
-FAR = 1_000_000
+FAR, NEAR = 1_000_000, 64
+# A shift by NEAR with the model's own angles, or by FAR where nothing turns, changes no logits by
+# more than this, or the model reads positions elsewhere: a norm after the rotation, a state, a
+# temperature.
+ABSOLUTE = 1e-4
 TOKENS, NEW = 12, 40
 SLOWEST = 240  # seconds for one model type
 STATES = ("held", "adopted", "refused", "not built")
@@ -62,6 +66,7 @@ class Row:
     bits: bool | None = None
     drift: float | None = None
     shifted: float | None = None
+    absolute: float | None = None  # what a shift changes that is not of angles
     pictures: float | None = None
     idle: list[str] = dataclasses.field(default_factory=list)  # replaced, and not run
     breaks: list[int] | None = None
@@ -70,21 +75,41 @@ class Row:
 # --- what holds -----------------------------------------------------------------------------------
 
 
-def given(model: Any, seed: int = 1) -> dict[str, Any]:
-    """An input that the model takes: tokens, or a picture."""
+def inputs_of(model: Any, seed: int = 1) -> Iterator[dict[str, Any]]:
+    """Inputs that a model may take: a picture, tokens, or both."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    if model.main_input_name == "pixel_values":
-        config = getattr(model.config, "vision_config", model.config)
-        size = getattr(config, "image_size", 224) or 224
-        sizes = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
-        channels = getattr(config, "num_channels", 3)
-        return {"pixel_values": torch.randn(1, channels, *sizes, generator=generator)}
     tokens = {"input_ids": torch.randint(10, 99, (2, TOKENS), generator=generator)}
     if model.config.is_encoder_decoder:
         tokens["decoder_input_ids"] = tokens["input_ids"] % 50 + 10
-    return tokens
+    config = getattr(model.config, "vision_config", model.config)
+    size = getattr(config, "image_size", 224) or 224
+    sizes = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
+    channels = getattr(config, "num_channels", 3)
+    picture = {"pixel_values": torch.randn(1, channels, *sizes, generator=generator)}
+    names = inspect.signature(type(model).forward).parameters
+    if model.main_input_name == "pixel_values":
+        yield picture
+    if "input_ids" in names or model.main_input_name != "pixel_values":
+        yield tokens
+    if "image_attention_mask" in names:  # several pictures beside each text
+        pictures = picture["pixel_values"].expand(2, 1, channels, *sizes)
+        seen_by = torch.ones(2, TOKENS, 1, dtype=torch.int64)
+        yield {**tokens, "pixel_values": pictures, "image_attention_mask": seen_by}
+
+
+def given(model: Any) -> dict[str, Any]:
+    """An input that the model takes."""
+    reasons: list[Exception] = []
+    for inputs in inputs_of(model):
+        try:
+            logits(model, **inputs)
+        except Exception as error:  # noqa: BLE001 - other people's classes raise anything
+            reasons.append(error)
+        else:
+            return inputs
+    raise reasons[-1]
 
 
 def logits(model: Any, **inputs: Any) -> Any:
@@ -132,7 +157,7 @@ def tie(model: Any, inputs: dict[str, Any], tokens: Any) -> bool | None:
     return None if first - second <= SHIFTED * last.abs().max() else False
 
 
-def drift(model: Any, inputs: dict[str, Any]) -> float | None:
+def drift(model: Any, inputs: dict[str, Any], by: int = FAR) -> float | None:
     """How much the logits depend on a shift of all positions, in float64; None if it takes none."""
     import torch
 
@@ -143,13 +168,34 @@ def drift(model: Any, inputs: dict[str, Any]) -> float | None:
         model.set_experts_implementation("eager")
     try:
         near = logits(model.double(), **inputs, position_ids=places)
-        return apart(logits(model, **inputs, position_ids=places + FAR), near)
+        return apart(logits(model, **inputs, position_ids=places + by), near)
     except Exception:  # noqa: BLE001 - other people's classes raise anything
         return None
     finally:
         model.float()
         if experts is not None:
             model.set_experts_implementation(experts)
+
+
+@contextlib.contextmanager
+def stilled(model: Any) -> Iterator[None]:
+    """Nothing that was put in turns meanwhile."""
+    import torch
+
+    from posenc.torch.adopted import AdoptedRotary
+
+    def still(*call: Any) -> Any:
+        answer = call[-1]
+        if isinstance(answer, torch.Tensor):
+            return torch.ones_like(answer)
+        return torch.ones_like(answer[0]), torch.zeros_like(answer[1])
+
+    hooks = [
+        m.register_forward_hook(still) for m in model.modules() if isinstance(m, AdoptedRotary)
+    ]
+    yield
+    for hook in hooks:
+        hook.remove()
 
 
 def rotary_alone(config: Any) -> bool:
@@ -184,8 +230,10 @@ def towers(model: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         flat = torch.randn(32, channels * frames * patch**2, generator=generator)
         squares = torch.randn(32, channels, patch, patch, generator=generator)
         picture = torch.randn(1, channels, size, size, generator=generator)
+        side = patch * (getattr(config, "spatial_merge_size", 1) or 1)
+        merged = torch.randn(32, side, side, channels, generator=generator)
         names = list(inspect.signature(type(part).forward).parameters)[1:]
-        for tensor in (picture, flat, squares):
+        for tensor in (picture, flat, squares, merged):
             for key in (
                 "grid_thw",
                 "image_grid_thw",
@@ -267,6 +315,41 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
 
 
+class Before(NamedTuple):
+    """What a model answers as it is."""
+
+    inputs: dict[str, Any]
+    logits: Any
+    padded: Any = None
+    tokens: Any = None
+    far: float | None = None  # what a shift by FAR changes, and one by NEAR
+    near: float | None = None
+    pictures: Sequence[tuple[str, dict[str, Any], Any]] = ()
+
+
+def before_it(model: Any, places: list[str]) -> Before:
+    """What a model answers before modules at some places are replaced."""
+    import torch
+
+    inputs = given(model)
+    first = logits(model, **inputs)
+    if not torch.equal(first, logits(model, **inputs)) or not torch.isfinite(first).all():
+        raise ValueError("it does not answer twice the same, or not in numbers")
+    masked = left_padded(inputs)
+    tokens = padded = far = near = None
+    with contextlib.suppress(Exception):
+        padded = logits(model, **masked)[0, 5:] if masked else None
+    with contextlib.suppress(Exception):
+        tokens = generated(model, masked) if model.can_generate() and masked else None
+    if masked and rotary_alone(model.config):
+        far, near = (drift(model, inputs, by) for by in (FAR, NEAR))
+    pictures = [
+        (path, inner, seen(model.get_submodule(path), inner)) for path, inner in towers(model)
+        if any(place.startswith(f"{path}.") for place in places)
+    ]  # fmt: skip
+    return Before(inputs, logits(model, **inputs), padded, tokens, far, near, pictures)
+
+
 def measured(made: Row, model: Any, *, compiles: bool) -> None:
     """Fill a row."""
     import torch
@@ -286,52 +369,38 @@ def measured(made: Row, model: Any, *, compiles: bool) -> None:
     made.left = list(report.left)
     made.change = max(r.change for r in report.replaced)
     made.wrong = min((r.wrong for r in report.replaced if r.wrong is not None), default=None)
-
-    inputs = given(model)
-    before = logits(model, **inputs)
-    if not torch.equal(before, logits(model, **inputs)) or not torch.isfinite(before).all():
-        raise ValueError("it does not answer twice the same, or not in numbers")
-    masked = left_padded(inputs)
-    tokens = padded = shifted = None
-    with contextlib.suppress(Exception):
-        padded = logits(model, **masked)[0, 5:] if masked else None
-    with contextlib.suppress(Exception):
-        tokens = generated(model, masked) if model.can_generate() and masked else None
-    if masked and rotary_alone(model.config):
-        shifted = drift(model, inputs)
-    places = [r.path for r in report.replaced]
-    pictures = [
-        (path, inner, seen(model.get_submodule(path), inner)) for path, inner in towers(model)
-        if any(place.startswith(f"{path}.") for place in places)
-    ]  # fmt: skip
+    before = before_it(model, [r.path for r in report.replaced])
+    inputs, masked = before.inputs, left_padded(before.inputs)
     if compiles:
         made.breaks = [breaks(model, inputs)]
-    before = logits(model, **inputs)
 
     adopt(model)
     with counted(model) as ran:
-        made.logits = apart(logits(model, **inputs), before)
-        if padded is not None:
-            made.padded = apart(logits(model, **masked)[0, 5:], padded)
-        if tokens is not None:
-            made.generated = torch.equal(generated(model, masked), tokens)
-        for path, inner, old in pictures:
+        made.logits = apart(logits(model, **inputs), before.logits)
+        if before.padded is not None:
+            made.padded = apart(logits(model, **masked)[0, 5:], before.padded)
+        if before.tokens is not None:
+            made.generated = torch.equal(generated(model, masked), before.tokens)
+        for path, inner, old in before.pictures:
             change = apart(seen(model.get_submodule(path), inner), old)
             made.pictures = max(change, made.pictures or 0.0)
     paths = dict.fromkeys(r.path for r in report.replaced)
     ran |= {r.path for r in report.replaced if r.what == "rows" and made.logits > 0}
     made.idle = [path for path in paths if path not in ran]
-    if shifted is not None:
-        made.drift, made.shifted = shifted, drift(model, inputs)
+    if before.far is not None:
+        with stilled(model):
+            made.absolute = max(before.near or 0.0, drift(model, inputs) or 0.0)
+        made.drift = before.far
+        made.shifted = drift(model, inputs) if made.absolute <= ABSOLUTE else None
     if made.generated is False:
-        made.generated = tie(model, inputs, tokens)
+        made.generated = tie(model, inputs, before.tokens)
     if made.breaks is not None:
         made.breaks.append(breaks(model, inputs))
     made.keys = [*model.state_dict()] == keys
     release(model)
-    made.released = torch.equal(logits(model, **inputs), before)
+    made.released = torch.equal(logits(model, **inputs), before.logits)
     adopt(model, phase="float32")
-    made.bits = torch.equal(logits(model, **inputs), before)
+    made.bits = torch.equal(logits(model, **inputs), before.logits)
     made.why = "; ".join(broken(made))
     made.state = "adopted" if made.why else "held"
 
@@ -430,7 +499,8 @@ def tables(rows: list[dict[str, Any]]) -> str:
     held = by["held"]
     worst = {key: max((r[key] for r in held if r[key] is not None), default=None)
              for key in ("logits", "padded", "pictures", "shifted")}  # fmt: skip
-    drifts = [r["drift"] for r in held if r["drift"] is not None]
+    drifts = [r["drift"] for r in held if r["shifted"] is not None]
+    own = sum(r["drift"] is not None and r["shifted"] is None for r in held)
     least, most = (number(f(drifts, default=None)) for f in (min, max))
     compiled = [r["breaks"] for r in held if r["breaks"] is not None]
     tokens = sum(r["generated"] is True for r in held)
@@ -459,6 +529,7 @@ def tables(rows: list[dict[str, Any]]) -> str:
         f'| bits equal under `phase="float32"` | {sum(r["bits"] is True for r in held)} |',
         f"| change of logits by a shift of {FAR:,} positions, before | {least} to {most} |",
         f"| … after, in {len(drifts)} types that only rotate | {number(worst['shifted'])} |",
+        f"| … not asked, as logits depend on absolute positions for another reason | {own} |",
         f"| graph breaks counted, none more than before | {len(compiled)} |",
         "",
         "| type | replaced | cos and sin | wrong from | logits | padded | tower | shift | then |",

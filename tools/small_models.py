@@ -59,6 +59,7 @@ _ASSISTANT = {
 _GEMMA_MOE = {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 64}
 _TWO = {"num_hidden_layers": 2}
 SUBSTITUTES: dict[str, dict[str, Any]] = {
+    "blt": {"encoder_hash_byte_group_vocab": 512},
     "bamba": {"attn_layer_indices": [1]},
     "granitemoehybrid": {
         "layer_types": ["mamba", "attention"], "position_embedding_type": "rope", **_TWO,
@@ -93,6 +94,8 @@ SUBSTITUTES: dict[str, dict[str, Any]] = {
     "diffusion_gemma": {"text_config": _GEMMA_MOE},
     "gemma4_assistant": {"text_config": _ASSISTANT},
     "granite4_vision": {"deepstack_layer_map": [], "downsample_rate": "1/2"},
+    "zamba2": {"layer_types": ["mamba", "hybrid"], **_TWO},
+    "muse_spark": {"audio_config": {"num_hidden_layers": 4}},
     "mamba2": {"num_heads": 4, "head_dim": 128, "hidden_size": 256, "n_groups": 1},
     "molmo2": {"adapter_config": {"vision_feature_layers": [1, 0], "vision_feature_layer": [1, 0]}},
     "reformer": {"is_decoder": True},
@@ -166,6 +169,8 @@ def small(config: Any, widths: dict[int, int] | None = None) -> dict[str, Any]:
         if sub.model_type:
             changes[key] = {"model_type": sub.model_type, **small(sub, widths)}
     for key, value in defaults.items():
+        if INNER.search(key) and isinstance(value, list) and len({*value}) == 1:
+            changes[key] = min(value[0], 64)  # of each layer
         if key in changes or not _number(value):
             continue
         if LAYERS.match(key):
@@ -219,6 +224,8 @@ def built(model_type: str) -> Any:
     torch.manual_seed(0)
     model = cls(config).float().eval()
     for weight in model.parameters():
+        if not weight.requires_grad:  # rows of sines
+            continue
         if weight.ndim >= 2:
             torch.nn.init.normal_(weight, std=1.0 / math.sqrt(max(weight.shape[-1], 1)))
         else:  # gates that begin at zero let nothing through

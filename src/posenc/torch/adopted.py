@@ -8,14 +8,17 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from posenc import functional
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.spec import Spec
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.kernels.torch_state import followed
 from posenc.torch.channels import ChannelCosSin, Columns
 
-__all__ = ["AdoptedRotary", "CosSinForm", "FormedCosSin", "LayerCosSin"]
+__all__ = ["AdoptedRotary", "CosSinForm", "FormedCosSin", "FusedTurn", "LayerCosSin"]
 
 Answer = tuple[Tensor, Tensor] | Tensor
+TURN = "_posenc_turn"  # of cosines: the Turn that they stand for
 
 
 class CosSinForm(NamedTuple):
@@ -58,11 +61,21 @@ class CosSinForm(NamedTuple):
         return ids if self.order == tuple(range(count)) else ids[..., list(self.order)]
 
 
+class Turn(NamedTuple):
+    """What cosines and sines stand for, as long as nobody writes to them."""
+
+    formed: FormedCosSin
+    positions: Tensor
+    sin: Tensor
+    versions: tuple[int, int]
+
+
 class FormedCosSin:
     """Cosines and sines of a form."""
 
     def __init__(self, form: CosSinForm) -> None:
         self.form = form
+        self.fused: dict[Callable[..., Any], int] = {}  # functions that turn so, and width of heads
         self.channels = ChannelCosSin(form.spec, form.columns)
         self.needs_length = form.spec.needs_length
         # One axis, and what the module returns is what comes out.
@@ -81,7 +94,10 @@ class FormedCosSin:
         if ids.device != x.device:
             ids = ids.to(x.device)
         if self.plain:
-            return channels(ids, x.dtype)
+            cos, sin = channels(ids, x.dtype)
+            if self.fused and channels is self.channels and _counts_writes():
+                setattr(cos, TURN, Turn(self, ids, sin, (cos._version, sin._version)))
+            return cos, sin
         form = self.form
         dtype = form.dtype or x.dtype
         length = ids.max() + 1 if self.needs_length else None
@@ -89,6 +105,58 @@ class FormedCosSin:
         for _ in range(form.leading):
             cos, sin = cos[None], sin[None]
         return torch.complex(cos, sin) if form.is_complex else (cos, sin)
+
+
+def _counts_writes() -> bool:
+    """Whether a tensor that is made here knows how often it was written to."""
+    return not torch.compiler.is_compiling() and not torch.is_inference_mode_enabled()
+
+
+class FusedTurn:
+    """In place of the function by which a model's attention turns queries and keys.
+
+    Where cosines are those that a `FormedCosSin` has just given, and no gradients are needed, it
+    turns by their positions with the fused kernel; else the function of the model does it. The
+    result is new memory: what was turned may be the value too, or be looked at by a hook.
+
+    Parameters
+    ----------
+    own : callable
+        The function of the model: (q, k, cos, sin) to both turned.
+    """
+
+    def __init__(self, own: Callable[..., Any]) -> None:
+        self.own = own
+
+    def __call__(
+        self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Queries and keys, turned."""
+        if not torch.compiler.is_compiling() and not args and not kwargs:
+            turn: Turn | None = getattr(cos, TURN, None)
+            if turn is not None and self._stands(turn, q, k, cos, sin):
+                pair = ((q, "query"), (k, "key"))
+                spec, positions = turn.formed.form.spec, turn.positions
+                return functional.rotate_together(spec, pair, positions=positions)
+        return self.own(q, k, cos, sin, *args, **kwargs)
+
+    def _stands(self, turn: Turn, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> bool:
+        """Whether a turn by positions is what is asked for."""
+        width, positions = turn.formed.fused.get(self.own), turn.positions
+        return (
+            sin is turn.sin
+            and type(q) is type(k) is Tensor
+            and q.ndim == k.ndim == 4
+            and q.shape[-1] == k.shape[-1] == width
+            and q.shape[-2] == k.shape[-2] == positions.shape[-1]
+            and positions.ndim == 2
+            and positions.shape[0] in (1, q.shape[0])
+            and q.dtype == k.dtype == cos.dtype
+            and q.device == cos.device == positions.device
+            and turn.versions == (cos._version, sin._version)
+            and not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
+            and not followed()
+        )
 
 
 class LayerCosSin:
@@ -144,6 +212,11 @@ class AdoptedRotary(nn.Module):
     def old(self) -> nn.Module:
         """The module that is replaced."""
         return self._old[0]
+
+    @property
+    def formed(self) -> list[FormedCosSin]:
+        """What computes it, for each type of layer."""
+        return [*self._formed.values()]
 
     @property
     def forms(self) -> dict[str | None, CosSinForm]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import inspect
 import io
 import pickle
 from pathlib import Path
@@ -107,10 +109,15 @@ def test_left_padding() -> None:
     "way",
     [
         {},
-        {"num_beams": 3},
-        {"cache_implementation": "static"},
-        {"use_cache": False},
-        {"prompt_lookup_num_tokens": 3},
+        *(
+            pytest.param(way, marks=pytest.mark.slow("detect/adopt", "torch/adopted.py"))
+            for way in (
+                {"num_beams": 3},
+                {"cache_implementation": "static"},
+                {"use_cache": False},
+                {"prompt_lookup_num_tokens": 3},
+            )
+        ),
     ],
 )
 def test_tokens_that_are_generated_are_the_same(way: dict[str, Any]) -> None:
@@ -245,6 +252,198 @@ def test_rows_that_a_module_keeps(make: Any, where: str, tmp_path: Path) -> None
     adopt(model)
     release(model)
     assert model.get_buffer(where) is old
+
+
+SMALLEST = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+
+
+def seq2seq(name: str, *, width: int = 64, **more: Any) -> Any:
+    torch.manual_seed(0)
+    heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "vocab_size": 99}
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    config = getattr(transformers, f"{name}Config")
+    sizes = {"d_model": width, **SMALLEST, **heads, **tokens, **more}
+    return getattr(transformers, f"{name}Model")(config(**sizes)).eval()
+
+
+def test_rows_that_are_saved_with_the_model_are_exact_inside_of_it_alone(tmp_path: Path) -> None:
+    model = seq2seq("Whisper")
+    where = "encoder.embed_positions.weight"
+    old = model.encoder.embed_positions.weight
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    assert not old.requires_grad
+    report = adopt(model)
+    (row,) = report.replaced
+    assert (row.path, row.layer, row.what, row.last) == (where, "encoder", "rows", 1499)
+    assert "decoder: Learned, 448 rows that are weights, which stay" in report.left
+    exact = torch.from_numpy(posenc.table(row.spec, len(old), dtype="float64"))
+    now = model.encoder.embed_positions.weight
+    assert torch.equal(now, exact.float())
+    assert row.change == pytest.approx(float((old - exact).abs().max()))
+    assert row.change > 1e-5
+    # Saved and loaded as if nothing had been put in.
+    after = model.state_dict()
+    assert [*after] == [*before]
+    assert all(torch.equal(after[key], value) for key, value in before.items())
+    model.save_pretrained(tmp_path)
+    fresh = transformers.WhisperModel.from_pretrained(tmp_path)
+    assert torch.equal(fresh.encoder.embed_positions.weight, old)
+    model.load_state_dict(before)
+    assert torch.equal(now, exact.float())
+    other = copy.deepcopy(model)
+    release(other)
+    assert all(torch.equal(other.state_dict()[key], value) for key, value in before.items())
+    assert not any(m._state_dict_hooks or m._load_state_dict_pre_hooks for m in other.modules())
+    # Rows of another checkpoint are that checkpoint's, and stay.
+    model.load_state_dict({**before, where: before[where] + 1})
+    assert torch.equal(model.state_dict()[where], before[where] + 1)
+    release(model)
+    assert torch.equal(model.encoder.embed_positions.weight, before[where] + 1)
+    model = seq2seq("Whisper")
+    old = model.encoder.embed_positions.weight
+    adopt(model)
+    release(model)
+    assert model.encoder.embed_positions.weight is old
+
+
+def test_rows_that_are_exact_already_or_trained_are_left() -> None:
+    rows = "encoder.embed_positions.weight: its 64 rows are the exact ones of embeddings"
+    model = seq2seq("Marian", max_position_embeddings=64, decoder_vocab_size=99)
+    old = model.encoder.embed_positions.weight.clone()
+    with pytest.raises(posenc.DataError, match=rows):
+        adopt(model)
+    assert torch.equal(model.encoder.embed_positions.weight, old)
+    model = seq2seq("Whisper")
+    model.encoder.embed_positions.requires_grad_(True)
+    with pytest.raises(posenc.DataError, match="its rows are trained, made in code, or others"):
+        adopt(model)
+
+
+@pytest.mark.slow("detect/adopt", "encodings/bias")
+def test_biases_that_models_make_in_code_are_the_exact_ones() -> None:
+    # So nothing is put in their place. Falcon makes its own in bfloat16, and was trained so.
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+    from transformers.models.falcon import modeling_falcon
+    from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
+    from transformers.models.t5 import modeling_t5
+
+    kind = modeling_t5.T5Attention
+    behind = torch.arange(2**20 + 1)
+    sizes = [(32, 128), (64, 128), (128, 256), (256, 512), (512, 2048), (32, 20), (320, 800),
+             (48, 200), (34, 100)]  # fmt: skip
+    for buckets, longest in sizes:
+        for both in (True, False):
+            options = {"num_buckets": buckets, "max_distance": longest, "bidirectional": both}
+            direction = "bidirectional" if both else "causal"
+            spec = posenc.T5(1, buckets=buckets, max_distance=longest, direction=direction)
+            (name,) = spec.shapes
+            table = torch.arange(float(buckets)).reshape(spec.shapes[name])
+            for at in (behind[-1:], behind[:1]):
+                ours = posenc.bias(spec, at, behind, params={name: table})
+                theirs = kind._relative_position_bucket(behind - at, **options)
+                assert torch.equal(ours.flatten().long(), theirs)
+    seen = torch.ones(1, 4096, dtype=torch.int64)
+    for heads in (4, 12, 16, 71, 112):
+        spec = posenc.ALiBi(heads, form="key_only")
+        exact = posenc.bias(spec, behind[:1], behind[:4096], dtype="float64")[:, 0]
+        bloom = build_alibi_tensor(seen, heads, torch.float32)
+        mpt = build_mpt_alibi_tensor(heads, 4096)
+        largest = exact.abs().max()
+        assert (bloom[:, 0] - exact).abs().max() < 1e-7 * largest
+        assert (mpt[:, 0] - (exact - exact[:, -1:])).abs().max() < 1e-7 * largest
+        falcon = modeling_falcon.build_alibi_tensor(seen, heads, torch.float32)
+        assert 1e-3 < (falcon[:, 0] - exact).abs().max() / largest < 6e-3
+
+
+# --- attention that turns -----------------------------------------------------------------------
+
+
+def forwards(model: Any) -> list[Any]:
+    return [m for m in model.modules() if "forward" in vars(m)]
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The specs by which the fused kernel was asked to turn."""
+    from posenc import functional
+
+    seen: list[Any] = []
+    own = functional.rotate_together
+
+    def counted(spec: Any, inputs: Any, **more: Any) -> Any:
+        seen.append(spec)
+        return own(spec, inputs, **more)
+
+    monkeypatch.setattr(functional, "rotate_together", counted)
+    return seen
+
+
+def test_attention_turns_by_the_fused_kernel_where_no_gradients_are_needed(
+    turns: list[Any],
+) -> None:
+    model = llama()
+    before = logits(model)
+    report = adopt(model)
+    assert len(forwards(model)) == 2
+    assert "2 attention modules turn queries and keys by the fused kernel" in report.remarks[0]
+    turns.clear()
+    after = logits(model)
+    assert turns == [report.replaced[0].spec] * 2
+    assert 0 < off(after, before) < LOGITS
+    turns.clear()
+    with torch.inference_mode():
+        assert off(model(ids()).logits, before) < LOGITS
+    assert off(model(ids()).logits.detach(), before) < LOGITS  # weights want gradients
+    assert not turns
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert off(logits(other), before) < LOGITS
+        assert all(m.forward.__self__ is m for m in forwards(other))
+        release(other)
+        assert not forwards(other)
+        assert torch.equal(logits(other), before)
+    release(model)
+    assert not forwards(model)
+    assert torch.equal(logits(model), before)
+    adopt(model, phase="float32")
+    assert not forwards(model)
+
+
+def test_what_was_turned_stays_as_it_was() -> None:
+    # A hook looks at keys before they turn; some models take them for values.
+    model = llama()
+    seen: list[Any] = []
+    model.model.layers[0].self_attn.k_proj.register_forward_hook(lambda *a: seen.append(a[-1]))
+    logits(model)
+    adopt(model)
+    logits(model)
+    assert torch.equal(seen[0], seen[1])
+
+
+@pytest.mark.parametrize("change", ["none", "written to", "another sine", "dtype", "several"])
+def test_cosines_that_are_no_longer_those_of_their_positions(change: str, turns: list[Any]) -> None:
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as theirs
+
+    model = llama()
+    adopt(model)
+    forward = inspect.unwrap(model.model.layers[0].self_attn.forward.__func__)
+    own = forward.__globals__["apply_rotary_pos_emb"]
+    turns.clear()
+    q, k = torch.randn(1, 4, 5, 16), torch.randn(1, 2, 5, 16)
+    cos, sin = model.model.rotary_emb(q, torch.arange(5)[None])
+    if change == "written to":
+        cos.mul_(2)
+    elif change == "another sine":
+        sin = -sin
+    elif change == "dtype":
+        q = q.double()
+    elif change == "several":
+        q, k = q.expand(3, 4, 5, 16), k.expand(3, 2, 5, 16)
+    expected = theirs(q, k, cos, sin)
+    received = own(q, k, cos, sin)
+    assert bool(turns) == (change in ("none", "several"))
+    for a, b in zip(received, expected, strict=True):
+        assert a.dtype == b.dtype
+        assert off(a, b) < 1e-6
 
 
 # --- what people do with models -----------------------------------------------------------------
@@ -503,7 +702,7 @@ def test_what_is_no_model_or_has_no_rotations() -> None:
     with pytest.raises(posenc.ArgumentError, match="Give the model inside"):
         adopt(wrapped)
     config = transformers.GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=9)
-    with pytest.raises(posenc.DataError, match="a table whose values are weights"):
+    with pytest.raises(posenc.DataError, match="1,024 rows that are weights"):
         adopt(transformers.GPT2Model(config))
     with pytest.raises(posenc.ArgumentError, match="in which nothing was"):
         release(llama())
@@ -596,6 +795,27 @@ def test_a_bias_in_place_of_rotations() -> None:
     release(model)
     assert model.config._attn_implementation == "eager"
     assert torch.equal(logits(model), before)
+
+    # Attention stays registered as long as a model asks for it, copies included.
+    def names() -> list[str]:
+        table = transformers.AttentionInterface._global_mapping
+        return [name for name in table if name.startswith("posenc_")]
+
+    assert not names()
+    adopt(model, spec=posenc.ALiBi(4))
+    after = logits(model)
+    stored = pickle.dumps(model)
+    other = copy.deepcopy(model)
+    release(model)
+    assert len(names()) == 1
+    assert torch.equal(logits(other), after)
+    release(other)
+    assert not names()
+    other = pickle.loads(stored)
+    assert torch.equal(logits(other), after)
+    del other
+    gc.collect()
+    assert not names()
     # One layer has a bias, the other turns.
     entries = (posenc.Entry("turns", specs=(ROPE,)), posenc.Entry("bias", specs=(posenc.ALiBi(4),)))
     adopt(model, plan=posenc.Plan(entries, layers=("turns", "bias")))

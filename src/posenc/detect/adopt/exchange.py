@@ -11,6 +11,7 @@ from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec
+from posenc.detect.adopt.applying import put_turns_in, take_turns_out
 from posenc.detect.adopt.fitting import Silent, distance
 from posenc.detect.adopt.matching import (
     Answered,
@@ -23,7 +24,7 @@ from posenc.detect.adopt.matching import (
 )
 from posenc.detect.adopt.refusals import CALLER, config_change, refuse_model
 from posenc.detect.adopt.report import Adoption, Replacement
-from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_buffers
+from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_tensors
 from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.contract.turns import attempt
 from posenc.detect.explain import from_hf
@@ -110,6 +111,10 @@ def adopt(
     other = spec is not None or plan is not None
     tables, rows = ([], []) if other else _tables(model, reading, phase)
     modules, left = _answered(model, reading, {row.module for row in tables})
+    exact = [row for row, table in zip(rows, tables, strict=True) if table.same]
+    left += [f"{row.path}: its {row.last + 1:,} rows are the exact ones of {row.layer}"
+             for row in exact]  # fmt: skip
+    tables = [table for table in tables if not table.same]
     trial = Trial(model, reading, modules, spec, plan) if other else None
     replaced: list[Replacement] = []
     swaps: list[_Swap] = []
@@ -123,17 +128,21 @@ def adopt(
         encodings = [entry.spec for entry, _ in one.forms.values()]
         swaps.append(_Swap(one.places, one.module, AdoptedRotary(one.module, forms, encodings)))
     covered = [spec for swap in swaps for spec in swap.new.encodings] + [row.spec for row in rows]
-    replaced += rows
+    replaced += [row for row in rows if row not in exact]
     for entry in reading:
         left += [] if _covered(entry.spec, covered) else why_left(entry)
     left += reading.errors
     if not replaced:
         expected = "cosines and sines, or rows, that a module of the model computes by its plan"
         raise DataError(mismatch(CALLER, expected, f"none: {'; '.join(left) or 'no positions'}"))
-    _exchange(model, swaps, tables, trial)
+    remarks = [] if trial is None else [*trial.remarks]
+    turning = _exchange(model, swaps, tables, trial)
+    if turning:
+        text = "attention modules turn queries and keys by the fused kernel, without gradients"
+        remarks.append(f"{turning} {text}")
     return Adoption(
         type(model).__name__, replaced=tuple(replaced), left=tuple(dict.fromkeys(left)),
-        remarks=(*(() if trial is None else trial.remarks), *reading.warnings),
+        remarks=(*remarks, *reading.warnings),
     )  # fmt: skip
 
 
@@ -180,6 +189,7 @@ def release(model: Any) -> None:
     for owner in rows:
         restore(owner)
     forget(model)
+    take_turns_out(model)
     if changed:
         warnings.warn(f"release: {changed}; the old modules go by the one before", stacklevel=2)
 
@@ -210,14 +220,15 @@ def _answered(
 
 
 def _tables(model: nn.Module, reading: Reading, phase: str) -> tuple[list[Rows], list[Replacement]]:
-    """Buffers that hold rows of the plan, and what there is to say of them."""
+    """Tensors that hold rows of the plan, and what there is to say of them."""
     tables: list[Rows] = []
     replaced: list[Replacement] = []
-    for path, module, name in row_buffers(model):
+    for path, module, name in row_tensors(model):
         for entry in reading:
-            rows = exact_rows(module, name, entry.spec, phase)
+            rows = None if entry.spec is None else exact_rows(module, name, entry.spec, phase)
             if rows is not None:
-                was = f"a buffer of {type(module).__name__}"
+                kind = "buffer" if name in module._buffers else "parameter"
+                was = f"a {kind} of {type(module).__name__}"
                 tables.append(rows)
                 replaced.append(
                     Replacement(path, layer=entry.layer, spec=entry.spec, was=was, what="rows",
@@ -246,10 +257,8 @@ def _replacement(
     )  # fmt: skip
 
 
-def _exchange(
-    model: nn.Module, swaps: list[_Swap], tables: list[Rows], trial: Trial | None
-) -> None:
-    """Put everything in, or nothing."""
+def _exchange(model: nn.Module, swaps: list[_Swap], tables: list[Rows], trial: Trial | None) -> int:
+    """Put everything in, or nothing; how many attention modules turn by the fused kernel."""
     done: list[tuple[Place, nn.Module]] = []
     try:
         for swap in swaps:
@@ -260,8 +269,10 @@ def _exchange(
             put_in(rows)
         if trial is not None:
             trial.put_in()
+        return put_turns_in(model, [formed for swap in swaps for formed in swap.new.formed])
     except BaseException:
         forget(model)
+        take_turns_out(model)
         for rows in tables:
             restore(rows.module)
         for place, old in done:

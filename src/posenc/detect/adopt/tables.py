@@ -1,4 +1,8 @@
-"""Computed rows inside of a model: tables of sines that a module keeps in a buffer."""
+"""Computed rows inside of a model: tables of sines that a module keeps.
+
+They stand in a buffer, or in a parameter that is not trained (Whisper's encoder, Marian). Where
+they are saved with the model, its state dict goes on to hold the old ones.
+"""
 
 from __future__ import annotations
 
@@ -16,51 +20,66 @@ from posenc.detect.contract.tolerances import ROUNDING
 from posenc.detect.contract.turns import CONSIDERABLE
 from posenc.encodings.rotary.base import RotarySpec
 
-__all__ = ["Rows", "exact_rows", "has_rows", "put_in", "restore", "row_buffers"]
+__all__ = ["Rows", "exact_rows", "has_rows", "put_in", "restore", "row_tensors"]
 
-KEPT = "_posenc_rows"  # of a module: name of a buffer -> the old one
+KEPT = "_posenc_rows"  # of a module: name of a tensor -> Kept
 FEWEST = 8  # rows that say which table it is
 ROOM = 8 * 2.0**-24  # of angles in float32, for each radian
 
 
 class Rows(NamedTuple):
-    """A buffer of rows and what the plan has in its place."""
+    """A tensor of rows and what the plan has in its place."""
 
     module: nn.Module
     name: str
     exact: torch.Tensor
     distance: Distance
 
+    @property
+    def same(self) -> bool:
+        """Whether the rows are the exact ones, to the last bit of their dtype."""
+        return self.distance.change == 0
 
-def row_buffers(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
-    """(path, module, name) of each buffer that may be a table and is in no checkpoint."""
+
+class Kept(NamedTuple):
+    """What stood in the place of rows that were put in."""
+
+    old: torch.Tensor
+    exact: torch.Tensor  # a copy of what was put in, which tells whether it is still there
+
+
+def row_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    """(path, module, name) of each tensor of a module that may be a table and is not trained."""
     for path, module in model.named_modules():
-        for name in module._non_persistent_buffers_set:
-            buffer = module._buffers.get(name)
-            if buffer is None or buffer.is_meta or not buffer.is_floating_point():
+        tensors = {**module._buffers, **module._parameters}
+        for name, rows in tensors.items():
+            if rows is None or rows.is_meta or not rows.is_floating_point() or rows.requires_grad:
                 continue
-            if buffer.ndim == 2 and buffer.shape[0] >= FEWEST and buffer.shape[1] > 1:
+            if rows.ndim == 2 and rows.shape[0] >= FEWEST and rows.shape[1] > 1:
                 yield f"{path}.{name}" if path else name, module, name
 
 
 def exact_rows(module: nn.Module, name: str, spec: Any, phase: str) -> Rows | None:
-    """The exact rows of a spec in place of a buffer; None where it holds others."""
-    buffer: torch.Tensor = module._buffers[name]  # type: ignore[assignment]
-    stored = np.asarray(buffer.detach().to("cpu", torch.float64))
+    """The exact rows of a spec in place of a tensor; None where it holds others."""
+    now: torch.Tensor = getattr(module, name)
+    stored = np.asarray(now.detach().to("cpu", torch.float64))
     try:
         # Tables in float64 are made of angles in float32.
-        unit = max(ROUNDING[str(buffer.dtype).removeprefix("torch.")], ROUNDING["float32"])
+        unit = max(ROUNDING[str(now.dtype).removeprefix("torch.")], ROUNDING["float32"])
         wanted = _rows(spec, stored, "exact", unit)
         kept = wanted if phase == "exact" or wanted is None else _rows(spec, stored, phase, unit)
     except PosencError:
         return None
     if wanted is None or kept is None:
         return None
-    off = np.abs(stored - wanted).max(axis=1)
+    exact = torch.from_numpy(kept).to(now.device, now.dtype)
+    rounded = np.asarray(exact.to("cpu", torch.float64))
+    same = phase == "exact" and np.array_equal(rounded, stored)
+    off = np.zeros(len(stored)) if same else np.abs(stored - wanted).max(axis=1)
     wrong = np.flatnonzero(off > CONSIDERABLE)
     first, last = (int(wrong[0]) if wrong.size else None), len(stored) - 1
     far = Distance(float(off.max()), int(off.argmax()), last, first, last)
-    return Rows(module, name, torch.from_numpy(kept).to(buffer.device, buffer.dtype), far)
+    return Rows(module, name, exact, far)
 
 
 def _rows(spec: Any, stored: np.ndarray, phase: str, unit: float) -> np.ndarray | None:
@@ -96,9 +115,14 @@ def _woven(parts: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
 
 def put_in(rows: Rows) -> None:
     """Put the exact rows in, and keep the old ones beside the module."""
-    kept = rows.module.__dict__.setdefault(KEPT, {})
-    kept[rows.name] = rows.module._buffers[rows.name]
-    rows.module._buffers[rows.name] = rows.exact
+    module, name = rows.module, rows.name
+    if KEPT not in module.__dict__:
+        module.__dict__[KEPT] = {}
+        module.register_state_dict_post_hook(_saved)  # type: ignore[no-untyped-call]
+        module.register_load_state_dict_pre_hook(_loaded)  # type: ignore[no-untyped-call]
+    old = getattr(module, name)
+    module.__dict__[KEPT][name] = Kept(old, rows.exact.clone())
+    _set(module, name, rows.exact)
 
 
 def has_rows(module: nn.Module) -> bool:
@@ -106,12 +130,55 @@ def has_rows(module: nn.Module) -> bool:
     return KEPT in module.__dict__
 
 
-def restore(module: nn.Module) -> bool:
-    """Put the old rows of a module back, where they are; whether there were any."""
-    kept = module.__dict__.pop(KEPT, {})
-    for name, old in kept.items():
-        now = module._buffers.get(name)
-        if now is not None and now.shape == old.shape:
+def restore(module: nn.Module) -> None:
+    """Put the old rows of a module back where the exact ones still stand."""
+    for name, kept in module.__dict__.pop(KEPT, {}).items():
+        now = getattr(module, name)
+        if not _is_saved(module, name) or _stands(now, kept):
             # The very object, unless the model was moved or cast meanwhile.
-            module._buffers[name] = old.to(now.device, now.dtype)
-    return bool(kept)
+            _set(module, name, kept.old.to(now.device, now.dtype))
+    for hooks, hook in (
+        (module._state_dict_hooks, _saved), (module._load_state_dict_pre_hooks, _loaded),
+    ):  # fmt: skip
+        for key, value in list(hooks.items()):
+            if value is hook or getattr(value, "hook", None) is hook:
+                del hooks[key]
+
+
+def _set(module: nn.Module, name: str, rows: torch.Tensor) -> None:
+    if name in module._parameters:
+        own = isinstance(rows, nn.Parameter)
+        module._parameters[name] = (
+            rows if own else nn.Parameter(rows, requires_grad=False)  # type: ignore[assignment]
+        )
+    else:
+        module._buffers[name] = rows
+
+
+def _is_saved(module: nn.Module, name: str) -> bool:
+    return name not in module._non_persistent_buffers_set
+
+
+def _stands(now: torch.Tensor, kept: Kept) -> bool:
+    """Whether a tensor holds what was put in: no other rows were loaded, and it was not trained."""
+    if now.shape != kept.old.shape or now.is_meta:
+        return bool(now.is_meta)
+    return torch.equal(now, kept.exact.to(now.device, now.dtype))
+
+
+def _saved(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """Rows that are saved are the old ones, as if nothing had been put in."""
+    for name, kept in module.__dict__.get(KEPT, {}).items():
+        now = state.get(prefix + name)
+        if now is not None and _stands(now, kept):
+            state[prefix + name] = kept.old.detach().to(now.device, now.dtype)
+
+
+def _loaded(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Where the old rows are loaded, the exact ones stay."""
+    for name, kept in module.__dict__.get(KEPT, {}).items():
+        rows = state.get(prefix + name)
+        if rows is None or rows.is_meta or rows.shape != kept.old.shape:
+            continue
+        if torch.equal(rows, kept.old.to(rows.device, rows.dtype)):
+            state[prefix + name] = kept.exact.to(rows.device, rows.dtype)

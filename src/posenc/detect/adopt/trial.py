@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,11 +19,12 @@ from posenc.detect.adopt.refusals import CALLER
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.torch._registration import RegisteredNames
 from posenc.torch.adopted import CosSinForm, LayerCosSin
 
 __all__ = ["Trial", "forget"]
 
-KEPT = "_posenc_attention"  # of a model: its attention implementations before
+KEPT = "_posenc_attention"  # of a model: its use of another attention
 
 
 class _Wish(NamedTuple):
@@ -138,29 +140,53 @@ class Trial:
             self._put_attention_in()
 
     def _put_attention_in(self) -> None:
-        from posenc.torch.attention import attention
-
         same = len(set(self._scores)) == 1
-        encodings: Any = self._scores[0] if same else list(self._scores)
-        name = f"posenc_{hashlib.sha256(repr(encodings).encode()).hexdigest()[:12]}"
-        if name not in _registered:
-            _registered[name] = attention(encodings)
-        _registered[name].register(name)
         config: Any = self.model.config
         kept = {"": config._attn_implementation}
         for key in config.sub_configs:
             part = getattr(config, key, None)
             kept[key] = None if part is None else part._attn_implementation
-        self.model.__dict__[KEPT] = kept
+        use = _Use(self._scores[0] if same else list(self._scores), kept)
+        self.model.__dict__[KEPT] = use
         main = next((k for k in config.sub_configs if getattr(config, k) is _text(self.model)), "")
-        self.model.set_attn_implementation({**kept, main: name})  # type: ignore[operator]
-        if _text(self.model)._attn_implementation != name:
+        self.model.set_attn_implementation({**kept, main: use.name})  # type: ignore[operator]
+        if _text(self.model)._attn_implementation != use.name:
             expected = "a model that takes another attention implementation"
             raise ArgumentError(mismatch(CALLER, expected, type(self.model).__name__))
 
 
-# Attention by the name under which models ask for it: one for each encoding that was tried.
-_registered: dict[str, Any] = {}
+class _Use:
+    """Attention by a name that is registered as long as a model asks for it.
+
+    A copy of the model, or one that comes out of a file, has a use of its own.
+    """
+
+    def __init__(self, encodings: Any, kept: dict[str, Any]) -> None:
+        from posenc.torch.attention import attention
+
+        self.encodings = encodings
+        self.kept = kept
+        self.name = f"posenc_{hashlib.sha256(repr(encodings).encode()).hexdigest()[:12]}"
+        if self.name not in _registered:
+            _registered[self.name] = (attention(encodings).register(self.name), [])
+        _registered[self.name][1].append(id(self))
+        self.end = weakref.finalize(self, _end, self.name, id(self))
+        self.end.atexit = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Use, (self.encodings, self.kept)
+
+
+# Names under which models ask for attention: what takes the name out again, and the uses.
+_registered: dict[str, tuple[RegisteredNames, list[int]]] = {}
+
+
+def _end(name: str, use: int) -> None:
+    registered, uses = _registered[name]
+    uses.remove(use)
+    if not uses:
+        registered.remove()
+        del _registered[name]
 
 
 def forget(model: Any) -> None:
@@ -170,9 +196,10 @@ def forget(model: Any) -> None:
             if isinstance(hook, LayerCosSin):
                 del module._forward_pre_hooks[key]
                 module._forward_pre_hooks_with_kwargs.pop(key, None)
-    kept = model.__dict__.pop(KEPT, None)
-    if kept is not None:
-        model.set_attn_implementation(kept)
+    use: _Use | None = model.__dict__.pop(KEPT, None)
+    if use is not None:
+        model.set_attn_implementation(use.kept)
+        use.end()
 
 
 def _of_spec(spec: Any) -> _Wish:

@@ -1,0 +1,55 @@
+"""Small models of every kind, adopted: twelve types always, the others in the slow tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="transformers builds its models with it")
+transformers = pytest.importorskip("transformers", reason="whose models are adopted")
+
+from tools import adopt as zoo  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+DATA: dict[str, Any] = json.loads(Path(zoo.DATA).read_text(encoding="utf-8"))
+ROWS = {row["model_type"]: row for row in DATA["rows"]}
+TWELVE = (
+    "cohere", "deepseek_v3", "falcon", "gemma3_text", "gpt_oss", "gptj", "llama", "minimax", "phi3",
+    "qwen2_vl", "stablelm", "xglm",
+)  # fmt: skip
+OTHERS = sorted({name for name, row in ROWS.items() if row["state"] == "held"} - {*TWELVE})
+
+
+def check(name: str) -> None:
+    if DATA["versions"]["transformers"] != transformers.__version__:
+        pytest.skip(f"the rows are of transformers {DATA['versions']['transformers']}")
+    row = zoo.row(name)
+    assert (row.state, row.why) == ("held", "")
+    assert row.replaced == ROWS[name]["replaced"]
+    assert row.left == ROWS[name]["left"]
+
+
+@pytest.mark.parametrize("name", TWELVE)
+def test_a_small_model_that_is_adopted(name: str) -> None:
+    check(name)
+
+
+@pytest.mark.slow("detect/adopt", "torch/adopted.py", release=True)
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_small_model_that_is_adopted(name: str) -> None:
+    check(name)
+
+
+@pytest.mark.slow("detect/adopt", release=True)
+@pytest.mark.parametrize("name", sorted(n for n, r in ROWS.items() if r["state"] == "refused"))
+def test_every_small_model_that_is_refused(name: str) -> None:
+    assert zoo.row(name).state == "refused"
+
+
+def test_how_many_are_adopted_and_hold() -> None:
+    states = [row["state"] for row in ROWS.values()]
+    assert states.count("held") >= 140
+    assert all(row["why"] for row in ROWS.values() if row["state"] != "held")
