@@ -375,7 +375,8 @@ def template_of(
         template.pop("scaling", None)
         magnitude = template.get("magnitude")
         if magnitude is not None:
-            template["magnitude"] = {k: v for k, v in magnitude.items() if k != "temperature"}
+            numbers = ("temperature", "attention_factor")
+            template["magnitude"] = {k: v for k, v in magnitude.items() if k not in numbers}
         template.update(rule.get("spec", {}))
     if given.pairing is not None:
         template["pairing"] = given.pairing
