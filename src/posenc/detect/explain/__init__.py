@@ -7,6 +7,7 @@ from posenc.detect.explain.gguf import from_gguf
 from posenc.detect.explain.layer_groups import COUNT_KEYS, MORE_LAYERS
 from posenc.detect.explain.reader import PAIRINGS, from_hf
 from posenc.detect.explain.rotary_entries import TRAINED
+from posenc.detect.explain.sources import explain
 
 __all__ = [
     "COUNT_KEYS",
@@ -16,6 +17,7 @@ __all__ = [
     "TRAINED",
     "Keys",
     "describe",
+    "explain",
     "from_gguf",
     "from_hf",
     "lines",
