@@ -246,7 +246,7 @@ def argument_advice(name: str, parameters: Mapping[str, inspect.Parameter]) -> s
     return sentence or (f"Did you mean {near!r}?" if near else "")
 
 
-def value_advice(value: object, words: Collection[Any], kinds: Collection[type]) -> str:
+def value_advice(value: object, words: Collection[Any], kinds: Collection[Any]) -> str:
     """What somebody means by a value that a field does not take; nothing where nobody knows.
 
     Parameters
@@ -274,7 +274,9 @@ def value_advice(value: object, words: Collection[Any], kinds: Collection[type])
     names = [rule.__name__ for kind in kinds for rule in kind.__subclasses__()]
     by_letters = {letters(name): name for name in names}
     parts = (rule for part, rule in RULES.items() if part in word)
-    near = by_letters.get(word) or next(parts, "") or by_letters.get(closest(word, by_letters) or "")
+    near = (
+        by_letters.get(word) or next(parts, "") or by_letters.get(closest(word, by_letters) or "")
+    )
     return f"Give an object: posenc.scaling.{near}(…)." if near and word else ""
 
 
