@@ -35,8 +35,10 @@ cpu = [row for row in report() if row["kernel"] == "cpu"]
 assert all(row["runs"] for row in cpu) == (sys.argv[1] == "compiled"), cpu
 rotated = posenc.rotate(spec, x, offset=2**30)
 assert (rotated == posenc.rotate(spec, x, offset=2**30, kernel="reference")).all()
-assert posenc.explain({"model_type": "gpt2", "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1})
-print(f"  Python {sys.version.split()[0]}, NumPy {np.__version__}, {sys.argv[1]}: {cpu[0]['reason']}")
+config = {"model_type": "gpt2", "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1}
+assert posenc.explain(config)
+python = sys.version.split()[0]
+print(f"  Python {python}, NumPy {np.__version__}, {sys.argv[1]}: {cpu[0]['reason']}", flush=True)
 """
 # What of the tests runs beside the oldest libraries, without torch and transformers.
 COMPAT = ("tests/test_cases.py", "tests/test_phase.py", "tests/test_jax.py", "tests/test_spec.py")
