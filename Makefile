@@ -162,6 +162,18 @@ gpu: ## the Triton kernels on a GPU: bits, then speed, into benchmarks/results; 
 	@$(GPU_PYTHON) -m pytest tests/test_triton.py -m 'slow or not slow' -q
 	@$(GPU_PYTHON) benchmarks/gpu.py
 
+.PHONY: wheels
+wheels: $(READY) ## what is uploaded, in dist: built for the Pythons at hand, repaired, and tried in fresh environments
+	@$(BIN)/python tools/release.py wheels
+
+.PHONY: compat
+compat: $(READY) ## the tests without torch, from a wheel, beside the oldest NumPy and JAX
+	@$(BIN)/python tools/release.py compat
+
+.PHONY: release
+release: check ## all of a release but its upload: version and changelog, checks, wheels, their pages
+	@$(BIN)/python tools/release.py release
+
 .PHONY: generate
 generate: $(READY) ## the tables that files show of the measurements in benchmarks/results
 	@$(BIN)/python tools/generate.py

@@ -378,7 +378,7 @@ def test_errors_of_python_say_what_to_write() -> None:
     spec = posenc.Sinusoidal(8)
     x = np.zeros((2, 4, 8), "float32")
     for scaling in ("yarn", "Yarn"):
-        with pytest.raises(posenc.SpecError, match=r"Give an object: YaRN\(…\)\.$"):
+        with pytest.raises(posenc.SpecError, match=r"object: posenc\.scaling\.YaRN\(…\)\.$"):
             posenc.RoPE(8, pairing="half", scaling=scaling)  # type: ignore[arg-type]
     with pytest.raises(posenc.SpecError, match=r"expected an Arrangement, .* Arrangement\(…\)"):
         posenc.Sinusoidal(8, arrangement="axial")  # type: ignore[arg-type]

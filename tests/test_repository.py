@@ -241,16 +241,34 @@ def test_every_slow_test_names_its_subject() -> None:
 
 
 def test_version_and_changelog_agree() -> None:
-    """A version is either released in the changelog or the one being prepared."""
+    """The changelog begins with the version, dated, or with the next one."""
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
-    assert headings[0] == "Unreleased"
-    assert len(headings) == 1 or headings[1] == posenc.__version__
+    headings = re.findall(r"^## \[(.+?)\] - (.+)$", changelog, re.MULTILINE)
+    first, date = headings[0]
+
+    def order(version: str) -> list[int]:
+        return list(map(int, version.split(".")))
+
+    if date == "unreleased":
+        assert order(first) > order(posenc.__version__)
+        assert [name for name, _ in headings[1:2]] in ([], [posenc.__version__])
+    else:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", date)
+        assert first == posenc.__version__
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {posenc.__version__}\n" in citation
     assert importlib.metadata.version("posenc") == posenc.__version__
-    if len(headings) == 1:
-        assert posenc.__version__ == "0.1.0", "the first version is the only one without a release"
+
+
+def test_workflows_call_what_is_there() -> None:
+    """They do what anybody can do here: run `.ci/run`, or a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text(encoding="utf-8")
+        called = set(re.findall(r"run: make ([a-z-]+)", text))
+        assert called <= targets, path.name
+        assert "contents: read" in text
+        assert "secrets." not in text  # nothing is uploaded
 
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

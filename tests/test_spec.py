@@ -259,3 +259,27 @@ def test_public_names() -> None:
         assert name in dir(posenc)
     with pytest.raises(AttributeError, match="Did you mean 'Sinusoidal'"):
         _ = posenc.Sinusoidl
+
+
+def test_a_repr_is_a_short_call_that_makes_the_same_spec() -> None:
+    """What differs from the defaults, and what has none."""
+    from tests.cases import CASES
+
+    names = {**vars(posenc.scaling), **{name: getattr(posenc, name) for name in posenc.__all__}}
+    for case in CASES:
+        text = repr(case.spec)
+        again = eval(text, names)
+        assert again == case.spec
+        assert posenc.to_json(again) == posenc.to_json(case.spec)
+    assert repr(Sinusoidal(8)) == "Sinusoidal(8)"
+    trailing = posenc.Pairing("half", part="trailing")
+    assert repr(posenc.RoPE(64, pairing="half", base=10_000)) == "RoPE(64, pairing='half')"
+    assert repr(posenc.RoPE(8, pairing=trailing)) == (
+        "RoPE(8, pairing=Pairing('half', part='trailing'))"
+    )
+    assert repr(posenc.RoPE(8, pairing="half", scaling=posenc.scaling.Linear(2))) == (
+        "RoPE(8, pairing='half', scaling=(Linear(2.0),))"
+    )
+    # Zeros of either sign are equal, and are two in JSON.
+    ladder = posenc.Ladder(cos_shift=-0.0)
+    assert posenc.to_json(eval(repr(ladder), names)) == posenc.to_json(ladder)

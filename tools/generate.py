@@ -26,6 +26,7 @@ from benchmarks.rows import latest
 
 import posenc
 from posenc import registry
+from posenc._names import ALIASES, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = (
@@ -279,15 +280,16 @@ def encodings() -> str:
 def stub() -> str:
     """The public names as a type checker sees them."""
     homes: dict[str, list[str]] = {}
-    for name in posenc.__all__:
-        value = getattr(posenc, name)
-        own = "." if isinstance(value, ModuleType) else value.__module__
+    for name in sorted({*posenc.__all__, *PACKAGES}):
+        value = name if name in PACKAGES else getattr(posenc, name)
+        own = "." if isinstance(value, (str, ModuleType)) else value.__module__
         homes.setdefault(own, []).append(name)
     lines = [
         f"from {module} import {name} as {name}"
         for module, names in sorted(homes.items())
         for name in names
     ]
+    lines += ["", *(f"{name} = {function}" for name, function in ALIASES.items())]
     public = (f'    "{name}",' for name in posenc.__all__)
     head, tail = "# Written by tools/generate.py.", "__version__: str"
     return "\n".join([head, *lines, "", "__all__ = [", *public, "]", "", tail, ""])

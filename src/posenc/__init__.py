@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from posenc._names import ALIASES as _ALIASES
 from posenc._names import HOMES as _HOMES
+from posenc._names import PACKAGES as _PACKAGES
 
 __version__ = "0.1.0"
 
@@ -16,12 +18,15 @@ __all__ = [*sorted(_HOMES)]  # noqa: PLE0604 - the names stand in `_names`
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"posenc.{name}")
+    if name in _ALIASES:
+        return __getattr__(_ALIASES[name])
     if name not in _HOMES:
-        import difflib
+        from posenc._core.foreign import name_advice
 
-        close = difflib.get_close_matches(name, __all__, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise AttributeError(f"module 'posenc' has no attribute {name!r}.{hint}")
+        hint = name_advice(name, [*__all__, *_PACKAGES, *_ALIASES])
+        raise AttributeError(f"module 'posenc' has no attribute {name!r}. {hint}")
     module = importlib.import_module(_HOMES[name])
     value = module if _HOMES[name] == f"posenc.{name}" else getattr(module, name)
     globals()[name] = value
@@ -29,4 +34,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PACKAGES, *_ALIASES})

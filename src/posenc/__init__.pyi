@@ -1,12 +1,18 @@
 # Written by tools/generate.py.
+from . import functional as functional
+from . import learn as learn
+from . import plot as plot
 from . import positions as positions
 from . import presets as presets
 from . import scaling as scaling
+from . import testing as testing
+from . import torch as torch
 from posenc._core.arrangement import Arrangement as Arrangement
 from posenc._core.errors import ArgumentError as ArgumentError
 from posenc._core.errors import DTypeError as DTypeError
 from posenc._core.errors import DataError as DataError
 from posenc._core.errors import DependencyError as DependencyError
+from posenc._core.errors import KeywordError as KeywordError
 from posenc._core.errors import PosencError as PosencError
 from posenc._core.errors import PositionError as PositionError
 from posenc._core.errors import SpecError as SpecError
@@ -34,6 +40,7 @@ from posenc.detect.convert.pairing import detect_pairing as detect_pairing
 from posenc.detect.explain.dialects import to_hf as to_hf
 from posenc.detect.explain.gguf import from_gguf as from_gguf
 from posenc.detect.explain.reader import from_hf as from_hf
+from posenc.detect.explain.sources import explain as explain
 from posenc.detect.extend.extension import Extension as Extension
 from posenc.detect.extend.extension import extend_context as extend_context
 from posenc.detect.identify.identify import identify as identify
@@ -129,6 +136,9 @@ from posenc.presets import preset as preset
 from posenc.registry import from_json as from_json
 from posenc.registry import register as register
 
+infer = infer_spec
+pairing = detect_pairing
+
 __all__ = [
     "ALiBi",
     "ALiBi2D",
@@ -171,6 +181,7 @@ __all__ = [
     "Init",
     "IntegratedFourier",
     "KERPLE",
+    "KeywordError",
     "LRPE",
     "Ladder",
     "Layer",
@@ -228,6 +239,7 @@ __all__ = [
     "cos_sin",
     "detect_pairing",
     "diff",
+    "explain",
     "extend",
     "extend_context",
     "frequencies",

@@ -5,7 +5,7 @@ A line of `SPECS` makes an encoding: a name of `posenc`, of JSON, and of every c
 
 from __future__ import annotations
 
-__all__ = ["HOMES", "SPECS", "VALUES"]
+__all__ = ["ALIASES", "HOMES", "PACKAGES", "SPECS", "VALUES"]
 
 SPECS: dict[str, str] = {
     "Sinusoidal": "posenc.encodings.table.sinusoidal",
@@ -104,13 +104,14 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "DTypeError",
         "DataError",
         "DependencyError",
+        "KeywordError",
         "PosencError",
         "PositionError",
         "SpecError",
     ),
     "posenc.detect.contract": ("Comparison", "Contract", "Difference", "diff", "golden"),
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
-    "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
+    "posenc.detect.explain": ("explain", "from_gguf", "from_hf", "to_hf"),
     "posenc.detect.extend": ("Extension", "extend_context"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
     "posenc.detect.infer": ("Inferred", "infer_spec"),
@@ -142,6 +143,12 @@ OTHERS: dict[str, tuple[str, ...]] = {
 }
 
 MODULES = ("positions", "presets", "scaling")
+
+# Packages that `import posenc` offers, too; what they need is imported when they are used.
+PACKAGES = ("functional", "learn", "plot", "testing", "torch")
+
+# Functions under the names of their commands, too.
+ALIASES = {"infer": "infer_spec", "pairing": "detect_pairing"}
 
 HOMES: dict[str, str] = {
     **SPECS,

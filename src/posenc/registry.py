@@ -140,7 +140,7 @@ def register(encoding: type[V]) -> type[V]:
     ...     def score(self, q, k, head, constants, *, dtype, xp):
     ...         return xp.astype(xp.abs(distance(q, k)) <= self.reach, dtype)
     >>> posenc.from_json('{"type": "Near", "heads": 2}')
-    Near(heads=2, reach=4)
+    Near(2)
     """
     _check(encoding, "register")
     own = _Offer(encoding.__name__, encoding.__module__, encoding.__qualname__, cls=encoding)

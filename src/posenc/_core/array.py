@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
+from posenc._core.foreign import refuse
 from posenc._core.phase import Halves, halves
 from posenc._core.tracing import is_compiling
 
@@ -229,7 +230,13 @@ def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
     def ruled(*args: P.args, **kwargs: P.kwargs) -> R:
         jax = sys.modules.get("jax")
         if jax is None or not is_strict():
-            return verb(*args, **kwargs)
+            try:
+                return verb(*args, **kwargs)
+            except TypeError as error:
+                # Without a frame below this one, the arguments did not fit.
+                if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                    refuse(verb, args, kwargs)
+                raise
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             return verb(*args, **kwargs)
 

@@ -6,24 +6,26 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from posenc._core.spec import Value
-
-__all__ = ["brief", "plain"]
+__all__ = ["brief"]
 
 
-def plain(argument: Any) -> str:
-    """A field in full: values in brief, anything else as Python writes it."""
-    if isinstance(argument, tuple) and any(isinstance(value, Value) for value in argument):
-        return f"({', '.join(map(plain, argument))}{',' * (len(argument) == 1)})"
-    return brief(argument) if isinstance(argument, Value) else repr(argument)
+def brief(value: Any, write: Callable[[Any], str] = repr) -> str:
+    """The call that makes a value, without the fields that have their defaults.
 
-
-def brief(value: Value, write: Callable[[Any], str] = plain) -> str:
-    """A value without the fields that have their defaults; `write` makes the text of a field."""
-    shown = []
-    for field in dataclasses.fields(value):  # type: ignore[arg-type]
+    Parameters
+    ----------
+    value : Value
+        A spec or value.
+    write : callable
+        Makes the text of a field.
+    """
+    shown, by_place = [], True
+    for field in dataclasses.fields(value):
         argument = getattr(value, field.name)
-        if argument != field.default:
-            text = write(argument)
-            shown.append(f"{field.name}={text}" if field.kw_only else text)
+        # By their texts, as 0.0 and -0.0 are equal and have other JSON.
+        if field.default is not dataclasses.MISSING and repr(argument) == repr(field.default):
+            by_place = False
+            continue
+        by_place &= not field.kw_only
+        shown.append(f"{'' if by_place else f'{field.name}='}{write(argument)}")
     return f"{type(value).__name__}({', '.join(shown)})"

@@ -3,6 +3,7 @@
     PosencError
     ├── SpecError        (ValueError)   a spec that cannot exist: a bad field, name, or combination
     ├── ArgumentError    (ValueError)   an argument of a verb or module that does not fit its spec
+    │   └── KeywordError (TypeError)    an argument that a function or spec does not have, or lacks
     ├── DTypeError       (TypeError)    positions or arrays of a dtype that would give wrong numbers
     ├── PositionError    (IndexError)   a position outside what can be computed exactly
     ├── DependencyError  (ImportError)  an optional package that a call needs is absent
@@ -21,9 +22,11 @@ __all__ = [
     "DTypeError",
     "DataError",
     "DependencyError",
+    "KeywordError",
     "PosencError",
     "PositionError",
     "SpecError",
+    "closest",
     "mismatch",
     "one_of",
     "suggest",
@@ -40,6 +43,10 @@ class SpecError(PosencError, ValueError):
 
 class ArgumentError(PosencError, ValueError):
     """An argument of a verb or module that does not fit its spec or its neighbours."""
+
+
+class KeywordError(ArgumentError, TypeError):
+    """An argument that a function or spec does not have, one too many, or one that is missing."""
 
 
 class DTypeError(PosencError, TypeError):
@@ -67,11 +74,18 @@ def mismatch(caller: str, expected: str, received: object, todo: str = "") -> st
 def suggest(name: object, choices: Iterable[str]) -> str:
     """`Did you mean 'x'?`, or the list of valid names when nothing is close."""
     names = sorted(choices)
-    folded = {candidate.lower(): candidate for candidate in names}
-    close = difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=0.6)
-    if close:
-        return f"Did you mean {folded[close[0]]!r}?"
-    return f"Known: {', '.join(names)}."
+    near = closest(name, names)
+    if near:
+        return f"Did you mean {near!r}?"
+    more = f", and {len(names) - 20} more" if len(names) > 40 else ""
+    return f"Known: {', '.join(names[:20] if more else names)}{more}."
+
+
+def closest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The name that is nearest in letters, whatever their case, if one is near."""
+    folded = {candidate.lower(): candidate for candidate in sorted(choices)}
+    close = difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=cutoff)
+    return folded[close[0]] if close else None
 
 
 def one_of(value: str, choices: tuple[str, ...], caller: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any, Literal, Union
 
-from posenc._core.errors import SpecError, mismatch, suggest
+from posenc._core.errors import SpecError, closest, mismatch, suggest
+from posenc._core.foreign import value_advice
 
 __all__ = ["coerce", "show", "words_of"]
 
@@ -20,11 +21,12 @@ def coerce(value: Any, hint: Any, caller: str) -> Any:
         fits, coerced = _fit(value, option, caller)
         if fits:
             return coerced
-    todo = ""
-    if isinstance(value, str):
-        inside = [c for option in _options(hint) for c in (option, *typing.get_args(option))]
-        words = [c for c in inside if isinstance(c, str)]
-        kinds = [c for c in inside if isinstance(c, type) and c.__module__ != "builtins"]
+    inside = [c for option in _options(hint) for c in (option, *typing.get_args(option))]
+    inside += [word for option in inside for word in typing.get_args(option)]
+    words = [c for c in inside if isinstance(c, str)]
+    kinds = [c for c in inside if isinstance(c, type) and c.__module__ != "builtins"]
+    todo = value_advice(value, words, kinds)
+    if not todo and isinstance(value, str):
         todo = suggest(value, words) if words else _object_for(value, kinds)
     raise SpecError(mismatch(caller, words_of(hint), show(value), todo))
 
@@ -32,10 +34,8 @@ def coerce(value: Any, hint: Any, caller: str) -> Any:
 def _object_for(name: str, kinds: list[type]) -> str:
     """What to write where a name stands for an object: one of the kinds, or made by them."""
     names = [one.__name__ for kind in kinds for one in (kind.__subclasses__() or [kind])]
-    by_letters = {word.lower(): word for word in names}
-    close = difflib.get_close_matches(name.lower(), by_letters, n=1)
-    shown = [by_letters[close[0]]] if close else sorted(set(names))
-    listed = ", ".join(f"{word}(…)" for word in shown)
+    near = closest(name, names)
+    listed = ", ".join(f"{word}(…)" for word in ([near] if near else sorted(set(names))))
     return f"Give an object: {listed}." if names else ""
 
 
@@ -79,7 +79,7 @@ def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
 
 
 def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, Any]:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
         return False, None
     items = list(value)
     repeated = len(args) == 2 and args[1] is Ellipsis

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import inspect
 import json
 import typing
 from collections.abc import Callable, Mapping
@@ -17,9 +18,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from posenc._core.brief import brief
 from posenc._core.errors import PosencError, SpecError, mismatch, suggest
 from posenc._core.example import Example
 from posenc._core.field_types import coerce, show, words_of
+from posenc._core.foreign import argument_advice, check_call
 from posenc._core.io import inputs
 from posenc._core.tracing import compile_time, is_followed, unseen
 
@@ -50,7 +53,24 @@ class Value:
     def __new__(cls, *args: Any, **kwargs: Any) -> typing.Self:
         if is_followed():
             return _built(cls, args, tuple(kwargs), tuple(kwargs.values()))
+        if args or kwargs:  # copies and pickles bring their fields afterwards
+            shape = _usual_call(cls)  # type: ignore[arg-type]  # a class is hashable
+            if not (len(args) == shape.places and shape.needed <= kwargs.keys() <= shape.named):
+                _check_call(cls, args, kwargs)
         return object.__new__(cls)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__repr__" not in cls.__dict__:  # or a dataclass writes one with every default
+            cls.__repr__ = Value.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """The call that makes the value anew, without the fields that have their defaults."""
+        return brief(self, lambda field: field.word() if isinstance(field, Value) else repr(field))
+
+    def word(self) -> str:
+        """What stands for the value inside the `repr` of another."""
+        return repr(self)
 
     def __post_init__(self) -> None:
         unseen(_settle, self)
@@ -66,9 +86,8 @@ class Value:
         for key in changes:
             if key not in hints:
                 caller = f"{type(self).__name__}.replace"
-                raise SpecError(
-                    mismatch(caller, "the name of a field", repr(key), suggest(key, hints))
-                )
+                todo = argument_advice(key, _signature(type(self)))
+                raise SpecError(mismatch(caller, "the name of a field", repr(key), todo))
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,6 +102,30 @@ class Value:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+class _UsualCall(NamedTuple):
+    """What a class is usually called with: enough to let a right call pass at no cost."""
+
+    places: int
+    needed: frozenset[str]
+    named: frozenset[str]
+
+
+@functools.cache
+def _usual_call(cls: type) -> _UsualCall:
+    fields = [p for p in _signature(cls).values() if p.default is p.empty]
+    places = [p.name for p in fields if p.kind is p.POSITIONAL_OR_KEYWORD]
+    needed = {p.name for p in fields} - {*places}
+    return _UsualCall(len(places), frozenset(needed), frozenset({*_signature(cls)} - {*places}))
+
+
+def _signature(cls: type) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(cls).parameters
+
+
+def _check_call(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    check_call(cls.__name__, _signature(cls), args, kwargs)
 
 
 def _settle(value: Value) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar, cast
 
+from posenc._core.foreign import refuse
+
 __all__ = ["compile_time", "is_compiling", "is_followed", "outside", "unseen"]
 
 T = TypeVar("T")
@@ -81,7 +83,13 @@ def compile_time(function: F) -> F:
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         if not is_followed():
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except TypeError as error:
+                # Without a frame below this one, the arguments did not fit.
+                if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                    refuse(function, args, kwargs)
+                raise
         items: list[Any] = []
         form = _taken_apart((args, tuple(kwargs.values())), items)
         result = getattr(RESULTS, _named(number, tuple(kwargs), form, *items))

@@ -16,7 +16,7 @@ import click
 
 import posenc
 from posenc._core.errors import ArgumentError, PosencError, suggest
-from posenc.cli._flags import in_flags
+from posenc.cli._flags import command_advice, in_flags, usage_advice
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -111,7 +111,8 @@ class App(click.Group):
         """Find the command as click does, with a suggestion."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            ctx.fail(f"No such command {name!r}. {suggest(name, COMMANDS)}")
+            todo = command_advice(name) or suggest(name, COMMANDS)
+            ctx.fail(f"No such command {name!r}. {todo}")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -143,7 +144,8 @@ def _exit_code(
         return error.exit_code
     except click.UsageError as error:
         _debug()
-        text = in_flags(error.format_message(), _command(group, args))
+        command = _command(group, args)
+        text = in_flags(usage_advice(error, command), command)
         click.UsageError(text, error.ctx).show()
         return error.exit_code
     except click.ClickException as error:

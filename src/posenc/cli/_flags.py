@@ -10,7 +10,39 @@ import re
 
 import click
 
-__all__ = ["in_flags"]
+from posenc._core.errors import closest
+from posenc._core.foreign import meanings
+
+__all__ = ["command_advice", "in_flags", "usage_advice"]
+
+# What people call a command -> what to write.
+COMMAND_WORDS = {
+    "list": "ls presets preset encodings names models plans search find show info",
+    "plot": "draw visualize visualise heatmap picture figure view",
+    "explain": "config inspect read describe analyze analyse",
+    "encode": "add embed apply",
+    "check": "test verify validate",
+    "convert": "permute export to_hf",
+    "explore": "serve ui gui web app",
+    "golden": "reference snapshot",
+    "diff": "compare",
+    "pairing": "convention layout rope",
+    "study": "train bench benchmark experiment",
+    "doctor": "env report status versions",
+    "--version": "version",
+    "--help": "help usage man",
+}
+# Options of other programs whose words are not those of arguments.
+OPTION_WORDS = {
+    "length": "n num rows count max_len",
+    "output": "out save file outfile",
+    "json": "as_json format_json",
+    "force": "overwrite yes f",
+    "encoding": "type name encoding_type",
+    "table": "weights input",
+    "tensor": "key array",
+}
+NAMED = ("encoding", "preset", "spec")
 
 # Arguments that a command takes under another name, or by several flags.
 ALIASES = {
@@ -29,6 +61,57 @@ VALUE = r"(?:(['\"])([\w.]+)\1|([\d.]+\b))?"
 ARGUMENT = re.compile(rf"`?(?<![\w.(\[{{-])(\w+)={VALUE}`?(?=[\s,;:.)]|$)")
 
 
+def flags_of(command: click.Command) -> dict[str, str]:
+    """The options of a command, by their names and by those of its parameters."""
+    flags: dict[str, str] = {}
+    for option in command.params:
+        if isinstance(option, click.Option):
+            flag = max(getattr(option, "shown", option.opts), key=len)
+            flags[flag.lstrip("-").replace("-", "_")] = flags[str(option.name)] = flag
+    return flags
+
+
+def command_advice(name: str) -> str:
+    """What to write for a command that does not exist; nothing where nobody knows."""
+    for command, words in COMMAND_WORDS.items():
+        if name.lower() in words.split():
+            return f"Write `posenc {command}`."
+    return ""
+
+
+def usage_advice(error: click.UsageError, command: click.Command) -> str:
+    """What to write for an option or word that a command does not have, in place of click's guess.
+
+    Parameters
+    ----------
+    error : click.UsageError
+        As click raised it.
+    command : click.Command
+        The one that was asked for.
+    """
+    flags = flags_of(command)
+    if isinstance(error, click.NoSuchOption):
+        text = f"No such option '{error.option_name}'."
+        name = error.option_name.lstrip("-").replace("-", "_").lower()
+        targets = [to for to, words in OPTION_WORDS.items() if name in words.split()]
+        targets += sorted(meanings(name)[0], key=("positions", "q_positions").__contains__)
+        for target in targets:
+            if target in flags:
+                return f"{text} Write {flags[target]}."
+        near = closest(name, {flag.lstrip("-").replace("-", "_") for flag in flags.values()})
+        if near:
+            return f"{text} Did you mean '{flags[near]}'?"
+        words = [p for p in command.params if isinstance(p, click.Argument) and p.nargs == -1]
+        if words and command.name:
+            return f"{text} It takes words: `posenc list bias`, `posenc list rotary llama`."
+        return f"{text} `--help` lists the options."
+    text = error.format_message()
+    named = [flags[name] for name in NAMED if name in flags]
+    if text.startswith("Got unexpected extra argument") and named:
+        return f"{text}. An encoding is named by {' or '.join(named)}."
+    return text
+
+
 def in_flags(message: str, command: click.Command) -> str:
     """A message with the flags of a command in place of arguments of functions.
 
@@ -39,11 +122,7 @@ def in_flags(message: str, command: click.Command) -> str:
     command : click.Command
         The one that was asked for.
     """
-    flags: dict[str, str] = {}
-    for option in command.params:
-        if isinstance(option, click.Option):
-            flag = max(getattr(option, "shown", option.opts), key=len)
-            flags[flag.lstrip("-").replace("-", "_")] = flags[str(option.name)] = flag
+    flags = flags_of(command)
     for name, several in ALIASES.items():
         there = [flag for flag in several.split(", ") if flag in flags.values()]
         if there:

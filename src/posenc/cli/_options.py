@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
 from posenc._core.io import inputs
@@ -22,9 +24,13 @@ __all__ = [
     "any_spec",
     "as_json",
     "count_of",
+    "encoding_names",
     "grouped",
     "is_json",
     "make_spec",
+    "of_options",
+    "plan_names",
+    "preset_names",
     "spec_of",
     "spec_options",
     "table_width",
@@ -34,6 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ORDERS = ("interleaved", "sin_cos", "cos_sin")
 ODDS = ("sin_extra", "zero_pad", "cut", "error")
+FIELDS = ("dim", "base", "heads", "order", "odd", "pairing")
 LARGEST_DIM = 2**19  # a spec works its frequencies out to 50 digits each
 
 
@@ -51,6 +58,15 @@ class WordChoice(click.ParamType):
             listed = ", ".join(self.words)
             self.fail(f"{value!r} is none of {listed}. {suggest(value, self.words)}", param, ctx)
         return str(value)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """The words that begin with what is typed."""
+        return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
         """The words, in the help."""
@@ -121,6 +137,27 @@ def grouped(
     return decorated
 
 
+def encoding_names(_: Any, __: Any, begun: str) -> list[str]:
+    """The encodings that begin with what is typed, for completion in a shell."""
+    from posenc._names import SPECS
+
+    return [name for name in SPECS if name.lower().startswith(begun.lower())]
+
+
+def preset_names(_: Any, __: Any, begun: str) -> list[str]:
+    """The presets that begin with what is typed."""
+    from posenc.presets import names
+
+    return [name for name in names() if name.startswith(begun.lower())]
+
+
+def plan_names(_: Any, __: Any, begun: str) -> list[str]:
+    """The plans that begin with what is typed."""
+    from posenc.presets import plan_names
+
+    return [name for name in plan_names() if name.startswith(begun.lower())]
+
+
 class SpecChoice(NamedTuple):
     """What the command line says about the spec."""
 
@@ -139,7 +176,12 @@ spec_options = grouped(
     click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
     click.option("--order", type=WordChoice(ORDERS), help="Order of the channels."),
     click.option("--odd", type=WordChoice(ODDS), help="What happens at an odd width."),
-    click.option("--preset", metavar="NAME", help="A family of models; see `posenc list`."),
+    click.option(
+        "--preset",
+        metavar="NAME",
+        help="A family of models; see `posenc list`.",
+        shell_complete=preset_names,
+    ),
     click.option(
         "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."
     ),
@@ -245,6 +287,11 @@ def spec_of(text: str, option: str) -> Any:
         raise click.UsageError(f"{option}: {error}") from error
 
 
+def of_options(error: PosencError) -> str:
+    """An error of a spec whose fields are options."""
+    return re.sub(rf"^(?:from_json: )?\w+: ({'|'.join(FIELDS)}): ", r"--\1: ", str(error))
+
+
 def _spec_from_fields(choice: SpecChoice, dim: int, fields: dict[str, Any]) -> Any:
     try:
         if choice.preset is not None:
@@ -255,7 +302,7 @@ def _spec_from_fields(choice: SpecChoice, dim: int, fields: dict[str, Any]) -> A
 
         return Sinusoidal(dim, **fields)
     except PosencError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(of_options(error)) from error
 
 
 def _table(spec: Any, width: int | None) -> TableSpec:

@@ -13,7 +13,17 @@ from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc._core.io import inputs
 from posenc._core.spec import Value
 from posenc.cli._inputs import InputFile
-from posenc.cli._options import LARGEST_DIM, ODDS, ORDERS, RenamedOption, WordChoice, spec_of
+from posenc.cli._options import (
+    LARGEST_DIM,
+    ODDS,
+    ORDERS,
+    RenamedOption,
+    WordChoice,
+    encoding_names,
+    of_options,
+    preset_names,
+    spec_of,
+)
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._places import grid_sides
 
@@ -82,7 +92,11 @@ class PlotSubject(NamedTuple):
 SIZE = click.IntRange(1, LARGEST_DIM)
 # Name and settings of what names an encoding.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "encoding": {"metavar": "NAME", "help": "A class; see `posenc list`."},
+    "encoding": {
+        "metavar": "NAME",
+        "help": "A class; see `posenc list`.",
+        "shell_complete": encoding_names,
+    },
     "dim": {"type": SIZE, "help": "Width of the encoding. [default: 128]"},
     "base": {"type": float, "help": "Base of the frequencies. [default: 10000]"},
     "heads": {"type": click.IntRange(1), "help": "Heads of a bias. [default: 8]"},
@@ -90,7 +104,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "odd": {"type": WordChoice(ODDS), "help": "What happens at an odd width."},
     "pairing": {"type": WordChoice(PAIRINGS), "help": "Of a rotation."},
     "field": {"multiple": True, "metavar": "NAME=JSON", "help": "Any other field of the class."},
-    "preset": {"metavar": "NAME", "help": "A family of models; see `posenc list`."},
+    "preset": {
+        "metavar": "NAME",
+        "help": "A family of models; see `posenc list`.",
+        "shell_complete": preset_names,
+    },
     "spec": {"metavar": "JSON|FILE", "help": "The JSON of a spec, or a file that holds it."},
     "table": {
         "type": InputFile(),
@@ -145,7 +163,10 @@ def chosen(words: SpecWords, picture: str) -> PlotSubject:
         _none_beside("--spec", _fields(words))
         spec = spec_of(words.spec, "--spec")
     else:
-        spec = usage(lambda: _spec(words, picture))
+        try:
+            spec = _spec(words, picture)
+        except (ArgumentError, SpecError) as error:
+            raise click.UsageError(of_options(error)) from error
     learnable = picture in pictures_of(spec) or picture == "compare"
     if not learnable and words.init_seed is None and words.params is None:
         return PlotSubject(spec, None, "")  # the picture itself says what it shows

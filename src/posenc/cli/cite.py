@@ -6,14 +6,16 @@ import click
 
 from posenc._core.errors import DataError, mismatch, suggest
 from posenc._core.spec import Spec
-from posenc.cli._options import as_json
+from posenc.cli._options import as_json, encoding_names, preset_names
 from posenc.cli._show import print_json
 
 __all__ = ["command"]
 
 
 @click.command()
-@click.argument("name")
+@click.argument(
+    "name", shell_complete=lambda *typed: [*encoding_names(*typed), *preset_names(*typed)]
+)
 @as_json
 def command(name: str, json_: bool) -> None:
     """Print the BibTeX of an encoding.

@@ -11,7 +11,7 @@ import click
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
 from posenc.cli._inputs import InputFile, standard_input
-from posenc.cli._options import RenamedOption, WordChoice, as_json, is_json
+from posenc.cli._options import RenamedOption, WordChoice, as_json, is_json, plan_names
 from posenc.cli._show import clean, print_json
 
 __all__ = ["command"]
@@ -21,7 +21,13 @@ CONFIG = "the JSON of a config, which begins with {"
 
 @click.command()
 @click.argument("config", metavar="[CONFIG]", type=InputFile(stream=True), required=False)
-@click.option("--plan", "name", help="Explain the plan of a published model; see posenc list.")
+@click.option(
+    "--plan",
+    "name",
+    metavar="NAME",
+    help="Explain the plan of a published model; see posenc list.",
+    shell_complete=plan_names,
+)
 @click.option("--pairing", type=WordChoice(("half", "interleaved")), help="For families not known.")
 @click.option("--base", type=float, help="For configs that do not state it.")
 @click.option(
@@ -112,13 +118,9 @@ def _source(config: str) -> str | Path:
 
 
 def _plan(source: str | Path, pairing: str | None, base: float | None) -> Any:
-    from posenc.detect.explain import from_hf
+    from posenc.detect.explain import explain
 
-    if isinstance(source, Path) and source.suffix == ".gguf":
-        from posenc.detect.explain import from_gguf
-
-        return from_gguf(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
-    return from_hf(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
+    return explain(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
 
 
 def _translate(source: str | Path, dialect: str, json_: bool) -> None:

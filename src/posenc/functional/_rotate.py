@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
+from posenc._core.foreign import own_arguments, refuse
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.functional._rotation import Rotation, at_once, read
 from posenc.functional.arguments import Kernel, X
@@ -15,10 +16,11 @@ __all__ = ["rotate", "rotate_together"]
 Array = Any
 
 
+@own_arguments
 def rotate(
     spec: RotarySpec,
     x: X,
-    *,
+    *more: Never,
     positions: Any = None,
     offset: Any = None,
     cu_seqlens: Any = None,
@@ -29,6 +31,7 @@ def rotate(
     inplace: bool = False,
     params: Any = None,
     kernel: Kernel = "auto",
+    **others: Never,
 ) -> X:
     """Turn the queries or keys of a sequence by their positions.
 
@@ -89,6 +92,8 @@ def rotate(
     >>> posenc.rotate(rope, q, offset=5)[0, 0, 0].round(4)
     array([ 1.2426,  0.9488, -0.6753,  1.0487], dtype=float32)
     """
+    if more or others:
+        refuse(rotate, (spec, x, *more), others)
     inputs = ((x, role),)
     options = positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
     turned = at_once(spec, inputs, options)

@@ -14,8 +14,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from posenc._core.errors import suggest
-
 if TYPE_CHECKING:
     from posenc.plot.draw.biases import bias
     from posenc.plot.draw.comparison import compare
@@ -66,7 +64,10 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
-            raise AttributeError(f"posenc.plot has no picture {name!r}. {suggest(name, __all__)}")
+            from posenc._core.foreign import name_advice
+
+            todo = name_advice(name, __all__)
+            raise AttributeError(f"posenc.plot has no picture {name!r}. {todo}")
         module, inside = _HOME[name]
         value = getattr(importlib.import_module(f"posenc.plot.draw.{module}"), inside)
         globals()[name] = value

@@ -1,5 +1,9 @@
 """Scalings: how a ladder trained on one length is stretched to another. One file to a paper."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from posenc.scaling.base import Scaling
 from posenc.scaling.dynamic_ntk import DynamicNTK
 from posenc.scaling.linear import Linear
@@ -25,3 +29,18 @@ __all__ = [
     "Unit",
     "YaRN",
 ]
+
+# The file of a rule has its name in small letters, which is what people write for the rule: it
+# would be taken in silence. `import posenc.scaling.yarn` finds the file all the same.
+for _rule in __all__:
+    for _name in (_rule.lower(), "dynamic_ntk", "mixed_ntk"):
+        globals().pop(_name, None)
+
+# A type checker must not see it: to it, every misspelt name would then be there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        from posenc._core.foreign import name_advice
+
+        todo = name_advice(name, [rule for rule in __all__ if rule != "Scaling"])
+        raise AttributeError(f"posenc.scaling has no {name!r}. {todo}")

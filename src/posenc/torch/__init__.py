@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from posenc._core.errors import suggest
 from posenc.torch.attend import attend
 from posenc.torch.attention import attention
 from posenc.torch.bias import AttentionBias
@@ -53,7 +52,9 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:
-            todo = suggest(name, __all__)
+            from posenc._core.foreign import name_advice
+
+            todo = name_advice(name, __all__)
             raise AttributeError(f"posenc.torch has no {name!r}. {todo}")
         module = importlib.import_module(_LAZY[name])
         value = module if name == "cache" else getattr(module, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any, Self
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from posenc import functional
 from posenc._core.errors import mismatch
+from posenc._core.foreign import check_call
 from posenc.functional.scores import head_range, part_shapes
 
 __all__ = ["LearnedModule"]
@@ -29,6 +31,13 @@ class LearnedModule(nn.Module):
     """
 
     _device: torch.device | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse arguments that the module does not have, in words that lead on."""
+        if args or kwargs:  # copies and pickles bring what they have afterwards
+            _, *parameters = inspect.signature(cls.__init__).parameters.values()
+            check_call(cls.__name__, {p.name: p for p in parameters}, args, kwargs)
+        return super().__new__(cls)
 
     def __init__(
         self, spec: Any, heads: tuple[int, int] | None = None, seed: int | None = None

@@ -80,8 +80,10 @@ class RelativeAttention(LearnedModule):
 
     if TYPE_CHECKING:
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
-            """As `forward`; torch's own says nothing of the result."""
+        def __call__(
+            self, q: Tensor, k: Tensor, q_positions: Any = None, k_positions: Any = None
+        ) -> Tensor:
+            """As `forward`; torch's own says nothing of it."""
 
     def of_values(
         self, weights: Tensor, q_positions: Any = None, k_positions: Any = None

@@ -7,7 +7,7 @@ graph for each length beyond the original one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from torch import Tensor
 
@@ -20,6 +20,16 @@ from posenc.torch._stale import drop, frequencies
 from posenc.torch.learned import LearnedModule
 
 __all__ = ["RotaryEmbedding"]
+
+
+class RotaryOptions(TypedDict, total=False):
+    """What a call takes by name."""
+
+    offset: int | Tensor | None
+    cu_seqlens: Tensor | None
+    cos_sin: tuple[Tensor, Tensor] | None
+    position_ids: Tensor | None
+    length: int | Tensor | None
 
 
 class RotaryEmbedding(LearnedModule):
@@ -171,9 +181,36 @@ class RotaryEmbedding(LearnedModule):
         return turned[0] if k is None else turned
 
     if TYPE_CHECKING:
+        # As `forward`, with what comes back for what is given; torch's own says nothing of it.
 
-        def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-            """As `forward`; torch's own says nothing of the result."""
+        @overload
+        def __call__(
+            self,
+            q: Tensor,
+            k: None = None,
+            positions: Tensor | None = None,
+            **options: Unpack[RotaryOptions],
+        ) -> Tensor: ...
+        @overload
+        def __call__(
+            self,
+            q: Tensor,
+            k: Tensor,
+            positions: Tensor | None = None,
+            **options: Unpack[RotaryOptions],
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self,
+            q: Tensor,
+            k: Tensor,
+            positions: Tensor | None = None,
+            *,
+            v: Tensor,
+            **options: Unpack[RotaryOptions],
+        ) -> tuple[Tensor, Tensor, Tensor]: ...
+        def __call__(self, q: Tensor, k: Any = None, positions: Any = None, **options: Any) -> Any:
+            """Turn `q` and `k`, and `v` where the spec turns values; or one tensor alone."""
 
     def _by_cos_sin(
         self, arrays: list[Tensor], cos_sin: tuple[Tensor, Tensor]

@@ -141,8 +141,15 @@ class PositionTable(LearnedModule):
 
     if TYPE_CHECKING:
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
-            """As `forward`; torch's own says nothing of the result."""
+        def __call__(
+            self,
+            x: Tensor,
+            positions: Tensor | None = None,
+            *,
+            offset: int | Tensor | None = None,
+            position_ids: Tensor | None = None,
+        ) -> Tensor:
+            """As `forward`; torch's own says nothing of it."""
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # Checkpoints of other code hold what follows from the spec here.

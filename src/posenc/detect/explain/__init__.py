@@ -7,6 +7,7 @@ from posenc.detect.explain.gguf import from_gguf
 from posenc.detect.explain.layer_groups import COUNT_KEYS, MORE_LAYERS, WINDOWS
 from posenc.detect.explain.reader import PAIRINGS, from_hf
 from posenc.detect.explain.rotary_entries import TRAINED
+from posenc.detect.explain.sources import explain
 
 __all__ = [
     "COUNT_KEYS",
@@ -17,6 +18,7 @@ __all__ = [
     "WINDOWS",
     "Keys",
     "describe",
+    "explain",
     "from_gguf",
     "from_hf",
     "lines",

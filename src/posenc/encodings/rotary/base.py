@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from posenc._core.spec import Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
+from posenc.encodings.rotary.pairing import MYPY, PAIRINGS, Pairing, PairingField, turn
 
 __all__ = ["RotarySpec", "SpatialRotarySpec"]
 
@@ -21,7 +21,10 @@ class RotarySpec(Spec, ABC):
 
     kind: ClassVar[Literal["rotary"]] = "rotary"
     dim: int
-    pairing: Pairing | Order
+    if MYPY:
+        pairing: Pairing
+    else:
+        pairing: PairingField
 
     def __post_init__(self) -> None:
         # What may be given in short is stored in full, so that equal meanings are equal specs.
@@ -43,7 +46,7 @@ class RotarySpec(Spec, ABC):
     @property
     def channels(self) -> Pairing:
         """Which channels form a pair, and which way they turn."""
-        return self.pairing if isinstance(self.pairing, Pairing) else Pairing(self.pairing)
+        return self.pairing
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:

@@ -19,7 +19,7 @@ from posenc._core.ladder import Ladder, context, pi
 from posenc._core.parameters import Init, Parameter
 from posenc._core.phase import cos_sin, steps
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
-from posenc.encodings.rotary.pairing import Order, Pairing
+from posenc.encodings.rotary.pairing import PairingField
 
 __all__ = ["FoPE"]
 
@@ -80,7 +80,7 @@ class FoPE(RotarySpec):
     dim: int
     _: KW_ONLY
     heads: int
-    pairing: Pairing | Order
+    pairing: PairingField
     length: int
     base: float = 10_000.0
     gain: float = 0.3

@@ -18,7 +18,7 @@ from posenc._core.example import Example
 from posenc._core.ladder import Ladder, context
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.rotary.base import Array, SpatialRotarySpec
-from posenc.encodings.rotary.pairing import Order, Pairing
+from posenc.encodings.rotary.pairing import PairingField
 
 __all__ = ["GoldenGateRoPE"]
 
@@ -76,7 +76,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
     dim: int
     _: KW_ONLY
     heads: int
-    pairing: Pairing | Order
+    pairing: PairingField
     lowest: float
     highest: float
     still: float = 0.0

@@ -18,7 +18,7 @@ from posenc._core.parameters import Init, Parameter
 from posenc._core.phase import cos_sin
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
 from posenc.encodings.rotary.mixed import mixed_angles
-from posenc.encodings.rotary.pairing import Order, Pairing, lift
+from posenc.encodings.rotary.pairing import PairingField, lift
 
 __all__ = ["LRPE"]
 
@@ -76,7 +76,7 @@ class LRPE(RotarySpec):
     dim: int
     _: KW_ONLY
     heads: int
-    pairing: Pairing | Order
+    pairing: PairingField
     base: float = 10_000.0
     form: Literal["doubled", "turned"] = "doubled"
     learned: Literal["nothing", "frequencies"] = "nothing"

@@ -13,7 +13,7 @@ from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, SpatialRotarySpec
-from posenc.encodings.rotary.pairing import Order, Pairing
+from posenc.encodings.rotary.pairing import PairingField
 
 __all__ = ["MixedRoPE", "mixed_angles"]
 
@@ -66,7 +66,7 @@ class MixedRoPE(SpatialRotarySpec):
     dim: int
     _: KW_ONLY
     heads: int
-    pairing: Pairing | Order
+    pairing: PairingField
     space: tuple[str, ...] = ("x", "y")
     base: float = 10.0
     init: Literal["rotated", "axial", "normal"] = "rotated"

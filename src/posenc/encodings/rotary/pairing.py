@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final, get_args
+from dataclasses import KW_ONLY, InitVar, dataclass
+from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
-__all__ = ["PAIRINGS", "Pairing", "lift", "turn"]
+__all__ = ["PAIRINGS", "Pairing", "PairingField", "lift", "turn"]
 
 Array = Any
 Order = Literal["half", "interleaved"]
@@ -70,6 +70,10 @@ class Pairing(Value):
         if any(block < 1 for block in self.blocks):
             raise SpecError(mismatch("Pairing: blocks", "at least one pair in each", self.blocks))
 
+    def word(self) -> str:
+        """The order alone, which specs take for a pairing that is plain otherwise."""
+        return repr(self.order) if self == PAIRINGS[self.order] else repr(self)
+
     def sizes(self, pairs: int) -> tuple[int, ...]:
         """Pairs in each block; they must add up to `pairs`."""
         if not self.blocks:
@@ -94,6 +98,23 @@ class Pairing(Value):
 
 
 PAIRINGS = {order: Pairing(order) for order in get_args(Order)}
+
+# The type of a field that takes an order for a plain pairing, and is a `Pairing` when it is read.
+# mypy can say so of a parameter of `__init__` whose attribute the base class declares, pyright of a
+# descriptor. Each reads what it knows, and Python a union.
+MYPY = False  # mypy takes it for true
+if MYPY:
+    PairingField = InitVar[Pairing | Order]
+elif TYPE_CHECKING:
+
+    class PairingField:
+        """A pairing, given in short or in full."""
+
+        def __get__(self, spec: object, owner: type) -> Pairing: ...
+        def __set__(self, spec: object, value: Pairing | Order) -> None: ...
+
+else:
+    PairingField = Pairing | Order
 
 
 def turn(

@@ -18,7 +18,7 @@ from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
-from posenc.encodings.rotary.pairing import Order, Pairing, lift
+from posenc.encodings.rotary.pairing import PairingField, lift
 
 __all__ = ["PoPE"]
 
@@ -79,7 +79,7 @@ class PoPE(RotarySpec):
     dim: int
     _: KW_ONLY
     heads: int
-    pairing: Pairing | Order
+    pairing: PairingField
     base: float = 10_000.0
     offset: Literal["zero", "uniform", "none"] = "zero"
 

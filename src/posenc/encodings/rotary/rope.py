@@ -18,7 +18,7 @@ from posenc._core.phase import evaluate, turns
 from posenc._core.tracing import compile_time
 from posenc.encodings.rotary.base import Array, RotarySpec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import Order, Pairing
+from posenc.encodings.rotary.pairing import PairingField
 from posenc.scaling.base import Scaling, contradiction
 
 __all__ = ["RoPE"]
@@ -78,7 +78,7 @@ class RoPE(RotarySpec):
 
     dim: int
     _: KW_ONLY
-    pairing: Pairing | Order
+    pairing: PairingField
     base: float | tuple[float, ...] = 10_000.0
     scaling: Scaling | tuple[Scaling, ...] = ()
     ladder: Ladder = Ladder()
@@ -94,7 +94,7 @@ class RoPE(RotarySpec):
   year    = {2021}
 }"""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # type: ignore[override]  # see `PairingField`
         if isinstance(self.scaling, Scaling):
             object.__setattr__(self, "scaling", (self.scaling,))
         super().__post_init__()

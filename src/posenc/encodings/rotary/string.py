@@ -15,7 +15,7 @@ from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, Role, SpatialRotarySpec
 from posenc.encodings.rotary.mixed import mixed_angles
-from posenc.encodings.rotary.pairing import Order, Pairing
+from posenc.encodings.rotary.pairing import PairingField
 
 __all__ = ["STRING"]
 
@@ -78,7 +78,7 @@ class STRING(SpatialRotarySpec):
     dim: int
     _: KW_ONLY
     heads: int
-    pairing: Pairing | Order
+    pairing: PairingField
     space: tuple[str, ...] = ("x", "y")
     base: float = 100.0
     start: Literal["repeated", "axial"] = "repeated"

@@ -17,7 +17,7 @@ from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc.encodings.rotary import powers
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
-from posenc.encodings.rotary.pairing import Order, Pairing
+from posenc.encodings.rotary.pairing import PairingField
 
 __all__ = ["XPos"]
 
@@ -83,7 +83,7 @@ class XPos(RotarySpec):
 
     dim: int
     _: KW_ONLY
-    pairing: Pairing | Order
+    pairing: PairingField
     base: float = 10_000.0
     scale: float = 512.0
     gamma: float = 0.4

@@ -1,0 +1,360 @@
+"""The words of other libraries and tutorials, and what they are called here.
+
+Nothing of this is accepted in place of a name; errors say it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from posenc._core.errors import KeywordError, closest, mismatch
+from posenc._names import HOMES, VALUES
+
+__all__ = [
+    "argument_advice",
+    "check_call",
+    "letters",
+    "meanings",
+    "name_advice",
+    "own_arguments",
+    "refuse",
+    "value_advice",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WIDTHS = """dim d_model d_head dim_head dim_model dims embed_dim embed_size emb_dim embedding_dim
+embedding_size head_dim head_size hidden_dim hidden_size model_dim n_embd n_embed num_channels
+num_features num_pos_feats rotary_dim rotary_emb_dim channels width size depth_per_head"""
+LENGTHS = """max_len max_length max_seq_len max_seq_length max_sequence_length max_position
+max_position_embeddings max_positions num_positions num_embeddings n_positions n_ctx block_size
+context_length ctx_len seq_len seq_length sequence_length seqlen length maxlen end"""
+POSITIONS = """position_ids positions_ids pos_ids pos input_pos input_positions cache_position
+token_positions position t timesteps"""
+STARTS = """start_pos start_position start_index start seqlen_offset seqlen_offsets past_length
+past_key_values_length past_kv_length past cache_len cache_length"""
+BASES = """base theta rope_theta rope_base rotary_base rotary_emb_base freq_base base_freq
+rope_freq_base temperature max_wavelength max_period max_timescale wavelength period n scale_base"""
+HEADS = "heads num_heads n_heads n_head nhead num_attention_heads total_heads head_count h"
+PAIRINGS = """pairing interleaved interleave is_neox_style neox neox_style traditional gptj
+gptj_style rope_interleave rope_interleaved rotary_interleaved use_interleaved rotate_half adjacent
+is_neox"""
+SCALINGS = """scaling rope_scaling rope_parameters rope_type scaling_type scaling_config
+interpolate_factor ntk ntk_factor ntk_alpha yarn use_scaled_rope linear_scaling scale_factor
+scaling_factor factor rope_scaling_factor"""
+ORIGINALS = """original_max_position_embeddings original_max_position original_max_seq_len
+original_context_length original_max_len old_context_len max_position_embeddings"""
+SHARES = """partial_rotary_factor rotary_pct rotary_percent rotary_percentage rotary_ndims
+rotary_fraction percentage"""
+
+DROPOUT = "posenc.torch.PositionTable has dropout; elsewhere, apply it to the result."
+
+# Words -> the parameters that they may stand for, and a sentence for callers that have none.
+ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    (WIDTHS, ("dim", "spec"), "It has no width."),
+    (HEADS, ("heads", "spec"), "Encodings of this kind have no number of heads."),
+    (BASES, ("base", "spec"), ""),
+    (
+        LENGTHS,
+        ("positions", "q_positions", "length"),
+        "There is no longest sequence: leave it out, and give positions to the call.",
+    ),
+    (POSITIONS, ("positions", "q_positions"), "Give positions to the call that computes."),
+    (STARTS, ("offset",), "Give `offset=` to the call that computes."),
+    (PAIRINGS, ("pairing", "spec"), ""),
+    (SCALINGS, ("factor", "scaling", "spec"), ""),
+    (SHARES, ("dim",), ""),
+    (
+        ORIGINALS,
+        ("original_length",),
+        "",
+    ),
+    ("scale alpha s", ("factor",), ""),
+    ("num_buckets relative_attention_num_buckets", ("buckets",), ""),
+    ("relative_attention_max_distance max_dist", ("max_distance",), ""),
+    (
+        "bidirectional causal is_decoder is_causal",
+        ("direction", "form"),
+        "A field of the spec says so, or the mask of the attention.",
+    ),
+    ("query_length q_length q_len qlen tgt_len", ("q_positions",), ""),
+    ("key_length kv_length k_length k_len klen kv_len src_len", ("k_positions",), ""),
+    ("cos sin freqs freqs_cis cos_sin", (), "posenc.apply_rotary takes cosines and sines."),
+    ("padding_idx pad_idx pad_token_id", ("pad",), ""),
+    ("flip_sin_to_cos sin_first cos_first", ("order",), ""),
+    ("downscale_freq_shift freq_shift", ("ladder",), ""),
+    ("clip max_relative_position max_relative_positions clamp_len", ("clip", "clamp"), ""),
+    (
+        "axis unsqueeze_dim seq_axis sequence_dim batch_first",
+        ("seq_dim",),
+        "Any leading axes are taken as they are.",
+    ),
+    ("max_alibi_bias alibi_bias_max", ("max_bias",), ""),
+    ("window_size", ("window",), ""),
+    ("use_xpos xpos xpos_scale_base", (), "That encoding is posenc.XPos."),
+    ("dropout p drop dropout_rate attn_drop", (), DROPOUT),
+    ("dtype device", (), "A spec has neither: verbs and modules take them."),
+    ("trainable learned learnable learned_freq requires_grad", (), "That is posenc.Learned."),
+    ("config", (), "posenc.from_hf reads the config of a model."),
+)
+
+# What needs more than a name.
+NOTES = {
+    "spec": 'a spec first, such as posenc.Sinusoidal(512) or posenc.RoPE(64, pairing="half")',
+    "pairing": 'pairing="half" (Llama, Mistral, Qwen and NeoX in transformers) or '
+    '"interleaved" (GPT-J, the files of Meta, the paper)',
+    "scaling": "scaling=posenc.scaling.YaRN(…), Linear(…) or another; posenc.from_hf reads the "
+    "`rope_scaling` of a config",
+}
+SHARE_NOTE = "Write `dim`, the rotated width: the share times the width of a head."
+
+# Words for a pairing.
+HALF = "neox gptneox isneoxstyle rotatehalf llama mistral qwen split halves hf huggingface default"
+INTERLEAVED = "gptj interleave rotateeverytwo adjacent meta complex traditional evenodd roformer"
+
+# Words for a scaling that are not the name of one.
+RULES = {
+    "dynamic": "DynamicNTK",
+    "ntkaware": "NTK",
+    "pi": "Linear",
+    "interpolat": "Linear",
+    "su": "LongRoPE",
+    "llama": "Llama3",
+}
+
+# Parts of names, as everybody composes them -> what does that here. The first that fits is named.
+NAMES: tuple[tuple[str, str], ...] = (
+    (r"yarn", "posenc.scaling.YaRN"),
+    (r"dynamic.*ntk|ntk.*dynamic", "posenc.scaling.DynamicNTK"),
+    (r"long_?rope|su_?scaled", "posenc.scaling.LongRoPE"),
+    (r"ntk", "posenc.scaling.NTK"),
+    (r"llama_?3.*(scal|rope)", "posenc.scaling.Llama3"),
+    (r"linear_?scal|position_?interpolation", "posenc.scaling.Linear"),
+    (r"rope_(scaling|parameters|init)", "posenc.from_hf, which reads the config of a model"),
+    (r"rotate_half", 'posenc.rotate with pairing="half"'),
+    (r"rotate_every|rotate_interl", 'posenc.rotate with pairing="interleaved"'),
+    (r"apply_(rope|rotary)", "posenc.rotate(spec, x), or posenc.apply_rotary(x, cos, sin, …)"),
+    (r"rotate_quer|rotate_keys", "posenc.rotate"),
+    (r"freqs?_cis|cos_?sin|sin_?cos_cache|rope_cache", "posenc.cos_sin"),
+    (r"kv_?cache", "posenc.rotate with `offset=`, the number of cached tokens"),
+    (r"rotary|rope|mrope", "posenc.RoPE, the spec, and posenc.torch.RotaryEmbedding, the module"),
+    (r"slopes", "posenc.torch.slopes(spec), or posenc.bias(posenc.ALiBi(heads), n)"),
+    (r"alibi", "posenc.ALiBi, the spec, and posenc.bias(spec, n), its numbers"),
+    (r"inv_?freq|freqs|frequenc", "posenc.frequencies"),
+    (r"time_?step|time_?embed|time_?proj", "posenc.Timestep"),
+    (r"fourier", "posenc.Fourier"),
+    (r"interpolat\w*pos|resample|resize|interpolate_", "posenc.resize"),
+    (r"sin_?cos|sinus|sine|sin_?pos", "posenc.Sinusoidal, the spec, and posenc.table(spec, n)"),
+    (r"learn|absolute|^wpe$|trainable", "posenc.Learned"),
+    (r"t5|relative_?position_?bias|relative_attention_bias", "posenc.T5"),
+    (r"rel_?pos_?bias|swin|window", "posenc.WindowTable"),
+    (r"transformer_?xl", "posenc.TransformerXL"),
+    (r"relative|rel_?pos", "posenc.Shaw, posenc.T5, or another of `posenc list relative`"),
+    (
+        r"from_(pretrained|config|hugging|file)|auto_?config|load_config|^config",
+        "posenc.from_hf, which reads the config of a model",
+    ),
+    (r"^encode$|^embed$|^forward$|^apply$|^add_", "posenc.add(spec, x), or posenc.rotate(spec, x)"),
+    (r"^check$|^verify|^validate$|^test$", "posenc.testing, or `posenc check`"),
+    (
+        r"pos\w*_?(enc|emb)|^pe$|^pos_?e",
+        "posenc.Sinusoidal and posenc.table(spec, n), or posenc.torch.PositionTable, the module",
+    ),
+    (r"^(token_?|input_?)?embeddings?$", "posenc.torch.PositionTable, or posenc.add(spec, x)"),
+    (r"^no_?(pe|ne)$|^identity$", "no encoding at all: a layer of a plan without a spec"),
+    (r"^(load|read|save|dump|loads|dumps)$", "posenc.from_json and posenc.to_json, for specs"),
+    (r"^(heatmap|show|plot|draw|figure|imshow)$", "posenc.plot.table, for a heatmap"),
+    (r"^(nn|modules?|layers|keras|pytorch)$", "posenc.torch, the modules of PyTorch"),
+    (
+        r"^(jax|numpy|flax|mlx|np)$",
+        "posenc.rotate and the other verbs, which take arrays of any library",
+    ),
+    (r"^(doctor|cite|quiz|version|help)$", "the command: `posenc doctor`, `posenc --help`"),
+)
+# The same, for what is a module in PyTorch.
+MODULES: tuple[tuple[str, str], ...] = (
+    (r"rotary|rope", "posenc.torch.RotaryEmbedding"),
+    (r"alibi|bias|t5", "posenc.torch.AttentionBias"),
+    (r"relative|rel_?pos", "posenc.torch.RelativeAttention"),
+    (r"sin|learn|absolute|pos\w*_?(enc|emb)|table", "posenc.torch.PositionTable"),
+)
+
+
+def snake(name: str) -> str:
+    """`RotaryEmbedding` and `rotary-embedding` as `rotary_embedding`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return words.replace("-", "_").lower()
+
+
+def letters(name: object) -> str:
+    """The letters and digits of a word, small."""
+    return re.sub(r"[^a-z0-9]", "", str(name).lower())
+
+
+def name_advice(name: str, choices: Collection[str]) -> str:
+    """What somebody means by a name that a package does not have.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    choices : collection of str
+        The names of the package.
+    """
+    by_letters = {letters(choice): choice for choice in choices}
+    if letters(name) in by_letters:
+        return f"Did you mean {by_letters[letters(name)]!r}?"
+    rules = {rule: f"posenc.scaling.{rule}" for rule in VALUES if rule not in HOMES}
+    places = {**{other: f"posenc.{other}" for other in HOMES}, **rules}
+    elsewhere = {letters(other): place for other, place in places.items()}
+    in_torch = "RotaryEmbedding" in choices
+    if letters(name) in elsewhere and not (in_torch and name[:1].isupper()):
+        return f"It is {elsewhere[letters(name)]}."
+    near = closest(name, choices, cutoff=0.8)
+    if near:
+        return f"Did you mean {near!r}?"
+    for part, answer in (*(MODULES if in_torch else ()), *NAMES):
+        if re.search(part, snake(name)) or re.search(part, name.lower()):
+            return f"Here it is {answer}."
+    near = closest(name, choices, cutoff=0.7)
+    return (
+        f"Did you mean {near!r}?" if near else "dir() has its names, `posenc list` all encodings."
+    )
+
+
+def meanings(name: str) -> tuple[list[str], str]:
+    """The parameters that a foreign one may stand for, and a sentence for who has none of them."""
+    rows = [(targets, todo) for words, targets, todo in ARGUMENTS if name in words.split()]
+    sentences = [todo for _, todo in rows if todo]
+    return [target for targets, _ in rows for target in targets], next(iter(sentences), "")
+
+
+def argument_advice(name: str, parameters: Mapping[str, inspect.Parameter]) -> str:
+    """What somebody means by a parameter that a function does not have; nothing if unknown."""
+    targets, sentence = meanings(name)
+    for target in targets:
+        if target in parameters:
+            if name in SHARES.split():
+                return SHARE_NOTE
+            choices = re.findall(r"'(\w+)'", str(parameters[target].annotation))
+            words = f": {' or '.join(choices)}" if choices else ""
+            return f"Write {NOTES.get(target, f'`{target}`{words}')}."
+    near = closest(name, parameters)
+    return sentence or (f"Did you mean {near!r}?" if near else "")
+
+
+def value_advice(value: object, words: Collection[Any], kinds: Collection[Any]) -> str:
+    """What somebody means by a value that a field does not take; nothing where nobody knows.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+    words : collection
+        The words that the field takes.
+    kinds : collection of type
+        The classes of objects that the field takes.
+    """
+    word = letters(value) if isinstance(value, str) else ""
+    if {"half", "interleaved"} <= set(words) and word:
+        if word in HALF.split():
+            meta = " The files that Meta published are 'interleaved'." if word == "llama" else ""
+            return f"That is 'half'.{meta}"
+        if word in INTERLEAVED.split():
+            return "That is 'interleaved'."
+    if not any(kind.__name__ == "Scaling" for kind in kinds):
+        return ""
+    if isinstance(value, Mapping):
+        return "posenc.from_hf reads a `rope_scaling`; here it is an object of posenc.scaling."
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"Linear interpolation is posenc.scaling.Linear({value})."
+    names = [rule.__name__ for kind in kinds for rule in kind.__subclasses__()]
+    by_letters = {letters(name): name for name in names}
+    parts = (rule for part, rule in RULES.items() if part in word)
+    near = (
+        by_letters.get(word) or next(parts, "") or by_letters.get(closest(word, by_letters) or "")
+    )
+    return f"Give an object: posenc.scaling.{near}(…)." if near and word else ""
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def refuse(verb: Callable[..., Any], args: tuple[Any, ...], names: Collection[str]) -> None:
+    """Raise for a call whose arguments do not fit a function; nothing where they do.
+
+    Parameters
+    ----------
+    verb : callable
+        The function.
+    args : tuple
+        Arguments by their places.
+    names : collection of str
+        The names of the others.
+    """
+    check_call(verb.__name__, inspect.signature(verb).parameters, args, names)
+
+
+def own_arguments(verb: F) -> F:
+    """Leave `*more` and `**others`, which a verb refuses, out of its signature."""
+    signature = inspect.signature(verb)
+    kinds = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    own = [p for p in signature.parameters.values() if p.kind not in kinds]
+    verb.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    return verb
+
+
+def check_call(
+    caller: str,
+    signature: Mapping[str, inspect.Parameter],
+    args: tuple[Any, ...],
+    names: Collection[str],
+) -> None:
+    """Raise for arguments that are no parameters, too many, or too few.
+
+    Parameters
+    ----------
+    caller : str
+        The class.
+    signature : mapping
+        Its parameters.
+    args : tuple
+        Arguments by their places.
+    names : collection of str
+        The names of the others.
+    """
+    strange = [name for name in names if name not in signature]
+    if strange:
+        advice: dict[str, list[str]] = {}
+        for name in strange:
+            advice.setdefault(argument_advice(name, signature), []).append(name)
+        everything = f"It has {', '.join(signature)}." if advice.pop("", None) else ""
+        several = len(strange) > 1
+        parts = [
+            f"For {' and '.join(of)}: {text}" if several else text for text, of in advice.items()
+        ]
+        todo = " ".join([*parts, everything]).strip()
+        received = " and ".join(f"{name}=" for name in strange)
+        raise KeywordError(mismatch(caller, "known arguments", received, todo))
+    places = [p.name for p in signature.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    twice = [name for name in places[: len(args)] if name in names]
+    if twice:
+        raise KeywordError(mismatch(caller, f"one value for {twice[0]}", "two"))
+    if len(args) > len(places):
+        rest = [name for name in signature if name not in places]
+        expected = f"{', '.join(places)} by place, and the others by name"
+        todo = f"Those are {', '.join(rest)}." if rest else ""
+        if "x" in places:
+            todo = "Call it once for each array."
+        raise KeywordError(mismatch(caller, expected, f"{len(args)} arguments by place", todo))
+    missing = [
+        p.name
+        for p in signature.values()
+        if p.default is p.empty and p.name not in names and p.name not in places[: len(args)]
+    ]
+    if missing:
+        todo = " ".join(f"Write {NOTES[name]}." for name in missing if name in NOTES)
+        raise KeywordError(mismatch(caller, f"a value for {' and '.join(missing)}", "none", todo))

