@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ import pytest
 import posenc
 from posenc import ArgumentError, Arrangement, Ladder, Pairing, RoPE, Sinusoidal, kernels
 from posenc.encodings.rotary import rope
+from posenc.functional.arguments import Kernel
 from posenc.kernels import KERNELS, choose, cpu, native
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.requests import Refusal
@@ -361,6 +362,7 @@ def test_a_kernel_that_can_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_of_kernels_are_checked() -> None:
+    assert get_args(Kernel) == KERNELS, "functional/arguments.py: Kernel"
     x = np.ones((3, 8), np.float32)
     for call in (
         lambda kernel: posenc.rotate(ROPE, x, kernel=kernel),
