@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -655,6 +656,8 @@ def test_the_command_that_is_shown_draws(state, tmp_path):
 
 def test_every_view_is_everywhere():
     """Each says which encodings it shows, and which plot it is on paper."""
+    files = Path(catalogue.__file__).with_name("views").glob("[!_]*.py")
+    assert {path.stem for path in files} == set(ALL), "explore/views/__init__.py: _MODULES"
     assert set(catalogue.SHOWS) == set(ALL), "explore/catalogue.py: SHOWS"
     assert set().union(*catalogue.VIEWS_OF.values()) == set(ALL), "explore/catalogue.py: VIEWS_OF"
     assert set(PICTURES) == set(ALL), "explore/pictures.py: PICTURES"

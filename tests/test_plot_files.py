@@ -64,9 +64,11 @@ def test_every_picture_is_everywhere() -> None:
     drawn = set(posenc.plot.__all__) - {"Picture"}
     # Two of these have no difference: a search has no encoding, and a comparison is one already.
     one = drawn - {"find", "compare"}
+    assert set(posenc.plot._HOME) == set(posenc.plot.__all__), "plot/__init__.py: _HOME"
     assert set(PICTURES) == drawn, "tests/test_plot_files.py: PICTURES"
     assert set(export._TABLES) == drawn, "plot/export.py: _TABLES"
-    assert set(command.commands) == drawn, "cli/plot.py"
+    # `extend` draws the stretch of a config.
+    assert set(command.commands) - {"extend"} == drawn, "cli/plot.py"
     assert set(VIEWS) == one, "plot/views/compare.py: VIEWS"
     assert set(comparison._LAYOUTS) == one, "plot/draw/comparison.py: _LAYOUTS"
     assert set(comparison._PAINT) == one, "plot/draw/comparison.py: _PAINT"

@@ -21,6 +21,7 @@ import pytest
 
 import posenc
 from posenc import SpecError, registry
+from posenc._core import json_classes
 from posenc.encodings import api
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -418,6 +419,23 @@ def test_what_json_could_not_rebuild_is_refused(make: Any) -> None:
     with pytest.raises(SpecError, match=f"register: expected.*{cls.__name__}: .*{REFUSED[make]}"):
         posenc.register(cls)
     assert not registry.registered()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(api.RelativeSpec, "heads"), (api.RotarySpec, "axes")], ids=str
+)
+def test_a_field_that_a_property_hides_is_told_where_it_is_written(kind: type, name: str) -> None:
+    """Else the first construction ends in "property 'heads' has no setter"."""
+    expected = f"Compass: .*'{name}', which is a property of {kind.__name__}. Name the field"
+    with pytest.raises(SpecError, match=expected):
+        make_dataclass("Compass", [("dim", int), (name, int)], bases=(kind,), frozen=True)
+
+
+def test_ours_are_of_what_others_need() -> None:
+    """A class without a field that is plain, or that hides one of its kind, is none of ours."""
+    assert {name: json_classes.why_no_json(registry.lookup(name)) for name in registry.SPECS} == (
+        dict.fromkeys(registry.SPECS, "")
+    )
 
 
 @pytest.mark.usefixtures("alone")

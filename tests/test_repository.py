@@ -11,7 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -356,6 +356,27 @@ def test_docstrings_pass_their_check() -> None:
     done = run("tools/check_docstrings.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(re.findall(r"(\d+) public names", done.stdout)[0]) > len(posenc.__all__) // 2
+
+
+def test_words_that_a_docstring_lists_are_those_of_its_annotation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import check_docstrings
+
+    def verb(kernel: Literal["auto", "cpu"] | None = None) -> None:
+        """Name a kernel.
+
+        Parameters
+        ----------
+        kernel : {"auto", "gpu"}, optional
+            Which one.
+        """
+
+    [told] = check_docstrings.other_words(verb)
+    assert told == "of 'kernel', not listed: ['cpu']; listed, but no word of it: ['gpu']"
+    assert not [*check_docstrings.other_words(posenc.rotate)]
+    assert not [*check_docstrings.other_words(posenc.ALiBi)]
 
 
 def test_the_ceilings_notice_what_rises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,20 @@
 Public are the names in the `__all__` of the modules in `MODULES`, and the public methods and
 properties of classes among them. A docstring may fail only where `EXCEPTIONS` says so, with a
 reason; an exception that no longer applies is an error too, so that the list can only shrink.
+The words that a docstring lists of a parameter are those of its annotation.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import re
 import sys
+import typing
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from typing import Any, Literal
 
 from numpydoc.validate import validate
 
@@ -84,6 +89,36 @@ def excused(name: str, thing: object, code: str) -> bool:
     return code in IGNORED
 
 
+LISTED = re.compile(r"^(?P<names>\w+(?:, \w+)*) : .*?\{(?P<words>[^}]*)\}", re.MULTILINE)
+
+
+def other_words(thing: Any) -> Iterator[str]:
+    """What is wrong with the words that a docstring lists as `name : {"this", "that"}`."""
+    if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+        return
+    with_fields = inspect.isfunction(thing) or is_dataclass(thing)
+    try:
+        hints = typing.get_type_hints(thing if with_fields else thing.__init__)
+    except NameError:  # of what only type checkers import
+        return
+    for listed in LISTED.finditer(inspect.getdoc(thing) or ""):
+        stated = set(ast.literal_eval(f"[{listed['words']}]"))
+        for name in listed["names"].split(", "):
+            words = set(words_of(hints.get(name)))
+            if words and words != stated:
+                missing, unknown = sorted(words - stated, key=str), sorted(stated - words, key=str)
+                yield f"of {name!r}, not listed: {missing}; listed, but no word of it: {unknown}"
+
+
+def words_of(hint: Any) -> Iterator[Any]:
+    """The words of the `Literal` in an annotation."""
+    if typing.get_origin(hint) is Literal:
+        yield from typing.get_args(hint)
+    else:
+        for inner in typing.get_args(hint):
+            yield from words_of(inner)
+
+
 def main() -> int:
     """Print what is wrong; 1 if anything is."""
     wrong = []
@@ -91,6 +126,7 @@ def main() -> int:
     count = 0
     for name, thing in public():
         count += 1
+        wrong += [f"{name}: words {what}" for what in other_words(thing)]
         for code, message in validate(name)["errors"]:
             if excused(name, thing, code):
                 continue

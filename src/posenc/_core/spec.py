@@ -50,6 +50,17 @@ class Value:
     that equal meanings have equal JSON. `check` is the hook for conditions between fields.
     """
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        # A dataclass would take the property for the default, and could not set the field.
+        for name in vars(cls).get("__annotations__", {}):
+            base = next((base for base in cls.__mro__ if name in vars(base)), cls)
+            if isinstance(vars(base).get(name), property) and base is not cls:
+                received = f"a field {name!r}, which is a property of {base.__name__}"
+                todo = f"Name the field otherwise, such as `count`, and give `{name}` from it."
+                expected = "fields that hide nothing of their kind"
+                raise SpecError(mismatch(cls.__name__, expected, received, todo))
+
     def __new__(cls, *args: Any, **kwargs: Any) -> typing.Self:
         if is_followed():
             return _built(cls, args, tuple(kwargs), tuple(kwargs.values()))
