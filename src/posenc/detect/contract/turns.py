@@ -22,13 +22,14 @@ from posenc.encodings.rotary.base import RotarySpec
 __all__ = [
     "CONSIDERABLE", "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns",
     "allowed", "attempt", "begins", "estimated", "expected",
-    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns",
+    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns", "scattered",
     "unit_of",
 ]  # fmt: skip
 
 NEAR = np.array([0, 1, 2, 3, 5, 17, 64, 255, 257, 511])  # by which changes are told apart
 FIRST = 512  # a sequence short enough for every model
 DENSE = 4096  # every position up to it is asked for
+SCATTERED = 48  # positions that are drawn
 FAR = (131_071, 2**20)
 CONSIDERABLE = 1e-3  # a difference that is called one where it begins
 ROOM = 2.0  # on the bounds of a contract: thousands of positions, and code that rounds once more
@@ -44,6 +45,7 @@ class PairTurns(NamedTuple):
     dtype: str = "float32"  # what the side computes in
     sized: bool = True  # whether the sizes of the values mean anything
     rotated: bool = False  # whether they come from vectors that were rotated
+    order: str = ""  # in which the positions stood, where they did not ascend
 
     @property
     def first(self) -> np.ndarray:
@@ -76,9 +78,22 @@ def reaches(part: Part, axes: int, last: int | None = None) -> Iterator[np.ndarr
             powers = 2 ** np.arange(12, 20)
             places = np.r_[powers - 1, powers, powers + 1, rng.integers(DENSE, far, FIRST)]
             places = np.r_[0, np.unique(places[places < far - DENSE]), line + far - DENSE]
-        # Coordinates of several axes differ from each other.
-        moved = [places[np.arange(places.size) * (2 * k + 1) % places.size] for k in range(axes)]
-        yield places if axes == 1 else np.stack(moved, axis=-1)
+        yield _on_axes(places, axes)
+
+
+def scattered(last: int, axes: int) -> Iterator[tuple[str, np.ndarray]]:
+    """What else is asked below a position that was answered: other orders, and a token alone."""
+    rng = np.random.default_rng(1)
+    places = np.r_[NEAR, 2 ** np.arange(21) - 1, rng.integers(0, last + 1, SCATTERED)]
+    places = rng.permutation(np.r_[places[places < last], last])
+    yield "in another order, some of them twice", _on_axes(np.r_[places, places[:9]], axes)
+    yield "the last one alone", _on_axes(np.array([last]), axes)
+
+
+def _on_axes(places: np.ndarray, axes: int) -> np.ndarray:
+    """Positions whose coordinates on several axes differ from each other."""
+    moved = [places[np.arange(places.size) * (2 * k + 1) % places.size] for k in range(axes)]
+    return places if axes == 1 else np.stack(moved, axis=-1)
 
 
 def expected(spec: RotarySpec, seen: PairTurns) -> np.ndarray:
@@ -119,8 +134,9 @@ def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
 
 
 def begins(off: np.ndarray, positions: np.ndarray) -> tuple[float, int]:
-    """The largest difference, and the first position of a considerable one."""
-    return float(off.max()), int(positions[off > min(CONSIDERABLE, off.max() / 2)].min())
+    """The largest difference, and the first position of a considerable one; NaN is infinite."""
+    off = np.where(np.isnan(off), np.inf, off)
+    return float(off.max()), int(positions[off >= min(CONSIDERABLE, off.max() / 2)].min())
 
 
 # --- from what a side answers ---------------------------------------------------------------------
@@ -136,7 +152,7 @@ def probes(width: int, positions: int, heads: int) -> np.ndarray:
     """Inputs (1, heads, positions, width), exact in every dtype, alike at every position."""
     rng = np.random.default_rng(0)
     rows = rng.integers(1, 9, (heads, width)) * rng.choice([-1, 1], (heads, width)) / 8
-    rows *= np.resize([1.0, 1.0, 64.0, 1 / 64], heads)[:, None]  # large and small ones
+    rows *= np.resize([1.0, 1.0, 1024.0, 1 / 64], heads)[:, None]  # large and small ones
     return np.broadcast_to(rows[None, :, None], (1, heads, positions, width)).copy()
 
 
@@ -220,7 +236,10 @@ def attempt(spec: RotarySpec, **changes: Any) -> RotarySpec | None:
 
 def estimated(seen: PairTurns) -> np.ndarray:
     """Radians per position, from ever farther positions."""
-    values, positions = unit_of(seen.values), seen.first
+    positions, rows = np.unique(seen.first, return_index=True)
+    values = unit_of(seen.values[rows])
+    if len(positions) == 1:
+        return np.zeros(values.shape[1])
     phases = np.angle(values * np.conj(values[0]))
     speed, sure = phases[1] / max(positions[1] - positions[0], 1), np.ones(phases.shape[1], bool)
     for place, phase in zip(positions[2:] - positions[0], phases[2:], strict=True):

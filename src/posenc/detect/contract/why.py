@@ -131,11 +131,12 @@ def _named(
     received = _counted(spec, seen.rows(wrong))
     if received:
         return ("positions", "position p", received), None
-    if wrong.mean() <= 0.5 or len(wrong) > FIRST or seen.positions.ndim > 1:
+    some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
+    if some_of_them or seen.positions.ndim > 1:
         count = f"{wrong.sum():,} of {wrong.size:,} positions"
         first = int(seen.first[wrong].min())
-        field = "positions" if wrong.mean() <= 0.5 or len(wrong) > FIRST else "frequencies"
-        text = f"others, that no one change explains, at {count}"
+        text = f"others, that no one change explains, at {count}{seen.order and ', '}{seen.order}"
+        field = "positions" if some_of_them else "frequencies"
         return (field, f"the angles of position {first}", text), None
     ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
     moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7
