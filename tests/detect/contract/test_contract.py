@@ -524,6 +524,11 @@ BROKEN: list[tuple[str, str, Any, str]] = [
     ("a value that is no spec", "parts.0.spec", {"type": "YaRN", "factor": 2}, "Part.spec"),
     ("a width that is not that of the query", "checks.0.width", 10, "another 'width' in number 0"),
     ("no parts", "parts", {}, "a part of its own for every record"),
+    ("layers without end", "parts.0.layers", [10**9], "layers from 0 to 65535"),
+    ("layers twice", "parts.0.layers", [1, 1], "each once and in order"),
+    ("a length below 1", "parts.0.length", -5, "length: expected a count"),
+    ("another state", "parts.0.states", ["short", "long"], "the states of the spec of 'spec'"),
+    ("a number for the model", "model", 3, "what docs/golden.md describes"),
     ("records that are none", "checks", [1], "what docs/golden.md describes"),
 ]
 

@@ -20,7 +20,7 @@ from posenc.detect.contract.fields import changed, effect, value_of, variants, w
 from posenc.detect.contract.side import CannotSay, Implementation
 from posenc.detect.contract.tolerances import ROUNDING
 from posenc.detect.contract.turns import DENSE, FIRST, ROOM, PairTurns
-from posenc.detect.contract.why import why
+from posenc.detect.contract.why import HALVES, rounded_to, why
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
 
@@ -232,7 +232,8 @@ class _Rotation:
         values = cos + 1j * sin
         if cos.shape[-1] != pairs:
             # A channel each: halves, neighbours, or as the spec has them; the first call tells.
-            for layout in [self.layout] if self.layout else self._layouts(cos.shape[-1]):
+            known = [self.layout] if self.layout is not None else self._layouts(cos.shape[-1])
+            for layout in known:
                 first, second = (values[:, channels] for channels in layout)
                 if np.array_equal(first, second, equal_nan=True):
                     self.layout, values = layout, first
@@ -254,7 +255,9 @@ def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
         mine = mine * factors_of(fixed.magnitude_of_scores.temperature, places)
         theirs = code.ask("logit_scale", places, part=part, length=length).reshape(-1)
         if theirs.shape not in ((1,), mine.shape):
-            raise CannotSay(f"logit_scale returns {theirs.size} numbers for {places.size} positions")
+            raise CannotSay(
+                f"logit_scale returns {theirs.size} numbers for {places.size} positions"
+            )
         off = np.abs(theirs - mine)
         wrong = np.flatnonzero(~(off <= 8 * ROUNDING[code.dtype] * np.abs(mine)))
         if wrong.size and not rows:
@@ -360,7 +363,7 @@ def _bias(part: Part, spec: Any, code: Implementation) -> Told:
                 raise
             notes[f", but not {len(q):,} queries of {len(k):,} keys ({error})"] = None
             continue
-        rows, note = _biases(spec, q, k, theirs, params)
+        rows, note = _biases(spec, q, k, theirs, params, code.dtype)
         notes[note] = None
         if rows:
             break
@@ -369,7 +372,7 @@ def _bias(part: Part, spec: Any, code: Implementation) -> Told:
 
 
 def _biases(
-    spec: Any, q: np.ndarray, k: np.ndarray, theirs: np.ndarray, params: Any
+    spec: Any, q: np.ndarray, k: np.ndarray, theirs: np.ndarray, params: Any, dtype: str
 ) -> tuple[list[Difference], str]:
     def biases_of(one: Any) -> np.ndarray:
         places = {"q_positions": q, "k_positions": k}
@@ -387,10 +390,10 @@ def _biases(
         # What is added to all keys of a query changes no softmax.
         return np.asarray((biases - biases[..., first, None])[:, past])
 
-    def rounded(biases: np.ndarray) -> np.ndarray:
+    def rounding(unit: float) -> np.ndarray:
         # Far keys have large biases, which a side rounds before they are subtracted.
-        sizes = np.abs(biases) + np.abs(biases[..., first, None])
-        return np.asarray(8 * ROUNDING["float32"] * np.where(np.isfinite(sizes), sizes, 0)[:, past])
+        sizes = np.abs(theirs) + np.abs(theirs[..., first, None])
+        return np.asarray(8 * unit * np.where(np.isfinite(sizes), sizes, 0)[:, past])
 
     mine = biases_of(spec)
     if theirs.shape != mine.shape:
@@ -399,7 +402,7 @@ def _biases(
     if alike(mine, theirs):
         return [], ""
     past_mine, past_theirs = relative(mine), relative(theirs)
-    room = rounded(theirs)
+    room = rounding(ROUNDING[dtype])
     if alike(past_mine, past_theirs, room):
         future = "the future and " if causal else ""
         return [], f", but for {future}what is the same for all keys of a query"
@@ -409,12 +412,14 @@ def _biases(
             relative(biases_of(one)), past_theirs, room
         )
 
-    row = _explained(spec, fits) or ("bias", "its own", UNEXPLAINED)
+    coarse = (
+        ("dtype", f"biases in {dtype}", f"in {half}") for half, bits in HALVES.items()
+        if rounded_to(theirs, bits) and alike(past_mine, past_theirs, rounding(ROUNDING[half]))
+    )  # fmt: skip
+    row = next(coarse, None) or _explained(spec, fits) or ("bias", "its own", UNEXPLAINED)
     if row[0] == "bias" and len(q) > 1 and q.ndim == 1:
         ours_, theirs_ = (b[:, 1, 1] - b[:, 1, 0] for b in (mine, theirs))
-        if np.all(ours_ != 0) and alike(
-            past_mine * (theirs_ / ours_)[:, None], past_theirs, room
-        ):
+        if np.all(ours_ != 0) and alike(past_mine * (theirs_ / ours_)[:, None], past_theirs, room):
             slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours_, theirs_)]
             row = ("slopes", slopes[0], slopes[1])
     off = np.abs(past_mine - past_theirs)

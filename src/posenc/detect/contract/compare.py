@@ -30,8 +30,9 @@ def comparison(a: Comparand, b: Comparand) -> Comparison:
     first, second = (b, a) if swapped else (a, b)
     compare = _answers if second.answers is not None else _two_descriptions
     rows: dict[str, list[Any]] = {"differences": [], "compared": [], "not_compared": []}
-    for name, value in (_two_answers if first.answers is not None else compare)(first, second):
-        rows[name].append(value)
+    with np.errstate(all="ignore"):  # a side may have NaN and infinities, which are told
+        for name, value in (_two_answers if first.answers is not None else compare)(first, second):
+            rows[name].append(value)
     # Layers that are mistaken for each other come first, and near positions before far ones.
     rows["differences"].sort(key=lambda row: row.field != "layers")
     if swapped:
@@ -142,7 +143,11 @@ def _answers_of(
 
 
 def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
-    for method, kind in {**dict.fromkeys(METHODS[:3], "rotary"), "table": "table", "bias": "bias"}.items():
+    for method, kind in {
+        **dict.fromkeys(METHODS[:3], "rotary"),
+        "table": "table",
+        "bias": "bias",
+    }.items():
         part: Any = Part("attention", kind=kind)  # type: ignore[arg-type]
         for last in (DENSE, FIRST - 1, 63):  # tables may end
             try:
@@ -185,7 +190,9 @@ def _questions(method: str, last: int) -> tuple[list[tuple[np.ndarray, ...]], st
 def _all_of(side: Comparand, part: Part, method: str, asked: Any) -> list[np.ndarray]:
     """What each implementation of a side answers, one after the other."""
     assert side.answers is not None  # noqa: S101 - it does not describe
-    answers = [[code.ask(method, *each, part=part) for each in asked] for code in side.answers(part)]
+    answers = [
+        [code.ask(method, *each, part=part) for each in asked] for code in side.answers(part)
+    ]
     return [np.concatenate([np.ravel(numbers) for numbers in every]) for every in answers]
 
 

@@ -164,6 +164,8 @@ def parsed(data: Any, caller: str) -> Contract:
             for name, cls in (("parts", Part), ("notes", Note))
         }
         checks = tuple(map(_check, data["checks"]))
+        if type(data["model"]) is not str or type(data["settled"]) is not str:
+            raise TypeError("texts for `model` and `settled`")
         contract = Contract(data["model"], checks=checks, settled=data["settled"], **values)
         _hold(contract, {*data} - {*HEAD, *contract.to_dict()}, caller)
     return contract
@@ -198,6 +200,11 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
     for check in contract.checks:
         stated.setdefault(check.part, []).append(check)
     for part in contract.parts:  # one by one, so that few bytes never stand for much to compute
+        two = getattr(part.spec, "needs_length", False)
+        if part.states != (("short", "long") if two else ("any",)):
+            raise DataError(
+                mismatch(caller, f"the states of the spec of {part.name!r}", part.states)
+            )
         pairs = itertools.zip_longest(stated.pop(part.name, ()), records((part,))[1])
         for i, (check, own) in enumerate(pairs):
             wrong = "more or fewer of them"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import importlib
 import inspect
@@ -37,7 +36,7 @@ COSINES = re.compile(r"(?:^|[._])(cos_cached|cos_sin_cache|freqs_cis?|freqs_comp
 SINES = re.compile(r"(?:^|[._])sin_cached$")
 ROWS = re.compile(r"(embed_positions|position_embeddings?|pos_embed|wpe)(\.weights?)?$")
 SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
-LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)(?:\.|$)")
+LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)(?=\.|$)")
 LARGEST = 2**22  # numbers of a buffer
 MOST = 2**26  # biases that a module is asked for at once
 REFUSED = (TypeError, ValueError, RuntimeError, IndexError, AttributeError)  # by other arguments
@@ -94,6 +93,9 @@ def _chosen(part: Part, buffers: list[_Buffer]) -> list[_Buffer]:
     inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
     if not inside and len(words) > 1 and "." in part.name and words[0] != "text":
         raise CannotSay(f"nothing in it that is known is named after {words[0]}")
+    inner = part.name.partition(", ")[2]  # one of several encodings in the same place
+    if inner and not any(word in one.path for one in left for word in inner.split()[-1:]):
+        raise CannotSay(f"nothing in it that is known is named after {inner}")
     left = [one for one in inside or left if _acts_in(part, one)]
     if not left:
         raise CannotSay("nothing in it is known to stand for these layers")
@@ -118,8 +120,8 @@ def _chosen(part: Part, buffers: list[_Buffer]) -> list[_Buffer]:
 
 
 def _acts_in(part: Part, one: _Buffer) -> bool:
-    layer = LAYER.search(one.path)
-    return part.layers is None or layer is None or int(layer[1]) in part.layers
+    layers = LAYER.findall(one.path)  # a stage and a block inside of it do not tell
+    return part.layers is None or len(layers) != 1 or int(layers[0]) in part.layers
 
 
 def _rows(path: str, tensor: Any) -> _Buffer:
@@ -185,9 +187,7 @@ def of_model(model: Any, name: str) -> Comparand:
             if match and not key.endswith("original_inv_freq"):
                 layer = match["layer"] or ""
                 code = _module(module, layer, path)
-                buffers.append(
-                    _Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike)
-                )
+                buffers.append(_Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike))
             elif COSINES.search(key):
                 values = _complex(key, numbers) if key in numbers else None
                 if values is None:
@@ -273,20 +273,22 @@ def _biases(module: Any, path: str) -> Iterator[_Buffer]:
     """
     import torch
 
-    fresh = copy.copy(module)
-    fresh._modules, fresh._parameters = dict(module._modules), dict(module._parameters)
     compute = next((name for name in ("compute_bias", "compute_position_bias")
-                    if callable(getattr(fresh, name, None))), "")  # fmt: skip
+                    if callable(getattr(module, name, None))), "")  # fmt: skip
     index = getattr(module, "relative_position_index", None)
-    table = fresh._parameters.get("relative_position_bias_table")
-    embedded = getattr(fresh._modules.get("relative_attention_bias"), "weight", None)
+    table = getattr(module, "relative_position_bias_table", None)
+    embedded = getattr(getattr(module, "relative_attention_bias", None), "weight", None)
+    fresh = object.__new__(type(module))
+    fresh.__dict__.update(module.__dict__, _modules=dict(module._modules))
     if table is not None and index is not None and not index.is_meta:
         shape, cells = tuple(table.shape), math.isqrt(index.numel())
 
         def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> Any:
             side = math.isqrt(cells)
             q, k = (p @ side ** np.arange(p.shape[1])[::-1] for p in (q_positions, k_positions))
-            return values[index.cpu().numpy().reshape(cells, cells)[np.ix_(q, k)]].transpose(2, 0, 1)
+            return values[index.cpu().numpy().reshape(cells, cells)[np.ix_(q, k)]].transpose(
+                2, 0, 1
+            )
 
     elif compute and embedded is not None:
         shape = tuple(embedded.shape)

@@ -89,7 +89,9 @@ class Implementation:
             counts = {1: "one array", 2: "two arrays"}
             raise CannotSay(f"it returns {counts.get(len(numbers), f'{len(numbers)} arrays')}")
         if any(each.dtype.kind == "c" or not each.size for each in numbers) or () in shapes:
-            raise CannotSay(f"it returns complex numbers, none or a single one, of shape {shapes[0]}")
+            raise CannotSay(
+                f"it returns complex numbers, none or a single one, of shape {shapes[0]}"
+            )
         return tuple(numbers) if method == "cos_sin" else numbers[0]
 
     def _array(self, value: Any) -> Any:

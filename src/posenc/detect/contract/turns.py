@@ -22,8 +22,8 @@ from posenc.encodings.rotary.base import RotarySpec
 __all__ = [
     "CONSIDERABLE", "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns",
     "allowed", "attempt", "begins", "estimated", "expected",
-    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns", "scattered",
-    "unit_of",
+    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns",
+    "scattered", "unit_of",
 ]  # fmt: skip
 
 NEAR = np.array([0, 1, 2, 3, 5, 17, 64, 255, 257, 511])  # by which changes are told apart

@@ -21,7 +21,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
 
-__all__ = ["why"]
+__all__ = ["HALVES", "rounded_to", "why"]
 
 FARTHEST_SHIFT = 64
 FARTHEST_COUNT = 2**17  # positions that are looked for among all others
@@ -58,7 +58,11 @@ def why(
             continue
         size = turns.begins(off, seen.first)
         for dtype, bits in HALVES.items():
-            if seen.sized and ROUNDING[dtype] > ROUNDING[seen.dtype] and _rounded(seen, bits):
+            if (
+                seen.sized
+                and ROUNDING[dtype] > ROUNDING[seen.dtype]
+                and rounded_to(seen.values[:FIRST], bits)
+            ):
                 # Cosines of less than float32 are one matter, what is computed with them another.
                 coarse = [one._replace(dtype=dtype) for one in calls]
                 row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
@@ -80,10 +84,10 @@ def why(
     return rows
 
 
-def _rounded(seen: PairTurns, bits: int) -> bool:
+def rounded_to(values: np.ndarray, bits: int) -> bool:
     """Whether numbers have no more digits than a dtype of half precision."""
-    values = seen.values[:FIRST]
-    mantissa, _ = np.frexp(np.r_[values.real.ravel(), values.imag.ravel()])
+    parts = [values.real, values.imag] if values.dtype.kind == "c" else [values]
+    mantissa, _ = np.frexp(np.ravel(parts))
     # Below its smallest normal number float16 has fewer digits still.
     return bool(np.all(mantissa * 2.0**bits % 1 == 0))
 
