@@ -13,13 +13,14 @@ from posenc import functional
 from posenc import positions as positions_
 from posenc._core.errors import PosencError
 from posenc.detect.contract import turns
+from posenc.detect.contract.calls import AGAIN, DENSE, FIRST, called, scattered
 from posenc.detect.contract.checks import factors_of, row_bounds, sequences
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.contract.diff import Difference
 from posenc.detect.contract.fields import changed, effect, value_of, variants, words
 from posenc.detect.contract.side import CannotSay, Implementation
 from posenc.detect.contract.tolerances import ROUNDING
-from posenc.detect.contract.turns import DENSE, FIRST, ROOM, PairTurns
+from posenc.detect.contract.turns import ROOM, PairTurns
 from posenc.detect.contract.why import HALVES, rounded_to, why
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
@@ -29,7 +30,6 @@ __all__ = ["MANY", "looks"]
 Told = tuple[list[Difference], str]  # the differences, and how far it was looked
 Look = tuple[str, Callable[[], Told]]  # a method, and what asks it
 HEADS, MANY = 4, 33  # in the first call, and where few positions are asked
-AGAIN = "the first call again"
 LEFT_OVER = 0.02  # of a rotated query, that no pairing explains: more than bfloat16 rounds
 UNEXPLAINED = "others, that no one change explains"
 
@@ -94,46 +94,6 @@ def _explained(spec: Any, fits: Callable[[Any], bool]) -> tuple[str, str, str] |
     return None
 
 
-def _called(
-    part: Part, axes: int, ask: Callable[[np.ndarray], Any], last: int | None = None
-) -> tuple[list[tuple[str, Any]], list[Difference], str]:
-    """The answers of calls, each with its order, and what is missing below the declared length.
-
-    The calls reach ever farther; then come other orders, a token alone, and the first one again.
-    """
-    answers: list[tuple[str, Any]] = []
-    missing: list[Difference] = []
-    reach, farthest, first = "", 0, None
-    calls = list(turns.reaches(part, axes, last))
-    while calls:
-        places = calls.pop(0)
-        end = int(places.max())
-        try:
-            answers.append(("", ask(places)))
-        except CannotSay as error:
-            if not answers:
-                raise
-            if end < (part.length or 0):
-                lacks = f"not all of them, in a call to position {end:,} ({error})"
-                missing = [Difference("length", f"{part.length} positions", lacks)]
-                break
-            # A table of rows may end before: at 4,096, 2,048 or 1,024 of them.
-            shorter = 2 ** int(np.log2(end))
-            calls = [places[:shorter]] if FIRST < shorter < len(places) <= DENSE + 1 else []
-            continue
-        farthest, first = max(farthest, end), places if first is None else first
-        if len(places) > 1:
-            dense = f"every position to {min(end, DENSE):,}"
-            reach = dense if end <= DENSE else f"{dense} and from {end - DENSE:,} to {end:,}"
-    for order, places in (*turns.scattered(farthest, axes), (AGAIN, first)):
-        try:
-            answers.append((order, ask(places)))
-            reach += f", {order.partition(',')[0]}"
-        except CannotSay as error:
-            reach += f", not {order.partition(',')[0]} ({error})"
-    return answers, missing, reach
-
-
 # --- rotations ------------------------------------------------------------------------------------
 
 
@@ -158,7 +118,7 @@ class _Rotation:
         ask = self._turned if self.method == "rotate" else self._cosines
         axes = len(self.spec.axes)
         side = getattr(self.code.code, "side", 1) if axes > 1 else 0  # of a square of cells
-        answers, missing, reach = _called(self.part, axes, ask, side - 1 if side > 1 else None)
+        answers, missing, reach = called(self.part, axes, ask, side - 1 if side > 1 else None)
         calls = [call._replace(order=order) for order, call in answers]
         again = calls.pop() if calls[-1].order == AGAIN else calls[0]
         rows = [*self.rows, *missing]
@@ -265,7 +225,7 @@ def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
             size = turns.begins(off, places)
             rows.append(Difference("logit_scale", ours, other, *size, "factors on the scores"))
 
-    _, missing, reach = _called(part, 1, ask)
+    _, missing, reach = called(part, 1, ask)
     return rows or missing, f", {reach}"
 
 
@@ -287,7 +247,7 @@ def _table(part: Part, spec: Any, code: Implementation) -> Told:
     def ask(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return places, code.ask("table", places, part=part)
 
-    calls, rows, reach = _called(part, 1, ask, None if stored is None else stored[0] - 1)
+    calls, rows, reach = called(part, 1, ask, None if stored is None else stored[0] - 1)
     for _, (places, theirs) in calls:
         if fresh := _rows(spec, places, theirs, code.dtype):
             rows = fresh + rows
@@ -349,7 +309,7 @@ def _bias(part: Part, spec: Any, code: Implementation) -> Told:
         last = min(DENSE, (part.length or DENSE + 1) - 1)
         line, end = np.arange(last + 1), np.array([last])
         near = np.array([p for p in (0, 1, 2, 7, 8, 9, 20, 63, 130, 300) if p <= last])
-        (_, mixed), _ = turns.scattered(min(last, FIRST), 1)
+        (_, mixed), _ = scattered(min(last, FIRST), 1)
         calls = [(near, near[near <= 130]), (end, line), (line, line[:2]), (mixed, mixed)]
         calls.append(calls[0])  # what it remembers would show
         asked = f"every distance and every query to {last:,}"

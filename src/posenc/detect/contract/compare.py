@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.contract.answers import MANY, looks
+from posenc.detect.contract.calls import DENSE, FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.diff import Comparison, Difference
 from posenc.detect.contract.fields import changed, effect, looked_at, words
 from posenc.detect.contract.side import METHODS, CannotSay, Comparand, Implementation
-from posenc.detect.contract.turns import DENSE, FIRST, probes
+from posenc.detect.contract.turns import probes
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = ["comparison"]
@@ -106,7 +107,7 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
         label = part.name if part.layers is None else f"{part.name} ({_layers(part.layers)})"
         try:
             assert b.answers is not None  # noqa: S101 - it does not describe
-            codes = b.answers(part)
+            codes = b.answers(part, [p.name for p in a.parts])
             for code in codes:
                 place = f"{label}, {code.name}" if len(codes) > 1 else label
                 yield from _answers_of(part, a, b, code, place)
@@ -191,7 +192,7 @@ def _all_of(side: Comparand, part: Part, method: str, asked: Any) -> list[np.nda
     """What each implementation of a side answers, one after the other."""
     assert side.answers is not None  # noqa: S101 - it does not describe
     answers = [
-        [code.ask(method, *each, part=part) for each in asked] for code in side.answers(part)
+        [code.ask(method, *each, part=part) for each in asked] for code in side.answers(part, ())
     ]
     return [np.concatenate([np.ravel(numbers) for numbers in every]) for every in answers]
 

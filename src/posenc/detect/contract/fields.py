@@ -19,9 +19,10 @@ from posenc._core.brief import brief
 from posenc._core.errors import PosencError
 from posenc._core.ladder import LADDERS, Ladder
 from posenc._core.spec import Spec, Value
+from posenc.detect.contract.calls import DENSE, NEAR
 from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.turns import DENSE, NEAR, PairTurns, begins, expected, probes
+from posenc.detect.contract.turns import PairTurns, begins, expected, probes
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec

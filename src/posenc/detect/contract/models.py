@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import inspect
 import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
+from posenc.detect.contract.buffers import (
+    COSINES,
+    FREQUENCIES,
+    ROWS,
+    SINES,
+    Buffer,
+    complex_of,
+    cosines,
+    digest_of,
+    of_buffers,
+    rows,
+)
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import parts_of
@@ -28,142 +39,10 @@ from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = ["materialise", "of_checkpoint", "of_engine", "of_folder", "of_model"]
 
-# Buffers of other people's modules, by the last words of their names.
-FREQUENCIES = re.compile(
-    r"(?:^|[._])(?:(?P<layer>\w*?)_)?(inv_freq|inv_freqs|inv_timescales)$|(?:^|\.)rope\.freqs$"
-)
-COSINES = re.compile(r"(?:^|[._])(cos_cached|cos_sin_cache|freqs_cis?|freqs_complex)$")
-SINES = re.compile(r"(?:^|[._])sin_cached$")
-ROWS = re.compile(r"(embed_positions|position_embeddings?|pos_embed|wpe)(\.weights?)?$")
 SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
-LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)(?=\.|$)")
 LARGEST = 2**22  # numbers of a buffer
 MOST = 2**26  # biases that a module is asked for at once
 REFUSED = (TypeError, ValueError, RuntimeError, IndexError, AttributeError)  # by other arguments
-
-
-class _Buffer(NamedTuple):
-    """Something of a model that answers: its place, the type of layer it names, its width."""
-
-    path: str
-    layer: str
-    width: int  # pairs of a rotation, columns of rows, heads of biases
-    code: Any
-    kind: str = "rotary"
-    unlike: Any = None  # what tells it from those of other layers
-
-    @property
-    def place(self) -> str:
-        """Its path, which is the same in every layer as far as names go."""
-        return re.sub(r"\d+", "*", self.path)
-
-
-def _digest(*numbers: Any) -> str:
-    return hashlib.sha256(b"".join(np.ascontiguousarray(n).tobytes() for n in numbers)).hexdigest()
-
-
-def _of_buffers(name: str, buffers: list[_Buffer], mute: list[str]) -> Comparand:
-    """What answers for each part; `mute` has a name that is known, and no numbers that are."""
-    if not buffers:
-        expected = "frequencies, cosines, rows or biases of positions under a name that is known"
-        todo = "Write a function: MODULE:NAME."
-        raise DataError(mismatch(f"diff: {name}", expected, ", ".join(mute[:4]) or "none", todo))
-    left = dict.fromkeys([*(one.path for one in buffers), *mute])
-
-    def answers(part: Part) -> list[Implementation]:
-        codes: dict[Any, Implementation] = {}
-        for one in _chosen(part, [one for one in buffers if one.kind == part.kind]):
-            left.pop(one.path, None)
-            if (one.place, one.unlike) not in codes:
-                codes[one.place, one.unlike] = Implementation(one.code)
-                codes[one.place, one.unlike].name = one.path
-        return [*codes.values()]
-
-    return Comparand(name, whole=False, answers=answers, unasked=lambda: tuple(left))
-
-
-def _chosen(part: Part, buffers: list[_Buffer]) -> list[_Buffer]:
-    """Which of them act in a part, by names and layers and, where these say nothing, by widths."""
-    if not buffers:
-        raise CannotSay(f"nothing that stands for a {part.kind} is known in it")
-    words = re.split(r"[.: ]", part.name)
-    left = [one for one in buffers if one.layer and one.layer in words]
-    left = left or [one for one in buffers if not one.layer]
-    stem = "lang" if words[0] == "text" else words[0][:3]
-    inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
-    if not inside and len(words) > 1 and "." in part.name and words[0] != "text":
-        raise CannotSay(f"nothing in it that is known is named after {words[0]}")
-    inner = part.name.partition(", ")[2]  # one of several encodings in the same place
-    if inner and not any(word in one.path for one in left for word in inner.split()[-1:]):
-        raise CannotSay(f"nothing in it that is known is named after {inner}")
-    left = [one for one in inside or left if _acts_in(part, one)]
-    if not left:
-        raise CannotSay("nothing in it is known to stand for these layers")
-    spec: Any = part.spec
-    if spec is None:
-        return left
-    sizes = {spec.heads if part.kind == "bias" else getattr(spec, "dim", 0)}
-    if isinstance(spec, RotarySpec):  # frequencies may be those of one axis
-        sizes = {spec.pairs, spec.pairs / len(spec.axes)}
-    alike = [one for one in left if one.width in sizes]
-    several = len({(one.place, one.unlike) for one in buffers}) > 1
-    if part.kind == "table" and (several or not inside):
-        rows = next((shape[0] for shape in spec.shapes.values()), part.length)
-        alike = [one for one in alike if one.code.shape[0] == rows]
-    named = part.kind == "rotary" or bool(inside) or {"embeddings", "spec"} & {*words}
-    if (several or not named) and not alike:
-        raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
-    if part.kind == "bias":  # stages have heads of their own
-        return alike or left
-    places = {one.place for one in alike or left[:1]}
-    return [one for one in left if one.place in places]
-
-
-def _acts_in(part: Part, one: _Buffer) -> bool:
-    layers = LAYER.findall(one.path)  # a stage and a block inside of it do not tell
-    return part.layers is None or len(layers) != 1 or int(layers[0]) in part.layers
-
-
-def _rows(path: str, tensor: Any) -> _Buffer:
-    """A table with a row for each position, the reserved ones included."""
-
-    def table(positions: np.ndarray) -> Any:
-        if getattr(tensor, "is_meta", False):
-            raise CannotSay(f"{path} is on the meta device")
-        return tensor[np.asarray(positions)]
-
-    code = SimpleNamespace(table=table, shape=tuple(tensor.shape))
-    return _Buffer(path, "", tensor.shape[-1], code, "table", path)
-
-
-def _cosines(path: str, values: np.ndarray) -> _Buffer:
-    """Rows of complex numbers, for each position or for each cell of a square picture."""
-    values = values.reshape(-1, values.shape[-1])
-    side = math.isqrt(len(values))
-
-    def cos_sin(positions: np.ndarray) -> Any:
-        if positions.ndim > 1:
-            positions = positions @ (side ** np.arange(positions.shape[1]))
-        return values[positions]
-
-    code = SimpleNamespace(cos_sin=cos_sin, side=side)
-    return _Buffer(path, "", values.shape[-1], code, unlike=_digest(values))
-
-
-def _complex(key: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Cosines + i sines under a name; None where it has no numbers of these."""
-    array = arrays[key]
-    if array.dtype.kind == "c":
-        return array
-    if key.endswith("cos_sin_cache"):
-        cos, sin = np.array_split(array, 2, axis=-1)
-    elif key.endswith("cos_cached"):
-        cos, sin = array, arrays.get(f"{key.removesuffix('cos_cached')}sin_cached", array[:0])
-    elif array.ndim > 2 and array.shape[-1] == 2:  # as `view_as_real` has them
-        cos, sin = array[..., 0], array[..., 1]
-    else:
-        return None
-    return cos + 1j * sin if cos.shape == sin.shape else None
 
 
 # --- models that are loaded -----------------------------------------------------------------------
@@ -173,7 +52,7 @@ def of_model(model: Any, name: str) -> Comparand:
     """A loaded model, by its buffers and modules."""
     import torch
 
-    buffers: list[_Buffer] = []
+    buffers: list[Buffer] = []
     mute: list[str] = []
     for path, module in model.named_modules():
         own = {**vars(module), **dict(module.named_buffers(recurse=False))}
@@ -181,24 +60,24 @@ def of_model(model: Any, name: str) -> Comparand:
         numbers = {key: _numpy(t) for key, t in tensors.items() if not t.is_meta}
         # Modules that differ in code answer otherwise from the same numbers.
         settings = [repr(v) for v in own.values() if isinstance(v, (float, tuple, list))]
-        unlike = type(module), own.get("forward"), *settings, _digest(*numbers.values())
+        unlike = type(module), own.get("forward"), *settings, digest_of(*numbers.values())
         for key, tensor in tensors.items():
             match, where = FREQUENCIES.search(key), f"{path}.{key}".lstrip(".")
             if match and not key.endswith("original_inv_freq"):
                 layer = match["layer"] or ""
                 code = _module(module, layer, path)
-                buffers.append(_Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike))
+                buffers.append(Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike))
             elif COSINES.search(key):
-                values = _complex(key, numbers) if key in numbers else None
+                values = complex_of(key, numbers) if key in numbers else None
                 if values is None:
                     mute.append(where)
                 else:
-                    buffers.append(_cosines(where, values))
+                    buffers.append(cosines(where, values))
         buffers += _biases(module, path or name)
     for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
         if ROWS.search(path) and tensor.ndim >= 2:
-            buffers.append(_rows(path, tensor.reshape(-1, tensor.shape[-1])))
-    return _of_buffers(name, [*buffers, *_slopes(model)], mute)
+            buffers.append(rows(path, tensor.reshape(-1, tensor.shape[-1])))
+    return of_buffers(name, [*buffers, *_slopes(model)], mute)
 
 
 def _numpy(tensor: Any) -> np.ndarray:
@@ -266,7 +145,7 @@ def _rotates(module: Any) -> Callable[..., Any] | None:
     return function if first == ["q", "k", "cos", "sin"] else None
 
 
-def _biases(module: Any, path: str) -> Iterator[_Buffer]:
+def _biases(module: Any, path: str) -> Iterator[Buffer]:
     """Learned biases of a module, which looks them up by its own code.
 
     Numbers that tell all entries apart stand in for its weights, in a copy that shares the rest.
@@ -316,23 +195,24 @@ def _biases(module: Any, path: str) -> Iterator[_Buffer]:
     settings = sorted((k, v) for k, v in vars(module).items() if type(v) in (int, float, bool, str))
     settings = [(key, value) for key, value in settings if key not in ("layer_idx", "training")]
     code = SimpleNamespace(bias=bias, params={"weight": values})
-    yield _Buffer(path, "", shape[1], code, "bias", (type(module), shape, *settings))
+    yield Buffer(path, "", shape[1], code, "bias", (type(module), shape, *settings))
 
 
-def _slopes(model: Any) -> Iterator[_Buffer]:
+def _slopes(model: Any) -> Iterator[Buffer]:
     """Linear biases that a model makes in a function of its class or file."""
     import torch
 
-    for path, module in model.named_modules():
-        home, heads = sys.modules.get(type(module).__module__), getattr(module, "num_heads", None)
-        names = [(at, name) for at in (module, home) for name in dir(at) if SLOPED.search(name)]
-        if names and isinstance(heads, int):
-            break
-    else:
+    makers = (
+        (where, module.num_heads, getattr(at, name))
+        for where, module in model.named_modules()
+        if isinstance(getattr(module, "num_heads", None), int)
+        for at in (module, sys.modules.get(type(module).__module__))
+        for name in dir(at)
+        if SLOPED.search(name)
+    )
+    where, heads, function = next(makers, ("", 0, None))
+    if function is None or not getattr(model.get_submodule(where), "use_alibi", True):
         return
-    if not getattr(module, "use_alibi", True):
-        return
-    function: Callable[..., Any] = getattr(*names[0])
 
     def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> Any:
         keys = int(k_positions.max()) + 1
@@ -345,8 +225,8 @@ def _slopes(model: Any) -> Iterator[_Buffer]:
         biases = made.reshape(heads, -1, keys)[..., k_positions]
         return biases.expand(heads, len(q_positions), len(k_positions))
 
-    where = f"{path}.{names[0][1]}".lstrip(".")
-    yield _Buffer(where, "", heads, SimpleNamespace(bias=bias), "bias")
+    path = f"{where}.{function.__name__}".lstrip(".")
+    yield Buffer(path, "", heads, SimpleNamespace(bias=bias), "bias")
 
 
 # --- checkpoints ----------------------------------------------------------------------------------
@@ -354,7 +234,7 @@ def _slopes(model: Any) -> Iterator[_Buffer]:
 
 def of_checkpoint(path: Path, name: str) -> Comparand:
     """A checkpoint, by its buffers."""
-    buffers: list[_Buffer] = []
+    buffers: list[Buffer] = []
     mute: list[str] = []
     with open_store(path) as store:
         arrays = {
@@ -368,17 +248,17 @@ def of_checkpoint(path: Path, name: str) -> Comparand:
         if match and not key.endswith("original_inv_freq"):
             values = array.reshape(-1)
             code = SimpleNamespace(frequencies=lambda values=values: values)
-            unlike = _digest(values)
-            buffers.append(_Buffer(key, match["layer"] or "", values.size, code, unlike=unlike))
+            unlike = digest_of(values)
+            buffers.append(Buffer(key, match["layer"] or "", values.size, code, unlike=unlike))
         elif COSINES.search(key):
-            pair = _complex(key, arrays)
+            pair = complex_of(key, arrays)
             if pair is None or pair.ndim < 2:
                 mute.append(key)
             else:
-                buffers.append(_cosines(key, pair))
+                buffers.append(cosines(key, pair))
         elif ROWS.search(key) and array.ndim >= 2:
-            buffers.append(_rows(key, array.reshape(-1, array.shape[-1])))
-    return _of_buffers(name, buffers, mute)
+            buffers.append(rows(key, array.reshape(-1, array.shape[-1])))
+    return of_buffers(name, buffers, mute)
 
 
 # --- other people's libraries ---------------------------------------------------------------------
@@ -436,7 +316,7 @@ def of_engine(text: str, name: str) -> Comparand:
     data = data.get("text_config", data)
     parts = {part.name: part for part in parts_of(from_hf(data))}
 
-    def answers(part: Part) -> tuple[Implementation]:
+    def answers(part: Part, _: object) -> tuple[Implementation]:
         own = parts.get(part.name)
         if own is None or not isinstance(own.spec, RotarySpec):
             raise CannotSay("vLLM's rotary classes have nothing for it")

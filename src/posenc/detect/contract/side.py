@@ -134,8 +134,9 @@ class Comparand(NamedTuple):
     name: str
     parts: tuple[Part, ...] = ()  # what it describes
     whole: bool = True  # whether what it does not describe is absent
-    # For a part that the other describes: one, or one for each of its layers that are unlike.
-    answers: Callable[[Part], Sequence[Implementation]] | None = None
+    # For a part that the other describes, among the names of all: one, or one for each of its
+    # layers that are unlike.
+    answers: Callable[[Part, Sequence[str]], Sequence[Implementation]] | None = None
     unasked: Callable[[], Sequence[str]] = tuple  # what would answer, and was asked for no part
     remarks: tuple[str, ...] = ()
     shared: bool = False  # whether one implementation answers for every part

@@ -46,7 +46,7 @@ def side_of(
 
 def of_code(code: Implementation, name: str = "") -> Comparand:
     """An implementation that answers for every part."""
-    return Comparand(name or code.name, whole=False, answers=lambda _: (code,), shared=True)
+    return Comparand(name or code.name, whole=False, answers=lambda *_: (code,), shared=True)
 
 
 def _title(source: Any) -> str:

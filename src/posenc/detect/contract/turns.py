@@ -16,21 +16,15 @@ import numpy as np
 from posenc import functional
 from posenc._core.errors import PosencError
 from posenc.detect.contract import tolerances
-from posenc.detect.contract.contract import Part
+from posenc.detect.contract.calls import DENSE, FAR, NEAR
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = [
-    "CONSIDERABLE", "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns",
+    "CONSIDERABLE", "NEAR", "ROOM", "PairTurns",
     "allowed", "attempt", "begins", "estimated", "expected",
-    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns",
-    "scattered", "unit_of",
+    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "same_turns", "unit_of",
 ]  # fmt: skip
 
-NEAR = np.array([0, 1, 2, 3, 5, 17, 64, 255, 257, 511])  # by which changes are told apart
-FIRST = 512  # a sequence short enough for every model
-DENSE = 4096  # every position up to it is asked for
-SCATTERED = 48  # positions that are drawn
-FAR = (131_071, 2**20)
 CONSIDERABLE = 1e-3  # a difference that is called one where it begins
 ROOM = 2.0  # on the bounds of a contract: thousands of positions, and code that rounds once more
 ROUNDED = 1e-5  # of rotated vectors, that float32 leaves
@@ -55,45 +49,6 @@ class PairTurns(NamedTuple):
     def rows(self, chosen: np.ndarray) -> PairTurns:
         """Some of the positions."""
         return self._replace(positions=self.positions[chosen], values=self.values[chosen])
-
-
-def reaches(part: Part, axes: int, last: int | None = None) -> Iterator[np.ndarray]:
-    """Positions of each call, (n,) or (n, axes): all that are near, and runs that end far away.
-
-    The ends are `last`, or what the part is declared for. Where a scaling begins stands alone.
-    """
-    end = part.length or 0 if last is None else last + 1
-    line, rng = np.arange(DENSE + 1), np.random.default_rng(0)
-    begin = part.original_length or 0
-    first = min(FIRST, end or FIRST)
-    ends = {first - 1, begin - 1, begin, end - 1, DENSE, *FAR}
-    for far in sorted(p for p in ends if p >= first - 1):
-        if end and far >= end and (far > DENSE or last is not None):
-            continue
-        if far in (begin - 1, begin) and far not in (first - 1, end - 1, DENSE):
-            places = np.array([far])
-        elif far <= DENSE:
-            places = line[: far + 1]
-        else:  # whatever repeats within DENSE positions shows in the run
-            powers = 2 ** np.arange(12, 20)
-            places = np.r_[powers - 1, powers, powers + 1, rng.integers(DENSE, far, FIRST)]
-            places = np.r_[0, np.unique(places[places < far - DENSE]), line + far - DENSE]
-        yield _on_axes(places, axes)
-
-
-def scattered(last: int, axes: int) -> Iterator[tuple[str, np.ndarray]]:
-    """What else is asked below a position that was answered: other orders, and a token alone."""
-    rng = np.random.default_rng(1)
-    places = np.r_[NEAR, 2 ** np.arange(21) - 1, rng.integers(0, last + 1, SCATTERED)]
-    places = rng.permutation(np.r_[places[places < last], last])
-    yield "in another order, some of them twice", _on_axes(np.r_[places, places[:9]], axes)
-    yield "the last one alone", _on_axes(np.array([last]), axes)
-
-
-def _on_axes(places: np.ndarray, axes: int) -> np.ndarray:
-    """Positions whose coordinates on several axes differ from each other."""
-    moved = [places[np.arange(places.size) * (2 * k + 1) % places.size] for k in range(axes)]
-    return places if axes == 1 else np.stack(moved, axis=-1)
 
 
 def expected(spec: RotarySpec, seen: PairTurns) -> np.ndarray:

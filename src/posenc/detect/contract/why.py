@@ -13,10 +13,11 @@ import numpy as np
 
 from posenc import functional
 from posenc.detect.contract import turns
+from posenc.detect.contract.calls import FIRST, NEAR
 from posenc.detect.contract.diff import Difference
 from posenc.detect.contract.fields import value_of, variants, words
 from posenc.detect.contract.tolerances import ROUNDING
-from posenc.detect.contract.turns import FIRST, NEAR, PairTurns
+from posenc.detect.contract.turns import PairTurns
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
