@@ -231,6 +231,9 @@ HIDDEN: dict[str, tuple[Any, Any, str]] = {
     "another answer from the third call on": (
         CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 2 else (c**0, s * 0)), "positions",
     ),
+    "another width in the last call": (
+        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 5 else (c[:, :9], s[:, :9])), "state",
+    ),
     "another answer in the last call": (
         CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 5 else (c**0, s * 0)), "state",
     ),
@@ -308,6 +311,25 @@ def test_code_that_writes_into_what_it_gets_is_right() -> None:
     assert posenc.diff(CONFIG, writes).verdict == "nothing differs"
     complex_ = cosines(lambda c, s, p, n: c + 1j * s)
     assert posenc.diff(CONFIG, complex_).verdict == "nothing differs"
+
+
+def test_what_a_mask_may_hide_and_what_is_refused_is_said() -> None:
+    future = biases(lambda b, d: np.where(d < 0, 7, b))
+    told = "spec: bias, the future: it has other biases, which a causal mask hides"
+    assert told in posenc.diff(SLOPED, future).not_compared
+    shifted = biases(lambda b, d: b + np.arange(d.shape[0])[:, None])  # the same for all keys
+    found = posenc.diff(SLOPED, shifted)
+    assert (found.verdict, told in found.not_compared) == ("nothing differs", False)
+
+    def several(positions: np.ndarray) -> Any:
+        if len(positions) == 1:
+            raise RuntimeError("no kernel for one token")
+        return _exact(positions)
+
+    found = posenc.diff(CONFIG, several)
+    assert found.not_compared[1].startswith(
+        "attention: cos_sin, the last one alone: cos_sin raises"
+    )
 
 
 def test_two_implementations_are_asked_for_far_positions_and_vectors() -> None:
@@ -582,7 +604,7 @@ def test_presets_plans_and_specs_are_sides() -> None:
     assert posenc.diff("preset:llama3:128", posenc.preset("llama3", 128)).verdict == (
         "nothing differs"
     )
-    assert posenc.diff("preset:llama3", CONFIG, dim=64).differences[0].field == "scaling"
+    assert posenc.diff("preset:llama3:64", CONFIG).differences[0].field == "scaling"
     assert posenc.diff("plan:smollm3", "plan:smollm3").verdict == "nothing differs"
     assert posenc.diff(posenc.to_json(ROPE), CONFIG).verdict == "nothing differs"
     assert posenc.diff(engine, engine).verdict == "nothing differs"

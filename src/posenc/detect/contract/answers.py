@@ -27,7 +27,7 @@ from posenc.encodings.rotary.xpos import XPos
 
 __all__ = ["MANY", "looks"]
 
-Told = tuple[list[Difference], str]  # the differences, and how far it was looked
+Told = tuple[list[Difference], str]  # the differences, and how far it was looked; and not
 Look = tuple[str, Callable[[], Told]]  # a method, and what asks it
 HEADS, MANY = 4, 33  # in the first call, and where few positions are asked
 LEFT_OVER = 0.02  # of a rotated query, that no pairing explains: more than bfloat16 rounds
@@ -124,13 +124,15 @@ class _Rotation:
         rows = [*self.rows, *missing]
         if not {row.field for row in rows} & {"pairing", "heads"}:  # nothing else can be told then
             rows = [*self.rows, *why(self.fitted or self.spec, calls, self.others), *missing]
-        off = np.abs(again.values - calls[0].values).max(axis=1)
+        changed_shape = again.values.shape != calls[0].values.shape
+        first = np.inf if changed_shape else calls[0].values
+        off = np.abs(again.values - first).max(axis=1)
         if np.any(off > 1e-6):  # false for NaN, which is told already
             size = turns.begins(off, again.first)
             rows.append(Difference("state", "the same after other calls", "others", *size))
         lengths = dict.fromkeys(call.length for call in calls) if self.spec.needs_length else ()
         if lengths:
-            reach += f", in sequences of {', '.join(f'{length:,}' for length in lengths)}"
+            reach = f"in sequences of {', '.join(f'{length:,}' for length in lengths)}, {reach}"
         heads = f"{MANY} heads" if self.method == "rotate" else "one head"
         return rows, f", {calls[0].values.shape[1]} pairs of {heads} as {self.code.dtype}, {reach}"
 
@@ -203,7 +205,7 @@ class _Rotation:
     def _layouts(self, width: int) -> list[Any]:
         index, ends = np.arange(width), np.array(self.spec.channels.channels(self.spec.dim)).T
         pairs = [(index[: width // 2], index[width // 2 :]), (index[::2], index[1::2])]
-        return pairs if width % 2 == 0 and width <= ends.max() else [*pairs, ends]
+        return [*pairs, ends] if width > ends.max() else pairs
 
 
 def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
@@ -297,8 +299,8 @@ def _bias(part: Part, spec: Any, code: Implementation) -> Told:
         raise CannotSay("its values are learned, and are in the checkpoint")
     for name, values in (params or {}).items():
         if values.shape != spec.shapes[name]:
-            shapes = (f"{name} {shape}" for shape in (spec.shapes[name], values.shape))
-            return [Difference("heads", *shapes, what="biases")], ", its parameters"
+            ours, theirs = (f"{name} {shape}" for shape in (spec.shapes[name], values.shape))
+            return [Difference("heads", ours, theirs, what="biases")], ", its parameters"
     if len(spec.axes) > 1:
         window = getattr(spec, "window", None)
         if window is None:
@@ -315,28 +317,33 @@ def _bias(part: Part, spec: Any, code: Implementation) -> Told:
         asked = f"every distance and every query to {last:,}"
     rows: list[Difference] = []
     notes: dict[str, None] = {}
+    reached = 0
     for q, k in calls:
         try:
             theirs = code.ask("bias", q, k, part=part)
         except CannotSay as error:
             if not notes:
                 raise
-            notes[f", but not {len(q):,} queries of {len(k):,} keys ({error})"] = None
+            notes[f"; not {len(q):,} queries of {len(k):,} keys: {error}"] = None
             continue
+        reached = max(reached, int(q.max()))
         rows, note = _biases(spec, q, k, theirs, params, code.dtype)
         notes[note] = None
         if rows:
             break
+    if any("queries of" in note for note in notes):
+        asked = f"some distances and queries to {reached:,}"
     put_in = ", with numbers put in for the weights" if params is not None else ""
-    return rows, f", {spec.heads} heads, {asked}{''.join(notes)}{put_in}"
+    return rows, f", {spec.heads} heads, {asked}{put_in}{''.join(notes)}"
 
 
 def _biases(
     spec: Any, q: np.ndarray, k: np.ndarray, theirs: np.ndarray, params: Any, dtype: str
 ) -> tuple[list[Difference], str]:
     def biases_of(one: Any) -> np.ndarray:
-        places = {"q_positions": q, "k_positions": k}
-        return np.asarray(functional.bias(one, **places, params=params, dtype="float64"))
+        return np.asarray(
+            functional.bias(one, q_positions=q, k_positions=k, params=params, dtype="float64")
+        )
 
     def alike(one: np.ndarray, other: np.ndarray, room: Any = 0.0) -> bool:
         off = np.abs(one - other) if one.shape == other.shape else np.array(np.inf)
@@ -364,8 +371,9 @@ def _biases(
     past_mine, past_theirs = relative(mine), relative(theirs)
     room = rounding(ROUNDING[dtype])
     if alike(past_mine, past_theirs, room):
-        future = "the future and " if causal else ""
-        return [], f", but for {future}what is the same for all keys of a query"
+        if causal and not alike(*(b - b[..., first, None] for b in (mine, theirs))):
+            return [], "; not the future: it has other biases, which a causal mask hides"
+        return [], ""
 
     def fits(one: Any) -> bool:
         return biases_of(one).shape == theirs.shape and alike(

@@ -112,10 +112,12 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
     if part.kind == "table" and (several or not inside):
         rows = next((shape[0] for shape in spec.shapes.values()), part.length)
         alike = [one for one in alike if one.code.shape[0] == rows]
-    named = part.kind == "rotary" or bool(inside) or {"embeddings", "spec"} & {*words}
+    general = len(names) < 2 or part.layers is not None or "attention" in words[-1]
+    named = part.kind == "rotary" and general
+    named = named or bool(inside) or bool({"embeddings", "spec", "text"} & {*words})
     if (several or not named) and not alike:
         raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
-    if part.kind == "bias":  # stages have heads of their own
+    if part.kind != "rotary":  # stages have sizes of their own
         return alike or left
     places = {one.place for one in alike or left[:1]}
     return [one for one in left if one.place in places]

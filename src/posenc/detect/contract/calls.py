@@ -24,13 +24,14 @@ AGAIN = "the first call again"
 def called(
     part: Part, axes: int, ask: Callable[[np.ndarray], Any], last: int | None = None
 ) -> tuple[list[tuple[str, Any]], list[Difference], str]:
-    """The answers of calls, each with its order, and what is missing below the declared length.
+    """The answers of calls, each with its order, what is missing below the length, and the reach.
 
     The calls reach ever farther; then come other orders, a token alone, and the first one again.
     """
     answers: list[tuple[str, Any]] = []
     missing: list[Difference] = []
-    reach, farthest, first = "", 0, None
+    reach, refused, farthest = "", "", 0
+    first: np.ndarray | None = None
     calls = list(_reaches(part, axes, last))
     while calls:
         places = calls.pop(0)
@@ -52,13 +53,14 @@ def called(
         if len(places) > 1:
             dense = f"every position to {min(end, DENSE):,}"
             reach = dense if end <= DENSE else f"{dense} and from {end - DENSE:,} to {end:,}"
+    assert first is not None  # noqa: S101 - a call was answered
     for order, places in (*scattered(farthest, axes), (AGAIN, first)):
         try:
             answers.append((order, ask(places)))
             reach += f", {order.partition(',')[0]}"
         except CannotSay as error:
-            reach += f", not {order.partition(',')[0]} ({error})"
-    return answers, missing, reach
+            refused += f"; not {order.partition(',')[0]}: {error}"
+    return answers, missing, reach + refused
 
 
 def _reaches(part: Part, axes: int, last: int | None = None) -> Iterator[np.ndarray]:

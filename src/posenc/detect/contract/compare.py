@@ -134,7 +134,10 @@ def _answers_of(
                 raise error.__cause__ from None
             yield "not_compared", f"{part.name}: {method}: {error}"
             continue
+        reach, *refused = reach.split("; not ")
         yield "compared", f"{part.name}: {method}{reach}"
+        for what in refused:
+            yield "not_compared", f"{part.name}: {method}, {what}"
         for row in differences:
             if row.field not in fields or method not in code.methods:
                 yield "differences", dataclasses.replace(row, where=label)
@@ -176,7 +179,7 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
             yield "differences", Difference(method, "its numbers", "others", *size)
 
 
-def _questions(method: str, last: int) -> tuple[list[tuple[np.ndarray, ...]], str]:
+def _questions(method: str, last: int) -> tuple[list[Any], str]:
     """What two sides without specs are both asked, and that in words."""
     line, some = np.arange(last + 1), np.random.default_rng(0).permutation(last + 1)[:64]
     if method == "frequencies":

@@ -27,7 +27,7 @@ from posenc.detect.contract.canonical import digest
 from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Part
 
-__all__ = ["CONTRACT", "parsed", "read", "save", "targets", "text_of"]
+__all__ = ["CONTRACT", "parsed", "read", "save", "text_of"]
 
 CONTRACT = inputs.FileKind("a contract", 2**26, 2**22)
 FORMATS = ("json", "safetensors", "both")
@@ -40,7 +40,7 @@ CLOSE = 1e-9  # numbers of another machine, whose sines may end otherwise
 # --- writing --------------------------------------------------------------------------------------
 
 
-def targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]:  # noqa: A002
+def _targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]:  # noqa: A002
     """The files that a format stands for, by `json` and `safetensors`."""
     path = Path(path)
     if format is None:
@@ -62,7 +62,7 @@ def save(
     existing: Literal["refuse", "replace"],
 ) -> tuple[str, ...]:  # fmt: skip
     """Write the files, or none of them; parameters as of `Contract.save`."""
-    paths = targets(path, format)
+    paths = _targets(path, format)
     with contextlib.ExitStack() as stack:
         for kind, file in [
             (kind, stack.enter_context(replacing(target, existing=existing)))

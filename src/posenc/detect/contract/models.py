@@ -189,9 +189,9 @@ def _biases(module: Any, path: str) -> Iterator[Buffer]:
         return
     values = ruled(math.prod(shape), (1, 0, math.prod(shape) + 1)).reshape(shape)
     if table is None:
-        fresh._modules["relative_attention_bias"] = torch.nn.Embedding.from_pretrained(
-            torch.from_numpy(values).float()
-        )
+        embedding = torch.nn.Embedding(*shape)
+        embedding.weight.data = torch.from_numpy(values).float()
+        fresh._modules["relative_attention_bias"] = embedding
     settings = sorted((k, v) for k, v in vars(module).items() if type(v) in (int, float, bool, str))
     settings = [(key, value) for key, value in settings if key not in ("layer_idx", "training")]
     code = SimpleNamespace(bias=bias, params={"weight": values})
