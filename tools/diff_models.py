@@ -63,7 +63,11 @@ def table(rows: list[dict[str, Any]], version: str) -> str:
         for r in by["nothing differs"]
     )
     same, other, none = (len(by[v]) for v in by)
-    none_why = "as no buffer or module of a known name answers"
+    none_why = "as nothing of a known name answers, or the plan is refused"
+    biased, towers = (
+        sum(any(re.search(words, line) for line in r["compared"]) for r in by["nothing differs"])
+        for words in (": bias", r"^[^:]*vision[^:]*: (cos_sin|rotate|table|bias)")
+    )
     lines = [
         f"transformers {version}, {len(rows)} model types whose default model builds:",
         "",
@@ -72,6 +76,8 @@ def table(rows: list[dict[str, Any]], version: str) -> str:
         f"| nothing differs | {same} |",
         f"| … in cosines and sines | {rotary} |",
         f"| … in rotated vectors too | {turned} |",
+        f"| … in biases | {biased} |",
+        f"| … in parts named after vision | {towers} |",
         f"| differs | {other} |",
         f"| not compared, {none_why} | {none} |",
         "",

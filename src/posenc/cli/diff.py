@@ -16,7 +16,6 @@ __all__ = ["command"]
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--dim", type=click.IntRange(1, 2**19), help="Width or heads of preset:NAME.")
 @click.option(
     "--library",
     type=WordChoice(("torch", "numpy", "jax")),
@@ -25,7 +24,7 @@ __all__ = ["command"]
 )
 @click.option("--markdown", is_flag=True, help="Print a table for an issue.")
 @as_json
-def command(a: str, b: str, *, dim: int | None, library: Any, markdown: bool, json_: bool) -> None:
+def command(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> None:
     """Compare the positions of two models or implementations.
 
     A and B are each one of
@@ -49,7 +48,7 @@ def command(a: str, b: str, *, dim: int | None, library: Any, markdown: bool, js
         raise click.UsageError("--markdown and --json: choose one.")
     from posenc.detect.contract import diff
 
-    found = diff(_side(a, library), _side(b, library), dim=dim)
+    found = diff(_side(a, library), _side(b, library))
     if json_:
         print_json(found.to_dict())
     elif markdown:

@@ -39,11 +39,10 @@ Examples:
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @click.option("--pairing", type=WordChoice(("half", "interleaved")), help="For families not known.")
 @click.option("--base", type=float, help="For configs that do not state it.")
-@click.option("--dim", type=click.IntRange(1, 2**16), help="Of a preset: its width, or heads.")
 @as_json
 def command(
     source: str, *, output: str | None, formats: Any, force: bool, pairing: Any,
-    base: float | None, dim: int | None, json_: bool,
+    base: float | None, json_: bool,
 ) -> None:  # fmt: skip
     """Write the numbers that a model's positions must give.
 
@@ -60,7 +59,7 @@ def command(
     from posenc.detect.contract import golden
     from posenc.detect.contract.files import text_of
 
-    contract = golden(source_of(source), pairing=pairing, base=base, dim=dim)
+    contract = golden(source_of(source), pairing=pairing, base=base)
     if output is None:
         click.echo(text_of(contract), nl=False)
         _warn(contract)

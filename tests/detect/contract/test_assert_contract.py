@@ -53,16 +53,19 @@ class Plain:
         return case["past"] + np.arange(case["tokens"])
 
 
-REACH = "every position to 4,096 and from 1,044,480 to 1,048,576, and the first call again"
+REACH = (
+    "every position to 4,096 and from 1,044,480 to 1,048,576, "
+    "in another order, the last one alone, the first call again"
+)
 
 
 def test_what_follows_the_contract_passes_and_is_told_how_far() -> None:
     report = assert_contract(Plain, CONTRACT)
     assert report.compared == (
-        f"spec: rotate, 8 pairs of 4 heads as float32, {REACH}",
+        f"spec: rotate, 8 pairs of 33 heads as float32, {REACH}",
         f"spec: cos_sin, 8 pairs of one head as float32, {REACH}",
         "spec: frequencies, 8 numbers at every length",
-        "spec: logit_scale, every position to 511",
+        f"spec: logit_scale, {REACH}",
         "spec: position_ids (left padding), from wherever a row begins to count",
         "spec: position_ids (packed)",
         "spec: position_ids (cached step)",

@@ -40,12 +40,12 @@ def test_formats_and_outputs_that_exist(config: Path, tmp_path: Path) -> None:
     assert done["parts"] == ["sliding_attention", "full_attention"]
     assert read(tmp_path / "m.safetensors").fingerprint == done["fingerprint"]
     before = target.read_bytes()
-    for arguments in ((config, "-o", target), ("preset:llama", "--dim", 8, "-o", target)):
+    for arguments in ((config, "-o", target), ("preset:llama:8", "-o", target)):
         result = run(*arguments)
         assert result.exit_code == 2
         assert "exists: --force replaces it" in result.output
         assert target.read_bytes() == before
-    assert run("preset:llama", "--dim", 8, "-o", target, "--force").exit_code == 0
+    assert run("preset:llama:8", "-o", target, "--force").exit_code == 0
     assert read(target)["llama"].spec == posenc.preset("llama", 8)
     result = run(config, "-o", tmp_path / "m.safetensors", "--format", "both")
     assert result.exit_code == 2
@@ -63,9 +63,8 @@ def test_json_without_a_file_is_the_contract(config: Path) -> None:
         (["nowhere.json"], None, 2, "'nowhere.json' is not there"),
         ([""], None, 2, "the name is empty"),
         ([], None, 2, "Missing argument 'SOURCE'"),
-        (["preset:llama"], None, 2, "dim: expected its width"),
-        (["preset:lama", "--dim", "8"], None, 2, "Did you mean 'llama'"),
-        (["plan:gemma3", "--dim", "8"], None, 2, "dim: expected none"),
+        (["preset:llama"], None, 2, "expected preset:llama:WIDTH, with its width"),
+        (["preset:lama:8"], None, 2, "Did you mean 'llama'"),
         (["plan:gema3"], None, 2, "Did you mean 'gemma3'"),
         (["plan:gemma3", "--force"], None, 2, "-o is missing"),
         (["plan:gemma3", "--base", "-1"], None, 2, "is not positive"),

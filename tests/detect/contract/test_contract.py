@@ -338,18 +338,13 @@ def test_a_gguf_header(tmp_path: Path) -> None:
 
 
 def test_names_of_presets_and_plans() -> None:
-    assert posenc.golden("preset:llama", dim=64)["llama"].spec == posenc.preset("llama", 64)
-    assert posenc.golden("preset:llama:64") == posenc.golden("preset:llama", dim=64)
+    assert posenc.golden("preset:llama:64")["llama"].spec == posenc.preset("llama", 64)
     assert len(posenc.golden("plan:gemma3").parts) == 2
-    for wrong, dim in (("preset:llama:x", None), ("preset:llama:-8", None), ("preset:llama:8", 8)):
-        with pytest.raises(posenc.ArgumentError, match="preset:llama:WIDTH"):
-            posenc.golden(wrong, dim=dim)
-    with pytest.raises(posenc.ArgumentError, match="its width"):
-        posenc.golden("preset:llama")
+    for wrong in ("preset:llama", "preset:llama:x", "preset:llama:-8", "preset:llama:"):
+        with pytest.raises(posenc.ArgumentError, match="preset:llama:WIDTH, with its width"):
+            posenc.golden(wrong)
     with pytest.raises(posenc.ArgumentError, match="Did you mean 'llama'"):
-        posenc.golden("preset:lama", dim=4)
-    with pytest.raises(posenc.ArgumentError, match="beside preset:NAME alone"):
-        posenc.golden(ROPE, dim=4)
+        posenc.golden("preset:lama:4")
 
 
 def test_a_plan_with_errors_is_refused_and_one_with_warnings_says_so() -> None:
@@ -524,6 +519,11 @@ BROKEN: list[tuple[str, str, Any, str]] = [
     ("a value that is no spec", "parts.0.spec", {"type": "YaRN", "factor": 2}, "Part.spec"),
     ("a width that is not that of the query", "checks.0.width", 10, "another 'width' in number 0"),
     ("no parts", "parts", {}, "a part of its own for every record"),
+    ("layers without end", "parts.0.layers", [10**9], "layers from 0 to 65535"),
+    ("layers twice", "parts.0.layers", [1, 1], "each once and in order"),
+    ("a length below 1", "parts.0.length", -5, "length: expected a count"),
+    ("another state", "parts.0.states", ["short", "long"], "the states of the spec of 'spec'"),
+    ("a number for the model", "model", 3, "what docs/golden.md describes"),
     ("records that are none", "checks", [1], "what docs/golden.md describes"),
 ]
 

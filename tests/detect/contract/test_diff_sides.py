@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import json
 import sys
 import types
@@ -15,7 +17,7 @@ from safetensors.numpy import save_file
 
 import posenc
 from posenc.cli import app
-from tests.detect.contract.engine import Engine, half, ladder
+from tests.detect.contract.engine import Engine, Frequencies, half, ladder
 from tests.detect.explain.test_gguf import BASIC, written
 
 CONFIG = {
@@ -97,8 +99,8 @@ def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
 
 def test_it_says_how_far_it_looked() -> None:
     found = posenc.diff(CONFIG, Engine(ladder(64, 5e5)))
-    reach = "every position to 4,096, and the first call again"
-    assert f"attention: rotate, 32 pairs of 4 heads as float32, {reach}" in found.compared
+    reach = "every position to 4,096, in another order, the last one alone, the first call again"
+    assert f"attention: rotate, 32 pairs of 33 heads as float32, {reach}" in found.compared
     cosines = posenc.diff(ROPE.replace(base=1e4), engine)
     (told,) = cosines.compared
     assert "every position to 4,096 and from 1,044,480 to 1,048,576" in told
@@ -133,11 +135,220 @@ def test_a_position_that_is_wrong_alone_or_now_and_then_is_seen(name: str) -> No
     assert [(row.where, row.position is not None) for row in rows] == [("a", True)]
 
 
+# --- faults that are hidden -----------------------------------------------------------------------
+
+
+def turning(fault: Any) -> Any:
+    """An engine whose rotated vectors have a fault."""
+
+    class Faulty(Engine):
+        def rotate(self, x: np.ndarray, positions: np.ndarray, layer: str) -> np.ndarray:
+            return np.asarray(fault(x, positions, super().rotate(x, positions, layer)))
+
+    return Faulty(ladder(64, 5e5))
+
+
+def cosines(fault: Any) -> Any:
+    """Cosines and sines with a fault; `fault` also gets the number of calls before."""
+    calls = itertools.count()
+
+    def cos_sin(positions: np.ndarray) -> Any:
+        return fault(*_exact(positions), positions, next(calls))
+
+    return cos_sin
+
+
+def _exact(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    angles = positions[:, None] * ladder(64, 5e5)
+    return np.cos(angles), np.sin(angles)
+
+
+def heads_from(first: int, position: int = 0) -> Any:
+    def fault(x: np.ndarray, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        y[:, first:, p > position] = x[:, first:, p > position]
+        return y
+
+    return fault
+
+
+def scaled_from(position: int, value: float) -> Any:
+    class Scales(Engine):
+        def logit_scale(self, positions: np.ndarray) -> np.ndarray:
+            return np.where(positions >= position, value, 1.0)
+
+    return Scales(ladder(64, 5e5))
+
+
+SLOPED = posenc.ALiBi(4)
+
+
+def biases(fault: Any) -> Any:
+    def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> np.ndarray:
+        values = np.array(posenc.bias(SLOPED, q_positions, k_positions, dtype="float64"))
+        return np.asarray(fault(values, q_positions[:, None] - k_positions[None]))
+
+    return bias
+
+
+def rows(fault: Any) -> Any:
+    calls = itertools.count()
+
+    def table(positions: np.ndarray) -> np.ndarray:
+        values = np.array(posenc.table(posenc.Sinusoidal(64), positions))
+        return np.asarray(fault(values, positions, next(calls)))
+
+    return table
+
+
+RIGHT, SINES = {**CONFIG, "max_position_embeddings": 2048}, posenc.Sinusoidal(64)
+LINE = np.arange
+# A description, an implementation with a fault that most calls do not show, the field.
+HIDDEN: dict[str, tuple[Any, Any, str]] = {
+    "the fifth head on": (CONFIG, turning(heads_from(4)), "heads"),
+    "the last head": (CONFIG, turning(heads_from(32)), "heads"),
+    "the last head from 600": (CONFIG, turning(heads_from(3, 600)), "heads"),
+    "large vectors": (CONFIG, turning(lambda x, p, y: np.where(abs(x) > 100, x, y)), "heads"),
+    "a token alone": (
+        CONFIG, turning(lambda x, p, y: x if len(p) == 1 else y), "positions",
+    ),
+    "NaN in one channel": (
+        CONFIG, turning(lambda x, p, y: y + np.where(p == 1001, np.nan, 0)[:, None]), "numbers",
+    ),
+    "positions that are not read": (
+        RIGHT, cosines(lambda c, s, p, n: _exact(LINE(len(p)))), "positions",
+    ),
+    "positions counted from the first": (
+        RIGHT, cosines(lambda c, s, p, n: _exact(p[0] + LINE(len(p)))), "positions",
+    ),
+    "positions in order": (RIGHT, cosines(lambda c, s, p, n: _exact(np.sort(p))), "positions"),
+    "right at even positions": (
+        CONFIG, cosines(lambda c, s, p, n: (np.where(p[:, None] % 2, 1, c), s)), "positions",
+    ),
+    "a step after a long sequence": (
+        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 4 or len(p) > 1 else (c**0, s * 0)),
+        "positions",
+    ),
+    "another answer from the third call on": (
+        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 2 else (c**0, s * 0)), "positions",
+    ),
+    "another width in the last call": (
+        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 5 else (c[:, :9], s[:, :9])), "state",
+    ),
+    "another answer in the last call": (
+        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 5 else (c**0, s * 0)), "state",
+    ),
+    "infinite at one position": (
+        CONFIG, cosines(lambda c, s, p, n: (np.where(p[:, None] == 77, np.inf, c), s)), "numbers",
+    ),
+    "sines backward": (CONFIG, cosines(lambda c, s, p, n: (c, -s)), "frequencies"),
+    "sines first": (CONFIG, cosines(lambda c, s, p, n: (s, c)), "frequencies"),
+    "whole numbers": (
+        CONFIG, cosines(lambda c, s, p, n: (c.round().astype(int), s.round().astype(int))), "",
+    ),
+    "cosines in float16": (
+        CONFIG, cosines(lambda c, s, p, n: (c.astype("f2"), s.astype("f2"))), "dtype",
+    ),
+    "complex numbers of another base": (
+        CONFIG, cosines(lambda c, s, p, n: np.exp(1j * p[:, None] * ladder(64))), "base",
+    ),
+    "frequencies backward": (CONFIG, Frequencies(ladder(64, 5e5)[::-1]), "frequencies"),
+    "frequencies negative": (CONFIG, Frequencies(-ladder(64, 5e5)), "frequencies"),
+    "a scale at far positions": (CONFIG, scaled_from(3000, 2.0), "logit_scale"),
+    "a scale that is NaN": (CONFIG, scaled_from(400, np.nan), "logit_scale"),
+    "one head of biases": (
+        SLOPED, biases(lambda b, d: b * np.array([1, 1, 1, 1.01])[:, None, None]), "slopes",
+    ),
+    "NaN at one distance": (
+        SLOPED, biases(lambda b, d: np.where(d == 3000, np.nan, b)), "bias",
+    ),
+    "NaN alone": (SLOPED, biases(lambda b, d: b * np.nan), "bias"),
+    "biases of indices": (
+        SLOPED, biases(lambda b, d: np.array(posenc.bias(SLOPED, *map(LINE, d.shape)))), "bias",
+    ),
+    "rows of indices": (
+        SINES, rows(lambda t, p, n: posenc.table(SINES, LINE(len(p)))), "table",
+    ),
+    "rows at even positions": (SINES, rows(lambda t, p, n: t * (p[:, None] % 2 == 0)), "table"),
+    "a row that is NaN": (
+        SINES, rows(lambda t, p, n: np.where(p[:, None] == 900, np.nan, t)), "table",
+    ),
+    "rows of zeros from the third call on": (SINES, rows(lambda t, p, n: t * (n < 2)), "table"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_fault_that_most_calls_do_not_show_is_named(name: str) -> None:
+    description, side, field = HIDDEN[name]
+    found = posenc.diff(description, side)
+    assert (found.verdict, found.exit_code) == ("differs", 1), found.lines()
+    assert found.differences[0].field == (field or found.differences[0].field), found.lines()
+
+
+NO_ANSWER: dict[str, Any] = {
+    "a generator": lambda c, s, p, n: (each for each in (c, s)),
+    "fewer positions in each call": lambda c, s, p, n: (c[n + 1 :], s[n + 1 :]),
+    "pairs first": lambda c, s, p, n: (c.T, s.T),
+    "three arrays": lambda c, s, p, n: (c, s, s),
+    "none": lambda c, s, p, n: (c[:0], s[:0]),
+    "single numbers": lambda c, s, p, n: (c[0, 0], s[0, 0]),
+    "complex cosines": lambda c, s, p, n: (c + 1j, s + 0j),
+    "texts": lambda c, s, p, n: (c.astype(str), "x"),
+}
+
+
+@pytest.mark.parametrize("name", NO_ANSWER)
+def test_what_is_no_answer_is_no_agreement(name: str) -> None:
+    found = posenc.diff(CONFIG, cosines(NO_ANSWER[name]))
+    assert (found.verdict, found.exit_code) == ("not compared", 3), found.lines()
+
+
+def test_code_that_writes_into_what_it_gets_is_right() -> None:
+    def writes(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        x[...] = Engine(ladder(64, 5e5)).rotate(x, positions, "")
+        positions += 1
+        return x
+
+    assert posenc.diff(CONFIG, writes).verdict == "nothing differs"
+    complex_ = cosines(lambda c, s, p, n: c + 1j * s)
+    assert posenc.diff(CONFIG, complex_).verdict == "nothing differs"
+
+
+def test_what_a_mask_may_hide_and_what_is_refused_is_said() -> None:
+    future = biases(lambda b, d: np.where(d < 0, 7, b))
+    told = "spec: bias, the future: it has other biases, which a causal mask hides"
+    assert told in posenc.diff(SLOPED, future).not_compared
+    shifted = biases(lambda b, d: b + np.arange(d.shape[0])[:, None])  # the same for all keys
+    found = posenc.diff(SLOPED, shifted)
+    assert (found.verdict, told in found.not_compared) == ("nothing differs", False)
+
+    def several(positions: np.ndarray) -> Any:
+        if len(positions) == 1:
+            raise RuntimeError("no kernel for one token")
+        return _exact(positions)
+
+    found = posenc.diff(CONFIG, several)
+    assert found.not_compared[1].startswith(
+        "attention: cos_sin, the last one alone: cos_sin raises"
+    )
+
+
+def test_two_implementations_are_asked_for_far_positions_and_vectors() -> None:
+    right, held = _exact, cosines(lambda c, s, p, n: _exact(np.minimum(p, 600)))
+    assert posenc.diff(right, cosines(lambda c, s, p, n: (c, s))).verdict == "nothing differs"
+    for one, two, field in (
+        (right, held, "cos_sin"),
+        (Engine(ladder(64)), Engine(ladder(64), order="interleaved"), "rotate"),
+        (biases(lambda b, d: b), biases(lambda b, d: 2 * b), "bias"),
+        (held, cosines(lambda c, s, p, n: (c * np.nan, s)), "cos_sin"),
+    ):
+        assert posenc.diff(one, two).differences[0].field == field
+
+
 @pytest.mark.parametrize("rows", [512, 1024, 2048, 3000, 4096, 8192])
 def test_a_table_of_rows_is_asked_as_far_as_it_reaches(rows: int) -> None:
     (told, *_) = posenc.diff(ROPE, Engine(ladder(64, 5e5), rows=rows)).compared
     last = min(2 ** int(np.log2(rows)), 4097) - 1
-    assert f"every position to {last:,}, and the first call again" in told
+    assert f"every position to {last:,}, in another order, the last one alone, the first" in told
 
 
 def test_a_size_that_is_wrong_at_one_position_is_seen() -> None:
@@ -258,34 +469,104 @@ def test_one_layer_that_is_unlike_the_others_is_seen(
     )  # fmt: skip
 
 
-def test_a_layer_under_another_name_is_no_part_of_what_was_compared(tmp_path: Path) -> None:
+def test_a_layer_under_another_name_is_asked_too(tmp_path: Path) -> None:
     right, other = (ladder(64, base).astype(np.float32) for base in (5e5, 1e4))
     path = tmp_path / "model.safetensors"
     name = "model.layers.2.self_attn.renamed.inv_freq"
     save_file({LAYER.format(0): right, LAYER.format(1): right, name: other}, path)
-    found = posenc.diff(CONFIG, path)
-    assert not found.differences
-    assert found.not_compared[-1] == f"{name}, which stands for no part of config of llama"
+    (row,) = posenc.diff(CONFIG, path).differences
+    assert (row.field, row.where) == ("base", f"attention, {name}")
 
 
-def test_one_module_that_is_unlike_the_others_is_seen() -> None:
+@pytest.mark.parametrize("odd", [None, 0, 5])
+def test_buffers_are_asked_in_the_layers_that_their_names_tell(
+    tmp_path: Path, odd: int | None
+) -> None:
+    config = {
+        **CONFIG, "model_type": "gemma3_text", "num_hidden_layers": 6, "rope_theta": 1e6,
+        "rope_local_base_freq": 1e4, "sliding_window": 512, "sliding_window_pattern": 6,
+    }  # fmt: skip
+    bases = [1e6 if (i == 5) != (i == odd) else 1e4 for i in range(6)]
+    path = tmp_path / "model.safetensors"
+    save_file({LAYER.format(i): ladder(64, b).astype("f4") for i, b in enumerate(bases)}, path)
+    found = posenc.diff(config, path)
+    named = [(row.field, row.where.partition(" ")[0]) for row in found.differences]
+    kind = "full_attention" if odd == 5 else "sliding_attention"
+    assert named == ([] if odd is None else [("layers", kind)]), found.lines()
+
+
+@pytest.mark.parametrize("ending", ["npz", "pt", "safetensors"])
+@pytest.mark.parametrize("form", ["complex", "real"])
+def test_complex_numbers_of_a_checkpoint(tmp_path: Path, ending: str, form: str) -> None:
+    def saved(base: float) -> Path:
+        values = np.exp(1j * np.arange(4096)[:, None] * ladder(64, base)).astype(np.complex64)
+        if form == "real":
+            values = np.stack([values.real, values.imag], axis=-1)
+        path = tmp_path / f"model.{ending}"
+        if ending == "npz":
+            np.savez(path, freqs_cis=values)
+        else:
+            torch = pytest.importorskip("torch", reason="which writes the file")
+            arrays = {"freqs_cis": torch.from_numpy(values)}
+            home = torch if ending == "pt" else importlib.import_module("safetensors.torch")
+            home.save(arrays, path) if ending == "pt" else home.save_file(arrays, path)
+        return path
+
+    (told,) = posenc.diff(CONFIG, saved(5e5)).compared
+    assert "cos_sin, 32 pairs of one head as float32, every position to 4,095" in told
+    assert posenc.diff(CONFIG, saved(1e4)).differences[0].field == "base"
+
+
+def test_what_a_checkpoint_holds_and_is_not_asked_is_named(tmp_path: Path) -> None:
+    cos = np.cos(np.arange(4096)[:, None] * ladder(64, 5e5)).astype("f4")
+    path = tmp_path / "model.safetensors"
+    arrays = {"a.inv_freq": ladder(64, 5e5).astype("f4"), "a.cos_cached": cos}
+    save_file(arrays, path)  # without the sines
+    told = "a.cos_cached, which stands for no part of config of llama"
+    assert told in posenc.diff(CONFIG, path).not_compared
+    save_file({**arrays, "a.cos_cached": cos[::-1].copy(), "a.sin_cached": cos}, path)
+    assert posenc.diff(CONFIG, path).differences  # what is right beside it excuses nothing
+
+
+def rotary(base: float, change: Any = lambda cos, sin: (cos, sin)) -> Any:
     torch = pytest.importorskip("torch", reason="a loaded model")
 
     class Rotary(torch.nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self, base: float) -> None:
+        def __init__(self) -> None:
             super().__init__()
             self.register_buffer("inv_freq", torch.tensor(ladder(64, base), dtype=torch.float32))
 
         def forward(self, x: object, position_ids: object) -> object:
             angles = (position_ids[..., None] * self.inv_freq).repeat(1, 1, 2)  # type: ignore[index]
-            return angles.cos(), angles.sin()
+            return change(angles.cos(), angles.sin())
 
+    return Rotary()
+
+
+def test_one_module_that_is_unlike_the_others_is_seen() -> None:
+    torch = pytest.importorskip("torch", reason="a loaded model")
+    for odd, field in (
+        (rotary(1e4), "base"),
+        (rotary(5e5, lambda cos, sin: (cos.flip(-1), sin.flip(-1))), "frequencies"),
+    ):
+        model = torch.nn.Module()
+        model.layers = torch.nn.ModuleList([rotary(5e5), rotary(5e5), odd])
+        (row,) = posenc.diff(CONFIG, model).differences
+        assert row.field == field
+        assert row.where.startswith("attention")
+    own = rotary(5e5)
+    own.forward = lambda x, position_ids: type(own).forward(own, x, 2 * position_ids)
+    model.layers[2] = own
+    assert posenc.diff(CONFIG, model).differences[0].where == "attention, layers.2"
+
+
+def test_a_tensor_of_complex_numbers_beside_the_buffers_of_a_model() -> None:
+    torch = pytest.importorskip("torch", reason="a loaded model")
     model = torch.nn.Module()
-    model.layers = torch.nn.ModuleList([Rotary(5e5), Rotary(5e5), Rotary(1e4)])
-    found = posenc.diff(CONFIG, model)
-    assert [(row.field, row.where) for row in found.differences] == [
-        ("base", "attention, layers.2")
-    ]
+    for base, verdict in ((5e5, "nothing differs"), (1e4, "differs")):
+        angles = np.arange(8192)[:, None] * ladder(64, base)
+        model.freqs_cis = torch.from_numpy(np.exp(1j * angles)).to(torch.complex64)
+        assert posenc.diff(CONFIG, model).verdict == verdict
 
 
 def test_rows_of_a_checkpoint(tmp_path: Path) -> None:
@@ -323,7 +604,7 @@ def test_presets_plans_and_specs_are_sides() -> None:
     assert posenc.diff("preset:llama3:128", posenc.preset("llama3", 128)).verdict == (
         "nothing differs"
     )
-    assert posenc.diff("preset:llama3", CONFIG, dim=64).differences[0].field == "scaling"
+    assert posenc.diff("preset:llama3:64", CONFIG).differences[0].field == "scaling"
     assert posenc.diff("plan:smollm3", "plan:smollm3").verdict == "nothing differs"
     assert posenc.diff(posenc.to_json(ROPE), CONFIG).verdict == "nothing differs"
     assert posenc.diff(engine, engine).verdict == "nothing differs"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import posenc
+from posenc.detect.contract.models import materialise
 
 torch = pytest.importorskip("torch", reason="transformers builds its models with it")
 transformers = pytest.importorskip("transformers", reason="whose models are asked")
@@ -56,6 +57,64 @@ def test_a_model_of_another_config_is_named(change: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert posenc.diff(made.config, made.bfloat16()).differences[0].field == "dtype"
+
+
+TINY = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 8}
+# Model type, what its config says, a change of it, the field that is named then.
+BIASED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("t5", {"num_layers": 2, "num_heads": 4}, {"relative_attention_max_distance": 64},
+     "max_distance"),
+    ("mpnet", TINY, {"relative_attention_num_buckets": 16}, "heads"),
+    ("bloom", {"hidden_size": 48, "n_head": 12, "n_layer": 2}, {"n_head": 6}, "heads"),
+    ("mpt", {"d_model": 48, "n_heads": 12, "n_layers": 2}, {"n_heads": 6}, "heads"),
+    ("swin", {"depths": [1, 1], "num_heads": [2, 4], "embed_dim": 8}, {"window_size": 5}, "heads"),
+    ("qwen2_vl", {"vision_config": {"embed_dim": 64, "num_heads": 4, "depth": 1}},
+     {"vision_config": {"embed_dim": 64, "num_heads": 2, "depth": 1}}, ""),
+    ("llama4", {"vision_config": {"image_size": 28, "patch_size": 7, "hidden_size": 96,
+                                  "num_attention_heads": 4, "num_hidden_layers": 1}}, {}, ""),
+    ("vit", {**TINY, "image_size": 32}, {"image_size": 64}, "length"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model_type", "keys", "change", "field"), BIASED)
+def test_biases_grids_and_vision_towers_are_asked_of_the_code_of_the_model(
+    model_type: str, keys: dict[str, Any], change: dict[str, Any], field: str
+) -> None:
+    def built(**more: Any) -> tuple[Any, Any]:
+        config = transformers.CONFIG_MAPPING[model_type](**{**keys, **more})
+        with torch.device("meta"):
+            model = transformers.AutoModel.from_config(config)
+        materialise(model)
+        return config, model
+
+    config, model = built()
+    found = posenc.diff(config, model)
+    assert (found.verdict, found.differences) == ("nothing differs", ()), found.lines()
+    asked = {"qwen2_vl": "vision.vision: cos_sin", "llama4": "vision.vision: cos_sin",
+             "vit": "embeddings: table"}.get(model_type, ": bias")  # fmt: skip
+    assert any(asked in line for line in found.compared), found.lines()
+    if field:
+        other = posenc.diff(config, built(**change)[1])
+        assert field in [row.field for row in other.differences] or not other.compared, (
+            other.lines()
+        )
+
+
+def test_biases_that_code_rounds_are_named() -> None:
+    config = transformers.CONFIG_MAPPING["falcon"](**TINY, alibi=True)
+    (row,) = posenc.diff(config, transformers.AutoModel.from_config(config)).differences
+    assert (row.field, row.b) == ("dtype", "in bfloat16")  # which Falcon multiplies in
+
+
+def test_a_bias_of_another_rule_is_named() -> None:
+    config = transformers.CONFIG_MAPPING["t5"](num_layers=1, num_heads=4, d_model=16, d_ff=16)
+    model = transformers.AutoModel.from_config(config)
+    attention = model.encoder.block[0].layer[0].SelfAttention
+    weight = attention.relative_attention_bias.weight.clone()
+    attention.relative_attention_max_distance = 64
+    (row,) = posenc.diff(config, model).differences
+    assert (row.field, row.where, row.b) == ("max_distance", "encoder", "64")
+    assert torch.equal(attention.relative_attention_bias.weight, weight)
 
 
 def test_a_folder_is_asked_without_its_weights(tmp_path: Path) -> None:

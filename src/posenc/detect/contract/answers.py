@@ -10,24 +10,26 @@ from typing import Any
 import numpy as np
 
 from posenc import functional
+from posenc import positions as positions_
 from posenc._core.errors import PosencError
 from posenc.detect.contract import turns
+from posenc.detect.contract.calls import AGAIN, DENSE, FIRST, called, scattered
 from posenc.detect.contract.checks import factors_of, row_bounds, sequences
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.contract.diff import Difference
 from posenc.detect.contract.fields import changed, effect, value_of, variants, words
 from posenc.detect.contract.side import CannotSay, Implementation
 from posenc.detect.contract.tolerances import ROUNDING
-from posenc.detect.contract.turns import DENSE, FIRST, ROOM, PairTurns
-from posenc.detect.contract.why import why
+from posenc.detect.contract.turns import ROOM, PairTurns
+from posenc.detect.contract.why import HALVES, rounded_to, why
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
 
-__all__ = ["looks"]
+__all__ = ["MANY", "looks"]
 
-Told = tuple[list[Difference], str]  # the differences, and how far it was looked
+Told = tuple[list[Difference], str]  # the differences, and how far it was looked; and not
 Look = tuple[str, Callable[[], Told]]  # a method, and what asks it
-HEADS = 4
+HEADS, MANY = 4, 33  # in the first call, and where few positions are asked
 LEFT_OVER = 0.02  # of a rotated query, that no pairing explains: more than bfloat16 rounds
 UNEXPLAINED = "others, that no one change explains"
 
@@ -92,34 +94,6 @@ def _explained(spec: Any, fits: Callable[[Any], bool]) -> tuple[str, str, str] |
     return None
 
 
-def _called(
-    part: Part, axes: int, ask: Callable[[np.ndarray], Any], last: int | None = None
-) -> tuple[list[Any], list[Difference], str]:
-    """The answers of calls that reach ever farther, what is missing below the declared length."""
-    answers: list[Any] = []
-    reach = ""
-    calls = list(turns.reaches(part, axes, last))
-    while calls:
-        places = calls.pop(0)
-        end = int(places.max())
-        try:
-            answers.append(ask(places))
-        except CannotSay as error:
-            if not answers:
-                raise
-            if end < (part.length or 0):
-                lacks = f"not all of them, in a call to position {end:,} ({error})"
-                return answers, [Difference("length", f"{part.length} positions", lacks)], reach
-            # A table of rows may end before: at 4,096, 2,048 or 1,024 of them.
-            shorter = 2 ** int(np.log2(end))
-            calls = [places[:shorter]] if FIRST < shorter < len(places) <= DENSE + 1 else []
-            continue
-        if len(places) > 1:
-            dense = f"every position to {min(end, DENSE):,}"
-            reach = dense if end <= DENSE else f"{dense} and from {end - DENSE:,} to {end:,}"
-    return answers, [], reach
-
-
 # --- rotations ------------------------------------------------------------------------------------
 
 
@@ -134,6 +108,7 @@ class _Rotation:
         self.part, self.code, self.method, self.others = part, code, method, others
         self.spec: RotarySpec = spec
         self.fitted: RotarySpec | None = None  # with the pairing and the width vectors turn by
+        self.layout: Any = None  # the channels of cosines that stand for the same pairs
         self.rows: list[Difference] = []
 
     def look(self) -> Told:
@@ -141,22 +116,25 @@ class _Rotation:
         if self.method == "frequencies":
             return self._frequencies()
         ask = self._turned if self.method == "rotate" else self._cosines
-        calls, missing, reach = _called(self.part, len(self.spec.axes), ask)
+        axes = len(self.spec.axes)
+        side = getattr(self.code.code, "side", 1) if axes > 1 else 0  # of a square of cells
+        answers, missing, reach = called(self.part, axes, ask, side - 1 if side > 1 else None)
+        calls = [call._replace(order=order) for order, call in answers]
+        again = calls.pop() if calls[-1].order == AGAIN else calls[0]
         rows = [*self.rows, *missing]
         if not {row.field for row in rows} & {"pairing", "heads"}:  # nothing else can be told then
             rows = [*self.rows, *why(self.fitted or self.spec, calls, self.others), *missing]
-        with contextlib.suppress(CannotSay):
-            first, again = calls[0], ask(calls[0].positions)
-            off = np.abs(again.values - first.values).max(axis=1)
-            if np.any(off > 1e-6):  # false for NaN, which is told already
-                same, other = "the same after a longer sequence", f"others after {reach}"
-                size = turns.begins(np.nan_to_num(off), first.first)
-                rows.append(Difference("state", same, other, *size))
-        heads = f"{HEADS} heads" if self.method == "rotate" else "one head"
-        lengths = ", ".join(f"{call.length:,}" for call in calls) if self.spec.needs_length else ""
-        reach += f", in sequences of {lengths}" if lengths else ""
-        pairs = f"{calls[0].values.shape[1]} pairs of {heads} as {self.code.dtype}"
-        return rows, f", {pairs}, {reach}, and the first call again"
+        changed_shape = again.values.shape != calls[0].values.shape
+        first = np.inf if changed_shape else calls[0].values
+        off = np.abs(again.values - first).max(axis=1)
+        if np.any(off > 1e-6):  # false for NaN, which is told already
+            size = turns.begins(off, again.first)
+            rows.append(Difference("state", "the same after other calls", "others", *size))
+        lengths = dict.fromkeys(call.length for call in calls) if self.spec.needs_length else ()
+        if lengths:
+            reach = f"in sequences of {', '.join(f'{length:,}' for length in lengths)}, {reach}"
+        heads = f"{MANY} heads" if self.method == "rotate" else "one head"
+        return rows, f", {calls[0].values.shape[1]} pairs of {heads} as {self.code.dtype}, {reach}"
 
     def _frequencies(self) -> Told:
         spec, lengths = self.spec, [512]
@@ -174,7 +152,8 @@ class _Rotation:
     def _turned(self, places: np.ndarray) -> PairTurns:
         length = int(places.max()) + 1
         width = int(getattr(self.code.code, "head_dim", 0) or self.spec.dim)
-        x = turns.probes(width, len(places), 1 if len(places) > FIRST else HEADS)
+        heads = MANY if len(places) < 128 else HEADS if len(places) <= FIRST else 1
+        x = turns.probes(width, len(places), heads)
         y = self.code.ask("rotate", x, places, part=self.part, length=length)
         if y.shape != x.shape:
             raise CannotSay(f"rotate returns {y.shape} for {x.shape}")
@@ -182,62 +161,74 @@ class _Rotation:
         finite = np.isfinite(y).all(axis=(0, 1, 3))
         values = np.where(finite[:, None], values, np.nan)
         if self.fitted is None:
-            self.fitted = self.spec
-            if finite.all():
-                self._fit(spec, left, places)
+            self.fitted = self._fitted(spec, left) if finite.all() else self.spec
+        line = places if places.ndim == 1 else places.max(axis=-1)
+        left = np.where(finite, left, 0.0)  # which is told by itself
+        coarse = max(1e-5, 4 * ROUNDING[self.code.dtype])
+        heads_ = np.flatnonzero(left.max(axis=1) > max(coarse, 4 * np.median(left.max(axis=1))))
+        if heads_.size and not self.rows:
+            numbers = ", ".join(map(str, heads_[:8])) + ", …" * (heads_.size > 8)
+            size = (*turns.begins(left.max(axis=0), line), "a rotated query")
+            text = f"otherwise in {numbers} of {len(left)}"
+            self.rows.append(Difference("heads", "turned alike", text, *size))
         return PairTurns(places, values, length, self.code.dtype, rotated=True)
 
-    def _fit(self, spec: RotarySpec, left: np.ndarray, places: np.ndarray) -> None:
-        """Note the pairing that fits, and heads that are not turned as most are."""
-        line = places if places.ndim == 1 else places.max(axis=-1)
+    def _fitted(self, spec: RotarySpec, left: np.ndarray) -> RotarySpec:
+        """The spec with the pairing and width that fit; what is unlike its own is noted."""
         if np.median(left, axis=0).max() > LEFT_OVER:
             row = ("pairing", "one that is known", "turned in no way that is known")
             self.rows.append(Difference(*row, float(left.max()), None, "a rotated query"))
-            return
-        self.fitted = spec
+            return self.spec
         for field, mine, theirs, _ in changed(self.spec, spec)[:1]:
             size = (*effect(self.spec, spec)[:2], "a rotated query")
             self.rows.append(Difference(field, words(mine), words(theirs), *size))
-        coarse = max(1e-5, 4 * ROUNDING[self.code.dtype])
-        heads = np.flatnonzero(left.max(axis=1) > max(coarse, 4 * np.median(left.max(axis=1))))
-        if heads.size:
-            text = f"otherwise in {', '.join(map(str, heads.tolist()))} of {len(left)}"
-            size = (*turns.begins(left.max(axis=0), line), "a rotated query")
-            self.rows.append(Difference("heads", "turned alike", text, *size))
+        return spec
 
     def _cosines(self, places: np.ndarray) -> PairTurns:
         length, pairs = int(places.max()) + 1, self.spec.pairs
         answer = self.code.ask("cos_sin", places, part=self.part, length=length)
         cos, sin = (t.reshape(-1, t.shape[-1]) for t in answer)
-        half = cos.shape[-1] // 2
-        if cos.shape[-1] != pairs and np.array_equal(cos[:, :half], cos[:, half:], equal_nan=True):
-            cos, sin = cos[:, :half], sin[:, :half]
-        elif cos.shape[-1] != pairs and np.array_equal(cos[:, ::2], cos[:, 1::2], equal_nan=True):
-            cos, sin = cos[:, ::2], sin[:, ::2]
         if cos.shape != sin.shape or len(cos) != len(places):
-            raise CannotSay(
-                f"cos_sin returns {cos.shape} and {sin.shape} for {len(places)} positions"
-            )
-        return PairTurns(places, cos + 1j * sin, length, self.code.dtype)
+            text = f"cos_sin returns {answer[0].shape} and {answer[1].shape}"
+            raise CannotSay(f"{text} for {len(places)} positions")
+        values = cos + 1j * sin
+        if cos.shape[-1] != pairs:
+            # A channel each: halves, neighbours, or as the spec has them; the first call tells.
+            known = [self.layout] if self.layout is not None else self._layouts(cos.shape[-1])
+            for layout in known:
+                first, second = (values[:, channels] for channels in layout)
+                if np.array_equal(first, second, equal_nan=True):
+                    self.layout, values = layout, first
+                    break
+        return PairTurns(places, values, length, self.code.dtype)
+
+    def _layouts(self, width: int) -> list[Any]:
+        index, ends = np.arange(width), np.array(self.spec.channels.channels(self.spec.dim)).T
+        pairs = [(index[: width // 2], index[width // 2 :]), (index[::2], index[1::2])]
+        return [*pairs, ends] if width > ends.max() else pairs
 
 
 def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
-    places = next(turns.reaches(part, 1))
-    length = int(places[-1]) + 1
-    fixed = spec.at(length)
-    mine = fixed.logit_factor * factors_of(part.temperature, places)
-    mine = mine * factors_of(fixed.magnitude_of_scores.temperature, places)
-    theirs = code.ask("logit_scale", places, part=part, length=length).reshape(-1)
-    if theirs.shape not in ((1,), mine.shape):
-        raise CannotSay(f"logit_scale returns {theirs.size} numbers for {places.size} positions")
-    off, room = np.abs(theirs - mine), 8 * ROUNDING[code.dtype] * np.abs(mine)
-    rows = []
-    if not np.all(off <= room):
-        at = int(np.argmax(~(off <= room)))
-        ours, other = (f"{each[at % each.size]:.6g}" for each in (mine, theirs))
-        size = turns.begins(np.nan_to_num(off), places)
-        rows = [Difference("logit_scale", ours, other, *size, "factors on the scores")]
-    return rows, f", every position to {places[-1]:,}"
+    rows: list[Difference] = []
+
+    def ask(places: np.ndarray) -> None:
+        fixed = spec.at(length := int(places.max()) + 1)
+        mine = fixed.logit_factor * factors_of(part.temperature, places)
+        mine = mine * factors_of(fixed.magnitude_of_scores.temperature, places)
+        theirs = code.ask("logit_scale", places, part=part, length=length).reshape(-1)
+        if theirs.shape not in ((1,), mine.shape):
+            raise CannotSay(
+                f"logit_scale returns {theirs.size} numbers for {places.size} positions"
+            )
+        off = np.abs(theirs - mine)
+        wrong = np.flatnonzero(~(off <= 8 * ROUNDING[code.dtype] * np.abs(mine)))
+        if wrong.size and not rows:
+            ours, other = (f"{each[wrong[0] % each.size]:.6g}" for each in (mine, theirs))
+            size = turns.begins(off, places)
+            rows.append(Difference("logit_scale", ours, other, *size, "factors on the scores"))
+
+    _, missing, reach = called(part, 1, ask)
+    return rows or missing, f", {reach}"
 
 
 # --- rows and biases ------------------------------------------------------------------------------
@@ -248,22 +239,22 @@ def _table(part: Part, spec: Any, code: Implementation) -> Told:
         raise CannotSay("a table of several axes is not asked for")
     stored = getattr(code.code, "shape", None)
     if spec.parameters():
-        length, start = getattr(spec, "length", None), getattr(spec, "start", 0)
-        if stored is None or not isinstance(length, int):
+        own = [shape for shape in spec.shapes.values() if len(shape) == 2]
+        if stored is None or len(own) != 1:
             raise CannotSay("its rows are learned, and their number is not told")
-        ours, theirs = (f"{n} rows of {dim}" for n, dim in ((length + start, spec.dim), stored))
+        ours, theirs = (f"{n} rows of {dim}" for n, dim in (*own, stored))
         rows = [] if ours == theirs else [Difference("length", ours, theirs)]
         return rows, ", the number of rows and their width, as they are learned"
 
     def ask(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return places, code.ask("table", places, part=part)
 
-    calls, rows, reach = _called(part, 1, ask, None if stored is None else stored[0] - 1)
-    for places, theirs in calls:
-        rows = _rows(spec, places, theirs, code.dtype) + rows
-        if rows:
+    calls, rows, reach = called(part, 1, ask, None if stored is None else stored[0] - 1)
+    for _, (places, theirs) in calls:
+        if fresh := _rows(spec, places, theirs, code.dtype):
+            rows = fresh + rows
             break
-    return rows, f", {calls[0][1].shape[-1]} columns, {reach}"
+    return rows, f", {calls[0][1][1].shape[-1]} columns, {reach}"
 
 
 def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list[Difference]:
@@ -281,9 +272,10 @@ def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list
     room = np.broadcast_to(room, off.shape)
     if np.all(off <= room):
         return []
-    size = (*turns.begins(np.where(np.isfinite(off), off, np.inf), places), "rows")
+    size = (*turns.begins(off, places), "rows")
     wrong = ~(off <= room)
-    few = np.unique(np.r_[0:12, len(places) // 2, np.flatnonzero(wrong)[:8], len(places) - 1])
+    some_ = np.r_[0 : min(12, len(places)), len(places) // 2, len(places) - 1]
+    few = np.unique(np.r_[some_, np.flatnonzero(wrong)[:8]])
     near, some, room = places[few], theirs[few], room[few, None]
     for shift in sorted(range(-8, 9), key=abs)[1:]:
         with contextlib.suppress(PosencError):
@@ -302,38 +294,73 @@ def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list
 
 
 def _bias(part: Part, spec: Any, code: Implementation) -> Told:
-    if spec.parameters():
+    params = getattr(code.code, "params", None)
+    if spec.parameters() and (params is None or {*params} != {*spec.shapes}):
         raise CannotSay("its values are learned, and are in the checkpoint")
-    last = min(DENSE, (part.length or DENSE + 1) - 1)
-    line, end = np.arange(last + 1), np.array([last])
-    near = np.array([p for p in (0, 1, 2, 7, 8, 9, 20, 63, 130, 300) if p <= last])
-    calls = [(near, near[near <= 130]), (end, line), (line, line[:2])]
+    for name, values in (params or {}).items():
+        if values.shape != spec.shapes[name]:
+            ours, theirs = (f"{name} {shape}" for shape in (spec.shapes[name], values.shape))
+            return [Difference("heads", ours, theirs, what="biases")], ", its parameters"
+    if len(spec.axes) > 1:
+        window = getattr(spec, "window", None)
+        if window is None:
+            raise CannotSay(f"biases of {', '.join(spec.axes)} are not asked for")
+        cells = positions_.grid(window)
+        calls, asked = [(cells, cells)], f"every pair of cells of {words(window)}"
+    else:
+        last = min(DENSE, (part.length or DENSE + 1) - 1)
+        line, end = np.arange(last + 1), np.array([last])
+        near = np.array([p for p in (0, 1, 2, 7, 8, 9, 20, 63, 130, 300) if p <= last])
+        (_, mixed), _ = scattered(min(last, FIRST), 1)
+        calls = [(near, near[near <= 130]), (end, line), (line, line[:2]), (mixed, mixed)]
+        calls.append(calls[0])  # what it remembers would show
+        asked = f"every distance and every query to {last:,}"
     rows: list[Difference] = []
-    note = ""
+    notes: dict[str, None] = {}
+    reached = 0
     for q, k in calls:
-        theirs = code.ask("bias", q, k, part=part)
-        rows, ahead = _biases(spec, q, k, theirs)
-        note = note or ahead
+        try:
+            theirs = code.ask("bias", q, k, part=part)
+        except CannotSay as error:
+            if not notes:
+                raise
+            notes[f"; not {len(q):,} queries of {len(k):,} keys: {error}"] = None
+            continue
+        reached = max(reached, int(q.max()))
+        rows, note = _biases(spec, q, k, theirs, params, code.dtype)
+        notes[note] = None
         if rows:
             break
-    reach = f", {theirs.shape[0]} heads, every distance and every query to {last:,}"
-    return rows, reach + note
+    if any("queries of" in note for note in notes):
+        asked = f"some distances and queries to {reached:,}"
+    put_in = ", with numbers put in for the weights" if params is not None else ""
+    return rows, f", {spec.heads} heads, {asked}{put_in}{''.join(notes)}"
 
 
 def _biases(
-    spec: Any, q: np.ndarray, k: np.ndarray, theirs: np.ndarray
+    spec: Any, q: np.ndarray, k: np.ndarray, theirs: np.ndarray, params: Any, dtype: str
 ) -> tuple[list[Difference], str]:
     def biases_of(one: Any) -> np.ndarray:
-        return np.asarray(functional.bias(one, q_positions=q, k_positions=k, dtype="float64"))
+        return np.asarray(
+            functional.bias(one, q_positions=q, k_positions=k, params=params, dtype="float64")
+        )
 
-    def alike(one: np.ndarray, other: np.ndarray) -> bool:
-        return one.shape == other.shape and np.allclose(one, other, rtol=1e-5, atol=1e-5)
+    def alike(one: np.ndarray, other: np.ndarray, room: Any = 0.0) -> bool:
+        off = np.abs(one - other) if one.shape == other.shape else np.array(np.inf)
+        return bool(np.all((one == other) | (off <= 1e-5 * (1 + np.abs(other)) + room)))
 
-    past = k[None, :] <= q[:, None]
+    causal = q.ndim == 1 and getattr(spec, "direction", "causal") == "causal"
+    past = (k <= q[:, None]) if causal else np.ones((len(q), len(k)), bool)
+    first = int(k.argmin()) if q.ndim == 1 else 0
 
     def relative(biases: np.ndarray) -> np.ndarray:
         # What is added to all keys of a query changes no softmax.
-        return np.asarray((biases - biases[..., :1])[:, past])
+        return np.asarray((biases - biases[..., first, None])[:, past])
+
+    def rounding(unit: float) -> np.ndarray:
+        # Far keys have large biases, which a side rounds before they are subtracted.
+        sizes = np.abs(theirs) + np.abs(theirs[..., first, None])
+        return np.asarray(8 * unit * np.where(np.isfinite(sizes), sizes, 0)[:, past])
 
     mine = biases_of(spec)
     if theirs.shape != mine.shape:
@@ -342,17 +369,27 @@ def _biases(
     if alike(mine, theirs):
         return [], ""
     past_mine, past_theirs = relative(mine), relative(theirs)
-    if alike(past_mine, past_theirs):
-        return [], ", but for the future and what is the same for all keys of a query"
+    room = rounding(ROUNDING[dtype])
+    if alike(past_mine, past_theirs, room):
+        if causal and not alike(*(b - b[..., first, None] for b in (mine, theirs))):
+            return [], "; not the future: it has other biases, which a causal mask hides"
+        return [], ""
 
     def fits(one: Any) -> bool:
-        return biases_of(one).shape == theirs.shape and alike(relative(biases_of(one)), past_theirs)
+        return biases_of(one).shape == theirs.shape and alike(
+            relative(biases_of(one)), past_theirs, room
+        )
 
-    row = _explained(spec, fits) or ("bias", "its own", UNEXPLAINED)
-    if row[0] == "bias" and len(q) > 1:
-        first, second = (b[:, 1, 1] - b[:, 1, 0] for b in (mine, theirs))
-        if np.all(first != 0) and alike(past_mine * (second / first)[:, None], past_theirs):
-            slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (first, second)]
+    coarse = (
+        ("dtype", f"biases in {dtype}", f"in {half}") for half, bits in HALVES.items()
+        if rounded_to(theirs, bits) and alike(past_mine, past_theirs, rounding(ROUNDING[half]))
+    )  # fmt: skip
+    row = next(coarse, None) or _explained(spec, fits) or ("bias", "its own", UNEXPLAINED)
+    if row[0] == "bias" and len(q) > 1 and q.ndim == 1:
+        ours_, theirs_ = (b[:, 1, 1] - b[:, 1, 0] for b in (mine, theirs))
+        if np.all(ours_ != 0) and alike(past_mine * (theirs_ / ours_)[:, None], past_theirs, room):
+            slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours_, theirs_)]
             row = ("slopes", slopes[0], slopes[1])
-    size = float(np.max(np.abs(past_mine - past_theirs)))
+    off = np.abs(past_mine - past_theirs)
+    size = float(np.where(np.isnan(off), np.inf, off).max(initial=0.0))
     return [Difference(*row, size, None, "biases")], ""

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.contract.answers import looks
+from posenc.detect.contract.answers import MANY, looks
+from posenc.detect.contract.calls import DENSE, FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.diff import Comparison, Difference
 from posenc.detect.contract.fields import changed, effect, looked_at, words
-from posenc.detect.contract.side import CannotSay, Comparand, Implementation
+from posenc.detect.contract.side import METHODS, CannotSay, Comparand, Implementation
+from posenc.detect.contract.turns import probes
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = ["comparison"]
@@ -29,8 +31,9 @@ def comparison(a: Comparand, b: Comparand) -> Comparison:
     first, second = (b, a) if swapped else (a, b)
     compare = _answers if second.answers is not None else _two_descriptions
     rows: dict[str, list[Any]] = {"differences": [], "compared": [], "not_compared": []}
-    for name, value in (_two_answers if first.answers is not None else compare)(first, second):
-        rows[name].append(value)
+    with np.errstate(all="ignore"):  # a side may have NaN and infinities, which are told
+        for name, value in (_two_answers if first.answers is not None else compare)(first, second):
+            rows[name].append(value)
     # Layers that are mistaken for each other come first, and near positions before far ones.
     rows["differences"].sort(key=lambda row: row.field != "layers")
     if swapped:
@@ -103,7 +106,8 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
             continue
         label = part.name if part.layers is None else f"{part.name} ({_layers(part.layers)})"
         try:
-            codes = _codes(b, part)
+            assert b.answers is not None  # noqa: S101 - it does not describe
+            codes = b.answers(part, [p.name for p in a.parts])
             for code in codes:
                 place = f"{label}, {code.name}" if len(codes) > 1 else label
                 yield from _answers_of(part, a, b, code, place)
@@ -130,7 +134,10 @@ def _answers_of(
                 raise error.__cause__ from None
             yield "not_compared", f"{part.name}: {method}: {error}"
             continue
+        reach, *refused = reach.split("; not ")
         yield "compared", f"{part.name}: {method}{reach}"
+        for what in refused:
+            yield "not_compared", f"{part.name}: {method}, {what}"
         for row in differences:
             if row.field not in fields or method not in code.methods:
                 yield "differences", dataclasses.replace(row, where=label)
@@ -139,38 +146,58 @@ def _answers_of(
             break  # what it remembers would be in every other answer
 
 
-def _codes(side: Comparand, part: Part) -> Sequence[Implementation]:
-    assert side.answers is not None  # noqa: S101 - it does not describe
-    return side.answers(part)
-
-
 def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
-    part, line = Part("attention", kind="rotary"), np.arange(512)
-    for method, asked in (("frequencies", ()), ("cos_sin", (line,)), ("table", (line,))):
-        try:
-            one, two = (
-                [np.asarray(code.ask(method, *asked, part=part)) for code in _codes(side, part)]
-                for side in (a, b)
-            )
-        except CannotSay as error:
-            yield "not_compared", f"{method}: {error}"
+    for method, kind in {
+        **dict.fromkeys(METHODS[:3], "rotary"),
+        "table": "table",
+        "bias": "bias",
+    }.items():
+        part: Any = Part("attention", kind=kind)  # type: ignore[arg-type]
+        for last in (DENSE, FIRST - 1, 63):  # tables may end
+            try:
+                asked, reach = _questions(method, last)
+                one, two = (_all_of(side, part, method, asked) for side in (a, b))
+                break
+            except CannotSay as error:
+                told = error
+        else:
+            yield "not_compared", f"{method}: {told}"
             continue
         if len(one) != len(two):
-            kinds = (
-                f"numbers of {len(every)} kinds" if every[1:] else "the same numbers"
-                for every in (one, two)
-            )
+            counts = [len(every) for every in (one, two)]
+            kinds = (f"numbers of {n} kinds" if n > 1 else "the same numbers" for n in counts)
             yield _differ("both", "layers", *kinds)
             continue
         shapes = [", ".join(str(numbers.shape) for numbers in every) for every in (one, two)]
         if shapes[0] != shapes[1]:
             yield _differ("both", "dim", *shapes)
             continue
-        yield "compared", f"{method}, every position to {line[-1]}"
+        yield "compared", f"{method}{reach}"
         off = np.array([np.abs(mine - theirs).max() for mine, theirs in zip(one, two, strict=True)])
         if not np.all(off <= 1e-4):
-            size = (float(np.nanmax(off)), None, "numbers", "both")
+            size = (float(np.where(np.isnan(off), np.inf, off).max()), None, "numbers", "both")
             yield "differences", Difference(method, "its numbers", "others", *size)
+
+
+def _questions(method: str, last: int) -> tuple[list[Any], str]:
+    """What two sides without specs are both asked, and that in words."""
+    line, some = np.arange(last + 1), np.random.default_rng(0).permutation(last + 1)[:64]
+    if method == "frequencies":
+        return [()], ""
+    if method == "bias":
+        return [(line[:FIRST], line[:FIRST]), (some, some)], f", positions to {last:,}"
+    turned = [(probes(64, len(p), heads), p) for p, heads in ((line, 1), (some, MANY))]
+    reach = f", every position to {last:,}, and some in another order"
+    return turned if method == "rotate" else [(line,), (some,)], reach
+
+
+def _all_of(side: Comparand, part: Part, method: str, asked: Any) -> list[np.ndarray]:
+    """What each implementation of a side answers, one after the other."""
+    assert side.answers is not None  # noqa: S101 - it does not describe
+    answers = [
+        [code.ask(method, *each, part=part) for each in asked] for code in side.answers(part, ())
+    ]
+    return [np.concatenate([np.ravel(numbers) for numbers in every]) for every in answers]
 
 
 # --- which parts act in the same layers -----------------------------------------------------------

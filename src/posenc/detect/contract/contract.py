@@ -25,6 +25,7 @@ from posenc.encodings.rotary.magnitude import Temperature
 __all__ = ["DTYPES", "FORMAT", "VERSION", "Check", "Contract", "Part"]
 
 FORMAT, VERSION = "posenc contract", 1
+MOST_LAYERS = 2**16
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 Kind = Literal["table", "rotary", "bias", "relative", "convolution", "none"]
 
@@ -83,7 +84,17 @@ class Part(Value):
     left_out: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise `SpecError` when the kind is not that of the spec."""
+        """Raise `SpecError` when the kind is not that of the spec, or a number cannot be."""
+        layers = self.layers or ()
+        if list(layers) != sorted({*layers}) or not all(0 <= i < MOST_LAYERS for i in layers):
+            expected = f"layers from 0 to {MOST_LAYERS - 1}, each once and in order"
+            raise SpecError(mismatch(f"Part {self.name!r}: layers", expected, repr(layers)[:80]))
+        for name in ("length", "original_length", "window"):
+            number = getattr(self, name)
+            if number is not None and not 0 < number < 2**53:
+                raise SpecError(
+                    mismatch(f"Part {self.name!r}: {name}", "a count", repr(number)[:40])
+                )
         if self.spec is not None and self.spec.kind != self.kind:
             expected = f"{self.spec.kind!r}, the kind of its {type(self.spec).__name__}"
             raise SpecError(mismatch(f"Part {self.name!r}: kind", expected, repr(self.kind)))

@@ -110,14 +110,13 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """For people."""
-        lines = [f"A: {self.a}", f"B: {self.b}", "", *(row.text for row in self.differences)]
-        if not self.differences:
-            lines.append(self.verdict + (", in what was compared" if self.compared else ""))
+        found = [row.text for row in self.differences]
+        if not found:
+            found = [self.verdict + (", in what was compared" if self.compared else "")]
+        lines = [f"A: {self.a}", f"B: {self.b}", "", *found]
         for title in ("compared", "not_compared", "remarks"):
-            rows = getattr(self, title)
-            lines += (
-                ["", f"{title.replace('_', ' ')}:", *(f"  {row}" for row in rows)] if rows else []
-            )
+            rows = [f"  {row}" for row in getattr(self, title)]
+            lines += ["", f"{title.replace('_', ' ')}:", *rows] if rows else []
         return lines
 
     def markdown(self) -> str:
@@ -125,15 +124,10 @@ class Comparison:
         rows = ["| layers | field | A | B | off by | from position |", "|---|---|---|---|---|---|"]
         for d in self.differences:
             size = "" if d.size is None else f"{d.size:.2g} ({d.what})"
-            cells = (
-                d.where,
-                d.field,
-                d.a,
-                d.b,
-                size,
-                "" if d.position is None else str(d.position),
+            cells = (d.where, d.field, d.a, d.b, size, "" if d.position is None else d.position)
+            rows.append(
+                f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
             )
-            rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
         text = [f"A: `{self.a}`  ", f"B: `{self.b}`", ""]
         text += rows if self.differences else [f"**{self.verdict}**"]
         for title, lines in (("Compared", self.compared), ("Not compared", self.not_compared)):
@@ -145,7 +139,7 @@ class Comparison:
         return {"verdict": self.verdict, **dataclasses.asdict(self)}
 
 
-def diff(a: Any, b: Any, *, dim: int | None = None, library: Library = "numpy") -> Comparison:
+def diff(a: Any, b: Any, *, library: Library = "numpy") -> Comparison:
     """In which field the positions of two models or implementations differ.
 
     Parameters
@@ -157,8 +151,6 @@ def diff(a: Any, b: Any, *, dim: int | None = None, library: Library = "numpy") 
         checkpoint that holds buffers (`inv_freq`, `cos_cached`, `embed_positions`);
         `"engine:vllm=CONFIG"`; or an object with methods of the protocol in `docs/golden.md`, such
         as `cos_sin(positions, layer)`.
-    dim : int, optional
-        Of `preset:NAME`: its width, or number of heads.
     library : {"numpy", "torch", "jax"}
         Whose arrays an implementation takes.
 
@@ -189,4 +181,4 @@ def diff(a: Any, b: Any, *, dim: int | None = None, library: Library = "numpy") 
     from posenc.detect.contract.compare import comparison
     from posenc.detect.contract.sides import side_of
 
-    return comparison(*(side_of(side, dim=dim, library=library) for side in (a, b)))
+    return comparison(*(side_of(side, library=library) for side in (a, b)))

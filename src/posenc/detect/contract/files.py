@@ -27,7 +27,7 @@ from posenc.detect.contract.canonical import digest
 from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Part
 
-__all__ = ["CONTRACT", "parsed", "read", "save", "targets", "text_of"]
+__all__ = ["CONTRACT", "parsed", "read", "save", "text_of"]
 
 CONTRACT = inputs.FileKind("a contract", 2**26, 2**22)
 FORMATS = ("json", "safetensors", "both")
@@ -40,7 +40,7 @@ CLOSE = 1e-9  # numbers of another machine, whose sines may end otherwise
 # --- writing --------------------------------------------------------------------------------------
 
 
-def targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]:  # noqa: A002
+def _targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]:  # noqa: A002
     """The files that a format stands for, by `json` and `safetensors`."""
     path = Path(path)
     if format is None:
@@ -62,7 +62,7 @@ def save(
     existing: Literal["refuse", "replace"],
 ) -> tuple[str, ...]:  # fmt: skip
     """Write the files, or none of them; parameters as of `Contract.save`."""
-    paths = targets(path, format)
+    paths = _targets(path, format)
     with contextlib.ExitStack() as stack:
         for kind, file in [
             (kind, stack.enter_context(replacing(target, existing=existing)))
@@ -164,6 +164,8 @@ def parsed(data: Any, caller: str) -> Contract:
             for name, cls in (("parts", Part), ("notes", Note))
         }
         checks = tuple(map(_check, data["checks"]))
+        if type(data["model"]) is not str or type(data["settled"]) is not str:
+            raise TypeError("texts for `model` and `settled`")
         contract = Contract(data["model"], checks=checks, settled=data["settled"], **values)
         _hold(contract, {*data} - {*HEAD, *contract.to_dict()}, caller)
     return contract
@@ -198,6 +200,11 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
     for check in contract.checks:
         stated.setdefault(check.part, []).append(check)
     for part in contract.parts:  # one by one, so that few bytes never stand for much to compute
+        two = getattr(part.spec, "needs_length", False)
+        if part.states != (("short", "long") if two else ("any",)):
+            raise DataError(
+                mismatch(caller, f"the states of the spec of {part.name!r}", part.states)
+            )
         pairs = itertools.zip_longest(stated.pop(part.name, ()), records((part,))[1])
         for i, (check, own) in enumerate(pairs):
             wrong = "more or fewer of them"

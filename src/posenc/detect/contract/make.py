@@ -34,7 +34,6 @@ def golden(
     *,
     pairing: Literal["half", "interleaved"] | None = None,
     base: float | None = None,
-    dim: int | None = None,
 ) -> Contract:
     """The numbers that a model's positions must give, for engines and ports to check against.
 
@@ -47,13 +46,11 @@ def golden(
     source : object
         A `Reading`, `Plan` or `Spec`; a config as `posenc.from_hf` takes it; the path of a config,
         of a folder that holds one, of a GGUF file, or of a contract that was saved; the JSON of any
-        of these; `"preset:NAME"`, `"preset:NAME:WIDTH"` or `"plan:NAME"`.
+        of these; `"preset:NAME:WIDTH"` (or heads) or `"plan:NAME"`.
     pairing : {"half", "interleaved"}, optional
         As of `posenc.from_hf`.
     base : float, optional
         As of `posenc.from_hf`.
-    dim : int, optional
-        Of a preset: its width, or number of heads.
 
     Returns
     -------
@@ -74,7 +71,7 @@ def golden(
     >>> contract.of("spec", "bias")[0]["bias"][:6]
     array([ 0.    , -0.0625, -0.125 , -0.1875, -0.25  , -0.3125])
     """
-    model = described(source, "golden", pairing=pairing, base=base, dim=dim)
+    model = described(source, "golden", pairing=pairing, base=base)
     if isinstance(model, Contract):
         return model
     if isinstance(model, Reading):
@@ -85,14 +82,10 @@ def golden(
     return Contract("", *records(parts_of(model)), (), f"settled: a {kind} of posenc")
 
 
-def described(
-    source: Any, caller: str, *, dim: int | None = None, **settled: Any
-) -> Contract | Reading | Plan | Spec:
+def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | Plan | Spec:
     """What a source describes, as the value that it is; parameters and errors as of `golden`."""
     if isinstance(source, str) and source.startswith(PREFIXES):
-        return _named(source, caller, dim)
-    if dim is not None:
-        raise ArgumentError(mismatch(f"{caller}: dim", "it beside preset:NAME alone", dim))
+        return _named(source, caller)
     if isinstance(source, (Contract, Plan, Spec)):
         return source
     if isinstance(source, Reading):
@@ -146,30 +139,24 @@ def _value(data: dict[str, Any], caller: str) -> Any:
     return _settled(value, caller) if isinstance(value, Reading) else value
 
 
-def _named(source: str, caller: str, dim: int | None) -> Plan | Reading:
+def _named(source: str, caller: str) -> Plan | Reading:
     from posenc.presets import plan, row
 
     kind, _, name = source.partition(":")
     if kind == "plan":
-        if dim is not None:
-            todo = "A plan has sizes."
-            raise ArgumentError(mismatch(f"{caller}: {source}: dim", "none", dim, todo))
         return plan(name)
     name, _, size = name.partition(":")
     preset = row(name)
-    if size and (dim is not None or not size.isdecimal() or len(size) > 9):
-        expected = f"preset:{name}:WIDTH"
+    if not size.isdecimal() or len(size) > 9:
+        what = "its width" if preset.size == "dim" else f"its number of {preset.size}"
+        expected = f"preset:{name}:WIDTH, with {what}"
         raise ArgumentError(mismatch(f"{caller}: {source[:80]}", expected, repr(size[:40])))
-    if not size and dim is None:
-        expected = "its width" if preset.size == "dim" else f"its number of {preset.size}"
-        todo = f"Give `dim`, or write preset:{name}:WIDTH."
-        raise ArgumentError(mismatch(f"{caller}: {source}: dim", expected, None, todo))
     placed = None
     with contextlib.suppress(KeyError, SpecError, TypeError):  # none, or one that no value names
         rule = preset.positions
         placed = Positions(rule["builder"], **rule["arguments"])
     sources = (Source("spec", origin="preset", where=name),)
-    spec = preset.build(int(size) if size else int(dim or 0))
+    spec = preset.build(int(size))
     return Reading((Layer(name, spec=spec, positions=placed, sources=sources),), model=name)
 
 

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
+from posenc.detect.contract.buffers import (
+    COSINES,
+    FREQUENCIES,
+    ROWS,
+    SINES,
+    Buffer,
+    complex_of,
+    cosines,
+    digest_of,
+    of_buffers,
+    rows,
+)
+from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import parts_of
 from posenc.detect.contract.side import CannotSay, Comparand, Implementation
@@ -25,106 +39,10 @@ from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = ["materialise", "of_checkpoint", "of_engine", "of_folder", "of_model"]
 
-# Buffers of other people's modules, by the last words of their names.
-FREQUENCIES = re.compile(r"(?:^|[._])(?:(?P<layer>\w*?)_)?(inv_freq|inv_freqs|inv_timescales)$")
-COSINES = re.compile(r"(?:^|[._])cos_cached$|(?:^|[._])cos_sin_cache$")
-ROWS = re.compile(r"(embed_positions|position_embeddings?|pos_embed|wpe)(\.weights?)?$")
+SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
 LARGEST = 2**22  # numbers of a buffer
-REFUSED = (TypeError, ValueError, RuntimeError, IndexError)  # by modules with other arguments
-
-
-class _Buffer(NamedTuple):
-    """Something of a model that answers: its place, the type of layer it names, its width."""
-
-    path: str
-    layer: str
-    width: int  # pairs of a rotation, columns of rows
-    code: Any
-    kind: str = "rotary"
-
-    @property
-    def place(self) -> str:
-        """Its path, which is the same in every layer as far as names go."""
-        return re.sub(r"\d+", "*", self.path)
-
-
-class _Buffers:
-    """What was seen of a model: of layers that are alike the first."""
-
-    def __init__(self) -> None:
-        self.found: list[_Buffer] = []
-        self._numbers: dict[str, list[np.ndarray]] = {}
-
-    def add(self, buffer: _Buffer, numbers: np.ndarray) -> None:
-        """Note a buffer, unless one of its place has the same numbers."""
-        known = self._numbers.setdefault(f"{buffer.place} {buffer.layer}", [])
-        if not any(np.array_equal(numbers, one, equal_nan=True) for one in known):
-            known.append(numbers)
-            self.found.append(buffer)
-
-
-def _of_buffers(name: str, buffers: list[_Buffer]) -> Comparand:
-    if not buffers:
-        expected = "frequencies, cosines or rows of positions under a name that is known"
-        todo = "Write a function: MODULE:NAME."
-        raise DataError(mismatch(f"diff: {name}", expected, "none", todo))
-
-    left = dict.fromkeys(one.path for one in buffers)
-
-    def answers(part: Part) -> list[Implementation]:
-        codes = []
-        for one in _chosen(part, [one for one in buffers if one.kind == part.kind]):
-            codes.append(Implementation(one.code))
-            codes[-1].name = one.path
-            left.pop(one.path, None)
-        return codes
-
-    return Comparand(name, whole=False, answers=answers, unasked=lambda: tuple(left))
-
-
-def _chosen(part: Part, buffers: list[_Buffer]) -> list[_Buffer]:
-    """Which of them act in a part, by names and, where these say nothing, by widths."""
-    if not buffers:
-        raise CannotSay(f"nothing that stands for a {part.kind} is known in it")
-    words = re.split(r"[.: ]", part.name)
-    left = [one for one in buffers if one.layer and one.layer in words]
-    left = left or [one for one in buffers if not one.layer]
-    stem = "lang" if words[0] == "text" else words[0][:3]
-    inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
-    if not inside and len(words) > 1 and "." in part.name and words[0] != "text":
-        raise CannotSay(f"nothing in it that is known is named after {words[0]}")
-    left = inside or left
-    if not left:
-        raise CannotSay("nothing in it is known to stand for these layers")
-    spec: Any = part.spec
-    width = spec.pairs if isinstance(spec, RotarySpec) else getattr(spec, "dim", 0)
-    alike = [one for one in left if one.width == width]
-    if part.kind == "table" and (len(buffers) > 1 or not inside):
-        rows = getattr(spec, "length", None) or part.length or 0
-        rows = rows + getattr(spec, "start", 0) if isinstance(rows, int) else 0
-        alike = [one for one in alike if one.code.shape[0] == rows]
-    named = part.kind == "rotary" or bool(inside) or {"embeddings", "spec"} & {*words}
-    if spec is not None and (len(buffers) > 1 or not named) and not alike:
-        raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
-    first = (alike or left)[0]
-    return [first, *(one for one in left if one.place == first.place and one is not first)]
-
-
-def _rows(path: str, tensor: Any) -> _Buffer:
-    """A table with a row for each position, the reserved ones included."""
-
-    def table(positions: np.ndarray) -> Any:
-        if getattr(tensor, "is_meta", False):
-            raise CannotSay(f"{path} is on the meta device")
-        return tensor[np.asarray(positions)]
-
-    code = SimpleNamespace(table=table, shape=tuple(tensor.shape))
-    return _Buffer(path, "", tensor.shape[-1], code, "table")
-
-
-def _cosines(cos: np.ndarray, sin: np.ndarray) -> Any:
-    """Rows of cosines and sines, one for each position."""
-    return SimpleNamespace(cos_sin=lambda positions: (cos[positions], sin[positions]))
+MOST = 2**26  # biases that a module is asked for at once
+REFUSED = (TypeError, ValueError, RuntimeError, IndexError, AttributeError)  # by other arguments
 
 
 # --- models that are loaded -----------------------------------------------------------------------
@@ -132,21 +50,39 @@ def _cosines(cos: np.ndarray, sin: np.ndarray) -> Any:
 
 def of_model(model: Any, name: str) -> Comparand:
     """A loaded model, by its buffers and modules."""
-    buffers = _Buffers()
+    import torch
+
+    buffers: list[Buffer] = []
+    mute: list[str] = []
     for path, module in model.named_modules():
-        factor = getattr(module, "attention_scaling", None)
-        for key, buffer in module.named_buffers(recurse=False):
-            match = FREQUENCIES.search(key)
+        own = {**vars(module), **dict(module.named_buffers(recurse=False))}
+        tensors = {key: t for key, t in own.items() if isinstance(t, torch.Tensor)}
+        numbers = {key: _numpy(t) for key, t in tensors.items() if not t.is_meta}
+        # Modules that differ in code answer otherwise from the same numbers.
+        settings = [repr(v) for v in own.values() if isinstance(v, (float, tuple, list))]
+        unlike = type(module), own.get("forward"), *settings, digest_of(*numbers.values())
+        for key, tensor in tensors.items():
+            match, where = FREQUENCIES.search(key), f"{path}.{key}".lstrip(".")
             if match and not key.endswith("original_inv_freq"):
                 layer = match["layer"] or ""
                 code = _module(module, layer, path)
-                values = np.empty(0) if buffer.is_meta else buffer.detach().cpu().double().numpy()
-                numbers = np.append(values, factor if isinstance(factor, float) else 1.0)
-                buffers.add(_Buffer(path or name, layer, buffer.shape[-1], code), numbers)
+                buffers.append(Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike))
+            elif COSINES.search(key):
+                values = complex_of(key, numbers) if key in numbers else None
+                if values is None:
+                    mute.append(where)
+                else:
+                    buffers.append(cosines(where, values))
+        buffers += _biases(module, path or name)
     for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
-        if ROWS.search(path) and tensor.ndim == 2:
-            buffers.found.append(_rows(path, tensor))
-    return _of_buffers(name, buffers.found)
+        if ROWS.search(path) and tensor.ndim >= 2:
+            buffers.append(rows(path, tensor.reshape(-1, tensor.shape[-1])))
+    return of_buffers(name, [*buffers, *_slopes(model)], mute)
+
+
+def _numpy(tensor: Any) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    return np.asarray(tensor if tensor.is_complex() else tensor.double())
 
 
 def _module(module: Any, layer: str, path: str) -> Any:
@@ -156,21 +92,33 @@ def _module(module: Any, layer: str, path: str) -> Any:
     """
     import torch
 
+    def shaped(ids: Any) -> Iterator[Any]:
+        """Position ids as modules take them: axes first or last, with a batch or without."""
+        yield from (ids[None],) if ids.ndim == 1 else (ids.T[:, None], ids, ids[None], ids.T)
+
     def cos_sin(positions: np.ndarray) -> Any:
         frequencies = getattr(module, f"{layer}_inv_freq" if layer else "inv_freq")
         if frequencies.is_meta:
             raise CannotSay(f"{path} is on the meta device")
-        if positions.ndim == 2 and positions.shape[1] != 3:
-            raise CannotSay(f"{path} takes the sizes of pictures, not positions")
-        x = torch.zeros(1, len(positions), 2, dtype=torch.float32, device=frequencies.device)
-        ids = torch.from_numpy(np.ascontiguousarray(positions)).to(x.device)
-        ids = ids[None] if ids.ndim == 1 else ids.T[:, None]
-        try:
-            cos, sin = module(x, ids, **({"layer_type": layer} if layer else {}))
-        except REFUSED as error:
-            reason = f"{type(error).__name__}: {str(error)[:80]}"
-            raise CannotSay(f"{path} answers no positions ({reason})") from error
-        return cos.reshape(len(positions), -1), sin.reshape(len(positions), -1)
+        ids = torch.from_numpy(np.ascontiguousarray(positions)).to(frequencies.device)
+        x = torch.zeros(1, len(ids), 2, dtype=torch.float32, device=ids.device)
+        reason, widest = "", None
+        for form in shaped(ids):
+            try:
+                answer = module(x, form, **({"layer_type": layer} if layer else {}))
+            except REFUSED as error:
+                reason = reason or f"{type(error).__name__}: {str(error)[:80]}"
+                continue
+            parts = answer if isinstance(answer, tuple) else (answer,)
+            if all(part.shape[:-1].numel() == len(ids) for part in parts):
+                parts = tuple(part.reshape(len(ids), -1) for part in parts)
+                if widest is None or parts[0].shape[1] > widest[0].shape[1]:
+                    widest = parts  # a form that is misunderstood drops an axis
+            else:
+                reason = f"it returns shape {tuple(parts[0].shape)} for {len(ids)} positions"
+        if widest is not None:
+            return widest if len(widest) > 1 else widest[0]
+        raise CannotSay(f"{path} ({type(module).__name__}) answers no positions ({reason})")
 
     apply = _rotates(module)
     if apply is None:
@@ -197,42 +145,120 @@ def _rotates(module: Any) -> Callable[..., Any] | None:
     return function if first == ["q", "k", "cos", "sin"] else None
 
 
+def _biases(module: Any, path: str) -> Iterator[Buffer]:
+    """Learned biases of a module, which looks them up by its own code.
+
+    Numbers that tell all entries apart stand in for its weights, in a copy that shares the rest.
+    """
+    import torch
+
+    compute = next((name for name in ("compute_bias", "compute_position_bias")
+                    if callable(getattr(module, name, None))), "")  # fmt: skip
+    index = getattr(module, "relative_position_index", None)
+    table = getattr(module, "relative_position_bias_table", None)
+    embedded = getattr(getattr(module, "relative_attention_bias", None), "weight", None)
+    fresh = object.__new__(type(module))
+    fresh.__dict__.update(module.__dict__, _modules=dict(module._modules))
+    if table is not None and index is not None and not index.is_meta:
+        shape, cells = tuple(table.shape), math.isqrt(index.numel())
+
+        def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> Any:
+            side = math.isqrt(cells)
+            q, k = (p @ side ** np.arange(p.shape[1])[::-1] for p in (q_positions, k_positions))
+            return values[index.cpu().numpy().reshape(cells, cells)[np.ix_(q, k)]].transpose(
+                2, 0, 1
+            )
+
+    elif compute and embedded is not None:
+        shape = tuple(embedded.shape)
+
+        def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> Any:
+            first, last = int(q_positions.min()), int(q_positions.max())
+            options = inspect.signature(getattr(fresh, compute)).parameters
+            if "past_seen_tokens" not in options:
+                first, last = 0, max(last, int(k_positions.max()))
+            sizes = last - first + 1, last + 1 if "x" in options else int(k_positions.max()) + 1
+            if shape[1] * math.prod(sizes) > MOST:
+                raise CannotSay(f"{path} would make {shape[1]} × {sizes[0]} × {sizes[1]} biases")
+            told = {"past_seen_tokens": first} if "past_seen_tokens" in options else {}
+            given = (torch.zeros(1, sizes[0], 1),) if "x" in options else sizes
+            with torch.no_grad():
+                biases = getattr(fresh, compute)(*given, **told)
+            return biases.reshape(shape[1], *sizes)[:, q_positions - first][..., k_positions]
+    else:
+        return
+    values = ruled(math.prod(shape), (1, 0, math.prod(shape) + 1)).reshape(shape)
+    if table is None:
+        embedding = torch.nn.Embedding(*shape)
+        embedding.weight.data = torch.from_numpy(values).float()
+        fresh._modules["relative_attention_bias"] = embedding
+    settings = sorted((k, v) for k, v in vars(module).items() if type(v) in (int, float, bool, str))
+    settings = [(key, value) for key, value in settings if key not in ("layer_idx", "training")]
+    code = SimpleNamespace(bias=bias, params={"weight": values})
+    yield Buffer(path, "", shape[1], code, "bias", (type(module), shape, *settings))
+
+
+def _slopes(model: Any) -> Iterator[Buffer]:
+    """Linear biases that a model makes in a function of its class or file."""
+    import torch
+
+    makers = (
+        (where, module.num_heads, getattr(at, name))
+        for where, module in model.named_modules()
+        if isinstance(getattr(module, "num_heads", None), int)
+        for at in (module, sys.modules.get(type(module).__module__))
+        for name in dir(at)
+        if SLOPED.search(name)
+    )
+    where, heads, function = next(makers, ("", 0, None))
+    if function is None or not getattr(model.get_submodule(where), "use_alibi", True):
+        return
+
+    def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> Any:
+        keys = int(k_positions.max()) + 1
+        known = {
+            "attention_mask": torch.ones(1, keys, dtype=torch.int64), "num_heads": heads,
+            "sequence_length": keys, "dtype": torch.float32,
+        }  # fmt: skip
+        taken = inspect.signature(function).parameters
+        made = function(**{name: value for name, value in known.items() if name in taken})
+        biases = made.reshape(heads, -1, keys)[..., k_positions]
+        return biases.expand(heads, len(q_positions), len(k_positions))
+
+    path = f"{where}.{function.__name__}".lstrip(".")
+    yield Buffer(path, "", heads, SimpleNamespace(bias=bias), "bias")
+
+
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
 def of_checkpoint(path: Path, name: str) -> Comparand:
     """A checkpoint, by its buffers."""
-    buffers = _Buffers()
+    buffers: list[Buffer] = []
+    mute: list[str] = []
     with open_store(path) as store:
-        arrays = {key: array for key, array in store.arrays.items() if array.fetch is not None}
-        for key, array in arrays.items():
-            match = FREQUENCIES.search(key)
-            if not 0 < array.size <= LARGEST:
-                continue
-            if match:
-                values = array.whole().reshape(-1)
-                code = SimpleNamespace(frequencies=lambda values=values: values)
-                buffers.add(_Buffer(key, match["layer"] or "", array.size, code), values)
-            elif COSINES.search(key) and len(array.shape) >= 2:
-                pair = _pair(key, arrays)
-                if pair is not None:
-                    rows = _Buffer(key, "", pair[0].shape[-1], _cosines(*pair))
-                    buffers.add(rows, np.stack(pair))
-            elif ROWS.search(key) and len(array.shape) >= 2:
-                buffers.found.append(_rows(key, array.whole().reshape(-1, array.shape[-1])))
-    return _of_buffers(name, buffers.found)
-
-
-def _pair(key: str, arrays: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    whole = arrays[key].whole()
-    whole = whole.reshape(-1, whole.shape[-1])
-    if key.endswith("cos_sin_cache"):
-        cos, sin = np.array_split(whole, 2, axis=-1)
-        return cos, sin
-    other = f"{key.removesuffix('cos_cached')}sin_cached"
-    if other not in arrays or arrays[other].shape != arrays[key].shape:
-        return None
-    return whole, arrays[other].whole().reshape(whole.shape)
+        arrays = {
+            key: array.whole() for key, array in store.arrays.items()
+            if array.fetch is not None and 0 < array.size <= LARGEST
+            and any(kind.search(key) for kind in (FREQUENCIES, COSINES, ROWS, SINES))
+        }  # fmt: skip
+        mute += [key for key in store.arrays if COSINES.search(key) and key not in arrays]
+    for key, array in arrays.items():
+        match = FREQUENCIES.search(key)
+        if match and not key.endswith("original_inv_freq"):
+            values = array.reshape(-1)
+            code = SimpleNamespace(frequencies=lambda values=values: values)
+            unlike = digest_of(values)
+            buffers.append(Buffer(key, match["layer"] or "", values.size, code, unlike=unlike))
+        elif COSINES.search(key):
+            pair = complex_of(key, arrays)
+            if pair is None or pair.ndim < 2:
+                mute.append(key)
+            else:
+                buffers.append(cosines(key, pair))
+        elif ROWS.search(key) and array.ndim >= 2:
+            buffers.append(rows(key, array.reshape(-1, array.shape[-1])))
+    return of_buffers(name, buffers, mute)
 
 
 # --- other people's libraries ---------------------------------------------------------------------
@@ -264,10 +290,13 @@ def of_folder(folder: str, name: str) -> Comparand:
 
 
 def materialise(model: Any) -> None:
-    """Build the rotary modules of a model on the meta device again, from their configs."""
+    """Build what is computed from configs again, in a model on the meta device."""
     for path, module in list(model.named_modules()):
         keys = [key for key, _ in module.named_buffers(recurse=False)]
-        if any(map(FREQUENCIES.search, keys)) and getattr(module, "config", None) is not None:
+        index = getattr(module, "_create_relative_position_index", None)
+        if "relative_position_index" in keys and index is not None:
+            module.relative_position_index = index()
+        elif any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES)):
             try:
                 fresh = type(module)(module.config)
             except (TypeError, ValueError, AttributeError, KeyError):
@@ -287,7 +316,7 @@ def of_engine(text: str, name: str) -> Comparand:
     data = data.get("text_config", data)
     parts = {part.name: part for part in parts_of(from_hf(data))}
 
-    def answers(part: Part) -> tuple[Implementation]:
+    def answers(part: Part, _: object) -> tuple[Implementation]:
         own = parts.get(part.name)
         if own is None or not isinstance(own.spec, RotarySpec):
             raise CannotSay("vLLM's rotary classes have nothing for it")

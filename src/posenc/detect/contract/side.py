@@ -73,8 +73,8 @@ class Implementation:
         more = {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
         try:
             answer = self.methods[method](*map(self._array, arguments), **more)
-            pair = isinstance(answer, (tuple, list)) and hasattr(answer[0], "shape")
-            numbers = tuple(map(_numbers, answer)) if pair else _numbers(answer)
+            several = isinstance(answer, (tuple, list)) and hasattr(answer[0], "shape")
+            numbers = [_numbers(each) for each in (answer if several else (answer,))]
         except (CannotSay, MemoryError):
             raise
         except NotImplementedError as error:
@@ -82,13 +82,23 @@ class Implementation:
         except Exception as error:
             text = f"{type(error).__name__}: {str(error)[:100]}"
             raise CannotSay(f"{method} raises {text}") from error
-        if pair != (method == "cos_sin"):
-            raise CannotSay(f"it returns {'two arrays' if pair else 'one array'}")
-        return numbers
+        if method == "cos_sin" and len(numbers) == 1 and numbers[0].dtype.kind == "c":
+            numbers = [numbers[0].real, numbers[0].imag]  # as `freqs_cis` has them
+        shapes = [each.shape for each in numbers]
+        if len(numbers) != (2 if method == "cos_sin" else 1):
+            counts = {1: "one array", 2: "two arrays"}
+            raise CannotSay(f"it returns {counts.get(len(numbers), f'{len(numbers)} arrays')}")
+        if any(each.dtype.kind == "c" or not each.size for each in numbers) or () in shapes:
+            raise CannotSay(
+                f"it returns complex numbers, none or a single one, of shape {shapes[0]}"
+            )
+        return tuple(numbers) if method == "cos_sin" else numbers[0]
 
     def _array(self, value: Any) -> Any:
-        if isinstance(value, Mapping) or self.library == "numpy":
+        if isinstance(value, Mapping):
             return value
+        if self.library == "numpy":
+            return value.copy()  # code may write into what it gets
         value = value if value.dtype.kind == "i" else value.astype(np.float32)
         if self.library == "torch":
             return importlib.import_module("torch").from_numpy(np.array(value))
@@ -110,10 +120,12 @@ def _meant(code: Callable[..., Any]) -> Sequence[str]:
 
 
 def _numbers(answer: Any) -> np.ndarray:
-    """An array of any library in float64."""
+    """An array of any library, in double precision."""
     if hasattr(answer, "detach"):
-        answer = answer.detach().to("cpu").double().numpy()
-    return np.asarray(answer, dtype=np.float64)
+        answer = answer.detach().to("cpu")
+        answer = (answer if answer.is_complex() else answer.double()).numpy()
+    answer = np.asarray(answer)
+    return answer.astype(np.complex128 if answer.dtype.kind == "c" else np.float64)
 
 
 class Comparand(NamedTuple):
@@ -122,8 +134,9 @@ class Comparand(NamedTuple):
     name: str
     parts: tuple[Part, ...] = ()  # what it describes
     whole: bool = True  # whether what it does not describe is absent
-    # For a part that the other describes: one, or one for each of its layers that are unlike.
-    answers: Callable[[Part], Sequence[Implementation]] | None = None
+    # For a part that the other describes, among the names of all: one, or one for each of its
+    # layers that are unlike.
+    answers: Callable[[Part, Sequence[str]], Sequence[Implementation]] | None = None
     unasked: Callable[[], Sequence[str]] = tuple  # what would answer, and was asked for no part
     remarks: tuple[str, ...] = ()
     shared: bool = False  # whether one implementation answers for every part

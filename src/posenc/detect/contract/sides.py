@@ -26,15 +26,13 @@ ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
 
 
-def side_of(
-    source: Any, *, name: str = "", dim: int | None = None, library: Library = "numpy"
-) -> Comparand:
+def side_of(source: Any, *, name: str = "", library: Library = "numpy") -> Comparand:
     """A source as a side, and what it is called; parameters and errors as of `posenc.diff`."""
     if isinstance(source, Comparand):
         return source
     if isinstance(source, (str, Path)):
         text = str(source)
-        return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."), dim)
+        return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."))
     answers = any(callable(getattr(source, method, None)) for method in METHODS)
     if not answers and callable(getattr(source, "named_buffers", None)):
         return of_model(source, name or type(source).__name__)
@@ -46,7 +44,7 @@ def side_of(
 
 def of_code(code: Implementation, name: str = "") -> Comparand:
     """An implementation that answers for every part."""
-    return Comparand(name or code.name, whole=False, answers=lambda _: (code,), shared=True)
+    return Comparand(name or code.name, whole=False, answers=lambda *_: (code,), shared=True)
 
 
 def _title(source: Any) -> str:
@@ -56,10 +54,10 @@ def _title(source: Any) -> str:
     return f"{type(source).__name__}{f' of {model}' if model else ''}"
 
 
-def _description(source: Any, name: str, dim: int | None = None) -> Comparand:
+def _description(source: Any, name: str) -> Comparand:
     preset = isinstance(source, str) and source.startswith("preset:")
     source = Reading((source,)) if isinstance(source, Layer) else source
-    model = described(source, f"diff: {name}", dim=dim if preset else None)
+    model = described(source, f"diff: {name}")
     notes = (note for note in getattr(model, "notes", ()) if note.level == "warning")
     remarks = tuple(f"{name}: {note.text}" for note in notes)
     # A spec speaks of one encoding, and not of the layers of a model.
@@ -78,9 +76,9 @@ def is_code(text: str) -> bool:
     return bool(module and attribute) and not Path(text).exists()
 
 
-def _of_text(text: str, name: str, dim: int | None) -> Comparand:
+def _of_text(text: str, name: str) -> Comparand:
     if text.startswith(PREFIXES) or text.lstrip().startswith("{"):
-        return _description(text, name, dim)
+        return _description(text, name)
     if text.startswith(FOLDER):
         return of_folder(text.removeprefix(FOLDER), name)
     if text.startswith(ENGINE):

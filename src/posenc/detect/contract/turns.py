@@ -16,20 +16,15 @@ import numpy as np
 from posenc import functional
 from posenc._core.errors import PosencError
 from posenc.detect.contract import tolerances
-from posenc.detect.contract.contract import Part
+from posenc.detect.contract.calls import DENSE, FAR, NEAR
 from posenc.encodings.rotary.base import RotarySpec
 
 __all__ = [
-    "CONSIDERABLE", "DENSE", "FIRST", "NEAR", "ROOM", "PairTurns",
+    "CONSIDERABLE", "NEAR", "ROOM", "PairTurns",
     "allowed", "attempt", "begins", "estimated", "expected",
-    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "reaches", "same_turns",
-    "unit_of",
+    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "same_turns", "unit_of",
 ]  # fmt: skip
 
-NEAR = np.array([0, 1, 2, 3, 5, 17, 64, 255, 257, 511])  # by which changes are told apart
-FIRST = 512  # a sequence short enough for every model
-DENSE = 4096  # every position up to it is asked for
-FAR = (131_071, 2**20)
 CONSIDERABLE = 1e-3  # a difference that is called one where it begins
 ROOM = 2.0  # on the bounds of a contract: thousands of positions, and code that rounds once more
 ROUNDED = 1e-5  # of rotated vectors, that float32 leaves
@@ -44,6 +39,7 @@ class PairTurns(NamedTuple):
     dtype: str = "float32"  # what the side computes in
     sized: bool = True  # whether the sizes of the values mean anything
     rotated: bool = False  # whether they come from vectors that were rotated
+    order: str = ""  # in which the positions stood, where they did not ascend
 
     @property
     def first(self) -> np.ndarray:
@@ -53,32 +49,6 @@ class PairTurns(NamedTuple):
     def rows(self, chosen: np.ndarray) -> PairTurns:
         """Some of the positions."""
         return self._replace(positions=self.positions[chosen], values=self.values[chosen])
-
-
-def reaches(part: Part, axes: int, last: int | None = None) -> Iterator[np.ndarray]:
-    """Positions of each call, (n,) or (n, axes): all that are near, and runs that end far away.
-
-    The ends are `last`, or what the part is declared for. Where a scaling begins stands alone.
-    """
-    end = part.length or 0 if last is None else last + 1
-    line, rng = np.arange(DENSE + 1), np.random.default_rng(0)
-    begin = part.original_length or 0
-    first = min(FIRST, end or FIRST)
-    ends = {first - 1, begin - 1, begin, end - 1, DENSE, *FAR}
-    for far in sorted(p for p in ends if p >= first - 1):
-        if end and far >= end and (far > DENSE or last is not None):
-            continue
-        if far in (begin - 1, begin) and far not in (first - 1, end - 1, DENSE):
-            places = np.array([far])
-        elif far <= DENSE:
-            places = line[: far + 1]
-        else:  # whatever repeats within DENSE positions shows in the run
-            powers = 2 ** np.arange(12, 20)
-            places = np.r_[powers - 1, powers, powers + 1, rng.integers(DENSE, far, FIRST)]
-            places = np.r_[0, np.unique(places[places < far - DENSE]), line + far - DENSE]
-        # Coordinates of several axes differ from each other.
-        moved = [places[np.arange(places.size) * (2 * k + 1) % places.size] for k in range(axes)]
-        yield places if axes == 1 else np.stack(moved, axis=-1)
 
 
 def expected(spec: RotarySpec, seen: PairTurns) -> np.ndarray:
@@ -119,8 +89,9 @@ def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
 
 
 def begins(off: np.ndarray, positions: np.ndarray) -> tuple[float, int]:
-    """The largest difference, and the first position of a considerable one."""
-    return float(off.max()), int(positions[off > min(CONSIDERABLE, off.max() / 2)].min())
+    """The largest difference, and the first position of a considerable one; NaN is infinite."""
+    off = np.where(np.isnan(off), np.inf, off)
+    return float(off.max()), int(positions[off >= min(CONSIDERABLE, off.max() / 2)].min())
 
 
 # --- from what a side answers ---------------------------------------------------------------------
@@ -136,7 +107,7 @@ def probes(width: int, positions: int, heads: int) -> np.ndarray:
     """Inputs (1, heads, positions, width), exact in every dtype, alike at every position."""
     rng = np.random.default_rng(0)
     rows = rng.integers(1, 9, (heads, width)) * rng.choice([-1, 1], (heads, width)) / 8
-    rows *= np.resize([1.0, 1.0, 64.0, 1 / 64], heads)[:, None]  # large and small ones
+    rows *= np.resize([1.0, 1.0, 1024.0, 1 / 64], heads)[:, None]  # large and small ones
     return np.broadcast_to(rows[None, :, None], (1, heads, positions, width)).copy()
 
 
@@ -220,7 +191,10 @@ def attempt(spec: RotarySpec, **changes: Any) -> RotarySpec | None:
 
 def estimated(seen: PairTurns) -> np.ndarray:
     """Radians per position, from ever farther positions."""
-    values, positions = unit_of(seen.values), seen.first
+    positions, rows = np.unique(seen.first, return_index=True)
+    values = unit_of(seen.values[rows])
+    if len(positions) == 1:
+        return np.zeros(values.shape[1])
     phases = np.angle(values * np.conj(values[0]))
     speed, sure = phases[1] / max(positions[1] - positions[0], 1), np.ones(phases.shape[1], bool)
     for place, phase in zip(positions[2:] - positions[0], phases[2:], strict=True):

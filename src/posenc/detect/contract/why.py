@@ -13,15 +13,16 @@ import numpy as np
 
 from posenc import functional
 from posenc.detect.contract import turns
+from posenc.detect.contract.calls import FIRST, NEAR
 from posenc.detect.contract.diff import Difference
 from posenc.detect.contract.fields import value_of, variants, words
 from posenc.detect.contract.tolerances import ROUNDING
-from posenc.detect.contract.turns import FIRST, NEAR, PairTurns
+from posenc.detect.contract.turns import PairTurns
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
 
-__all__ = ["why"]
+__all__ = ["HALVES", "rounded_to", "why"]
 
 FARTHEST_SHIFT = 64
 FARTHEST_COUNT = 2**17  # positions that are looked for among all others
@@ -58,7 +59,11 @@ def why(
             continue
         size = turns.begins(off, seen.first)
         for dtype, bits in HALVES.items():
-            if seen.sized and ROUNDING[dtype] > ROUNDING[seen.dtype] and _rounded(seen, bits):
+            if (
+                seen.sized
+                and ROUNDING[dtype] > ROUNDING[seen.dtype]
+                and rounded_to(seen.values[:FIRST], bits)
+            ):
                 # Cosines of less than float32 are one matter, what is computed with them another.
                 coarse = [one._replace(dtype=dtype) for one in calls]
                 row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
@@ -80,10 +85,10 @@ def why(
     return rows
 
 
-def _rounded(seen: PairTurns, bits: int) -> bool:
+def rounded_to(values: np.ndarray, bits: int) -> bool:
     """Whether numbers have no more digits than a dtype of half precision."""
-    values = seen.values[:FIRST]
-    mantissa, _ = np.frexp(np.r_[values.real.ravel(), values.imag.ravel()])
+    parts = [values.real, values.imag] if values.dtype.kind == "c" else [values]
+    mantissa, _ = np.frexp(np.ravel(parts))
     # Below its smallest normal number float16 has fewer digits still.
     return bool(np.all(mantissa * 2.0**bits % 1 == 0))
 
@@ -131,11 +136,12 @@ def _named(
     received = _counted(spec, seen.rows(wrong))
     if received:
         return ("positions", "position p", received), None
-    if wrong.mean() <= 0.5 or len(wrong) > FIRST or seen.positions.ndim > 1:
+    some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
+    if some_of_them or seen.positions.ndim > 1:
         count = f"{wrong.sum():,} of {wrong.size:,} positions"
         first = int(seen.first[wrong].min())
-        field = "positions" if wrong.mean() <= 0.5 or len(wrong) > FIRST else "frequencies"
-        text = f"others, that no one change explains, at {count}"
+        text = f"others, that no one change explains, at {count}{seen.order and ', '}{seen.order}"
+        field = "positions" if some_of_them else "frequencies"
         return (field, f"the angles of position {first}", text), None
     ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
     moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7

@@ -25,6 +25,7 @@ STORED = {
     "int8": "|i1",
     "uint8": "|u1",
     "bool": "|b1",
+    "complex64": "<c8",
 }
 
 

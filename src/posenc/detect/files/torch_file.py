@@ -37,6 +37,7 @@ STORAGES = {
     "CharStorage": "int8",
     "ByteStorage": "uint8",
     "BoolStorage": "bool",
+    "ComplexFloatStorage": "complex64",
 }
 SIZES = {
     "float64": 8,
@@ -49,6 +50,7 @@ SIZES = {
     "int8": 1,
     "uint8": 1,
     "bool": 1,
+    "complex64": 8,
 }
 REBUILD = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_parameter")
 
