@@ -569,6 +569,37 @@ def test_low_rank_weights_are_put_in_before_or_after(first: bool) -> None:
     assert 0 < off(logits(wrapped), after) < LOGITS
 
 
+@pytest.mark.slow("detect/adopt", "torch/adopted.py")
+@pytest.mark.parametrize("first", [True, False])
+def test_low_rank_weights_of_peft_itself(first: bool, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft", reason="tried by hand, with PEFT in another environment")
+    config = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+
+    def wrapped(model: Any) -> Any:
+        torch.manual_seed(3)
+        return peft.get_peft_model(model, config).eval()
+
+    theirs, model = wrapped(llama()), llama()
+    if first:
+        adopt(model)
+    ours = wrapped(model)
+    if not first:
+        adopt(ours)
+    before = logits(theirs)
+    assert 0 < off(logits(ours), before) < LOGITS
+    gradients = []
+    for one in (theirs, ours):
+        one(input_ids=ids(), labels=ids()).loss.backward()
+        gradients.append([p.grad for p in one.parameters() if p.requires_grad])
+    assert len(gradients[0]) == len(gradients[1]) == 8
+    assert max(off(a, b) for a, b in zip(*gradients, strict=True)) < LOGITS
+    ours.save_pretrained(tmp_path)
+    assert torch.equal(logits(peft.PeftModel.from_pretrained(llama(), tmp_path).eval()), before)
+    merged = ours.merge_and_unload()
+    release(merged)
+    assert torch.equal(logits(merged), logits(theirs.merge_and_unload()))
+
+
 @pytest.mark.costly
 def test_graphs_do_not_break() -> None:
     from torch._dynamo.utils import counters
