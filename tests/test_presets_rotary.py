@@ -9,6 +9,7 @@ import pytest
 import posenc
 from posenc.presets import names, preset, row
 from posenc.presets.families import families
+from posenc.presets.plans import plan
 from tests.test_conventions_rotary import CONVENTIONS, test_convention
 
 ROTARY = tuple(name for name in names() if row(name).kind == "rotary")
@@ -63,6 +64,21 @@ def test_pairs(name: str) -> None:
     template = {**row(name).spec, "base": 10_000.0, "scaling": []}
     spec = row(name)._replace(spec=template).build(12)
     assert spec.channels.channels(12) == PAIRS[name]  # type: ignore[attr-defined]
+
+
+def test_axes_of_videorope() -> None:
+    """As the authors' function picked them, from cosines that differ in nothing but their axis."""
+    spec = preset("videorope", 128)
+    assert isinstance(spec, posenc.RoPE)
+    layout = spec.arrangement.layout(64)
+    assert layout.axis == (1, 2) * 24 + (0,) * 16
+    assert layout.index == tuple(range(64))
+
+
+def test_drope_is_a_plan_without_positions() -> None:
+    dropped = plan("drope")
+    assert len(dropped) == 32
+    assert not any(entry.specs for entry in dropped)
 
 
 @pytest.mark.parametrize("name", ROTARY)

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 hf = pytest.importorskip("transformers")
 
 from posenc.torch.cache import evict, merge, reuse, shift, stream, switch, track, write  # noqa: E402
-from tests.small_caches import ORIGINAL, SMALL, WINDOW, catching, model, rotated  # noqa: E402
+from tests.small_caches import ORIGINAL, SIZES, SMALL, WINDOW, catching, model, rotated  # noqa: E402
 from tests.tolerances import assert_close  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -478,6 +478,22 @@ def test_keys_that_are_not_what_was_computed() -> None:
         assert [getattr(layer, "keys", None) for layer in cache.layers] == before
 
 
+def test_asking_a_model_leaves_it_as_it_was() -> None:
+    """A rule that remembers the longest sequence, of which the model has had one."""
+    torch.manual_seed(0)
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
+    lengths = {"max_position_embeddings": 32, "rope_parameters": rope}
+    made = hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES, **lengths)).train()
+    cache = made(torch.arange(60)[None], use_cache=True).past_key_values
+    module = made.model.rotary_emb
+    before = {k: v.clone() for k, v in module.named_buffers()}, int(module.max_seq_len_cached)
+    assert track(cache, made).rules[0].needs_length
+    assert made.training
+    assert int(module.max_seq_len_cached) == before[1] == 60
+    for name, value in module.named_buffers():
+        assert torch.equal(value, before[0][name])
+
+
 def test_a_model_that_does_not_do_what_its_plan_says() -> None:
     made, cache, _ = filled("llama")
     with pytest.raises(posenc.DataError, match="layer 0, got tensors that change other than by"):
@@ -486,6 +502,11 @@ def test_a_model_that_does_not_do_what_its_plan_says() -> None:
         posenc.DataError, match="layer 0, got tensors that change other than the plan"
     ):
         track(cache, made, plan=posenc.ALiBi(4))
+    rounded = model("llama").bfloat16()  # its frequencies too
+    with torch.no_grad():
+        halved = rounded(torch.arange(6)[None], use_cache=True).past_key_values
+    with pytest.raises(posenc.DataError, match=r"posenc\.torch\.adopt\(model\) before the prompt"):
+        track(halved, rounded)
     from tools.small_models import built
 
     normed = built("hunyuan_v1_dense")  # it normalises keys after they are rotated
@@ -582,6 +603,7 @@ def test_bad_caches_are_told(llama_cache: Any) -> None:
         (lambda: track(cache), "Pass the model, or plan="),
         (lambda: track(hf.DynamicCache(), made), "an empty one"),
         (lambda: track([], ROPE), "an empty one"),
+        (lambda: track(type("Own", (hf.DynamicCache,), {})(), made), "one of DynamicCache"),
         (lambda: track(torch.zeros(3), made), "a transformers.Cache, or a list"),
         (lambda: track([(torch.zeros(2), torch.zeros(2))], ROPE), "tensors"),
         (lambda: track(cache, made, positions=[1, 2]), rf"shape \({COUNT},\)"),

@@ -23,8 +23,8 @@ from posenc._core.coordinates import integers
 from posenc._core.counting import arange, check_direction, from_mask, offset, padding_mask
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.grid import from_grid_mask, grid
-from posenc._core.sequences import multimodal, shard
-from posenc._core.serving import delta, following, from_token_types, paged, path, tree, variable
+from posenc._core.sequences import multimodal, shard, variable
+from posenc._core.serving import delta, following, from_token_types, paged, path, tree
 
 __all__ = [
     "arange",

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +16,7 @@ from posenc._core.array import arange, library, numpy_rules
 from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, mismatch
 
-__all__ = ["multimodal", "shard"]
+__all__ = ["multimodal", "shard", "variable"]
 
 Array = Any
 LAYOUTS = ("contiguous", "head_tail", "zigzag", "striped")
@@ -116,6 +118,59 @@ def _known(values: Any, caller: str) -> np.ndarray:
     if array.ndim != 1:
         raise ArgumentError(mismatch(caller, "a number, or one time for each frame", array.shape))
     return array
+
+
+def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) -> np.ndarray:
+    """Positions of which visual tokens take a part each (V2PE, Ge et al. 2024, arXiv:2412.09616).
+
+        text     the next whole position
+        visual   one unit behind the token before it
+
+    Parameters
+    ----------
+    layout : sequence
+        In the order of the tokens: a number n stands for n tokens of text, a tuple (n,) for n
+        visual tokens.
+    unit : str, int or Fraction
+        What a visual token takes, 1 / n: "1/16" is a stride of 16 for tiles of 256 tokens.
+
+    Returns
+    -------
+    numpy.ndarray
+        (tokens,) integers that count units, for a spec with `scaling.Unit(unit)`.
+
+    Raises
+    ------
+    ArgumentError
+        If the unit is no 1 / n, or an entry of the layout is no count.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> positions = posenc.positions.variable([2, (5,), 1], unit="1/4")
+    >>> positions
+    array([ 0,  4,  5,  6,  7,  8,  9, 16])
+    >>> quarters = posenc.scaling.Unit("1/4")
+    >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half", scaling=quarters), positions)
+    >>> bool(abs(sin[5, 0] - np.sin(8 / 4)) < 1e-7)
+    True
+    """
+    caller = "positions.variable"
+    part = Fraction(unit) if re.fullmatch(r"1(/[1-9]\d{0,8})?", str(unit)) else None
+    if part is None:
+        raise ArgumentError(mismatch(f"{caller}: unit", "1 / n, such as '1/16'", repr(unit)))
+    whole, last, pieces = part.denominator, -part.denominator, [np.zeros(0, dtype=np.int64)]
+    for entry in layout:
+        visual = isinstance(entry, (tuple, list)) and len(entry) == 1
+        count = entry[0] if visual else entry  # type: ignore[index]
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+            expected = "n tokens of text, or (n,) visual tokens"
+            raise ArgumentError(mismatch(f"{caller}: layout", expected, repr(entry)))
+        step = 1 if visual else whole
+        begin = last if visual else -(-last // whole) * whole
+        pieces.append(begin + step * np.arange(1, int(count) + 1, dtype=np.int64))
+        last = begin + step * int(count)
+    return np.concatenate(pieces)
 
 
 @numpy_rules

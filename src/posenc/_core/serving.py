@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +16,7 @@ from posenc._core.counting import offset
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.sequences import multimodal
 
-__all__ = ["delta", "following", "from_token_types", "paged", "path", "tree", "variable"]
+__all__ = ["delta", "following", "from_token_types", "paged", "path", "tree"]
 
 Array = Any
 
@@ -122,9 +119,7 @@ def path(parents: Any, node: int) -> np.ndarray:
 
 
 @numpy_rules
-def following(
-    length: Any, count: int = 1, *, delta: Any = 0, axes: int = 1, xp: Any = np, device: Any = None
-) -> Array:
+def following(length: Any, count: int = 1, *, delta: Any = 0, axes: int = 1) -> Array:
     """Positions of the next tokens behind a cache, on one axis or alike on several.
 
         position = length + delta + 0, 1, …
@@ -140,10 +135,6 @@ def following(
         number or one per row, as the function `delta` gives it.
     axes : int
         Axes of a position.
-    xp : module
-        The library of the result where no argument is an array of one.
-    device : device, optional
-        Where the array goes.
 
     Returns
     -------
@@ -162,15 +153,12 @@ def following(
     array([[17, 17, 17],
            [18, 18, 18]])
     """
+    delta, length = (np.asarray(a) if isinstance(a, list) else a for a in (delta, length))
     if is_array(delta) and len(delta.shape) == 2 and delta.shape[1] == 1:
         delta = delta[:, 0]
     if axes < 1:
         raise ArgumentError(mismatch("positions.following: axes", "at least 1", axes))
-    if isinstance(delta, list):
-        delta = np.asarray(delta)
-    if isinstance(length, list):
-        length = np.asarray(length)
-    flat = offset(count, length + delta, xp=xp, device=device)
+    flat = offset(count, length + delta)
     if axes == 1:
         return flat
     xp = namespace(flat, "positions.following")
@@ -314,59 +302,6 @@ def _grids(grids: Any, merge: int, caller: str) -> list[Any]:
         expected = f"(pictures, 3), rows and columns that {merge} divides"
         raise ArgumentError(mismatch(f"{caller}: grid_thw", expected, values.tolist()))
     return [(int(t), int(h) // merge, int(w) // merge) for t, h, w in values]
-
-
-def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) -> np.ndarray:
-    """Positions of which visual tokens take a part each (V2PE, Ge et al. 2024, arXiv:2412.09616).
-
-        text     the next whole position
-        visual   one unit behind the token before it
-
-    Parameters
-    ----------
-    layout : sequence
-        In the order of the tokens: a number n stands for n tokens of text, a tuple (n,) for n
-        visual tokens.
-    unit : str, int or Fraction
-        What a visual token takes, 1 / n: "1/16" is a stride of 16 for tiles of 256 tokens.
-
-    Returns
-    -------
-    numpy.ndarray
-        (tokens,) integers that count units, for a spec with `scaling.Unit(unit)`.
-
-    Raises
-    ------
-    ArgumentError
-        If the unit is no 1 / n, or an entry of the layout is no count.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> positions = posenc.positions.variable([2, (5,), 1], unit="1/4")
-    >>> positions
-    array([ 0,  4,  5,  6,  7,  8,  9, 16])
-    >>> quarters = posenc.scaling.Unit("1/4")
-    >>> cos, sin = posenc.cos_sin(posenc.RoPE(4, pairing="half", scaling=quarters), positions)
-    >>> bool(abs(sin[5, 0] - np.sin(8 / 4)) < 1e-7)
-    True
-    """
-    caller = "positions.variable"
-    part = Fraction(unit) if re.fullmatch(r"1(/[1-9]\d{0,8})?", str(unit)) else None
-    if part is None:
-        raise ArgumentError(mismatch(f"{caller}: unit", "1 / n, such as '1/16'", repr(unit)))
-    whole, last, pieces = part.denominator, -part.denominator, [np.zeros(0, dtype=np.int64)]
-    for entry in layout:
-        visual = isinstance(entry, (tuple, list)) and len(entry) == 1
-        count = entry[0] if visual else entry  # type: ignore[index]
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
-            expected = "n tokens of text, or (n,) visual tokens"
-            raise ArgumentError(mismatch(f"{caller}: layout", expected, repr(entry)))
-        step = 1 if visual else whole
-        begin = last if visual else -(-last // whole) * whole
-        pieces.append(begin + step * np.arange(1, int(count) + 1, dtype=np.int64))
-        last = begin + step * int(count)
-    return np.concatenate(pieces)
 
 
 def paged(pages: Any, size: int, *, length: int, pool: int) -> np.ndarray:

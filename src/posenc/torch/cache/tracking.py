@@ -18,6 +18,7 @@ from posenc.torch.cache.movable import MovableCache
 __all__ = ["track"]
 
 CALLER = "track"
+CLASSES = ("DynamicCache", "StaticCache", "QuantizedCache", "Cache")
 QUANTISED = (
     "quantised keys, which a move would quantise once more: their error grows by the root of the "
     "moves and one (in groups of 64, of a normal key: 4 bits 9 to 12 %, 8 bits 0.5 to 0.7 %)"
@@ -153,6 +154,11 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
     if layers is None:
         todo = "Lists of (keys, values) are taken too."
         expected = "a transformers.Cache, or a list of (keys, values)"
+        raise ArgumentError(mismatch(CALLER, expected, type(cache).__name__, todo))
+    own = [getattr(sys.modules.get("transformers"), name, None) for name in CLASSES]
+    if type(cache) not in own:
+        todo = "A model that has its own class of cache takes no other."
+        expected = f"one of {', '.join(CLASSES)}"
         raise ArgumentError(mismatch(CALLER, expected, type(cache).__name__, todo))
     if getattr(cache, "offloading", False):
         raise DataError(mismatch(CALLER, "a cache on one device", "one that is offloaded"))
