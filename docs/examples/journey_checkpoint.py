@@ -33,7 +33,8 @@ spec = next(f.spec for f in result if f.name == "enc.pe")
 longer = posenc.table(spec, 1000)
 print("enc.pe goes on from row 200:", bool(np.allclose(longer[:200], hidden["enc.pe"], atol=1e-6)))
 rope = next(f.spec for f in result if f.name == "dec.freqs")
-print(f"dec.freqs: base {rope.base:g}, {rope.scaling}")
+[scaling] = rope.scaling
+print(f"dec.freqs: base {rope.base:g}, {type(scaling).__name__} by {scaling.factor:g}")
 
 
 # 4. Frequencies do not say which channels are a pair. Ask the function, if there is one ...
