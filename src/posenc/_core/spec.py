@@ -52,6 +52,8 @@ class Value:
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
+        if "__repr__" not in cls.__dict__:  # or a dataclass writes one with every default
+            cls.__repr__ = Value.__repr__  # type: ignore[method-assign]
         # A dataclass would take the property for the default, and could not set the field.
         for name in vars(cls).get("__annotations__", {}):
             base = next((base for base in cls.__mro__ if name in vars(base)), cls)
@@ -69,11 +71,6 @@ class Value:
             if not (len(args) == shape.places and shape.needed <= kwargs.keys() <= shape.named):
                 _check_call(cls, args, kwargs)
         return object.__new__(cls)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__repr__" not in cls.__dict__:  # or a dataclass writes one with every default
-            cls.__repr__ = Value.__repr__  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         """The call that makes the value anew, without the fields that have their defaults."""
