@@ -325,7 +325,15 @@ def layers(cls: Any) -> dict[str, Any] | None:
     types = set(getattr(config, "layer_types", None) or ())
     if len(types) < 2 and not (types and kinds(parameters(config))):
         return None
-    return {**_made_types(cls), **_set_last(cls, sorted(types))}
+    return {**_made_types(cls), **_set_last(cls, sorted(types)), **_still(config)}
+
+
+def _still(config: Any) -> dict[str, list[str]]:
+    """The types of layers to which the class gives no base."""
+    bases = value(config, "layer_rope_theta") or []
+    turning = {kind for kind, base in zip(config.layer_types, bases, strict=False) if base}
+    still = sorted(set(config.layer_types) - turning)
+    return {"still": still} if bases and still else {}
 
 
 def _set_last(cls: Any, types: list[str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
 DICTIONARIES = ("rope_scaling", "rope_parameters")
 SHARE = "partial_rotary_factor"
+BASES = "layer_rope_theta"  # a base for each layer, 0 where it does not turn
 NO_BASES = (*DICTIONARIES, "partial_rotary_factor")
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
 WINDOWS = (LOCAL, "chunked_attention", "local_attention")
@@ -287,7 +288,8 @@ def _types_of_class(
         return None
     pattern = known.layers["repeat"]
     by_type = "types" in nope and ("needs" not in nope or keys.get(nope["needs"]))
-    if pattern and not (known.kinds or by_type or OTHER & set(pattern)):
+    still = (OTHER | {*known.layers.get("still", ())}) & set(pattern)
+    if pattern and not (known.kinds or by_type or still):
         return None
     where = keys.where(TYPE_KEYS[0])
     asks = [key for key in known.layers.get("asks", ()) if keys.data.get(key) is not None]
@@ -306,6 +308,11 @@ def _types_of_class(
         if by_type:
             notes.error(
                 f"{where} is missing, and so is a number of layers: which ones turn is open"
+            )
+        elif still and not known.kinds:
+            notes.warning(
+                f"{where} is missing, and so is a number of layers: partly, because those of type "
+                f"{' or '.join(sorted(still))} do not turn, and which they are is open"
             )
         return None
     first, last = known.layers.get("first", []), known.layers.get("last")
@@ -326,6 +333,9 @@ def _count(keys: Keys) -> int:
         value = keys.integer(key)
         if value and value > 0:
             return value
+    if not any(key in keys.data for key in COUNT_KEYS) and {*COUNT_KEYS} & {*keys.sizes}:
+        keys.defaults, keys.sizes = {**keys.sizes, **keys.defaults}, {}
+        return _count(keys)
     return 0
 
 
@@ -388,6 +398,14 @@ def _turning(
 ) -> list[bool] | None:
     """Whether each layer turns, where some do not."""
     nope = rule.get("nope")
+    known: ClassDefaults | None = rule.get("class")
+    still = () if known is None or isinstance(keys.get(BASES), list) else known.layers.get("still")
+    if still and types is not None:
+        notes.remark(
+            f"{keys.where(BASES)} is left out: layers of type {' or '.join(still)} do not turn, as "
+            f"the class in transformers {known.version if known else ''} makes them"
+        )
+        return [kind not in still for kind in types]
     if nope is None:
         return None
     if "types" in nope:
@@ -434,7 +452,7 @@ def _attending(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) ->
 
 def _bases(keys: Keys, count: int, notes: Notes) -> list[tuple[str, float]] | None:
     """A base for each layer; 0 or null for one that does not turn."""
-    found = _each(keys, ("layer_rope_theta", "rope_theta"), count, notes)
+    found = _each(keys, (BASES, "rope_theta"), count, notes)
     return None if found is None else [(found[0], float(value or 0)) for value in found[1]]
 
 

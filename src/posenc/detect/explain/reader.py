@@ -178,9 +178,10 @@ class _Reader:
         self.given = given
         self.entries: list[Layer] = []
         self.notes: list[Note] = []
+        self.model: object = None  # the type of the whole
 
     def plan(self, data: Mapping[str, Any]) -> Reading:
-        model = data.get("model_type") or ""
+        model = self.model = data.get("model_type") or ""
         if not isinstance(model, str):
             told = repr(model)[:60]
             self.notes.append(Note("error", f"model_type={told} is not the name of a family"))
@@ -245,7 +246,7 @@ class _Reader:
                 # The whole makes it in its own way, whatever its class does elsewhere.
                 others = own is not None and value.get("model_type") == made.types.get(key, "")
                 if name_of is None and key in MAIN_PARTS:
-                    name_of = _name_of_text(keys.data.get("model_type"))
+                    name_of = _name_of_text(keys.data.get("model_type") or self.model)
                 self.part(
                     {**value, "model_type": own} if others else value,
                     keys.where(key),
@@ -296,6 +297,14 @@ class _Reader:
     ) -> None:
         """Parts that the class makes where the file has none, or that are no dictionaries."""
         parts = [k for k, v in keys.data.items() if k not in made.types and _is_part(k, v, made)]
+        text = [key for key in parts if key in MAIN_PARTS]
+        if text and not made.types and class_defaults(keys.data.get("model_type")) is not None:
+            notes = Notes(name)
+            notes.warning(
+                f"{keys.where(text[0])} is no part of the class in transformers {made.version}, "
+                "which reads keys beside it: the file was written for other code"
+            )
+            self.notes += notes.notes
         labels = {_label(key) for key in parts}
         absent = [key for key in made.types if not keys.data.get(key)]
         missing = [key for key in absent if key in MAIN_PARTS or _label(key) in labels]
