@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tools.class_reads import made, parameters, reads, shares, value
 
-from posenc.detect.explain.layer_groups import COUNT_KEYS
-from posenc.detect.explain.reader import MAIN_PARTS
+from posenc.detect.explain.config_parts import MAIN_PARTS
+from posenc.detect.explain.layer_types import COUNT_KEYS
 from posenc.detect.explain.rotary_entries import TRAINED
 from posenc.detect.explain.rotary_fields import BASES
-from posenc.detect.explain.rotary_fields import WIDTHS as EXPRESSIONS
+from posenc.detect.explain.rotary_widths import WIDTHS as EXPRESSIONS
 from posenc.presets.families import families, stretched
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -325,7 +325,15 @@ def layers(cls: Any) -> dict[str, Any] | None:
     types = set(getattr(config, "layer_types", None) or ())
     if len(types) < 2 and not (types and kinds(parameters(config))):
         return None
-    return {**_made_types(cls), **_set_last(cls, sorted(types))}
+    return {**_made_types(cls), **_set_last(cls, sorted(types)), **_still(config)}
+
+
+def _still(config: Any) -> dict[str, list[str]]:
+    """The types of layers to which the class gives no base."""
+    bases = value(config, "layer_rope_theta") or []
+    turning = {kind for kind, base in zip(config.layer_types, bases, strict=False) if base}
+    still = sorted(set(config.layer_types) - turning)
+    return {"still": still} if bases and still else {}
 
 
 def _set_last(cls: Any, types: list[str]) -> dict[str, str]:

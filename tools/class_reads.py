@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from posenc.detect.explain.config_view import NAMES
-from posenc.detect.explain.rotary_fields import ABSOLUTE, BASES, FRACTIONS, LOCAL_BASES, WIDTHS
+from posenc.detect.explain.rotary_fields import BASES, LOCAL_BASES
+from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS, WIDTHS
 
 CLASS = re.compile(r"Rotary|Rope|RoPE")
 THETA, PLAIN, SHARE, FACTOR = 54_321.0, 10_000.0, 0.75, 3.0

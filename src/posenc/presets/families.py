@@ -159,7 +159,8 @@ class ClassDefaults(NamedTuple):
     layers : mapping
         `repeat`, the types of layers as a pattern (empty where there is none), `first`, those
         before it, `last`, the type of the last layer, `sets_last`, that type where the class has it
-        whatever a file lists, `from_last`, whether the pattern is told
+        whatever a file lists, `still`, types of layers that do not turn where `layer_rope_theta`
+        is left out, `from_last`, whether the pattern is told
         backwards, `every`, the key of its period, and `asks`, keys that change it.
     fields : mapping
         Values of other keys.

@@ -286,3 +286,42 @@ def test_notes_on_keys_stand_in_the_order_of_the_file() -> None:
     for order in (list(keys), list(reversed(keys))):
         told = posenc.from_hf({**PLAIN, **{key: keys[key] for key in order}}).warnings
         assert [text.partition("=")[0] for text in told] == order
+
+
+@pytest.mark.parametrize(
+    ("config", "turning"),
+    [
+        ({"model_type": "qwen3_5", "text_config": {"vocab_size": 100}}, 8),
+        ({"model_type": "muse_glimmer", "text_config": {"vocab_size": 100}}, 39),
+        ({"model_type": "muse_glimmer_text", "num_hidden_layers": 52, "hidden_size": 512}, 39),
+    ],
+)
+def test_layers_that_turn_where_the_file_counts_none_or_names_none(
+    config: dict[str, Any], turning: int
+) -> None:
+    plan = [e for e in posenc.from_hf(config) if not e.layer.startswith("vision")]
+    (turns,) = (entry.indices for entry in plan if entry.kind == "rotary")
+    assert len(turns or ()) == turning
+
+
+def test_layers_that_nothing_counts_are_left_open() -> None:
+    plan = posenc.from_hf({"model_type": "qwen3_5_text", "hidden_size": 512})
+    assert any("partly, because those of type linear_attention" in text for text in plan.warnings)
+
+
+def test_a_text_part_of_a_class_that_has_none_is_told() -> None:
+    plan = posenc.from_hf({"model_type": "qwen2", "text_config": {**PLAIN, "model_type": "qwen2"}})
+    assert any("the file was written for other code" in text for text in plan.warnings)
+
+
+def test_the_text_of_a_part_without_a_type_is_that_of_the_whole() -> None:
+    text = {**PLAIN, "head_dim": 128, "rope_scaling": {"mrope_section": [24, 20, 20]}}
+    del text["model_type"]
+    plan = posenc.from_hf({"model_type": "qwen3_asr", "thinker_config": {"text_config": text}})
+    assert plan["thinker.text"].spec.arrangement.rule == "cyclic"  # type: ignore[union-attr]
+
+
+def test_the_table_of_omdet_turbo_follows_its_encoder() -> None:
+    config = {"model_type": "omdet-turbo", "encoder_hidden_dim": 128}
+    assert posenc.from_hf(config)["encoder"].spec.dim == 128  # type: ignore[union-attr]
+    assert posenc.from_hf({**config, "eval_size": [640, 640]})["encoder"].kind == "none"

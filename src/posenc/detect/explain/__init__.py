@@ -4,7 +4,8 @@ from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
 from posenc.detect.explain.gguf import from_gguf
-from posenc.detect.explain.layer_groups import COUNT_KEYS, MORE_LAYERS, WINDOWS
+from posenc.detect.explain.layer_groups import MORE_LAYERS, WINDOWS
+from posenc.detect.explain.layer_types import COUNT_KEYS
 from posenc.detect.explain.reader import PAIRINGS, from_hf
 from posenc.detect.explain.rotary_entries import TRAINED
 from posenc.detect.explain.sources import explain

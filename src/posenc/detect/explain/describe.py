@@ -31,7 +31,6 @@ ORIGINS = {
     "code": "posenc's default",
 }
 
-# What a plan can rest on, in words.
 RESTS = {
     "config": "stated in the config",
     "preset": "known of the family",

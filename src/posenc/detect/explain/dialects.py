@@ -16,11 +16,12 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.reading import Layer, Reading
 from posenc.detect.explain.config_view import Keys
-from posenc.detect.explain.layer_groups import GLOBAL, LOCAL, LOCAL_BASE_KEYS
+from posenc.detect.explain.layer_types import GLOBAL, LOCAL, LOCAL_BASE_KEYS
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary_entries import has_rotary, parameters
-from posenc.detect.explain.rotary_fields import BASES, FRACTIONS
+from posenc.detect.explain.rotary_fields import BASES
+from posenc.detect.explain.rotary_widths import FRACTIONS
 from posenc.detect.files import load
 from posenc.presets.families import ClassDefaults, class_defaults
 

@@ -7,13 +7,29 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc._core.reading import Layer, Note, Reading, Source
+from posenc._core.reading import Layer, Note, Reading
+from posenc.detect.explain.config_parts import (
+    MAIN_PARTS,
+    NEEDED,
+    flat_part,
+    has_heads,
+    is_hollow,
+    is_options,
+    is_part,
+    joined,
+    label_of,
+    name_of_text,
+    parts_left_out,
+    with_older_parts,
+)
 from posenc.detect.explain.config_view import Keys
-from posenc.detect.explain.layer_groups import COUNT_KEYS
+from posenc.detect.explain.layer_types import COUNT_KEYS
 from posenc.detect.explain.non_rotary import applies, read_other, words
 from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.rotary_entries import has_rotary, read_rotary, unread
-from posenc.detect.explain.rotary_fields import ABSOLUTE, BASES, FRACTIONS, Given
+from posenc.detect.explain.rotary_entries import has_rotary, read_rotary
+from posenc.detect.explain.rotary_fields import BASES, Given
+from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS
+from posenc.detect.explain.unread_keys import MEANINGS, note_unread
 from posenc.detect.files import load
 from posenc.presets.families import (
     ClassDefaults,
@@ -30,69 +46,10 @@ __all__ = ["check_arguments", "from_hf"]
 
 PAIRINGS = ("half", "interleaved")
 ON_ERROR = ("raise", "report")
-# Words in the names of keys that concern positions: such a key is read, or reported.
-WORDS = (
-    "rope",
-    "rotary",
-    "theta",
-    "alibi",
-    "position_embedding_type",
-    "relative_attention",
-    "yarn",
-    "fope",
-    "ntk",
-    "logn",
-    "pos_emb",
-    "posemb",
-    "positional",
-    "abs_pos",
-    "rel_pos",
-    "relative_bias",
-    "sinusoid",
-    "nope",
-    "index_head_dim",
-    "indexer_head_dim",
-)
-# What a key means that no entry of a plan can say.
-CHUNKS = (
-    "Dual Chunk Attention, which engines such as vLLM and SGLang run, counts the positions of far "
-    "keys anew in every chunk: no entry can say it, and scores beyond the first chunk are others"
-)
-INDEXER = (
-    "an indexer chooses which keys are seen by scores of its own, and what it does about positions "
-    "is in no entry"
-)
-MEANINGS = {
-    "index_head_dim": INDEXER,
-    "indexer_head_dim": INDEXER,
-    "dual_chunk_attention_config": CHUNKS,
-}
 # Words in the names of parts that are no models and concern positions.
 PART_WORDS = ("attention", "rope", "rotary", "position", "index")
-# Keys that name a part which has a file of its own.
-TOWERS = ("mm_vision_tower", "mm_audio_tower", "mm_speech_tower")
-# Keys of parts that are models.
-MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
-SIZES = ("head_dim", "hidden_size", "d_model", "dim", "embed_dim", "width")
-# Keys with one of those words that say nothing of angles or biases.
-SILENT = (
-    "rope_interleave",
-    "no_rope_layer_interval",
-    "rope_feat_sizes",
-    "dropout",
-    "nope_head_dim",  # channels that do not turn: those that do are stated beside it
-    "pos_embed_rescale",  # of coordinates, in training alone
-    "num_conv_pos_embedding",  # of a convolution that other keys turn on
-)
-# Keys of a config with attention of its own, beside its parts.
-OWN = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 DEEPEST_PART = 8
 NOTHING = "nothing in the config says what the model does about positions"
-# Sub-configs of the text, which may leave out their name, as the model's own says it.
-MAIN_PARTS = ("text_config", "language_config", "llm_config")
-# Those without which a plan is none; what is wrong with another is a warning.
-WHOLES = ("vlm_config", "thinker_config", "decoder_config")
-NEEDED = (*MAIN_PARTS, *WHOLES, "encoder", "decoder", "generator")
 
 
 def from_hf(
@@ -178,9 +135,10 @@ class _Reader:
         self.given = given
         self.entries: list[Layer] = []
         self.notes: list[Note] = []
+        self.model: object = None  # the type of the whole
 
     def plan(self, data: Mapping[str, Any]) -> Reading:
-        model = data.get("model_type") or ""
+        model = self.model = data.get("model_type") or ""
         if not isinstance(model, str):
             told = repr(model)[:60]
             self.notes.append(Note("error", f"model_type={told} is not the name of a family"))
@@ -214,8 +172,8 @@ class _Reader:
         keys = Keys(data, path)
         row, called = self._recognised(keys, name, called, fixed)
         made = class_parts(called)
-        inside = {k: v for k, v in _whole(data, made).items() if _is_part(k, v, made)}
-        flat = _flat(keys, made)
+        inside = {k: v for k, v in with_older_parts(data, made).items() if is_part(k, v, made)}
+        flat = flat_part(keys, made)
         if flat:
             row = family(made.types[flat])
             self._note_flat(keys, made, name, flat)
@@ -223,11 +181,11 @@ class _Reader:
         if known is not None:
             keys.defaults = known.left_out(data)
             keys.sizes = known.sizes if path else {}
-        keys.defaults = {**_parts_left_out(data, made), **keys.defaults, **more}
+        keys.defaults = {**parts_left_out(data, made), **keys.defaults, **more}
         without = {key: kind for key, kind in made.types.items() if key not in made.none}
-        if row is not None and not _hollow(keys, row, {**without, **inside}):
+        if row is not None and not is_hollow(keys, row, {**without, **inside}):
             self._known(keys, row, known, name)
-        elif row is None and has_rotary(keys) and not _hollow(keys, None, inside):
+        elif row is None and has_rotary(keys) and not is_hollow(keys, None, inside):
             self._unknown(keys, name)
         elif row is None and not inside and (data or not made.types):
             self._nothing(keys, name, called)
@@ -238,18 +196,18 @@ class _Reader:
             self.notes += notes.notes
         elif depth < DEEPEST_PART:
             for key, value in inside.items():
-                if key not in made.types and _options(keys, key, value):
+                if key not in made.types and is_options(keys, key, value):
                     continue
                 own = None if row is None else row.inside.get(key)
                 name_of = own or made.types.get(key)
                 # The whole makes it in its own way, whatever its class does elsewhere.
                 others = own is not None and value.get("model_type") == made.types.get(key, "")
                 if name_of is None and key in MAIN_PARTS:
-                    name_of = _name_of_text(keys.data.get("model_type"))
+                    name_of = name_of_text(keys.data.get("model_type") or self.model)
                 self.part(
                     {**value, "model_type": own} if others else value,
                     keys.where(key),
-                    _joined(name, key),
+                    joined(name, key),
                     depth=depth + 1,
                     called=name_of,
                     fixed=key in made.types and key not in made.open,
@@ -268,7 +226,7 @@ class _Reader:
         hint = f". {todo}" if todo.startswith("Did") else ""
         notes = Notes(name)
         told = f"{path or 'the config'}: {said} is not known, and states no rotary base"
-        if path and (model or not data or _has_heads(data)):
+        if path and (model or not data or has_heads(data)):
             notes.warning(f"{path}: unknown, because {said} is not known{hint}")
         elif path and any(word in path.rpartition(".")[2] for word in PART_WORDS):
             key = path.rpartition(".")[2]
@@ -295,10 +253,18 @@ class _Reader:
         self, keys: Keys, made: ClassParts, row: Family | None, name: str, *, flat: str, depth: int
     ) -> None:
         """Parts that the class makes where the file has none, or that are no dictionaries."""
-        parts = [k for k, v in keys.data.items() if k not in made.types and _is_part(k, v, made)]
-        labels = {_label(key) for key in parts}
+        parts = [k for k, v in keys.data.items() if k not in made.types and is_part(k, v, made)]
+        text = [key for key in parts if key in MAIN_PARTS]
+        if text and not made.types and class_defaults(keys.data.get("model_type")) is not None:
+            notes = Notes(name)
+            notes.warning(
+                f"{keys.where(text[0])} is no part of the class in transformers {made.version}, "
+                "which reads keys beside it: the file was written for other code"
+            )
+            self.notes += notes.notes
+        labels = {label_of(key) for key in parts}
         absent = [key for key in made.types if not keys.data.get(key)]
-        missing = [key for key in absent if key in MAIN_PARTS or _label(key) in labels]
+        missing = [key for key in absent if key in MAIN_PARTS or label_of(key) in labels]
         others = [key for key in parts if key in NEEDED]
         foreign = bool(missing and others) and not flat
         if foreign:
@@ -326,7 +292,7 @@ class _Reader:
                 self.part(
                     {},
                     where,
-                    _joined(name, key),
+                    joined(name, key),
                     depth=depth + 1,
                     called=(None if row is None else row.inside.get(key)) or kind,
                     fixed=True,
@@ -417,23 +383,7 @@ class _Reader:
                 f"{keys.where(count[0])}={count[1]:g} says that there are no layers: the plan is "
                 "that of layers as the rest of the config describes them"
             )
-        left = {*MEANINGS} & {*keys.defaults} - {*keys.data, *keys.defaulted}
-        for key in sorted(left):
-            notes.warning(
-                f"{keys.where(key)}={keys.defaults[key]!r}, which the file leaves to the "
-                f"class, was not read: {MEANINGS[key]}"
-            )
-        for key in TOWERS if not class_parts(keys.data.get("model_type")).types else ():
-            if isinstance(keys.data.get(key), str) and keys.data[key]:
-                notes.warning(
-                    f"{keys.where(key)}={keys.data[key][:80]!r} was not read: the tower that it "
-                    "names has a file of its own, and is in no entry"
-                )
-        for key in unread(keys, WORDS):
-            said = keys.data[key] is not False and keys.data[key] != "absolute"
-            if said and not any(word in key for word in SILENT):
-                told = f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read"
-                notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
+        note_unread(keys, notes)
         self._add(notes, keys.path)
 
     def _add(self, notes: Notes, path: str) -> None:
@@ -445,86 +395,3 @@ class _Reader:
             left = note.level == "error" and not note.text.startswith("unknown, because")
             text = f"unknown, because {note.text}"
             self.notes.append(Note("warning", text, layer=note.layer) if left else note)
-
-
-def _whole(data: Mapping[str, Any], made: ClassParts) -> Mapping[str, Any]:
-    """A config whose parts are those of an older spelling, which goes before the newer one."""
-    older = {key: data[f"{key}_dict"] for key in made.types if data.get(f"{key}_dict")}
-    spelled = {f"{key}_dict" for key in older}
-    return {**{k: v for k, v in data.items() if k not in spelled}, **older} if older else data
-
-
-def _is_part(key: str, value: Any, made: ClassParts) -> bool:
-    if not isinstance(value, Mapping) or not value:
-        return False
-    if key in ("rope_parameters", "rope_scaling", "quantization_config", "per_layer_config"):
-        return False
-    named = key in made.types or key.endswith("_config") or key in ("encoder", "decoder")
-    return named or "model_type" in value or _has_heads(value)
-
-
-def _options(keys: Keys, key: str, value: Mapping[str, Any]) -> bool:
-    """Whether a dictionary has no model: a rule has read it, or it is called as the whole."""
-    if not value.get("model_type"):
-        return key in keys.read
-    sized = _has_heads(value) or any(size in value for size in SIZES)
-    return value["model_type"] == keys.data.get("model_type") and not sized
-
-
-def _has_heads(data: Mapping[str, Any]) -> bool:
-    return any(isinstance(key, str) and (key in MODELS or HEADS in key) for key in data)
-
-
-def _name_of_text(model_type: object) -> str | None:
-    """The family of the text part of a model, by the name of the whole."""
-    for name in (f"{model_type}_text", model_type):
-        if family(name) is not None:
-            return str(name)
-    return None
-
-
-def _parts_left_out(data: Mapping[str, Any], made: ClassParts) -> dict[str, Any]:
-    """What the class has in parts that a config leaves out, for rules of the whole."""
-    found = {}
-    for key, kind in made.types.items():
-        known = class_defaults(kind)
-        if not data.get(key) and key not in made.none:
-            own = {} if known is None else known.left_out({})
-            found[key] = {**own, **made.values.get(key, {})}
-    return found
-
-
-def _joined(name: str, key: str) -> str:
-    return ".".join(part for part in (name, _label(key)) if part)
-
-
-def _flat(keys: Keys, made: ClassParts) -> str:
-    """The key of the part for text, where its keys stand in the config of the whole."""
-    if not any(key in keys for key in OWN) or (made.own and not made.flat):
-        return ""
-    missing = [key for key in MAIN_PARTS if key in made.types and not keys.data.get(key)]
-    return next((key for key in missing if family(made.types[key]) is not None), "")
-
-
-def _label(key: str) -> str:
-    return key.removesuffix("_config").removesuffix("_model") or key
-
-
-def _hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool:
-    """Whether a config only holds others: it has parts, and no attention of its own."""
-    if not inside:
-        return False
-    if row is not None and row.entries and row.entries[0].get("own"):
-        return False
-    turning = row is not None and any("rotary" in rule for rule in row.entries)
-    if turning and has_rotary(Keys(keys.data)) and not any(key in inside for key in NEEDED):
-        return False
-    return not any(key in keys for key in OWN)
-
-
-def source_of(entry: Layer, field: str) -> Source | None:
-    """Where a field of an entry was found."""
-    for source in entry.sources:
-        if source.field == field:
-            return source
-    return None

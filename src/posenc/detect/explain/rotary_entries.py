@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from posenc import registry
 from posenc._core.errors import PosencError
 from posenc._core.reading import Layer
 from posenc._core.spec import Spec, Value
+from posenc.detect.explain.class_groups import Layers
 from posenc.detect.explain.config_view import WIDEST, Keys
-from posenc.detect.explain.layer_groups import Layers, layers_of
+from posenc.detect.explain.layer_groups import layers_of
 from posenc.detect.explain.non_rotary import positions_of
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.rotary_fields import (
-    ABSOLUTE,
     BASES,
-    FRACTIONS,
     LOCAL_BASES,
     Given,
     base_of,
-    even,
-    head_of,
     temperature_of,
     template_of,
-    width_of,
     with_sections,
 )
-from posenc.detect.explain.scaling_rules import Asked, Lengths, read_scaling, rope_type
+from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS, even, head_of, width_of
+from posenc.detect.explain.scaling_fields import Lengths
+from posenc.detect.explain.scaling_rules import Asked, read_scaling, rope_type
 from posenc.detect.explain.unread_keys import BESIDE, Sizes, inside, outside, passed_over, reads_of
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.presets import fill
 
-__all__ = ["has_rotary", "parameters", "read_rotary", "trained_length", "unread"]
+__all__ = ["has_rotary", "parameters", "read_rotary", "trained_length"]
 
 TRAINED = (
     "max_position_embeddings",
@@ -297,14 +295,3 @@ def _build(
         notes.error(str(error))
         return None
     return spec if isinstance(spec, Spec) else None
-
-
-def unread(keys: Keys, words: Iterable[str]) -> list[str]:
-    """Keys of a part that sound as if they meant positions, and that nobody read."""
-    found = []
-    for key, value in keys.data.items():
-        if key in keys.read or value in (None, False) or isinstance(value, Mapping):
-            continue
-        if any(word in key.lower() for word in words):
-            found.append(key)
-    return found

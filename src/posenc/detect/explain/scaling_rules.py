@@ -6,13 +6,23 @@ an error, as it may change every angle; a key of another rule is a warning.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from posenc._core.errors import suggest
 from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.scaling_fields import (
+    ATTENTION_KEYS,
+    ORIGINAL_KEYS,
+    Lengths,
+    attention_of,
+    compare_lengths,
+    factor_list,
+    factor_of,
+    original_length,
+    shortened,
+)
 from posenc.scaling.base import Scaling
 
 __all__ = ["READ", "Asked", "Lengths", "read_scaling", "rope_type"]
@@ -20,8 +30,6 @@ __all__ = ["READ", "Asked", "Lengths", "read_scaling", "rope_type"]
 TYPE_KEYS = ("rope_type", "type")
 THETA_KEYS = ("rope_theta", "theta", "base")
 FRACTION_KEYS = ("partial_rotary_factor",)
-ORIGINAL_KEYS = ("original_max_position_embeddings",)
-ATTENTION_KEYS = ("attention_factor", "attn_factor")
 SECTION_KEYS = ("mrope_section", "xdrope_section", "mrope_interleaved")
 
 # Other people's words for the rules.
@@ -51,15 +59,6 @@ WAVES = (
 )
 # Keys without a meaning for angles.
 SILENT = ("finetuned", "max_position_embeddings")
-
-
-class Lengths(NamedTuple):
-    """What the config says of lengths outside its rotary parameters."""
-
-    trained: int | None
-    trained_key: str
-    original: int | None
-    original_key: str
 
 
 class Case(NamedTuple):
@@ -131,17 +130,14 @@ def _report_unread(params: Keys, rule: str, notes: Notes) -> None:
             continue
         where = params.where(key)
         if key in KNOWN:
-            notes.warning(f"{where}={_brief(value)} has no meaning for the rule {rule!r}: not used")
+            notes.warning(
+                f"{where}={shortened(value)} has no meaning for the rule {rule!r}: not used"
+            )
         elif isinstance(key, str) and key in SERIES:
-            notes.error(f"{where}={_brief(value)} is not understood: {WAVES}")
+            notes.error(f"{where}={shortened(value)} is not understood: {WAVES}")
         else:
             todo = suggest(key, KNOWN) if isinstance(key, str) else ""
-            notes.error(f"{where}={_brief(value)} is not understood. {todo}")
-
-
-def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 40 else text[:37] + "..."
+            notes.error(f"{where}={shortened(value)} is not understood. {todo}")
 
 
 # --- the rules ------------------------------------------------------------------------------------
@@ -156,7 +152,7 @@ def _linear(case: Case) -> Asked:
     from posenc.scaling import Linear
 
     params, notes = case.params, case.notes
-    factor = _factor(params, notes)
+    factor = factor_of(params, notes)
     return Asked(() if factor is None else (Linear(factor),), None, False)
 
 
@@ -170,7 +166,7 @@ def _dynamic(case: Case) -> Asked:
             params.get(key)  # files with a fixed alpha carry them without a meaning
         notes.source("scaling.factor", params.origin("alpha"), params.where("alpha"))
         return Asked((NTK(float(alpha)),), None, False)
-    factor = _factor(params, notes)
+    factor = factor_of(params, notes)
     if lengths.trained is None:
         notes.error(f"{lengths.trained_key} is missing: dynamic scaling starts from it")
         return Asked((), None, False)
@@ -223,8 +219,8 @@ def _yarn(case: Case) -> Asked:
     from posenc.scaling import YaRN
 
     params, lengths, notes = case.params, case.lengths, case.notes
-    original = _original(params, lengths, notes)
-    factor = _factor(params, notes, original=original, lengths=lengths)
+    original = original_length(params, lengths, notes)
+    factor = factor_of(params, notes, original=original, lengths=lengths)
     fields: dict[str, Any] = {}
     for key in ("beta_fast", "beta_slow"):
         value = params.number(key)
@@ -241,52 +237,19 @@ def _yarn(case: Case) -> Asked:
         notes.source("scaling.rounding", "format", "truncate")
     else:
         notes.source("scaling.rounding", params.origin("truncate"), params.where("truncate"))
-    attention = _attention(params, factor, fields, notes)
+    attention = attention_of(params, factor, fields, notes)
     if factor is None or original is None:
         return Asked((), None, False)
-    _compare_lengths(params, factor, original, lengths, notes)
+    compare_lengths(params, factor, original, lengths, notes)
     return Asked((YaRN(factor, original_length=original, **fields),), attention, False)
-
-
-def _attention(
-    params: Keys, factor: float | None, fields: dict[str, Any], notes: Notes
-) -> float | None:
-    """The attention factor if it is given; else `mscale` and `mscale_all_dim` as fields."""
-    given = params.first(ATTENTION_KEYS)
-    m, all_dim = params.number("mscale"), params.number("mscale_all_dim")
-    if m and all_dim:
-        fields["mscale"], fields["mscale_all_dim"] = float(m), float(all_dim)
-        notes.source("scaling.mscale", params.origin("mscale"), params.where("mscale"))
-        notes.source(
-            "scaling.mscale_all_dim",
-            params.origin("mscale_all_dim"),
-            params.where("mscale_all_dim"),
-        )
-    elif m not in (None, 1, 0) or all_dim:
-        only, other = ("mscale", "mscale_all_dim") if m else ("mscale_all_dim", "mscale")
-        told = f"{params.where(only)} stands without {other}"
-        notes.warning(f"{told}: transformers ignores it, other code does not")
-    if given is None:
-        return None
-    key, value = given
-    notes.source("magnitude.attention_factor", params.origin(key), params.where(key))
-    if m and all_dim and factor:
-
-        def size(k: float) -> float:
-            return 0.1 * k * math.log(factor) + 1 if factor > 1 else 1.0
-
-        if not math.isclose(size(m) / size(all_dim), value, rel_tol=1e-6):
-            told = f"{params.where(key)}={value:g}, while mscale and mscale_all_dim ask for"
-            notes.warning(f"{told} {size(m) / size(all_dim):.6g}; the former is used")
-    return float(value)
 
 
 def _llama3(case: Case) -> Asked:
     from posenc.scaling import Llama3
 
     params, lengths, notes = case.params, case.lengths, case.notes
-    original = _original(params, lengths, notes)
-    factor = _factor(params, notes)
+    original = original_length(params, lengths, notes)
+    factor = factor_of(params, notes)
     bounds = {}
     for key in ("low_freq_factor", "high_freq_factor"):
         value = params.number(key)
@@ -304,8 +267,8 @@ def _longrope(case: Case) -> Asked:
     from posenc.scaling import LongRoPE
 
     params, lengths, pairs, notes = case.params, case.lengths, case.pairs, case.notes
-    original = _original(params, lengths, notes)
-    lists = [_factors(params, key, pairs, notes) for key in ("short_factor", "long_factor")]
+    original = original_length(params, lengths, notes)
+    lists = [factor_list(params, key, pairs, notes) for key in ("short_factor", "long_factor")]
     factor = params.number("factor")
     if factor is not None:
         notes.source("scaling.factor", params.origin("factor"), params.where("factor"))
@@ -334,25 +297,6 @@ def _longrope(case: Case) -> Asked:
         "argument of every verb"
     )
     return Asked((made,), None if attention is None else float(attention[1]), False)
-
-
-def _factors(params: Keys, key: str, pairs: int, notes: Notes) -> tuple[float, ...] | None:
-    values = params.get(key)
-    where = params.where(key)
-    if values is None:
-        notes.error(f"{where} is missing")
-        return None
-    numbers = isinstance(values, list) and all(
-        isinstance(v, (int, float)) and not isinstance(v, bool) for v in values
-    )
-    if not numbers:
-        notes.error(f"{where} is not a list of numbers")
-        return None
-    if len(values) != pairs:
-        notes.error(f"{where} has {len(values)} numbers, and {pairs} pairs turn")
-        return None
-    notes.source(f"scaling.{key.removesuffix('_factor')}", "config", where)
-    return tuple(map(float, values))
 
 
 RULES: dict[str, Callable[[Case], Asked]] = {
@@ -409,78 +353,3 @@ READ: dict[str, frozenset[str]] = {
 
 
 # --- fields that several rules share --------------------------------------------------------------
-
-
-def _factor(
-    params: Keys,
-    notes: Notes,
-    *,
-    original: int | None = None,
-    lengths: Lengths | None = None,
-) -> float | None:
-    where = params.where("factor")
-    factor = params.number("factor")
-    if factor is None and params.data.get("factor") is not None:
-        notes.error(f"{where}={_brief(params.data['factor'])} is not a number")
-        return None
-    if factor is None and original and lengths is not None and lengths.trained is not None:
-        factor = lengths.trained / original
-        notes.source("scaling.factor", "config", f"{lengths.trained_key} / original length")
-    elif factor is None:
-        notes.error(f"{where} is missing")
-        return None
-    else:
-        notes.source("scaling.factor", params.origin("factor"), where)
-    if factor < 1:
-        faster = f": a Ladder(first={1 / factor:g}) turns that much faster" if factor > 0 else ""
-        notes.error(f"{where}={factor:g} is below 1: a scaling extends, it never shortens{faster}")
-        return None
-    return float(factor)
-
-
-def _original(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
-    """The length of training before the extension."""
-    where = params.where(ORIGINAL_KEYS[0])
-    inner = params.integer(ORIGINAL_KEYS[0])
-    outer = lengths.original
-    if inner is not None and outer is not None and inner != outer:
-        told = f"{where}={inner} and {lengths.original_key}={outer}"
-        notes.error(f"{told} contradict each other")
-        return None
-    value = inner if inner is not None else outer
-    if value is None:
-        told = f"{where} is missing: the length of training before the extension"
-        if lengths.trained is not None:
-            told += (
-                f" (transformers takes {lengths.trained_key}={lengths.trained} in its place, which"
-                " is right only if that is the length before the extension)"
-            )
-        notes.error(told)
-        return None
-    if value < 1:
-        notes.error(f"{where}={value} is no length")
-        return None
-    key = where if inner is not None else lengths.original_key
-    notes.source("scaling.original_length", params.origin(ORIGINAL_KEYS[0]), key)
-    return value
-
-
-def _compare_lengths(
-    params: Keys, factor: float, original: int, lengths: Lengths, notes: Notes
-) -> None:
-    """Whether the factor reaches the length that the config claims."""
-    if lengths.trained is None or lengths.trained == original:
-        return
-    reach = lengths.trained / original
-    told = (
-        f"{params.where('factor')}={factor:g}, while {lengths.trained_key}={lengths.trained} is "
-        f"{reach:g} times the original length {original}"
-    )
-    if reach > factor * (1 + 1e-9):
-        notes.contradiction(
-            f"{told}: contradiction, the extension does not reach that length. transformers warns, "
-            'and uses the factor: on_error="report" returns that plan; a factor of '
-            f"{reach:g}, or {lengths.trained_key}={math.floor(original * factor)}, settles it"
-        )
-    elif reach < factor * (1 - 1e-9):
-        notes.warning(f"{told}; the factor is used")

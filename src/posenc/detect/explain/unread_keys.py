@@ -13,17 +13,77 @@ from typing import Any, NamedTuple
 from posenc.detect.explain.config_view import NAMES, Keys, is_number
 from posenc.detect.explain.non_rotary import words
 from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.rotary_fields import ABSOLUTE, BASES, FRACTIONS, LOCAL_BASES, WIDTHS
+from posenc.detect.explain.rotary_fields import BASES, LOCAL_BASES
+from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS, WIDTHS
 from posenc.detect.explain.scaling_rules import READ, THETA_KEYS
-from posenc.presets.families import ClassDefaults, Reads
+from posenc.presets.families import ClassDefaults, Reads, class_parts
 
-__all__ = ["BESIDE", "Sizes", "inside", "outside", "passed_over", "reads_of"]
+__all__ = [
+    "BESIDE",
+    "MEANINGS",
+    "Sizes",
+    "inside",
+    "note_unread",
+    "outside",
+    "passed_over",
+    "reads_of",
+]
 
 BESIDE = "^"  # of keys outside a dictionary
 SHARE, THETA = FRACTIONS[0], BASES[0]
 DICTIONARIES = ("rope_scaling", "rope_parameters")
 HEADS = ("head_dim", "kv_channels")
 SPELLINGS = (*BASES, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE, *NAMES.findall(" ".join(WIDTHS)))
+
+# Words in the names of keys that concern positions: such a key is read, or reported.
+WORDS = (
+    "rope",
+    "rotary",
+    "theta",
+    "alibi",
+    "position_embedding_type",
+    "relative_attention",
+    "yarn",
+    "fope",
+    "ntk",
+    "logn",
+    "pos_emb",
+    "posemb",
+    "positional",
+    "abs_pos",
+    "rel_pos",
+    "relative_bias",
+    "sinusoid",
+    "nope",
+    "index_head_dim",
+    "indexer_head_dim",
+)
+# What a key means that no entry of a plan can say.
+CHUNKS = (
+    "Dual Chunk Attention, which engines such as vLLM and SGLang run, counts the positions of far "
+    "keys anew in every chunk: no entry can say it, and scores beyond the first chunk are others"
+)
+INDEXER = (
+    "an indexer chooses which keys are seen by scores of its own, and what it does about positions "
+    "is in no entry"
+)
+MEANINGS = {
+    "index_head_dim": INDEXER,
+    "indexer_head_dim": INDEXER,
+    "dual_chunk_attention_config": CHUNKS,
+}
+# Keys that name a part which has a file of its own.
+TOWERS = ("mm_vision_tower", "mm_audio_tower", "mm_speech_tower")
+# Keys with one of those words that say nothing of angles or biases.
+SILENT = (
+    "rope_interleave",
+    "no_rope_layer_interval",
+    "rope_feat_sizes",
+    "dropout",
+    "nope_head_dim",  # channels that do not turn: those that do are stated beside it
+    "pos_embed_rescale",  # of coordinates, in training alone
+    "num_conv_pos_embedding",  # of a convolution that other keys turn on
+)
 
 
 class Sizes(NamedTuple):
@@ -120,3 +180,35 @@ def _instead(key: str, made: list[Sizes]) -> str:
     if key in (*FRACTIONS, *ABSOLUTE, *HEADS) and len(widths) == 1:
         return f", which turns {widths.pop()} channels"
     return ", which scales nothing" if key in DICTIONARIES else ""
+
+
+def note_unread(keys: Keys, notes: Notes) -> None:
+    """Say which keys that concern positions, and which towers with files, were not read."""
+    left = {*MEANINGS} & {*keys.defaults} - {*keys.data, *keys.defaulted}
+    for key in sorted(left):
+        notes.warning(
+            f"{keys.where(key)}={keys.defaults[key]!r}, which the file leaves to the "
+            f"class, was not read: {MEANINGS[key]}"
+        )
+    for key in TOWERS if not class_parts(keys.data.get("model_type")).types else ():
+        if isinstance(keys.data.get(key), str) and keys.data[key]:
+            notes.warning(
+                f"{keys.where(key)}={keys.data[key][:80]!r} was not read: the tower that it "
+                "names has a file of its own, and is in no entry"
+            )
+    for key in _left(keys, WORDS):
+        said = keys.data[key] is not False and keys.data[key] != "absolute"
+        if said and not any(word in key for word in SILENT):
+            told = f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read"
+            notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
+
+
+def _left(keys: Keys, words: Iterable[str]) -> list[str]:
+    """Keys of a part that sound as if they meant positions, and that nobody read."""
+    found = []
+    for key, value in keys.data.items():
+        if key in keys.read or value in (None, False) or isinstance(value, Mapping):
+            continue
+        if any(word in key.lower() for word in words):
+            found.append(key)
+    return found
