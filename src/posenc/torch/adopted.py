@@ -18,7 +18,7 @@ from posenc.torch.channels import ChannelCosSin, Columns
 __all__ = ["AdoptedRotary", "CosSinForm", "FormedCosSin", "FusedTurn", "LayerCosSin"]
 
 Answer = tuple[Tensor, Tensor] | Tensor
-TURN = "_posenc_turn"  # of cosines: the Turn that they stand for
+ORIGIN = "_posenc_origin"  # of cosines: what they stand for
 
 
 class CosSinForm(NamedTuple):
@@ -61,7 +61,7 @@ class CosSinForm(NamedTuple):
         return ids if self.order == tuple(range(count)) else ids[..., list(self.order)]
 
 
-class Turn(NamedTuple):
+class CosSinOrigin(NamedTuple):
     """What cosines and sines stand for, as long as nobody writes to them."""
 
     formed: FormedCosSin
@@ -96,7 +96,7 @@ class FormedCosSin:
         if self.plain:
             cos, sin = channels(ids, x.dtype)
             if self.fused and channels is self.channels and _counts_writes():
-                setattr(cos, TURN, Turn(self, ids, sin, (cos._version, sin._version)))
+                setattr(cos, ORIGIN, CosSinOrigin(self, ids, sin, (cos._version, sin._version)))
             return cos, sin
         form = self.form
         dtype = form.dtype or x.dtype
@@ -133,18 +133,18 @@ class FusedTurn:
     ) -> Any:
         """Queries and keys, turned."""
         if not torch.compiler.is_compiling() and not args and not kwargs:
-            turn: Turn | None = getattr(cos, TURN, None)
-            if turn is not None and self._stands(turn, q, k, cos, sin):
+            origin: CosSinOrigin | None = getattr(cos, ORIGIN, None)
+            if origin is not None and self._stands(origin, q, k, cos, sin):
                 pair = ((q, "query"), (k, "key"))
-                spec, positions = turn.formed.form.spec, turn.positions
+                spec, positions = origin.formed.form.spec, origin.positions
                 return functional.rotate_together(spec, pair, positions=positions)
         return self.own(q, k, cos, sin, *args, **kwargs)
 
-    def _stands(self, turn: Turn, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> bool:
+    def _stands(self, origin: CosSinOrigin, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> bool:
         """Whether a turn by positions is what is asked for."""
-        width, positions = turn.formed.fused.get(self.own), turn.positions
+        width, positions = origin.formed.fused.get(self.own), origin.positions
         return (
-            sin is turn.sin
+            sin is origin.sin
             and type(q) is type(k) is Tensor
             and q.ndim == k.ndim == 4
             and q.shape[-1] == k.shape[-1] == width
@@ -153,7 +153,7 @@ class FusedTurn:
             and positions.shape[0] in (1, q.shape[0])
             and q.dtype == k.dtype == cos.dtype
             and q.device == cos.device == positions.device
-            and turn.versions == (cos._version, sin._version)
+            and origin.versions == (cos._version, sin._version)
             and not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
             and not followed()
         )

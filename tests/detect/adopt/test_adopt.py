@@ -392,7 +392,7 @@ def test_attention_turns_by_the_fused_kernel_where_no_gradients_are_needed(
     assert 0 < off(after, before) < LOGITS
     turns.clear()
     with torch.inference_mode():
-        assert off(model(ids()).logits, before) < LOGITS
+        assert torch.equal(model(ids()).logits, after)  # the function of the model itself
     assert off(model(ids()).logits.detach(), before) < LOGITS  # weights want gradients
     assert not turns
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
@@ -444,6 +444,20 @@ def test_cosines_that_are_no_longer_those_of_their_positions(change: str, turns:
     for a, b in zip(received, expected, strict=True):
         assert a.dtype == b.dtype
         assert off(a, b) < 1e-6
+
+
+def test_in_half_precision_what_turns_is_rounded_once() -> None:
+    model = llama().to(torch.bfloat16)
+    (row,) = adopt(model).replaced
+    forward = inspect.unwrap(model.model.layers[0].self_attn.forward.__func__)
+    own = forward.__globals__["apply_rotary_pos_emb"]
+    q, k = (torch.randn(1, n, 64, 16).bfloat16() for n in (4, 2))
+    places = torch.arange(64)
+    cos, sin = model.model.rotary_emb(q, places[None])
+    exact = posenc.rotate(row.spec, q.double(), positions=places)
+    ours, theirs = own(q, k, cos, sin)[0], own.own(q, k, cos, sin)[0]
+    assert torch.equal(ours, exact.bfloat16())
+    assert off(theirs.double(), exact) > 2 * off(ours.double(), exact)
 
 
 # --- what people do with models -----------------------------------------------------------------
