@@ -194,8 +194,8 @@ class _Rotation:
         values = cos + 1j * sin
         if cos.shape[-1] != pairs:
             # A channel each: halves, neighbours, or as the spec has them; the first call tells.
-            known = [self.layout] if self.layout is not None else self._layouts(cos.shape[-1])
-            for layout in known:
+            first_call = self.layout is None
+            for layout in self._layouts(cos.shape[-1]) if first_call else [self.layout]:
                 first, second = (values[:, channels] for channels in layout)
                 if np.array_equal(first, second, equal_nan=True):
                     self.layout, values = layout, first

@@ -159,9 +159,9 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
                 one, two = (_all_of(side, part, method, asked) for side in (a, b))
                 break
             except CannotSay as error:
-                told = error
+                reason = error
         else:
-            yield "not_compared", f"{method}: {told}"
+            yield "not_compared", f"{method}: {reason}"
             continue
         if len(one) != len(two):
             counts = [len(every) for every in (one, two)]

@@ -110,10 +110,10 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """For people."""
-        found = [row.text for row in self.differences]
-        if not found:
-            found = [self.verdict + (", in what was compared" if self.compared else "")]
-        lines = [f"A: {self.a}", f"B: {self.b}", "", *found]
+        sentences = [row.text for row in self.differences]
+        if not sentences:
+            sentences = [self.verdict + (", in what was compared" if self.compared else "")]
+        lines = [f"A: {self.a}", f"B: {self.b}", "", *sentences]
         for title in ("compared", "not_compared", "remarks"):
             rows = [f"  {row}" for row in getattr(self, title)]
             lines += ["", f"{title.replace('_', ' ')}:", *rows] if rows else []

@@ -50,34 +50,37 @@ REFUSED = (TypeError, ValueError, RuntimeError, IndexError, AttributeError)  # b
 
 def of_model(model: Any, name: str) -> Comparand:
     """A loaded model, by its buffers and modules."""
-    import torch
-
     buffers: list[Buffer] = []
     mute: list[str] = []
     for path, module in model.named_modules():
-        own = {**vars(module), **dict(module.named_buffers(recurse=False))}
-        tensors = {key: t for key, t in own.items() if isinstance(t, torch.Tensor)}
-        numbers = {key: _numpy(t) for key, t in tensors.items() if not t.is_meta}
-        # Modules that differ in code answer otherwise from the same numbers.
-        settings = [repr(v) for v in own.values() if isinstance(v, (float, tuple, list))]
-        unlike = type(module), own.get("forward"), *settings, digest_of(*numbers.values())
-        for key, tensor in tensors.items():
-            match, where = FREQUENCIES.search(key), f"{path}.{key}".lstrip(".")
-            if match and not key.endswith("original_inv_freq"):
-                layer = match["layer"] or ""
-                code = _module(module, layer, path)
-                buffers.append(Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike))
-            elif COSINES.search(key):
-                values = complex_of(key, numbers) if key in numbers else None
-                if values is None:
-                    mute.append(where)
-                else:
-                    buffers.append(cosines(where, values))
+        for one in _tensors(module, path, name):
+            (mute if isinstance(one, str) else buffers).append(one)  # type: ignore[arg-type]
         buffers += _biases(module, path or name)
     for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
         if ROWS.search(path) and tensor.ndim >= 2:
             buffers.append(rows(path, tensor.reshape(-1, tensor.shape[-1])))
     return of_buffers(name, [*buffers, *_slopes(model)], mute)
+
+
+def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
+    """What a module holds under names that are known; a name alone where there are no numbers."""
+    import torch
+
+    own = {**vars(module), **dict(module.named_buffers(recurse=False))}
+    tensors = {key: t for key, t in own.items() if isinstance(t, torch.Tensor)}
+    numbers = {key: _numpy(t) for key, t in tensors.items() if not t.is_meta}
+    # Modules that differ in code answer otherwise from the same numbers.
+    settings = [repr(v) for v in own.values() if isinstance(v, (float, tuple, list))]
+    unlike = type(module), own.get("forward"), *settings, digest_of(*numbers.values())
+    for key, tensor in tensors.items():
+        match, where = FREQUENCIES.search(key), f"{path}.{key}".lstrip(".")
+        if match and not key.endswith("original_inv_freq"):
+            layer = match["layer"] or ""
+            code = _module(module, layer, path)
+            yield Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike)
+        elif COSINES.search(key):
+            values = complex_of(key, numbers) if key in numbers else None
+            yield where if values is None else cosines(where, values)
 
 
 def _numpy(tensor: Any) -> np.ndarray:
@@ -180,10 +183,10 @@ def _biases(module: Any, path: str) -> Iterator[Buffer]:
             sizes = last - first + 1, last + 1 if "x" in options else int(k_positions.max()) + 1
             if shape[1] * math.prod(sizes) > MOST:
                 raise CannotSay(f"{path} would make {shape[1]} × {sizes[0]} × {sizes[1]} biases")
-            told = {"past_seen_tokens": first} if "past_seen_tokens" in options else {}
-            given = (torch.zeros(1, sizes[0], 1),) if "x" in options else sizes
+            past = {"past_seen_tokens": first} if "past_seen_tokens" in options else {}
+            arguments = (torch.zeros(1, sizes[0], 1),) if "x" in options else sizes
             with torch.no_grad():
-                biases = getattr(fresh, compute)(*given, **told)
+                biases = getattr(fresh, compute)(*arguments, **past)
             return biases.reshape(shape[1], *sizes)[:, q_positions - first][..., k_positions]
     else:
         return
@@ -216,13 +219,13 @@ def _slopes(model: Any) -> Iterator[Buffer]:
 
     def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> Any:
         keys = int(k_positions.max()) + 1
-        known = {
+        arguments = {
             "attention_mask": torch.ones(1, keys, dtype=torch.int64), "num_heads": heads,
             "sequence_length": keys, "dtype": torch.float32,
         }  # fmt: skip
         taken = inspect.signature(function).parameters
-        made = function(**{name: value for name, value in known.items() if name in taken})
-        biases = made.reshape(heads, -1, keys)[..., k_positions]
+        taken_ = {name: value for name, value in arguments.items() if name in taken}
+        biases = function(**taken_).reshape(heads, -1, keys)[..., k_positions]
         return biases.expand(heads, len(q_positions), len(k_positions))
 
     path = f"{where}.{function.__name__}".lstrip(".")
@@ -244,20 +247,18 @@ def of_checkpoint(path: Path, name: str) -> Comparand:
         }  # fmt: skip
         mute += [key for key in store.arrays if COSINES.search(key) and key not in arrays]
     for key, array in arrays.items():
-        match = FREQUENCIES.search(key)
+        match, values = FREQUENCIES.search(key), array.reshape(-1)
+        pair = complex_of(key, arrays) if COSINES.search(key) else None
         if match and not key.endswith("original_inv_freq"):
-            values = array.reshape(-1)
             code = SimpleNamespace(frequencies=lambda values=values: values)
-            unlike = digest_of(values)
-            buffers.append(Buffer(key, match["layer"] or "", values.size, code, unlike=unlike))
-        elif COSINES.search(key):
-            pair = complex_of(key, arrays)
-            if pair is None or pair.ndim < 2:
-                mute.append(key)
-            else:
-                buffers.append(cosines(key, pair))
-        elif ROWS.search(key) and array.ndim >= 2:
+            layer, unlike = match["layer"] or "", digest_of(values)
+            buffers.append(Buffer(key, layer, values.size, code, unlike=unlike))
+        elif pair is not None and pair.ndim > 1:
+            buffers.append(cosines(key, pair))
+        elif ROWS.search(key) and array.ndim > 1:
             buffers.append(rows(key, array.reshape(-1, array.shape[-1])))
+        elif COSINES.search(key):
+            mute.append(key)
     return of_buffers(name, buffers, mute)
 
 
@@ -296,13 +297,14 @@ def materialise(model: Any) -> None:
         index = getattr(module, "_create_relative_position_index", None)
         if "relative_position_index" in keys and index is not None:
             module.relative_position_index = index()
-        elif any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES)):
-            try:
-                fresh = type(module)(module.config)
-            except (TypeError, ValueError, AttributeError, KeyError):
-                continue  # it stays on the meta device, and says so when asked
-            parent, _, leaf = path.rpartition(".")
-            setattr(model.get_submodule(parent), leaf, fresh)
+        if not any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES)):
+            continue
+        try:
+            fresh = type(module)(module.config)
+        except (TypeError, ValueError, AttributeError, KeyError):
+            continue  # it stays on the meta device, and says so when asked
+        parent, _, leaf = path.rpartition(".")
+        setattr(model.get_submodule(parent), leaf, fresh)
 
 
 def of_engine(text: str, name: str) -> Comparand:
