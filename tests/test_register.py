@@ -542,7 +542,7 @@ def test_the_recipe_from_outside_is_enough(tmp_path: Path) -> None:
     install(tmp_path, "my-clocks", points, **{module: CLASS})
     code = "import posenc; pe = posenc.from_json(text)\nprint(pe, posenc.table(pe, 4).shape)"
     text = '{"type": "Clock", "dim": 4, "hours": 24}'
-    assert run(tmp_path, "-c", f"text = {text!r}\n{code}") == "Clock(dim=4, hours=24) (4, 4)\n"
+    assert run(tmp_path, "-c", f"text = {text!r}\n{code}") == "Clock(4, hours=24) (4, 4)\n"
 
 
 def insert(path: Path, before: str, lines: str) -> None:
