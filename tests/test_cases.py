@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,25 @@ def test_every_encoding_has_a_case() -> None:
 
 def test_case_names_are_distinct() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_every_oracle_is_asked() -> None:
+    """One that stays when its encoding is taken away is named."""
+    trees = {
+        path: ast.parse(path.read_text("utf-8")) for path in Path(__file__).parent.rglob("*.py")
+    }
+    asked = set()
+    for node in (node for tree in trees.values() for node in ast.walk(tree)):
+        if isinstance(node, ast.Name):
+            asked.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            asked.add(node.attr)
+        elif isinstance(node, ast.alias):
+            asked.add(node.name)
+    for kind in ("table", "rotary", "bias", "relative"):
+        tree = trees[Path(__file__).parent / "oracles" / f"{kind}.py"]
+        named = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert not named - asked, f"tests/oracles/{kind}.py"
 
 
 @each_case

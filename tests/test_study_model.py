@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import make_dataclass
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the model is torch's")
 
 import posenc  # noqa: E402
+from posenc.encodings import api  # noqa: E402
 from posenc.registry import SPECS  # noqa: E402
 from posenc.study.encodings import ENCODINGS, UNSUITED, FittedSizes, encoding, kebab  # noqa: E402
+from posenc.study.fitting import for_heads  # noqa: E402
 from posenc.study.generate import beam, greedy  # noqa: E402
 from posenc.study.model import Cache, Scheme, Shape, Tokens, Transformer  # noqa: E402
 from posenc.torch.learned import LearnedModule  # noqa: E402
@@ -55,6 +59,24 @@ def test_every_encoding_of_the_registry_has_a_place_or_a_reason() -> None:
     for name in SPECS:
         assert (kebab(name) in ENCODINGS) != (kebab(name) in UNSUITED), name
     assert not set(UNSUITED) - {kebab(name) for name in SPECS}
+
+
+@pytest.mark.parametrize("field", ["count", "arms", "heads"])
+def test_a_class_gets_the_heads_of_the_model_whatever_its_field_is_called(field: str) -> None:
+    """And no other field of that number changes."""
+
+    class Body(api.RelativeSpec):
+        heads = property(lambda self: getattr(self, field))
+
+        def score(self, q: Any, k: Any, at: Any, constants: Any, *, dtype: Any, xp: Any) -> Any:
+            return api.product(q, xp.matrix_transpose(k), xp=xp)
+
+    spec: Any = posenc.PoPE(24, heads=4, pairing="half")  # rotations say so by `per_head`
+    if field != "heads":
+        fields = [("dim", int), ("clip", int), (field, int)]
+        spec = make_dataclass("Own", fields, bases=(Body,), frozen=True)(24, 4, 4)
+    assert for_heads(spec, 2) == spec.replace(**{field: 2})
+    assert for_heads(posenc.Shaw(24, clip=4), 2) == posenc.Shaw(24, clip=4)
 
 
 @pytest.mark.parametrize("name", EVERY)

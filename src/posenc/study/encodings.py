@@ -21,6 +21,7 @@ from posenc.study.fitting import (
     Make,
     axis,
     base,
+    for_heads,
     half,
     head_dim,
     heads,
@@ -245,9 +246,7 @@ FITTED: dict[str, dict[str, Callable[[FittedSizes], Any]]] = {
     "GatedBuckets": {"count": heads, "buckets": length, "max_distance": length},
     "PositionSensitive": {"length": longest},
     "NEZHA": {"clip": half},
-    "TENER": {"count": heads},
     "DAPE": {"count": heads},
-    "ForgetGates": {"count": heads},
 }
 
 
@@ -256,14 +255,13 @@ LEADS = {"table": "dim", "rotary": "dim", "bias": "heads", "relative": "dim"}
 
 
 def _fitted(cls: type[Spec]) -> Encoding:
-    fields = FITTED.get(cls.__name__)
-    if fields is None:
-        example = {**USUAL[cls.kind], **cls.example.fields}
-        fields = {name: just(value) for name, value in example.items()}
-        if "heads" in example and cls.kind != "bias":
-            fields["heads"] = heads
-        fields = {name: value for name, value in fields.items() if name != LEADS[cls.kind]}
-    return Encoding(cls.__name__, of(cls.__name__, **fields))
+    if cls.__name__ in FITTED:
+        return Encoding(cls.__name__, of(cls.__name__, **FITTED[cls.__name__]))
+    example = {**USUAL[cls.kind], **cls.example.fields}
+    small = of(cls.__name__, **{k: just(v) for k, v in example.items() if k != LEADS[cls.kind]})
+    return Encoding(
+        cls.__name__, lambda sizes, causal: for_heads(small(sizes, causal), sizes.heads)
+    )
 
 
 # Encodings of the registry that have no place in a sequence of tokens, and why.

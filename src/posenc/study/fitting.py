@@ -19,6 +19,8 @@ Nothing else is chosen for one encoding: all have the same model, batches, steps
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from operator import attrgetter
 from typing import Any
 
 import posenc
+from posenc._core.errors import PosencError
 from posenc._core.spec import Spec
 from posenc.registry import lookup
 
@@ -35,6 +38,7 @@ __all__ = [
     "Make",
     "axis",
     "base",
+    "for_heads",
     "half",
     "head_dim",
     "heads",
@@ -142,6 +146,24 @@ def of(name: str, /, **choices: Field) -> Make:
         return spec
 
     return make
+
+
+def for_heads(spec: Any, count: int) -> Any:
+    """The spec for `count` heads, by whichever field says how many have numbers of their own."""
+
+    def stated(spec: Any) -> int | None:
+        number: int | None = spec.per_head if spec.kind == "rotary" else spec.heads
+        return number
+
+    if spec.kind == "table" or stated(spec) in (None, count):
+        return spec
+    for field in dataclasses.fields(spec):
+        if getattr(spec, field.name) == stated(spec):
+            with contextlib.suppress(PosencError):
+                other = spec.replace(**{field.name: count})
+                if stated(other) == count:
+                    return other
+    return spec
 
 
 # Fields of specs as functions of the sizes.
