@@ -151,20 +151,27 @@ def _fit(
     raise DataError(mismatch(f"{CALLER}: {what}", expected, received, todo))
 
 
+# Of what has no weights, by its kind.
+IN_CODE = "{kind}, a {entry.kind} that is made in the code of the model, by no module"
+LEFT = {
+    "rotary": "{kind}: no module answers positions with its cosines and sines alone",
+    "table": "{kind}: its rows are trained, made in code, or others than those",
+    "bias": IN_CODE,
+    "relative": IN_CODE,
+    "convolution": "a convolution, whose weights stay",
+}
+
+
 def why_left(entry: Layer) -> Iterator[str]:
     """Why an entry of the plan that was not put in stays as the model has it."""
     name = f"{entry.layer}:{entry.attention}" if entry.attention else entry.layer
     kind = type(entry.spec).__name__
     rows = getattr(entry.spec, "length", None)
     if entry.kind == "table" and isinstance(rows, int):
-        yield f"{name}: {kind}, {rows:,} rows that are weights, which stay"
+        told = f"{kind}, {rows:,} rows that are weights, which stay"
     elif entry.spec is not None and entry.spec.parameters():
-        yield f"{name}: {kind}, a {entry.kind} whose values are weights, which stay"
-    elif entry.kind == "rotary":
-        yield f"{name}: {kind}: no module answers positions with its cosines and sines alone"
-    elif entry.kind == "table":
-        yield f"{name}: {kind}: its rows are trained, made in code, or others than those"
-    elif entry.spec is not None:
-        yield f"{name}: {kind}, a {entry.kind} that is made in the code of the model, by no module"
-    elif entry.kind == "convolution":
-        yield f"{name}: a convolution, whose weights stay"
+        told = f"{kind}, a {entry.kind} whose values are weights, which stay"
+    else:
+        told = LEFT.get(entry.kind, "").format(kind=kind, entry=entry)
+    if told:
+        yield f"{name}: {told}"
