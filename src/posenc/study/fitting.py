@@ -157,12 +157,12 @@ def for_heads(spec: Any, count: int) -> Any:
 
     if spec.kind == "table" or stated(spec) in (None, count):
         return spec
-    for field in dataclasses.fields(spec):
-        if getattr(spec, field.name) == stated(spec):
-            with contextlib.suppress(PosencError):
-                other = spec.replace(**{field.name: count})
-                if stated(other) == count:
-                    return other
+    values = {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec)}
+    for name in (name for name, value in values.items() if value == stated(spec)):
+        with contextlib.suppress(PosencError):
+            other = spec.replace(**{name: count})
+            if stated(other) == count:
+                return other
     return spec
 
 
