@@ -240,6 +240,9 @@ def test_every_slow_test_names_its_subject() -> None:
 # --- versions and texts ---------------------------------------------------------------------------
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
 def test_version_and_changelog_agree() -> None:
     """The changelog begins with the version, dated, or with the next one."""
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -260,6 +263,18 @@ def test_version_and_changelog_agree() -> None:
     assert importlib.metadata.version("posenc") == posenc.__version__
 
 
+def test_the_oldest_versions_are_those_of_the_package() -> None:
+    """`make compat` tries what `pyproject.toml` promises."""
+    pins = (ROOT / "constraints" / "oldest.txt").read_text(encoding="utf-8").splitlines()
+    oldest = dict(line.split("==") for line in pins if "==" in line)
+    extras = PROJECT["optional-dependencies"]
+    promised = [*PROJECT["dependencies"], *extras["jax"]]
+    assert len(promised) == 4
+    for requirement in promised:
+        name, version = requirement.split(">=")
+        assert re.fullmatch(rf"{re.escape(version)}(\.0)*", oldest[name]), requirement
+
+
 def test_workflows_call_what_is_there() -> None:
     """They do what anybody can do here: run `.ci/run`, or a target of the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -269,9 +284,6 @@ def test_workflows_call_what_is_there() -> None:
         assert called <= targets, path.name
         assert "contents: read" in text
         assert "secrets." not in text  # nothing is uploaded
-
-
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def test_every_licence_in_the_tree_is_declared() -> None:

@@ -160,11 +160,11 @@ def prepared() -> str:
 
 
 def compat() -> None:
-    """The tests that need no torch, beside the oldest NumPy and JAX, from a wheel."""
+    """The tests that need no torch, beside the oldest NumPy and JAX, from a wheel of `dist`."""
     minor, python = min(pythons().items())
     fresh = environment("oldest", python)
-    archive = source()
-    install(fresh, archive)
+    built = sorted(DIST.glob(f"posenc-*-cp3{minor}-*.whl"))
+    install(fresh, built[-1] if built else source())
     pins = (ROOT / "constraints/oldest.txt").read_text().splitlines()
     install(fresh, "-r", ROOT / "constraints/oldest.txt")
     print(f"Python 3.{minor}, {', '.join(pin for pin in pins if '==' in pin)}")
