@@ -91,7 +91,8 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
     inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
     if not inside and len(words) > 1 and "." in part.name and words[0] != "text":
         raise CannotSay(f"nothing in it that is known is named after {words[0]}")
-    inner = part.name.partition(", ")[2]  # one of several encodings in the same place
+    # One of several encodings in the same layers.
+    inner = part.name.partition(", ")[2] if part.layers is None else ""
     if inner and not any(word in one.path for one in left for word in inner.split()[-1:]):
         raise CannotSay(f"nothing in it that is known is named after {inner}")
     others = [re.split(r"[.: ,]", name)[0] for name in names]

@@ -165,7 +165,7 @@ def parsed(data: Any, caller: str) -> Contract:
         }
         checks = tuple(map(_check, data["checks"]))
         if type(data["model"]) is not str or type(data["settled"]) is not str:
-            raise TypeError("texts for `model` and `settled`")
+            raise TypeError("a text for each key that is one")
         contract = Contract(data["model"], checks=checks, settled=data["settled"], **values)
         _hold(contract, {*data} - {*HEAD, *contract.to_dict()}, caller)
     return contract
