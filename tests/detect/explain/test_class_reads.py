@@ -43,7 +43,9 @@ def compared(name: str, cls: Any) -> tuple[int, list[Any]]:
     asked = class_reads.Asked(cls)
     assert class_reads.answered(asked) == stored(name), name
     plain = posenc.from_hf({**sizes(cls, {}), "model_type": name}, on_error="report").warnings
-    labels = next((r["labels"] for r in families()[name].entries if "labels" in r), {})
+    labels: dict[str, str] = next(
+        (r["labels"] for r in families()[name].entries if "labels" in r), {}
+    )
     equal, different = 0, []
     for keys, result in list(asked.answers.values()):
         if result is None:
