@@ -110,7 +110,7 @@ def test_a_plan_follows_what_the_class_reads(name: str) -> None:
     assert equal
 
 
-@pytest.mark.slow
+@pytest.mark.slow("detect/explain", "presets/configs")
 @pytest.mark.filterwarnings("ignore")
 def test_a_plan_of_any_class_follows_what_it_reads_or_says_otherwise() -> None:
     results = {name: compared(name, cls) for name, cls in classes().items()}
