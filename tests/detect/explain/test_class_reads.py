@@ -43,7 +43,9 @@ def compared(name: str, cls: Any) -> tuple[int, list[Any]]:
     asked = class_reads.Asked(cls)
     assert class_reads.answered(asked) == stored(name), name
     plain = posenc.from_hf({**sizes(cls, {}), "model_type": name}, on_error="report").warnings
-    labels = next((r["labels"] for r in families()[name].entries if "labels" in r), {})
+    labels: dict[str, str] = next(
+        (r["labels"] for r in families()[name].entries if "labels" in r), {}
+    )
     equal, different = 0, []
     for keys, result in list(asked.answers.values()):
         if result is None:
@@ -108,7 +110,7 @@ def test_a_plan_follows_what_the_class_reads(name: str) -> None:
     assert equal
 
 
-@pytest.mark.slow
+@pytest.mark.slow("detect/explain", "presets/configs")
 @pytest.mark.filterwarnings("ignore")
 def test_a_plan_of_any_class_follows_what_it_reads_or_says_otherwise() -> None:
     results = {name: compared(name, cls) for name, cls in classes().items()}

@@ -540,11 +540,14 @@ def test_a_base_that_the_class_does_not_read_is_none_beside_a_scaling_either(key
     assert not plan.warnings
 
 
-def test_a_share_at_the_top_beside_a_scaling_of_one_type_of_layers_is_told() -> None:
+def test_a_share_at_the_top_reaches_layers_that_a_scaling_reaches() -> None:
     """Gemma 3's class ignores it under its plain rule alone."""
     sizes = {"hidden_size": 64, "head_dim": 16, "num_hidden_layers": 6}
     config = {"model_type": "gemma3_text", **sizes, "partial_rotary_factor": 0.5}
     scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
     plan = posenc.from_hf({**config, "rope_scaling": scaling})
-    assert any(text.startswith("partial_rotary_factor=0.5: partly") for text in plan.warnings)
-    assert not posenc.from_hf(config).warnings
+    widths = {entry.layer: entry.spec.dim for entry in plan}  # type: ignore[union-attr]
+    assert widths == {"sliding_attention": 16, "full_attention": 8}
+    assert any("is not read under the rule 'default'" in text for text in plan.warnings)
+    plain = posenc.from_hf(config)
+    assert {entry.spec.dim for entry in plain} == {16}  # type: ignore[union-attr]

@@ -160,8 +160,8 @@ def _group(
         group = Layers(kind, None, with_additions(params, known), share=known.share, top_share=top)
     else:
         share = known.share if known.share_alone is None else known.share_alone
-        own = parameters_left_out(params, known.parameters, known, notes)
-        group = Layers(kind, None, own, share=share, top_share=top)
+        taken = parameters_left_out(params, known.parameters, known, notes)
+        group = Layers(kind, None, taken, share=share, top_share=top)
     if "rope_theta" not in known.reach or known.base is None:
         return group
     if params.data:

@@ -199,7 +199,7 @@ def _head_of_class(keys: Keys, head: int, rule: Mapping[str, Any]) -> int:
         return head
     wide = keys.data["head_dim"]
     wide = keys.evaluate("hidden_size // num_attention_heads") if wide is None else wide
-    return int(wide) if is_number(wide) else head
+    return head if wide is None or not is_number(wide) else int(wide)
 
 
 def _unfit(
