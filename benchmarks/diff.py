@@ -1,4 +1,6 @@
-"""What comparing two configs costs beside NumPy's own import: `python benchmarks/diff.py`.
+"""What comparing two configs, or planning a longer context, costs beside NumPy's own import.
+
+    python benchmarks/diff.py
 
 The target is NumPy's time + 500 ms.
 """
@@ -19,6 +21,7 @@ STATEMENTS = {
     "NumPy": "import numpy",
     "posenc.diff of two configs": f"import posenc; posenc.diff({PLAIN}, {PLAIN} | "
     f"{{'rope_scaling': {YARN}}})",
+    "posenc.extend_context of a config": f"import posenc; posenc.extend_context({PLAIN}, 2**20)",
 }
 
 

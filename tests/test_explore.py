@@ -457,7 +457,8 @@ def counts_of(header) -> list[list[str]]:
 
 def plotted(found: Stretch) -> list[list[str]]:
     return [
-        [r.label, f"{r.unseen} of {found.slow}", f"{r.lost} of {found.fast}"] for r in found.rules
+        [r.label, f"{r.effect.unseen} of {found.slow}", f"{r.effect.lost} of {found.fast}"]
+        for r in found.rules
     ]
 
 

@@ -235,7 +235,7 @@ def test_mistakes_are_named_in_one_line(run: Run, words: tuple[str, ...], said: 
 
 def test_pictures_are_listed(run: Run) -> None:
     listed = json.loads(run("--json").stdout)
-    assert list(listed) == [*PICTURES, "find", "compare"]
+    assert list(listed) == [*PICTURES, "extend", "find", "compare"]
     assert "Draw an encoding." in run().output
     assert "after the name" in run("--json", "table", code=2).output
 

@@ -404,11 +404,11 @@ def test_counts_are_those_of_a_loop() -> None:
         "llama3": (0, 0),
     }
     for name, counts in expected.items():
-        assert (by_name[name].unseen, by_name[name].lost) == counts, name
+        assert (by_name[name].effect.unseen, by_name[name].effect.lost) == counts, name
     # The two ramps: the paper's is linear in turns, the code's in the index.
     assert by_name["yarn_paper"].stretch[36] == pytest.approx(4.99, abs=0.01)
     assert by_name["yarn"].stretch[36] == pytest.approx(2.17, abs=0.01)
-    assert by_name["yarn"].attention_factor == pytest.approx(0.1 * math.log(8) + 1)
+    assert by_name["yarn"].effect.attention_factor == pytest.approx(0.1 * math.log(8) + 1)
     np.testing.assert_allclose(by_name["dynamic"].stretch, by_name["ntk"].stretch, rtol=1e-12)
 
 

@@ -34,6 +34,8 @@ from posenc.detect.convert.pairing import detect_pairing as detect_pairing
 from posenc.detect.explain.dialects import to_hf as to_hf
 from posenc.detect.explain.gguf import from_gguf as from_gguf
 from posenc.detect.explain.reader import from_hf as from_hf
+from posenc.detect.extend.extension import Extension as Extension
+from posenc.detect.extend.extension import extend_context as extend_context
 from posenc.detect.identify.identify import identify as identify
 from posenc.detect.identify.result import Finding as Finding
 from posenc.detect.identify.result import Identification as Identification
@@ -149,6 +151,7 @@ __all__ = [
     "Disentangled",
     "DynamicBias",
     "Entry",
+    "Extension",
     "FIRE",
     "Finding",
     "Fit",
@@ -226,6 +229,7 @@ __all__ = [
     "detect_pairing",
     "diff",
     "extend",
+    "extend_context",
     "frequencies",
     "from_gguf",
     "from_hf",

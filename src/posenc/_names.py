@@ -110,6 +110,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "posenc.detect.contract": ("Comparison", "Contract", "Difference", "diff", "golden"),
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
+    "posenc.detect.extend": ("Extension", "extend_context"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
     "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),

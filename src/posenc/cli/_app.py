@@ -32,6 +32,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
     "diff": ("posenc.cli.diff", "Compare the positions of two models or implementations."),
     "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
+    "extend": (
+        "posenc.cli.extend",
+        "Plan a longer context for a model.",
+    ),
     "golden": ("posenc.cli.golden", "Write the numbers that a model's positions must give."),
     "check": ("posenc.cli.check", "Hold an implementation of positions to the laws of its kind."),
     "study": ("posenc.cli.study", "Train small Transformers and test the published claims."),

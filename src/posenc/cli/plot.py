@@ -308,6 +308,27 @@ def stretch(**options: Any) -> None:
 
 
 @command.command()
+@click.argument("config", metavar="CONFIG", type=InputFile())
+@click.option("--to", type=int, metavar="LENGTH", help="The new length, in positions.")
+@click.option("--factor", type=float, help="The new length over the trained one, in place of --to.")
+@click.option("--trained", type=int, metavar="LENGTH", help="Where training ended.")
+@width_option
+@output_options
+def extend(config: str, **options: Any) -> None:
+    """Draw what rules that extend a context do to the rotations of a config."""
+    import posenc.plot as pictures
+    from posenc.detect.extend import extend_context
+
+    lengths = {name: options.pop(name) for name in ("factor", "trained")}
+    found = extend_context(config, options.pop("to"), **lengths)
+    stretched = next((layer for layer in found.layers if layer.options), found.layers[0])
+    spec = stretched.baseline.spec
+    asked = {"original_length": found.trained, "factor": found.factor, "width": options["width"]}
+    subject = PlotSubject(spec, None, f"{found.model}, {stretched.name}")
+    finish(lambda: pictures.stretch(spec, **asked), subject, **options)
+
+
+@command.command()
 @spec_words
 @click.option("--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed.")
 @click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, from 0.")

@@ -257,3 +257,43 @@ def turns(plan: posenc.Reading) -> dict[str, Any]:
         for entry in plan
         if isinstance(entry.spec, posenc.RoPE) and not entry.spec.needs_length
     }
+
+
+@pytest.mark.slow("detect/explain", "presets")
+@pytest.mark.parametrize("id_", OUTCOMES)
+def test_a_config_that_transformers_loads_and_saves_has_the_same_plan(id_: str) -> None:
+    from transformers import CONFIG_MAPPING
+
+    config = OUTCOMES[id_][0]["config"]
+    if config.get("model_type") not in CONFIG_MAPPING:
+        pytest.skip("transformers has no class for it")
+    try:
+        made = CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))
+    except Exception as error:  # noqa: BLE001 - whatever the class raises
+        pytest.skip(f"its class does not load it: {error}"[:100])
+    before = posenc.from_hf(config, on_error="report")
+    after = posenc.from_hf(json.loads(made.to_json_string(use_diff=True)), on_error="report")
+    # Names follow the keys, and a saved file has more of them.
+    plans = [
+        {(e.attention, e.spec, e.convolution) for e in p if e.kind != "none"}
+        for p in (before, after)
+    ]
+    if before.errors:
+        assert after.errors
+    elif plans[0] != plans[1]:
+        told = " ".join(before.warnings)
+        assert "authors' code" in told or "written for other code" in told or "of the whole" in told
+
+
+def test_the_rule_that_transformers_writes_beside_the_files_own() -> None:
+    from transformers import Qwen2VLConfig
+
+    own = {"type": "mrope", "mrope_section": [4, 6, 6]}
+    text = {"hidden_size": 128, "num_attention_heads": 4, "rope_theta": 1e6, "rope_scaling": own}
+    saved = json.loads(Qwen2VLConfig(text_config=copy.deepcopy(text)).to_json_string())
+    rules = saved["text_config"]["rope_parameters"]
+    assert (rules["type"], rules["rope_type"]) == ("mrope", "default")
+    config = {"model_type": "qwen2_vl", "text_config": text | {"model_type": "qwen2_vl_text"}}
+    plans = [posenc.from_hf(one) for one in (config, saved)]
+    first, second = (next(e.spec for e in plan if e.kind == "rotary") for plan in plans)
+    assert first == second

@@ -4,7 +4,7 @@ from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
 from posenc.detect.explain.gguf import from_gguf
-from posenc.detect.explain.layer_groups import COUNT_KEYS, MORE_LAYERS
+from posenc.detect.explain.layer_groups import COUNT_KEYS, MORE_LAYERS, WINDOWS
 from posenc.detect.explain.reader import PAIRINGS, from_hf
 from posenc.detect.explain.rotary_entries import TRAINED
 
@@ -14,6 +14,7 @@ __all__ = [
     "MORE_LAYERS",
     "PAIRINGS",
     "TRAINED",
+    "WINDOWS",
     "Keys",
     "describe",
     "from_gguf",

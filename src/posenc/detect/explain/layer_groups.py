@@ -10,7 +10,7 @@ from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults, stretched
 
-__all__ = ["COUNT_KEYS", "MORE_LAYERS", "Layers", "layers_of"]
+__all__ = ["COUNT_KEYS", "MORE_LAYERS", "WINDOWS", "Layers", "layers_of"]
 
 TYPE_KEYS = ("layer_types", "layers_block_type")
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")

@@ -85,18 +85,23 @@ def rope_type(params: Keys, notes: Notes) -> str | None:
     """The rule by its canonical name; None, with an error, where it is unknown."""
     named = {key: params.get(key) for key in TYPE_KEYS if key in params}
     values = {str(value) for value in named.values()}
-    if len(values) > 1:
+    # transformers 5 adds `rope_type: default` to the `type: mrope` of a file.
+    if len({TYPES.get(_word(value), value) for value in values}) > 1:
         told = " and ".join(f"{params.where(key)}={value!r}" for key, value in named.items())
         notes.error(f"{told} contradict each other")
         return None
     if not values:
         return "default"
     word = values.pop()
-    if word.lower().replace("-", "_") not in TYPES:
+    if _word(word) not in TYPES:
         key = params.where(next(iter(named)))
         notes.error(f"{key}={word!r} is no rule of scaling that is known. {suggest(word, TYPES)}")
         return None
-    return TYPES[word.lower().replace("-", "_")]
+    return TYPES[_word(word)]
+
+
+def _word(text: str) -> str:
+    return text.lower().replace("-", "_")
 
 
 def read_scaling(params: Keys, rule: str, lengths: Lengths, pairs: int, notes: Notes) -> Asked:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc.detect.extend.engines import lines_of, wanted_of
 from posenc.explore import snippets
 from posenc.explore.axes import logarithmic
 from posenc.explore.entry import Chosen
@@ -211,9 +212,11 @@ def _counts(data: Stretch) -> TableOfText:
     rows = tuple(
         (
             rule.label,
-            count(rule.unseen, data.slow),
-            count(rule.lost, data.fast),
-            number(rule.attention_factor, 5),
+            count(rule.effect.unseen, data.slow),
+            count(rule.effect.lost, data.fast),
+            number(rule.effect.attention_factor, 5),
+            number(rule.effect.arc, 2),
+            number(rule.effect.change, 2),
         )
         for rule in data.rules
     )
@@ -225,10 +228,13 @@ def _counts(data: Stretch) -> TableOfText:
             "slow pairs that meet unseen angles",
             "fast pairs that lose their step",
             "attention factor",
+            "new share of a circle",
+            "change in short texts",
         ),
         rows,
         caption="Slow: no full turn within the trained length. Fast: 32 turns or more. Lost: "
-        "changed by over 1 %. "
+        "changed by over 1 %. New: the most that a slow pair meets for the first time. Short "
+        "texts: the largest change of a score within the trained length, over the largest score. "
         + thin(" ".join(f"{RULES[k]}: {v}" for k, v in data.left_out.items())),
     )
 
@@ -240,12 +246,14 @@ def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
         Fact("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
         Fact("Wavelength after", _length(float(chosen.wavelengths[pair]))),
         Heading("Slow pairs that meet unseen angles"),
-        *(Fact(rule.label, count(rule.unseen, data.slow)) for rule in data.rules),
+        *(Fact(rule.label, count(rule.effect.unseen, data.slow)) for rule in data.rules),
         Heading("Fast pairs that lose their step"),
-        *(Fact(rule.label, count(rule.lost, data.fast)) for rule in data.rules),
+        *(Fact(rule.label, count(rule.effect.lost, data.fast)) for rule in data.rules),
         Heading("Attention factor"),
-        Fact(chosen.label, number(chosen.attention_factor, 5)),
+        Fact(chosen.label, number(chosen.effect.attention_factor, 5)),
     ]
+    if chosen.name not in ("none", "given"):
+        blocks += [Heading("What to write"), *_lines(data, chosen.name)]
     if chosen.name.startswith("yarn"):
         code = next((r for r in data.rules if r.name == "yarn"), None)
         paper = next((r for r in data.rules if r.name == "yarn_paper"), None)
@@ -263,6 +271,16 @@ def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
                 )
             )
     return tuple(blocks)
+
+
+def _lines(data: Stretch, name: str) -> list[Block]:
+    """What engines are told for the rule; a config has more, and `posenc extend` reads it."""
+    wanted = wanted_of(data.plain, name, data.factor, data.original_length, data.length)
+    if wanted is None:
+        return [Prose("No engine has this rule.")]
+    lines, remarks = lines_of(None, wanted)
+    facts = [Fact(engine, line) for engine, line in lines.items()]
+    return [*facts, *(Prose(remark) for remark in remarks)]
 
 
 def _numbers(data: Stretch) -> dict[str, Any]:

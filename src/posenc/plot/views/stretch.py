@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc import scaling
 from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
+from posenc.detect.extend.rules import FAST, Baseline, Effect, effect
+from posenc.detect.extend.rules import RULES as EXTENDING
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
 from posenc.plot.able import refuse
@@ -17,22 +18,12 @@ from posenc.plot.words import brief, counted, number, whole
 
 __all__ = ["LARGEST_FACTOR", "RULES", "Extent", "Rule", "Stretch", "data", "extent"]
 
-FAST = 32.0  # turns within the trained length from which a pair counts as fast
-LOST = 1.01  # stretch from which a fast pair has lost its step
 LARGEST_FACTOR = 2**20
 USUAL_LENGTH, USUAL_FACTOR = 4096, 8.0
 
 # The rules that are compared, by name; `given` is the scaling of the spec itself.
-RULES: dict[str, str] = {
-    "none": "unchanged",
-    "linear": "linear",
-    "ntk": "NTK base",
-    "dynamic": "dynamic NTK",
-    "yarn": "YaRN, code",
-    "yarn_paper": "YaRN, paper",
-    "llama3": "Llama 3",
-    "given": "as given",
-}
+RULES: dict[str, str] = {name: rule.label for name, rule in EXTENDING.items()}
+RULES["given"] = "as given"
 
 
 class Extent(NamedTuple):
@@ -81,21 +72,15 @@ class Rule:
         A key of `RULES`, and what it is called.
     wavelengths, stretch : numpy.ndarray
         (pairs,) in positions, and over those without a rule.
-    unseen : int
-        Slow pairs that meet angles which training did not show.
-    lost : int
-        Fast pairs whose step changes by more than 1 %.
-    attention_factor : float
-        The factor on cosines and sines that the rule asks for.
+    effect : Effect
+        Pairs that meet unseen angles or lose their step, and what happens to short texts.
     """
 
     name: str
     label: str
     wavelengths: np.ndarray
     stretch: np.ndarray
-    unseen: int
-    lost: int
-    attention_factor: float
+    effect: Effect
 
 
 @dataclass(frozen=True)
@@ -118,6 +103,8 @@ class Stretch:
         Rules that cannot be, and why.
     title, caption : str, tuple of str
         The words.
+    plain : RoPE
+        The rotation without a rule.
     """
 
     rules: tuple[Rule, ...]
@@ -130,6 +117,7 @@ class Stretch:
     left_out: Mapping[str, str]
     title: str
     caption: tuple[str, ...]
+    plain: RoPE
 
 
 def data(
@@ -162,8 +150,9 @@ def data(
     >>> import posenc
     >>> from posenc.plot.views import stretch
     >>> found = stretch.data(posenc.RoPE(128, pairing="half"), original_length=4096, factor=8)
-    >>> found.slow, found.fast, {r.name: (r.unseen, r.lost) for r in found.rules}["ntk"]
-    (18, 21, (17, 20))
+    >>> ntk = found.rules[2].effect
+    >>> found.slow, found.fast, ntk.unseen, ntk.lost
+    (18, 21, 17, 20)
     """
     if not isinstance(spec, RoPE):
         refuse("stretch", spec, "a RoPE")
@@ -182,17 +171,18 @@ def data(
             todo = suggest(name, RULES)
             raise ArgumentError(mismatch("plot stretch: rules", "rules", repr(name), todo))
     plain = spec.replace(scaling=())
+    baseline = Baseline(plain, trained)
     before = wavelengths(plain)
-    slow, fast = before > trained, before < trained / FAST
+    slow = before > trained
     drawn, left_out = [], {}
     for name in names:
         if name == "given" and not scalings:
             continue
         try:
-            scaled = (
-                spec if name == "given" else plain.replace(scaling=_scaling(name, grown, trained))
-            )
-            drawn.append(_rule(name, scaled, before, (slow, fast), factor=grown, trained=trained))
+            scaled = spec
+            if name != "given":
+                scaled = plain.replace(scaling=EXTENDING[name].make(grown, trained))
+            drawn.append(_rule(name, scaled, baseline, before, round(trained * grown)))
         except PosencError as error:
             left_out[name] = str(error)
     stretch = Stretch(
@@ -201,61 +191,26 @@ def data(
         round(trained * grown),
         grown,
         int(slow.sum()),
-        int(fast.sum()),
+        int(baseline.fast.sum()),
         int(slow.argmax()) if slow.any() else len(slow),
         left_out,
         brief(plain),
         (),
+        plain,
     )
     object.__setattr__(stretch, "caption", _caption(stretch))
     return stretch
 
 
-def _scaling(name: str, factor: float, trained: int) -> Any:
-    if name == "linear":
-        return scaling.Linear(factor)
-    if name == "ntk":
-        return scaling.NTK(factor)
-    if name == "dynamic":
-        grown = max(trained, round(trained * factor))
-        return scaling.DynamicNTK(1.0, original_length=trained, length=grown)
-    if name == "yarn":
-        return scaling.YaRN(factor, original_length=trained)
-    if name == "yarn_paper":
-        return scaling.YaRN(factor, original_length=trained, ramp="turns")
-    if name == "llama3":
-        return scaling.Llama3(factor, original_length=trained)
-    return ()
-
-
-def _rule(
-    name: str,
-    spec: RoPE,
-    before: np.ndarray,
-    chosen: tuple[np.ndarray, np.ndarray],
-    *,
-    factor: float,
-    trained: int,
-) -> Rule:
-    slow, fast = chosen
-    settled = spec.at(max(1, round(trained * factor)))
+def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length: int) -> Rule:
+    settled = spec.at(max(1, length))
     after = wavelengths(settled)
     with np.errstate(invalid="ignore"):
         stretch = np.where(np.isinf(before), 1.0, after / before)
-    # The furthest angle that training showed is reached again at `factor` times the stretch.
-    unseen = slow & np.isfinite(before) & (stretch < factor * (1 - 1e-9))
     label = RULES[name]
     if name == "given":
         label = " and ".join(type(s).__name__ for s in spec.scalings) + ", as given"
-    return Rule(
-        name,
-        label,
-        after,
-        stretch,
-        int(unseen.sum()),
-        int((fast & (stretch > LOST)).sum()),
-        float(settled.attention_factor),
-    )
+    return Rule(name, label, after, stretch, effect(baseline, settled, length))
 
 
 def _caption(stretch: Stretch) -> tuple[str, ...]:
@@ -269,14 +224,14 @@ def _caption(stretch: Stretch) -> tuple[str, ...]:
     ]
     sentences += [
         (
-            f"{rule.label}: {rule.unseen} of {stretch.slow} slow pairs meet unseen angles, "
-            f"{rule.lost} of {stretch.fast} fast pairs lose their step."
+            f"{rule.label}: {rule.effect.unseen} of {stretch.slow} slow pairs meet unseen angles, "
+            f"{rule.effect.lost} of {stretch.fast} fast pairs lose their step."
         )
         for rule in stretch.rules
     ]
-    factors = [r for r in stretch.rules if r.attention_factor != 1]
+    factors = [r for r in stretch.rules if r.effect.attention_factor != 1]
     if factors:
-        listed = ", ".join(f"{r.label} {number(r.attention_factor)}" for r in factors)
+        listed = ", ".join(f"{r.label} {number(r.effect.attention_factor)}" for r in factors)
         sentences.append(f"Attention factor: {listed}.")
     sentences += [f"{RULES[name]} is left out: {why}" for name, why in stretch.left_out.items()]
     return tuple(sentences)

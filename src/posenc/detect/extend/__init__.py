@@ -1,0 +1,16 @@
+"""A config and a longer length -> what each rule does, and what to write where."""
+
+from posenc.detect.extend.extension import Extension, extend_context
+from posenc.detect.extend.options import LayerExtension, TriedRule
+from posenc.detect.extend.rules import RULES, Baseline, Effect, effect
+
+__all__ = [
+    "RULES",
+    "Baseline",
+    "Effect",
+    "Extension",
+    "LayerExtension",
+    "TriedRule",
+    "effect",
+    "extend_context",
+]

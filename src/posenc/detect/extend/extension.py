@@ -1,0 +1,373 @@
+"""A plan for a longer context: what each rule does to a model, and what to write where."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.reading import Layer, Reading
+from posenc.detect.explain import from_gguf, from_hf
+from posenc.detect.extend.engines import Wanted, lines_of, patched
+from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
+from posenc.detect.extend.rules import Baseline
+from posenc.detect.files import load, read_header
+
+__all__ = ["Extension", "extend_context"]
+
+TOWERS = ("vision", "audio", "encoder")  # their positions are cells and frames
+UNKNOWN = (
+    "Quality is not predicted: no config says what the weights learned. Measure it on texts of "
+    "both lengths, the loss at each position and a task that needs the far text."
+)
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What `extend_context` found.
+
+    Parameters
+    ----------
+    model : str
+        The family, as the plan has it.
+    trained, length : int
+        The trained length, and the one that is asked for.
+    layers : tuple of LayerExtension
+        The kinds of layers that rotate.
+    rule : str
+        The recommended rule; "none" where none is needed, empty where none suffices.
+    reasons : tuple of str
+        Why, and what a config cannot tell.
+    notes : tuple of str
+        Doubts: of the reader, about lengths, about parts without rotations.
+    source : mapping or None
+        The config that was read.
+    architecture : str
+        Of a GGUF file.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 1e4}
+    >>> found = posenc.extend_context({**config, "max_position_embeddings": 4096}, 16384)
+    >>> found.rule, found.layers[0].option("linear").effect.lost
+    ('llama3', 11)
+    >>> found.lines("yarn")["llama.cpp"].split(" --ctx")[0]
+    '--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 4096'
+    """
+
+    model: str
+    trained: int
+    length: int
+    layers: tuple[LayerExtension, ...]
+    rule: str
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    source: Mapping[str, Any] | None
+    architecture: str
+
+    @property
+    def factor(self) -> float:
+        """The new length over the trained one."""
+        return self.length / self.trained
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of all rules that apply to some layer, in order."""
+        return tuple(dict.fromkeys(o.name for layer in self.layers for o in layer.options))
+
+    def wanted(self, rule: str | None = None) -> Wanted:
+        """What engines are to be told.
+
+        Parameters
+        ----------
+        rule : str, optional
+            One of `rules`; the recommended one by default.
+
+        Returns
+        -------
+        Wanted
+            The rotation of each kind of layer, and the rule.
+
+        Raises
+        ------
+        ArgumentError
+            If no rule is recommended and none is named, or the name is of none that applies.
+        """
+        name = rule or self.rule
+        if name not in self.rules and name != "none":
+            todo = suggest(name, self.rules) if name else "Name one of " + ", ".join(self.rules)
+            expected = "a rule that applies to the model"
+            raise ArgumentError(mismatch("extend: rule", expected, repr(name), todo))
+        chosen = {layer.name: layer.option(name) for layer in self.layers}
+        specs = {n.name: c.spec if (c := chosen[n.name]) else n.baseline.spec for n in self.layers}
+        changed = {n for n, option in chosen.items() if option is not None}
+        first = next((option for option in chosen.values() if option is not None), None)
+        if first is None or name == "none":
+            return Wanted(specs, frozenset(), None, None, self.length)
+        scaling = None
+        if first.base is None:
+            scaling = next(s for s in first.spec.scalings if s.stretches)
+        return Wanted(specs, frozenset(changed), first.base, scaling, self.length)
+
+    def switches(self, rule: str | None = None) -> str:
+        """Whether frequencies change during generation, and what a KV cache must do there."""
+        if self.wanted(rule).growing:
+            return (
+                f"Above {self.trained:,} positions every length has frequencies of its own: move "
+                "cached keys at each (posenc.rerotate), or fix one length for the sequence."
+            )
+        return "No frequency changes during generation, so cached keys stay as they are."
+
+    def lines(self, rule: str | None = None) -> dict[str, str]:
+        """What to write or type for each engine, each line read back by our reader.
+
+        Parameters
+        ----------
+        rule : str, optional
+            One of `rules`; the recommended one by default.
+
+        Returns
+        -------
+        dict
+            Engine -> line. An engine that cannot be told is left out.
+
+        Raises
+        ------
+        ArgumentError
+            As for `wanted`.
+        """
+        return lines_of(self.source, self.wanted(rule), self.architecture)[0]
+
+    def remarks(self, rule: str | None = None) -> tuple[str, ...]:
+        """What an engine cannot be told, and what else its user should know."""
+        return lines_of(self.source, self.wanted(rule), self.architecture)[1]
+
+    def config(self, rule: str | None = None) -> dict[str, Any]:
+        """The config with the rule in it, in the dialect of transformers 5, or of 4 where 5 cannot.
+
+        Parameters
+        ----------
+        rule : str, optional
+            One of `rules`; the recommended one by default.
+
+        Returns
+        -------
+        dict
+            A copy of the config.
+
+        Raises
+        ------
+        ArgumentError
+            As for `wanted`, or if no config was read, or no dialect can say it.
+        """
+        wanted = self.wanted(rule)
+        if self.source is None:
+            todo = "Give a config.json; lines() has the options of llama.cpp."
+            raise ArgumentError(mismatch("extend", "a config to write", "none", todo))
+        for dialect in ("hf5", "hf4"):
+            written = patched(self.source, dialect, wanted)
+            if written is not None:
+                return written.config
+        expected = "a rule that a config of transformers can say"
+        raise ArgumentError(mismatch("extend", expected, rule or self.rule))
+
+
+class _Trained(NamedTuple):
+    """Where training ended, and with which rotation."""
+
+    trained: int
+    spec: Any
+    own: bool  # whether the rotation as trained is stretched already
+
+
+def extend_context(
+    source: Any,
+    to: int | None = None,
+    *,
+    factor: float | None = None,
+    trained: int | None = None,
+) -> Extension:
+    """Plan a longer context for a model.
+
+    Every rule that needs nothing but a factor and the trained length is tried on every kind of
+    layer that rotates: how many pairs meet angles that training did not show, how many lose their
+    step between neighbours, what happens to short texts. The rule that is recommended leaves no
+    pair at an unseen angle, then has the fewest lost pairs, then the smallest change of scores
+    within the trained length, and is the same at every length.
+
+    Parameters
+    ----------
+    source : config, path, or Reading
+        What `posenc.from_hf` reads, a GGUF file, or a plan that was read.
+    to : int, optional
+        The new length, in positions.
+    factor : float, optional
+        The new length over the trained one, in place of `to`.
+    trained : int, optional
+        The trained length, where the config states none or another.
+
+    Returns
+    -------
+    Extension
+        The numbers, the recommended rule, and the lines for engines.
+
+    Raises
+    ------
+    ArgumentError
+        If not exactly one of `to` and `factor` is given, a factor is below 1, or the new length is
+        not above the trained one.
+    DataError
+        If no layer rotates, the config leaves the rotation open, states no trained length, or
+        states lengths that contradict each other.
+
+    Notes
+    -----
+    A scaling in the config is taken as trained where the declared length is above its original
+    length; else the model was trained at the original length, without it.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> config = {"model_type": "llama", "head_dim": 128, "rope_theta": 5e5}
+    >>> found = posenc.extend_context(config, 131072, trained=8192)
+    >>> unchanged = found.layers[0].option("none").effect
+    >>> unchanged.unseen, round(unchanged.arc, 2)
+    (29, 0.93)
+    """
+    plan, config, architecture = _read(source)
+    rotary = [layer for layer in plan if layer.kind == "rotary"]
+    rotary = [layer for layer in rotary if layer.layer.startswith("text.")] or [
+        layer for layer in rotary if not any(name in layer.layer for name in TOWERS)
+    ]
+    if not rotary:
+        raise DataError(_no_rotation(plan))
+    told = [_lengths(layer, trained) for layer in rotary]
+    start = max(one.trained for one in told)
+    length = _length(start, to, factor)
+    layers = tuple(
+        layer_extension(_name(layer), Baseline(one.spec, one.trained), length)
+        for layer, one in zip(rotary, told, strict=True)
+    )
+    rule, why = recommended(layers, start, length)
+    own = any(one.own for one in told)
+    notes = [note.text for note in plan.notes if note.level != "remark"]
+    notes += _switching(rotary)
+    if own:
+        notes.append(
+            f"The config's own scaling is taken as trained, up to {start:,} positions. Where it "
+            "was added afterwards, say where training ended: trained."
+        )
+    return Extension(
+        plan.model, start, length, layers, rule, (*why, UNKNOWN), tuple(notes), config, architecture
+    )
+
+
+def _switching(layers: list[Layer]) -> list[str]:
+    """Where the config's own rule has other frequencies from a length on."""
+    specs: list[Any] = [layer.spec for layer in layers]
+    sentences = [
+        f"The config's {type(rule).__name__} has other frequencies above {rule.lengths[0]:,} "
+        "positions: keys cached below do not fit queries above. Fix one length for a sequence, or "
+        "move the keys (posenc.rerotate)."
+        for spec in specs
+        for rule in spec.scalings
+        if rule.lengths is not None
+    ]
+    return list(dict.fromkeys(sentences))
+
+
+def _read(source: Any) -> tuple[Reading, Mapping[str, Any] | None, str]:
+    if isinstance(source, Reading):
+        return source, None, "ARCH"
+    if isinstance(source, (str, os.PathLike)) and str(source).endswith(".gguf"):
+        header = read_header(Path(source))
+        name = header.keys.get("general.architecture", "ARCH")
+        return from_gguf(source, on_error="report"), None, str(name)
+    config = load(source, "extend_context")
+    return from_hf(config, on_error="report"), config, "ARCH"
+
+
+def _name(layer: Layer) -> str:
+    return f"{layer.layer}:{layer.attention}" if layer.attention else layer.layer
+
+
+# What to do about a model that does not rotate, by the kind of its encodings.
+TODO = {
+    "bias": (
+        "{} is defined at every distance, so there is nothing to write; whether the model uses far "
+        "text is to be measured."
+    ),
+    "rotary": "Its rotations are of pictures or sound: give them other positions, not a rule.",
+    "Learned": (
+        "A learned table has a row for each position: posenc.resize makes it longer, and the model "
+        "is trained further."
+    ),
+    "table": "{} is computed for any position, so there is nothing to write.",
+}
+TODO["relative"] = TODO["bias"]
+
+
+def _no_rotation(plan: Reading) -> str:
+    if plan.errors:
+        return f"extend_context: the plan is open: {'; '.join(plan.errors)}"
+    kinds = {layer.kind: type(layer.spec).__name__ for layer in plan if layer.spec is not None}
+    if kinds.get("table") == "Learned":
+        kinds["Learned"] = "Learned"
+    todo = next(
+        (TODO[k].format(kinds[k]) for k in TODO if k in kinds), "Nothing limits its length."
+    )
+    received = ", ".join(sorted(set(kinds.values()))) or "no encoding"
+    return mismatch("extend_context", "a model that rotates queries and keys", received, todo)
+
+
+def _lengths(layer: Layer, trained: int | None) -> _Trained:
+    spec: Any = layer.spec
+    own = next((s for s in spec.scalings if s.stretches), None)
+    original = getattr(own, "original_length", None)
+    if trained is not None:
+        if trained < 1:
+            raise ArgumentError(mismatch("extend_context: trained", "a length", trained))
+        kept = own is not None and (original is None or trained > original)
+        return _Trained(trained, spec.at(trained) if kept else _plain(spec), kept)
+    declared = layer.length
+    if declared is None and original is None:
+        todo = "Say it: trained=8192, or --trained 8192."
+        raise DataError(mismatch("extend_context", "a trained length", "none in the config", todo))
+    if own is None:
+        return _Trained(int(declared or 0), spec, False)
+    if original is not None and (declared is None or declared == original):
+        return _Trained(original, _plain(spec), False)
+    if original is not None and declared is not None and declared < original:
+        # Files that raise the original length above the declared one state no single length.
+        received = f"{declared} declared, {original} before the scaling"
+        todo = "Say where training ended: trained=…, or --trained."
+        raise DataError(mismatch("extend_context", "lengths that agree", received, todo))
+    return _Trained(int(declared or 0), spec.at(declared), True)
+
+
+def _plain(spec: Any) -> Any:
+    """The rotation without the rule that stretches it, and without its magnitude."""
+    kept = tuple(s for s in spec.scalings if not s.stretches)
+    return spec.replace(scaling=kept)
+
+
+def _length(trained: int, to: int | None, factor: float | None) -> int:
+    if (to is None) == (factor is None):
+        received = "neither" if to is None else "both"
+        raise ArgumentError(mismatch("extend_context", "to or factor", received))
+    if factor is not None:
+        if not 1 <= factor <= 2**20:
+            raise ArgumentError(
+                mismatch("extend_context: factor", "a number from 1 to 2**20", factor)
+            )
+        to = round(trained * factor)
+    assert to is not None  # noqa: S101 - one of the two is given
+    if not trained < to <= 2**31:
+        todo = "Nothing has to be written for it." if to <= trained else ""
+        expected = f"a length above the trained {trained}, up to 2**31"
+        raise ArgumentError(mismatch("extend_context: to", expected, to, todo))
+    return to

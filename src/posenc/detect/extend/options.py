@@ -1,0 +1,178 @@
+"""The rules for each kind of layer, and the one to take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from posenc._core.errors import ArgumentError, PosencError, mismatch
+from posenc.detect.explain import WINDOWS
+from posenc.detect.extend.rules import RULES, Baseline, Effect, effect, enlarged, smallest_factor
+
+__all__ = ["LayerExtension", "TriedRule", "layer_extension", "recommended"]
+
+OFFERED = ("none", "linear", "ntk", "dynamic", "yarn", "llama3")
+
+
+@dataclass(frozen=True)
+class TriedRule:
+    """One rule for one kind of layer.
+
+    Parameters
+    ----------
+    name, label : str
+        A name of a rule, and what it is called.
+    spec : RotarySpec
+        The rotation under the rule.
+    factor : float
+        By which it stretches; for a larger base, the stretch of the slowest pair.
+    base : float or None
+        The base that a config states, where the rule is a larger one.
+    smallest : float or None
+        The smallest factor with which no pair meets an unseen angle; None where none does.
+    effect : Effect
+        Its numbers.
+    """
+
+    name: str
+    label: str
+    spec: Any
+    factor: float
+    base: float | None
+    smallest: float | None
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class LayerExtension:
+    """A kind of layer, and the rules for it.
+
+    Parameters
+    ----------
+    name : str
+        As in the plan.
+    baseline : Baseline
+        Its rotation as trained.
+    options : tuple of TriedRule
+        The rules; none for layers with a window, whose distances stay within it.
+    left_out : dict
+        Rules that do not apply, and why.
+    """
+
+    name: str
+    baseline: Baseline
+    options: tuple[TriedRule, ...]
+    left_out: dict[str, str]
+
+    def option(self, name: str) -> TriedRule | None:
+        """The rule of a name, or None."""
+        return next((option for option in self.options if option.name == name), None)
+
+
+def layer_extension(name: str, baseline: Baseline, length: int) -> LayerExtension:
+    """The rules for one kind of layer."""
+    kind = name.split(":", maxsplit=1)[0].rsplit(".", 1)[-1]
+    if kind in WINDOWS:
+        return LayerExtension(name, baseline, (), {})
+    rows: list[TriedRule] = []
+    left_out: dict[str, str] = {}
+    for maker in _makers(baseline, length):
+        try:
+            rows.append(_option(maker, baseline, length))
+        except PosencError as error:
+            left_out[maker.name] = str(error)
+    own = next((type(s).__name__ for s in baseline.spec.scalings if s.stretches), "")
+    if own and len(rows) == 1:
+        left_out["given"] = f"{own} has no factor that could grow: its divisors fit one length"
+    return LayerExtension(name, baseline, tuple(rows), left_out)
+
+
+def _option(maker: _Maker, baseline: Baseline, length: int) -> TriedRule:
+    smallest = smallest_factor(baseline, length, maker.make)
+    spec, factor, base = maker.make(maker.factor), maker.factor, None
+    if maker.name == "base":
+        if smallest is None:
+            expected = "a base with which no pair meets an unseen angle"
+            raise ArgumentError(mismatch("larger base", expected, "none up to a factor of 2**20"))
+        spec, factor = maker.make(smallest), smallest
+    if maker.name in ("base", "ntk"):
+        base = spec.base
+    numbers = effect(baseline, spec, length)
+    return TriedRule(maker.name, maker.label, spec, factor, base, smallest, numbers)
+
+
+class _Maker(NamedTuple):
+    name: str
+    label: str
+    factor: float
+    make: Any
+
+
+def _makers(baseline: Baseline, length: int) -> list[_Maker]:
+    """The rules that can be tried on a rotation, each as a factor -> rotation."""
+    spec, trained = baseline.spec, baseline.trained
+    grown = length / trained
+    own: Any = next((s for s in spec.scalings if s.stretches), None)
+    unchanged = _Maker("none", RULES["none"].label, 1.0, lambda _: spec)
+    if own is not None:
+        # A rule whose length was fixed, or that has a divisor for each pair, has nothing to grow.
+        growable = getattr(own, "length", None) is None and hasattr(own, "factor")
+        if not growable or isinstance(own.factor, tuple):
+            return [unchanged]
+
+        def larger(factor: float) -> Any:
+            changed = tuple(
+                s.replace(factor=own.factor * factor) if s is own else s for s in spec.scalings
+            )
+            return spec.replace(scaling=changed)
+
+        label = f"{type(own).__name__}, larger factor"
+        return [unchanged, _Maker("given", label, grown, larger)]
+
+    def with_base(factor: float) -> Any:
+        return spec.replace(base=enlarged(spec, factor))
+
+    rows = [unchanged]
+    for name in OFFERED[1:]:
+        rule = RULES[name]
+
+        def scaled(factor: float, rule: Any = rule) -> Any:
+            return spec.replace(scaling=(*spec.scalings, rule.make(factor, trained)))
+
+        rows.append(_Maker(name, rule.label, grown, with_base if name == "ntk" else scaled))
+    rows.append(_Maker("base", "larger base, trained further", grown, with_base))
+    return rows
+
+
+def recommended(
+    layers: tuple[LayerExtension, ...], trained: int, length: int
+) -> tuple[str, tuple[str, ...]]:
+    """The rule, and why in two sentences."""
+    stretched = [layer for layer in layers if layer.options]
+    if not stretched:
+        return "none", (
+            "Every layer that rotates has a window, and distances stay within it at any length.",
+        )
+    unchanged = [layer.option("none") for layer in stretched]
+    if not sum(option.effect.unseen for option in unchanged if option):
+        met = f"Every pair has met, within {trained:,} positions, all angles that it meets within"
+        return "none", (f"{met} {length:,}.", "A rule would only change what the model learned.")
+    ranks = {}
+    for name in dict.fromkeys(o.name for layer in stretched for o in layer.options):
+        options = [option for layer in stretched if (option := layer.option(name))]
+        if len(options) < len(stretched) or name in {"base", "dynamic"}:
+            continue
+        if not any(option.effect.unseen for option in options):
+            lost = sum(option.effect.lost for option in options)
+            ranks[name] = lost, max(option.effect.change for option in options), options[0].label
+    if not ranks:
+        return "", ("No rule that a config can say leaves every pair at angles it has met.",)
+    best = min(ranks, key=lambda name: ranks[name][:2])
+    lost, change, label = ranks[best]
+    step = f"{lost or 'none'} of the fast pairs without its step between neighbours"
+    within = f"within {trained:,} positions"
+    least = f"by up to {change:.2g} of the largest"
+    return best, (
+        f"{label} leaves no pair at an angle that training did not show, and {step}.",
+        f"Of such rules, the same at every length, it changes scores least {within}: {least}.",
+    )

@@ -1,0 +1,153 @@
+"""An extension in words, and as data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from posenc.detect.extend.extension import Extension
+from posenc.detect.extend.options import LayerExtension, TriedRule
+
+__all__ = ["described", "lines"]
+
+COLUMNS = ("rule", "factor", "unseen", "of a circle", "lost", "attention", "short", "smallest")
+LEGEND = (
+    "unseen: slow pairs that meet angles which training did not show, and the largest share of its "
+    "circle that one of them meets for the first time. lost: fast pairs whose step between "
+    "neighbours changes by over 1 %. attention: the factor on cosines and sines. short: the "
+    "largest change of a score within the trained length, over the largest score, where each pair "
+    "carries the same share. smallest: the factor from which no pair meets an unseen angle."
+)
+
+
+def lines(found: Extension, rule: str | None = None) -> Iterator[str]:
+    """The report, a line at a time."""
+    name = found.model or "a model without a name"
+    yield (
+        f"{name}: trained on {found.trained:,} positions, asked for {found.length:,}, "
+        f"{_number(found.factor)} times as many"
+    )
+    for layer in found.layers:
+        yield ""
+        yield from _layer(layer, found.length)
+    yield ""
+    yield LEGEND
+    yield ""
+    chosen = found.rule if rule is None else rule
+    if rule is None:
+        yield f"recommended: {_label(found, chosen) if chosen else 'no rule'}"
+    else:
+        yield f"asked for: {_label(found, chosen)}"
+    for sentence in found.reasons if rule is None else found.reasons[-1:]:
+        yield f"  {sentence}"
+    if chosen:
+        yield f"  {found.switches(chosen)}"
+        yield from _written(found, chosen)
+    for note in found.notes:
+        yield f"note: {note}"
+
+
+def _written(found: Extension, rule: str) -> Iterator[str]:
+    told = found.lines(rule)
+    if rule != "none":
+        yield ""
+        yield "what to write"
+        for engine, line in told.items():
+            yield f"  {engine}"
+            yield f"    {line}"
+        for remark in found.remarks(rule):
+            yield f"  {remark}"
+
+
+def _label(found: Extension, rule: str) -> str:
+    option = next((o for layer in found.layers if (o := layer.option(rule))), None)
+    if option is None or rule == "none":
+        return "nothing to write"
+    told = f"base {option.base:.9g}" if option.base else f"factor {_number(option.factor)}"
+    return f"{option.label}, {told}"
+
+
+def _layer(layer: LayerExtension, length: int) -> Iterator[str]:
+    baseline = layer.baseline
+    pairs = baseline.steps.size
+    yield (
+        f"{layer.name}: {pairs} pairs; within {baseline.trained:,} positions "
+        f"{int(baseline.slow.sum())} finish no turn, {int(baseline.fast.sum())} finish 32 or more"
+    )
+    if not layer.options:
+        yield f"  a window: distances stay within it at {length:,} positions, nothing to write"
+        return
+    rows = [COLUMNS, *(_row(option) for option in layer.options)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        yield "  " + "  ".join(cells)
+    none = layer.option("none")
+    worst = min(layer.options, key=lambda option: option.effect.resolved)
+    if none is not None:
+        told = f"{none.effect.resolved} of {pairs} pairs turn by 2**-8 radian or more a position"
+        if worst.effect.resolved < none.effect.resolved:
+            told += f" ({worst.label}: {worst.effect.resolved})"
+        yield f"  keys in bfloat16: {told}; smaller steps are lost in rounding"
+    for name, why in layer.left_out.items():
+        yield f"  {name} is left out: {why}"
+
+
+def _row(option: TriedRule) -> tuple[str, ...]:
+    numbers = option.effect
+    return (
+        option.label,
+        _number(option.factor),
+        str(numbers.unseen),
+        f"{numbers.arc:.2f}",
+        str(numbers.lost),
+        f"{numbers.attention_factor:.4g}",
+        f"{numbers.change:.2f}",
+        "-" if option.smallest is None or option.name == "none" else _number(option.smallest),
+    )
+
+
+def _number(x: float) -> str:
+    return f"{x:.4g}"
+
+
+def described(found: Extension, rule: str | None = None) -> dict[str, Any]:
+    """The same as plain JSON types."""
+    chosen = found.rule if rule is None else rule
+    layers = [
+        {
+            "layer": layer.name,
+            "spec": layer.baseline.spec.to_dict(),
+            "pairs": layer.baseline.steps.size,
+            "slow": int(layer.baseline.slow.sum()),
+            "fast": int(layer.baseline.fast.sum()),
+            "rules": [
+                {
+                    "rule": option.name,
+                    "factor": option.factor,
+                    "base": option.base,
+                    "smallest": option.smallest,
+                    **dataclasses.asdict(option.effect),
+                    "spec": option.spec.to_dict(),
+                }
+                for option in layer.options
+            ],
+            "left_out": layer.left_out,
+        }
+        for layer in found.layers
+    ]
+    return {
+        "model": found.model,
+        "trained": found.trained,
+        "length": found.length,
+        "layers": layers,
+        "recommended": found.rule or None,
+        "reasons": list(found.reasons),
+        "rule": chosen or None,
+        "switches": found.switches(chosen) if chosen else None,
+        "lines": found.lines(chosen) if chosen else {},
+        "remarks": list(found.remarks(chosen)) if chosen else [],
+        "notes": list(found.notes),
+    }
