@@ -316,10 +316,9 @@ def rows_of(name: str, compiled: str) -> list[dict[str, Any]]:
         "decode": decode_way,
         "train": train_way,
     }
-    for what, tokens in (("decode", 1), ("prefill", PROMPT)):
-        with torch.no_grad():
-            if ways := turn_ways(ours, tokens):
-                measured(f"turn, {what}", "eager", ways)
+    with torch.no_grad():
+        if ways := turn_ways(ours, PROMPT):
+            measured("turn, prefill", "eager", ways)
     for mode in ("eager", "compiled") if compiled != "none" else ("eager",):
         for what in ("decode", "prefill"):
             run = passes[what](theirs, theirs)

@@ -95,7 +95,9 @@ class FormedCosSin:
             ids = ids.to(x.device)
         if self.plain:
             cos, sin = channels(ids, x.dtype)
-            if self.fused and channels is self.channels and _counts_writes():
+            # For one token the steps on the way to the kernel cost as much as it saves.
+            more = bool(self.fused) and ids.shape[-1] > 1
+            if more and channels is self.channels and _counts_writes():
                 setattr(cos, ORIGIN, CosSinOrigin(self, ids, sin, (cos._version, sin._version)))
             return cos, sin
         form = self.form
