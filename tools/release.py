@@ -171,7 +171,8 @@ def compat() -> None:
     # The tests stand elsewhere, so that the installed package is what they import.
     tree = BUILD / "oldest-tests"
     shutil.rmtree(tree, ignore_errors=True)
-    shutil.copytree(ROOT / "tests", tree / "tests")
+    for folder in ("tests", "tools"):
+        shutil.copytree(ROOT / folder, tree / folder)
     shutil.copy(ROOT / "pyproject.toml", tree)
     elsewhere = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "default", *COMPAT)

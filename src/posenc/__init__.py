@@ -11,6 +11,7 @@ from typing import Any
 from posenc._names import ALIASES as _ALIASES
 from posenc._names import HOMES as _HOMES
 from posenc._names import PACKAGES as _PACKAGES
+from posenc._names import has_part as _has_part
 
 __version__ = "0.1.0"
 
@@ -23,6 +24,8 @@ def __getattr__(name: str) -> Any:
     if name in _ALIASES:
         return __getattr__(_ALIASES[name])
     if name not in _HOMES:
+        if _has_part(__path__, name):
+            raise AttributeError(name)  # `from posenc import registry` goes on to import it
         from posenc._core.foreign import name_advice
 
         hint = name_advice(name, [*__all__, *_PACKAGES, *_ALIASES])
@@ -34,4 +37,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES, *_ALIASES})
+    return sorted({*globals(), *__all__, *_ALIASES})

@@ -5,7 +5,10 @@ A line of `SPECS` makes an encoding: a name of `posenc`, of JSON, and of every c
 
 from __future__ import annotations
 
-__all__ = ["ALIASES", "HOMES", "PACKAGES", "SPECS", "VALUES"]
+import os
+from collections.abc import Iterable
+
+__all__ = ["ALIASES", "HOMES", "PACKAGES", "SPECS", "VALUES", "has_part"]
 
 SPECS: dict[str, str] = {
     "Sinusoidal": "posenc.encodings.table.sinusoidal",
@@ -157,3 +160,8 @@ HOMES: dict[str, str] = {
     **{name: module for module, names in OTHERS.items() for name in names},
     **{name: f"posenc.{name}" for name in MODULES},
 }
+
+
+def has_part(folders: Iterable[str], name: str) -> bool:
+    """Whether a package has a module, of which `from package import name` asks as an attribute."""
+    return any({name, f"{name}.py"} & {*os.listdir(folder)} for folder in folders)  # noqa: PTH208

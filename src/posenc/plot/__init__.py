@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from posenc._names import has_part
+
 if TYPE_CHECKING:
     from posenc.plot.draw.biases import bias
     from posenc.plot.draw.comparison import compare
@@ -64,6 +66,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
+            if has_part(__path__, name):
+                raise AttributeError(name)  # an import goes on to find it
             from posenc._core.foreign import name_advice
 
             todo = name_advice(name, __all__)
