@@ -3,10 +3,10 @@
 A cache of 32 layers x 8 heads x 8192 tokens x 128 channels in bfloat16 is read after a shift, after
 an eviction, and after a switch to another base; and its keys are copied. These take turns in one
 run. Results go into fresh memory, which the system has to clear each time, or (`--memory warm`)
-into memory that the run has used before; its environment says so to the C library. Layers are alike
-and are handled one after the other, as a model reads them, so four layers stand for all: times are
-for 32 layers, from four. A read gives new tensors and keeps none of them. Times are medians in CPU
-time of one thread. `--write` adds the rows to `benchmarks/results/cache.jsonl`.
+into memory that the run has used before; its environment says so to the C library. Layers are
+alike and are handled one after the other, as a model reads them, so four layers stand for all:
+times are for 32 layers, from four. A read gives new tensors and keeps none of them. Times are
+medians in CPU time of one thread. `--write` adds rows to `benchmarks/results/cache.jsonl`.
 """
 
 from __future__ import annotations
