@@ -240,6 +240,7 @@ def decode_way(model: Any, call: Any) -> Way | None:
     if model.main_input_name == "input_values":
         states = first.encoder_last_hidden_state
         encoded = transformers.modeling_outputs.BaseModelOutput(last_hidden_state=states)
+        encoded.attention_mask = None  # which its decoder asks for
         given = {"decoder_input_ids": torch.tensor([[5]]), "encoder_outputs": encoded}
 
     def run() -> None:
