@@ -229,16 +229,16 @@ def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(verb)
     def ruled(*args: P.args, **kwargs: P.kwargs) -> R:
         jax = sys.modules.get("jax")
-        if jax is None or not is_strict():
-            try:
+        try:
+            if jax is None or not is_strict():
                 return verb(*args, **kwargs)
-            except TypeError as error:
-                # Without a frame below this one, the arguments did not fit.
-                if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                    refuse(verb, args, kwargs)
-                raise
-        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-            return verb(*args, **kwargs)
+            with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+                return verb(*args, **kwargs)
+        except TypeError as error:
+            # Without a frame below this one, the arguments did not fit.
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                refuse(verb, args, kwargs)
+            raise
 
     return ruled
 

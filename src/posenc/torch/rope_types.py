@@ -16,7 +16,7 @@ from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.base import Scaling, contradiction
 from posenc.scaling.yarn import YaRN
-from posenc.torch._registration import RegisteredNames
+from posenc.torch.registration import RegisteredNames
 
 __all__ = ["rope_parameters", "rope_types"]
 

@@ -19,7 +19,7 @@ from posenc.detect.adopt.refusals import CALLER
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.torch._registration import RegisteredNames
+from posenc.torch.registration import RegisteredNames
 from posenc.torch.adopted import CosSinForm, LayerCosSin
 
 __all__ = ["Trial", "forget"]
