@@ -21,8 +21,8 @@ from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.functional.arguments import name_of
 from posenc.functional.scores import head_range
-from posenc.torch.registration import RegisteredNames
 from posenc.torch.bias import AttentionBias
+from posenc.torch.registration import RegisteredNames
 from posenc.torch.relative import RelativeAttention
 
 __all__ = ["ModelAttention", "attention"]

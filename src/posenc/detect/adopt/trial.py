@@ -19,8 +19,8 @@ from posenc.detect.adopt.refusals import CALLER
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.torch.registration import RegisteredNames
 from posenc.torch.adopted import CosSinForm, LayerCosSin
+from posenc.torch.registration import RegisteredNames
 
 __all__ = ["Trial", "forget"]
 
