@@ -206,6 +206,16 @@ def test_layers_with_a_window_are_left() -> None:
     assert "llama.cpp" not in found.lines()
 
 
+def test_a_window_that_no_layer_of_the_plan_has_is_told() -> None:
+    mistral = LLAMA | {"model_type": "mistral", "sliding_window": 4096}
+    assert any("sliding_window=4096" in note for note in extend_context(mistral, 65_536).notes)
+    unused = LLAMA | {"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": False}
+    assert not extend_context(unused, 65_536).notes
+    assert not any("sliding_window=" in note for note in found_for("gemma3_text").notes)
+    chunks = LLAMA | {"model_type": "llama4_text", "head_dim": 128, "attention_chunk_size": 4096}
+    assert any("attention_chunk_size" in note for note in extend_context(chunks, 65_536).notes)
+
+
 def test_what_is_recommended() -> None:
     assert found_for("llama").rule == "llama3"
     # Every pair finishes a turn: nothing is left to see.

@@ -256,6 +256,8 @@ def extend_context(
     own = any(one.own for one in told)
     notes = [note.text for note in plan.notes if note.level != "remark"]
     notes += _switching(rotary)
+    if all(layer.options for layer in layers):
+        notes += _windows(config or {})
     if own:
         notes.append(
             f"The config's own scaling is taken as trained, up to {start:,} positions. Where it "
@@ -278,6 +280,18 @@ def _switching(layers: list[Layer]) -> list[str]:
         if rule.lengths is not None
     ]
     return list(dict.fromkeys(sentences))
+
+
+def _windows(config: Mapping[str, Any]) -> list[str]:
+    """Windows that a config states, where the plan does not say which layers have them."""
+    parts = (config, *(value for value in config.values() if isinstance(value, Mapping)))
+    return [
+        f"The config has {key}={part[key]}. Layers with that window need no rule: distances stay "
+        "within it. The plan does not say which layers have it."
+        for part in parts
+        for key in ("sliding_window", "attention_chunk_size")
+        if isinstance(part.get(key), int) and part.get("use_sliding_window", True)
+    ]
 
 
 def _read(source: Any) -> tuple[Reading, Mapping[str, Any] | None, str]:
