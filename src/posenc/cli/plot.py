@@ -321,7 +321,7 @@ def extend(config: str, **options: Any) -> None:
 
     lengths = {name: options.pop(name) for name in ("factor", "trained")}
     found = extend_context(config, options.pop("to"), **lengths)
-    stretched = next((layer for layer in found.layers if layer.options), found.layers[0])
+    stretched = next((layer for layer in found.layers if not layer.window), found.layers[0])
     spec = stretched.baseline.spec
     asked = {"original_length": found.trained, "factor": found.factor, "width": options["width"]}
     subject = PlotSubject(spec, None, f"{found.model}, {stretched.name}")

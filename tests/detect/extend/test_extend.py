@@ -197,13 +197,24 @@ def test_the_smallest_factor_is_one(base: float, trained: int, times: float, wid
 
 def test_layers_with_a_window_are_left() -> None:
     found = found_for("gemma3_text")
-    windows = {layer.name: layer.options for layer in found.layers}
-    assert windows["sliding_attention"] == ()
-    assert [option.name for option in windows["full_attention"]] == ["none", "given"]
+    layers = {layer.name: layer for layer in found.layers}
+    assert layers["sliding_attention"].window
+    assert [option.name for option in layers["full_attention"].options] == ["none", "given"]
     change = json.loads(next(iter(found.lines().values())))
     assert change["rope_parameters"]["full_attention"]["factor"] == 32.0
     assert change["rope_parameters"]["sliding_attention"]["rope_type"] == "default"
     assert "llama.cpp" not in found.lines()
+
+
+def test_one_rule_for_all_layers_reaches_those_with_a_window() -> None:
+    kinds = ["sliding_attention", "full_attention"] * 2
+    found = extend_context(CONFIGS["gpt_oss"] | {"layer_types": kinds}, 262_144)
+    assert [layer.window for layer in found.layers] == [True, False]
+    assert "reaches sliding_attention too" in found.remarks()[0]
+    plan = posenc.from_hf(found.config())
+    specs: list[Any] = [plan[kind].spec for kind in kinds[:2]]
+    assert [spec.scalings[0].factor for spec in specs] == [64, 64]
+    assert json.loads(next(iter(found.lines().values())))["rope_parameters"]["factor"] == 64
 
 
 def test_a_window_that_no_layer_of_the_plan_has_is_told() -> None:

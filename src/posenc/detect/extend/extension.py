@@ -19,6 +19,10 @@ from posenc.detect.files import load, read_header
 __all__ = ["Extension", "extend_context"]
 
 TOWERS = ("vision", "audio", "encoder")  # their positions are cells and frames
+SHARED = (
+    "The config has one rule for all layers, so it reaches {} too, which do not need it: their "
+    "scores change as well."
+)
 UNKNOWN = (
     "Quality is not predicted: no config says what the weights learned. Measure it on texts of "
     "both lengths, the loss at each position and a task that needs the far text."
@@ -77,15 +81,18 @@ class Extension:
     @property
     def rules(self) -> tuple[str, ...]:
         """The names of all rules that apply to some layer, in order."""
-        return tuple(dict.fromkeys(o.name for layer in self.layers for o in layer.options))
+        open_ = (layer for layer in self.layers if not layer.window)
+        return tuple(dict.fromkeys(option.name for layer in open_ for option in layer.options))
 
-    def wanted(self, rule: str | None = None) -> Wanted:
+    def wanted(self, rule: str | None = None, *, everywhere: bool = False) -> Wanted:
         """What engines are to be told.
 
         Parameters
         ----------
         rule : str, optional
             One of `rules`; the recommended one by default.
+        everywhere : bool
+            Whether layers with a window have the rule, too.
 
         Returns
         -------
@@ -102,7 +109,10 @@ class Extension:
             todo = suggest(name, self.rules) if name else "Name one of " + ", ".join(self.rules)
             expected = "a rule that applies to the model"
             raise ArgumentError(mismatch("extend: rule", expected, repr(name), todo))
-        chosen = {layer.name: layer.option(name) for layer in self.layers}
+        chosen = {
+            layer.name: layer.option(name) if everywhere or not layer.window else None
+            for layer in self.layers
+        }
         specs = {n.name: c.spec if (c := chosen[n.name]) else n.baseline.spec for n in self.layers}
         changed = {n for n, option in chosen.items() if option is not None}
         first = next((option for option in chosen.values() if option is not None), None)
@@ -140,11 +150,21 @@ class Extension:
         ArgumentError
             As for `wanted`.
         """
-        return lines_of(self.source, self.wanted(rule), self.architecture)[0]
+        return self._written(rule)[0]
 
     def remarks(self, rule: str | None = None) -> tuple[str, ...]:
         """What an engine cannot be told, and what else its user should know."""
-        return lines_of(self.source, self.wanted(rule), self.architecture)[1]
+        return self._written(rule)[1]
+
+    def _written(self, rule: str | None) -> tuple[dict[str, str], tuple[str, ...]]:
+        lines, remarks = lines_of(self.source, self.wanted(rule), self.architecture)
+        windows = [layer.name for layer in self.layers if layer.window]
+        said = any(engine.startswith("transformers") for engine in lines)
+        if said or self.source is None or not windows:
+            return lines, remarks
+        wanted = self.wanted(rule, everywhere=True)
+        lines, remarks = lines_of(self.source, wanted, self.architecture)
+        return lines, (SHARED.format(" and ".join(windows)), *remarks)
 
     def config(self, rule: str | None = None) -> dict[str, Any]:
         """The config with the rule in it, in the dialect of transformers 5, or of 4 where 5 cannot.
@@ -164,14 +184,15 @@ class Extension:
         ArgumentError
             As for `wanted`, or if no config was read, or no dialect can say it.
         """
-        wanted = self.wanted(rule)
         if self.source is None:
             todo = "Give a config.json; lines() has the options of llama.cpp."
             raise ArgumentError(mismatch("extend", "a config to write", "none", todo))
-        for dialect in ("hf5", "hf4"):
-            written = patched(self.source, dialect, wanted)
-            if written is not None:
-                return written.config
+        for everywhere in (False, True):
+            for dialect in ("hf5", "hf4"):
+                wanted = self.wanted(rule, everywhere=everywhere)
+                written = patched(self.source, dialect, wanted)
+                if written is not None:
+                    return written.config
         expected = "a rule that a config of transformers can say"
         raise ArgumentError(mismatch("extend", expected, rule or self.rule))
 
@@ -256,7 +277,7 @@ def extend_context(
     own = any(one.own for one in told)
     notes = [note.text for note in plan.notes if note.level != "remark"]
     notes += _switching(rotary)
-    if all(layer.options for layer in layers):
+    if not any(layer.window for layer in layers):
         notes += _windows(config or {})
     if own:
         notes.append(

@@ -54,15 +54,18 @@ class LayerExtension:
     baseline : Baseline
         Its rotation as trained.
     options : tuple of TriedRule
-        The rules; none for layers with a window, whose distances stay within it.
+        The rules.
     left_out : dict
         Rules that do not apply, and why.
+    window : bool
+        Whether the layers have a window: distances stay within it, and they need no rule.
     """
 
     name: str
     baseline: Baseline
     options: tuple[TriedRule, ...]
     left_out: dict[str, str]
+    window: bool
 
     def option(self, name: str) -> TriedRule | None:
         """The rule of a name, or None."""
@@ -72,8 +75,6 @@ class LayerExtension:
 def layer_extension(name: str, baseline: Baseline, length: int) -> LayerExtension:
     """The rules for one kind of layer."""
     kind = name.split(":", maxsplit=1)[0].rsplit(".", 1)[-1]
-    if kind in WINDOWS:
-        return LayerExtension(name, baseline, (), {})
     rows: list[TriedRule] = []
     left_out: dict[str, str] = {}
     for maker in _makers(baseline, length):
@@ -84,7 +85,7 @@ def layer_extension(name: str, baseline: Baseline, length: int) -> LayerExtensio
     own = next((type(s).__name__ for s in baseline.spec.scalings if s.stretches), "")
     if own and len(rows) == 1:
         left_out["given"] = f"{own} has no factor that could grow: its divisors fit one length"
-    return LayerExtension(name, baseline, tuple(rows), left_out)
+    return LayerExtension(name, baseline, tuple(rows), left_out, kind in WINDOWS)
 
 
 def _option(maker: _Maker, baseline: Baseline, length: int) -> TriedRule:
@@ -148,7 +149,7 @@ def recommended(
     layers: tuple[LayerExtension, ...], trained: int, length: int
 ) -> tuple[str, tuple[str, ...]]:
     """The rule, and why in two sentences."""
-    stretched = [layer for layer in layers if layer.options]
+    stretched = [layer for layer in layers if not layer.window]
     if not stretched:
         return "none", (
             "Every layer that rotates has a window, and distances stay within it at any length.",

@@ -61,7 +61,7 @@ def _written(found: Extension, rule: str) -> Iterator[str]:
 
 
 def _label(found: Extension, rule: str) -> str:
-    option = next((o for layer in found.layers if (o := layer.option(rule))), None)
+    option = next((o for e in found.layers if not e.window and (o := e.option(rule))), None)
     if option is None or rule == "none":
         return "nothing to write"
     told = f"base {option.base:.9g}" if option.base else f"factor {_number(option.factor)}"
@@ -75,7 +75,7 @@ def _layer(layer: LayerExtension, length: int) -> Iterator[str]:
         f"{layer.name}: {pairs} pairs; within {baseline.trained:,} positions "
         f"{int(baseline.slow.sum())} finish no turn, {int(baseline.fast.sum())} finish 32 or more"
     )
-    if not layer.options:
+    if layer.window:
         yield f"  a window: distances stay within it at {length:,} positions, nothing to write"
         return
     rows = [COLUMNS, *(_row(option) for option in layer.options)]
@@ -132,8 +132,9 @@ def described(found: Extension, rule: str | None = None) -> dict[str, Any]:
                     **dataclasses.asdict(option.effect),
                     "spec": option.spec.to_dict(),
                 }
-                for option in layer.options
+                for option in (() if layer.window else layer.options)
             ],
+            "window": layer.window,
             "left_out": layer.left_out,
         }
         for layer in found.layers
