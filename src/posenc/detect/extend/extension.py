@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.reading import Layer, Reading
 from posenc.detect.explain import from_gguf, from_hf
 from posenc.detect.extend.engines import Wanted, lines_of, patched
+from posenc.detect.extend.lengths import new_length, trained_rotation
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
 from posenc.detect.extend.rules import Baseline
 from posenc.detect.files import load, read_header
@@ -197,14 +198,6 @@ class Extension:
         raise ArgumentError(mismatch("extend", expected, rule or self.rule))
 
 
-class _Trained(NamedTuple):
-    """Where training ended, and with which rotation."""
-
-    trained: int
-    spec: Any
-    own: bool  # whether the rotation as trained is stretched already
-
-
 def extend_context(
     source: Any,
     to: int | None = None,
@@ -266,9 +259,9 @@ def extend_context(
     ]
     if not rotary:
         raise DataError(_no_rotation(plan))
-    told = [_lengths(layer, trained) for layer in rotary]
+    told = [trained_rotation(layer, trained) for layer in rotary]
     start = max(one.trained for one in told)
-    length = _length(start, to, factor)
+    length = new_length(start, to, factor)
     layers = tuple(
         layer_extension(_name(layer), Baseline(one.spec, one.trained), length)
         for layer, one in zip(rotary, told, strict=True)
@@ -357,52 +350,3 @@ def _no_rotation(plan: Reading) -> str:
     )
     received = ", ".join(sorted(set(kinds.values()))) or "no encoding"
     return mismatch("extend_context", "a model that rotates queries and keys", received, todo)
-
-
-def _lengths(layer: Layer, trained: int | None) -> _Trained:
-    spec: Any = layer.spec
-    own = next((s for s in spec.scalings if s.stretches), None)
-    original = getattr(own, "original_length", None)
-    if trained is not None:
-        if trained < 1:
-            raise ArgumentError(mismatch("extend_context: trained", "a length", trained))
-        kept = own is not None and (original is None or trained > original)
-        return _Trained(trained, spec.at(trained) if kept else _plain(spec), kept)
-    declared = layer.length
-    if declared is None and original is None:
-        todo = "Say it: trained=8192, or --trained 8192."
-        raise DataError(mismatch("extend_context", "a trained length", "none in the config", todo))
-    if own is None:
-        return _Trained(int(declared or 0), spec, False)
-    if original is not None and (declared is None or declared == original):
-        return _Trained(original, _plain(spec), False)
-    if original is not None and declared is not None and declared < original:
-        # Files that raise the original length above the declared one state no single length.
-        received = f"{declared} declared, {original} before the scaling"
-        todo = "Say where training ended: trained=…, or --trained."
-        raise DataError(mismatch("extend_context", "lengths that agree", received, todo))
-    return _Trained(int(declared or 0), spec.at(declared), True)
-
-
-def _plain(spec: Any) -> Any:
-    """The rotation without the rule that stretches it, and without its magnitude."""
-    kept = tuple(s for s in spec.scalings if not s.stretches)
-    return spec.replace(scaling=kept)
-
-
-def _length(trained: int, to: int | None, factor: float | None) -> int:
-    if (to is None) == (factor is None):
-        received = "neither" if to is None else "both"
-        raise ArgumentError(mismatch("extend_context", "to or factor", received))
-    if factor is not None:
-        if not 1 <= factor <= 2**20:
-            raise ArgumentError(
-                mismatch("extend_context: factor", "a number from 1 to 2**20", factor)
-            )
-        to = round(trained * factor)
-    assert to is not None  # noqa: S101 - one of the two is given
-    if not trained < to <= 2**31:
-        todo = "Nothing has to be written for it." if to <= trained else ""
-        expected = f"a length above the trained {trained}, up to 2**31"
-        raise ArgumentError(mismatch("extend_context: to", expected, to, todo))
-    return to
