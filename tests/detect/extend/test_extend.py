@@ -154,13 +154,43 @@ def test_numbers_are_those_of_a_loop(rule: str) -> None:
     assert numbers.distances == TRAINED - 1
 
 
-def test_a_sharper_softmax_counts_as_a_change() -> None:
-    config = LLAMA | {"max_position_embeddings": 64}
-    option = extend_context(config, 128).layers[0].option("yarn")
+LATENT = {
+    "model_type": "deepseek_v3",
+    "qk_rope_head_dim": 64,
+    "num_attention_heads": 8,
+    "max_position_embeddings": 163_840,
+    "rope_theta": 10_000.0,
+    "rope_scaling": {
+        "type": "yarn",
+        "factor": 40,
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 4096,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "rule", "gain"),
+    [
+        (LLAMA | {"max_position_embeddings": 64}, "yarn", (0.1 * math.log(2) + 1) ** 2),
+        (LATENT, "given", ((0.1 * math.log(80) + 1) / (0.1 * math.log(40) + 1)) ** 2),
+    ],
+)
+def test_a_sharper_softmax_counts_as_a_change(
+    config: dict[str, Any], rule: str, gain: float
+) -> None:
+    layer = extend_context(config, factor=2).layers[0]
+    option = layer.option(rule)
     assert option is not None
-    gain = (0.1 * math.log(2) + 1) ** 2
-    assert option.effect.attention_factor == pytest.approx(math.sqrt(gain))
-    assert option.effect.change >= gain - 1
+    before, after = layer.baseline.steps, posenc.frequencies(option.spec)
+    trained = layer.baseline.trained
+    every = np.arange(1, min(trained, 4096))
+    far = np.linspace(4096, trained - 1, 4096).astype(int) if trained > 4096 else every[:0]
+    distances = np.concatenate([every, far])[:, None]
+    chords = np.abs(gain * np.exp(1j * distances * after) - np.exp(1j * distances * before))
+    assert option.effect.change == pytest.approx(chords.mean(axis=1).max(), rel=1e-9)
+    assert option.effect.distances == len(distances)
 
 
 @settings(max_examples=30, deadline=None)
@@ -234,6 +264,12 @@ def test_what_is_recommended() -> None:
     found = extend_context(fast, 65_536)
     assert found.rule == "none"
     assert json.loads(next(iter(found.lines().values())))["max_position_embeddings"]
+    # Of two pairs the slow one is stretched alike by every rule; one that grows is not written.
+    narrow = {"model_type": "llama", "head_dim": 4, "rope_theta": 1_234_567.0}
+    found = extend_context(narrow, 256, trained=64)
+    dynamic = found.layers[0].option("dynamic")
+    assert dynamic is not None
+    assert (dynamic.effect.unseen, dynamic.effect.lost, found.rule) == (0, 0, "llama3")
     everywhere = CONFIGS["gemma3_text"] | {"layer_types": ["sliding_attention"] * 12}
     assert extend_context(everywhere, 262_144).rule == "none"
     assert "window" in " ".join(lines(extend_context(everywhere, 262_144)))
