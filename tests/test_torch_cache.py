@@ -597,6 +597,15 @@ def test_bad_input_leaves_the_cache_as_it_was(llama_cache: Any, case: str) -> No
     )
 
 
+@pytest.mark.parametrize("keep", [[], [False] * 3])
+@pytest.mark.parametrize("gaps", ["close", "keep"])
+def test_nothing_is_kept(keep: list[bool], gaps: Any) -> None:
+    keys = torch.ones(1, 1, 3, 4)
+    empty = evict(track([(keys, keys)], posenc.RoPE(4, pairing="half")), keep, gaps=gaps)
+    assert [tuple(k.shape) for k, _ in empty] == [(1, 1, 0, 4)]
+    assert empty.next_positions().tolist() == shift(empty, 5).next_positions().tolist() == [[0]]
+
+
 def test_bad_caches_are_told(llama_cache: Any) -> None:
     made, cache = llama_cache
     for call, text in (

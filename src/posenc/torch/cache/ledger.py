@@ -80,6 +80,8 @@ class Ledger:
 
     def _extreme(self, *, largest: bool) -> Tensor:
         most = torch.iinfo(torch.int64).max
+        if not len(self):
+            return torch.full((self.rows,), -1 if largest else 0)
         current, real = self.current.amax(-1) if largest else self.current.amin(-1), self.real
         rows = max(len(current), len(real))
         current, real = current.expand(rows, -1), real.expand(rows, -1)

@@ -292,8 +292,10 @@ def stream(cache: C, sinks: int, window: int) -> C:
 def _places(cache: MovableCache, keep: Any) -> Tensor:
     """The indices of tokens that stay: (1 or rows, kept), rising."""
     count, batch = len(cache.ledger), cache.movable[0].batch_size
-    given = keep if isinstance(keep, Tensor) else torch.as_tensor(list(keep))
-    given = given.detach().cpu()
+    if not isinstance(keep, Tensor):
+        listed = list(keep)  # an empty list is of floats, to torch
+        keep = torch.as_tensor(listed) if listed else torch.empty(0, dtype=torch.int64)
+    given = keep.detach().cpu()
     rows = given[None] if given.ndim == 1 else given
     if rows.ndim != 2 or rows.shape[0] not in (1, batch):
         expected = f"shape ({count},) or ({batch}, {count}), or indices of tokens"
