@@ -153,6 +153,11 @@ class Layer(Value):
             return self.spec.kind
         return "convolution" if self.convolution else "none"
 
+    @property
+    def label(self) -> str:
+        """The type of layer, and the attention inside it: `full_attention:indexer`."""
+        return f"{self.layer}:{self.attention}" if self.attention else self.layer
+
 
 @final
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ LEFT = {
 
 def why_left(entry: Layer) -> Iterator[str]:
     """Why an entry of the plan that was not put in stays as the model has it."""
-    name = f"{entry.layer}:{entry.attention}" if entry.attention else entry.layer
+    name = entry.label
     kind = type(entry.spec).__name__
     rows = getattr(entry.spec, "length", None)
     if entry.kind == "table" and isinstance(rows, int):

@@ -188,7 +188,7 @@ def parts_of(model: Contract | Reading | Plan | Spec) -> tuple[Part, ...]:
 
 
 def _of_layer(entry: Layer) -> Part:
-    name = f"{entry.layer}:{entry.attention}" if entry.attention else entry.layer
+    name = entry.label
     return _part(
         name, entry.spec, layers=entry.indices, length=entry.length,
         convolution=entry.convolution, temperature=entry.logit_scale, positions=entry.positions,

@@ -17,7 +17,7 @@ from posenc.scaling.linear import Linear
 from posenc.scaling.llama3 import Llama3
 from posenc.scaling.yarn import YaRN
 
-__all__ = ["Wanted", "lines_of", "patched"]
+__all__ = ["Wanted", "lines_of", "patched", "wanted_of"]
 
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
 # Read in vLLM 0.33.0, `rotary_embedding/__init__.py`.
@@ -157,15 +157,11 @@ def _reads_as(config: Mapping[str, Any], wanted: Wanted) -> bool:
         plan = from_hf(config, on_error="report")
     except PosencError:
         return False
-    read: dict[str, Any] = {_name(layer): layer.spec for layer in plan if layer.kind == "rotary"}
+    read: dict[str, Any] = {layer.label: layer.spec for layer in plan if layer.kind == "rotary"}
     return all(
         name in read and read[name].at(wanted.length) == spec.at(wanted.length)
         for name, spec in wanted.specs.items()
     )
-
-
-def _name(layer: Any) -> str:
-    return f"{layer.layer}:{layer.attention}" if layer.attention else layer.layer
 
 
 def lines_of(

@@ -134,7 +134,7 @@ class Extension:
         return "No frequency changes during generation, so cached keys stay as they are."
 
     def lines(self, rule: str | None = None) -> dict[str, str]:
-        """What to write or type for each engine, each line read back by our reader.
+        """What to write or type for each engine; what stands in a config is read back first.
 
         Parameters
         ----------
@@ -151,13 +151,14 @@ class Extension:
         ArgumentError
             As for `wanted`.
         """
-        return self._written(rule)[0]
+        return self.written(rule)[0]
 
     def remarks(self, rule: str | None = None) -> tuple[str, ...]:
         """What an engine cannot be told, and what else its user should know."""
-        return self._written(rule)[1]
+        return self.written(rule)[1]
 
-    def _written(self, rule: str | None) -> tuple[dict[str, str], tuple[str, ...]]:
+    def written(self, rule: str | None = None) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Both of `lines` and `remarks`, at the cost of one."""
         lines, remarks = lines_of(self.source, self.wanted(rule), self.architecture)
         windows = [layer.name for layer in self.layers if layer.window]
         said = any(engine.startswith("transformers") for engine in lines)
@@ -263,7 +264,7 @@ def extend_context(
     start = max(one.trained for one in told)
     length = new_length(start, to, factor)
     layers = tuple(
-        layer_extension(_name(layer), Baseline(one.spec, one.trained), length)
+        layer_extension(layer.label, Baseline(one.spec, one.trained), length)
         for layer, one in zip(rotary, told, strict=True)
     )
     rule, why = recommended(layers, start, length)
@@ -317,10 +318,6 @@ def _read(source: Any) -> tuple[Reading, Mapping[str, Any] | None, str]:
         return from_gguf(source, on_error="report"), None, str(name)
     config = load(source, "extend_context")
     return from_hf(config, on_error="report"), config, "ARCH"
-
-
-def _name(layer: Layer) -> str:
-    return f"{layer.layer}:{layer.attention}" if layer.attention else layer.layer
 
 
 # What to do about a model that does not rotate, by the kind of its encodings.

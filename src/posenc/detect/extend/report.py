@@ -49,14 +49,14 @@ def lines(found: Extension, rule: str | None = None) -> Iterator[str]:
 
 
 def _written(found: Extension, rule: str) -> Iterator[str]:
-    told = found.lines(rule)
     if rule != "none":
+        told, remarks = found.written(rule)
         yield ""
         yield "what to write"
         for engine, line in told.items():
             yield f"  {engine}"
             yield f"    {line}"
-        for remark in found.remarks(rule):
+        for remark in remarks:
             yield f"  {remark}"
 
 
@@ -90,7 +90,7 @@ def _layer(layer: LayerExtension, length: int) -> Iterator[str]:
         told = f"{none.effect.resolved} of {pairs} pairs turn by 2**-8 radian or more a position"
         if worst.effect.resolved < none.effect.resolved:
             told += f" ({worst.label}: {worst.effect.resolved})"
-        yield f"  keys in bfloat16: {told}; smaller steps are lost in rounding"
+        yield f"  keys in bfloat16: {told}; smaller steps are within its last place"
     for name, why in layer.left_out.items():
         yield f"  {name} is left out: {why}"
 
@@ -116,6 +116,7 @@ def _number(x: float) -> str:
 def described(found: Extension, rule: str | None = None) -> dict[str, Any]:
     """The same as plain JSON types."""
     chosen = found.rule if rule is None else rule
+    told, remarks = found.written(chosen) if chosen else ({}, ())
     layers = [
         {
             "layer": layer.name,
@@ -148,7 +149,7 @@ def described(found: Extension, rule: str | None = None) -> dict[str, Any]:
         "reasons": list(found.reasons),
         "rule": chosen or None,
         "switches": found.switches(chosen) if chosen else None,
-        "lines": found.lines(chosen) if chosen else {},
-        "remarks": list(found.remarks(chosen)) if chosen else [],
+        "lines": told,
+        "remarks": list(remarks),
         "notes": list(found.notes),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ FAST = 32.0  # turns within the trained length from which a pair counts as fast
 LOST = 1.01  # stretch from which a fast pair has lost its step
 LARGEST = 2.0**20  # factors are tried up to it
 EVERY, MORE = 4096, 4096  # distances: every one up to the first, then so many as far again
-BFLOAT16 = 2.0**-8  # the relative step of bfloat16: a smaller turn moves a stored key by nothing
+BFLOAT16 = 2.0**-8  # the relative step of bfloat16: a smaller turn is within its last place
 
 
 class ExtendingRule(NamedTuple):
@@ -78,7 +79,7 @@ class Baseline:
     spec: Any
     trained: int
 
-    @property
+    @functools.cached_property
     def steps(self) -> np.ndarray:
         """Radians for each position and pair, (pairs,), all axes together."""
         return _steps(self.spec)
