@@ -384,7 +384,6 @@ def sandwich(folder: Path) -> dict[str, Any]:
 def path(folder: Path) -> dict[str, Any]:
     """The weights of 7 tokens in chunks of 4, which the identity in place of values gives back."""
     import torch
-
     from einops import rearrange
 
     code = definitions(folder, "path", "naive_path_attn")

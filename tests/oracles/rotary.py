@@ -98,7 +98,7 @@ def yarn_magnitude(factor: float, mscale: float = 1, mscale_all_dim: float = 0) 
 def mrrope(
     dim: int, base: float, factor: float, original: int, progressive: bool, fast: float = 32
 ) -> list[mpf]:
-    """Tian et al. 2026, section 3.2: each radix lambda grows, and a pair is slowed by all before."""
+    """Tian et al. 2026, section 3.2: a radix lambda each, which slows all pairs behind."""
     with mp.workdps(WORK):
         plain = ladder(dim, base)
         turns = [original * f / (2 * mp.pi) for f in plain]
