@@ -15,7 +15,7 @@ from posenc.explore.compare import words
 from posenc.explore.fields import Field
 from posenc.explore.page import page_of
 from posenc.explore.pictures import command_of
-from posenc.explore.protocol import Head, Written
+from posenc.explore.protocol import Head, Envelope
 from posenc.explore.save import formats
 from posenc.explore.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.session import Session
@@ -53,7 +53,7 @@ def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
     >>> header["problems"][0]
     {'field': 'd', 'message': 'Model size d must be at least 1; 0 came. Drawn with it.'}
     """
-    return Written(header_of(state, Session() if session is None else session)).whole()
+    return Envelope(header_of(state, Session() if session is None else session)).whole()
 
 
 def header_of(state: Mapping[str, str], session: Session) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Steps:
         header = header_of(state, self.session)
         if not state.get("numbers"):
             header["data_table"] = header["data_table"] is not None
-        picture, before = Written(header), state.get("since", "")
+        picture, before = Envelope(header), state.get("since", "")
         with self.lock:
             head = self.heads.pop(before, None)
             if head is not None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Head", "Message", "Written", "pack", "unpack"]
+__all__ = ["Head", "Message", "Envelope", "pack", "unpack"]
 
 DTYPES = ("u1", "i4", "f4", "f8")
 
@@ -56,7 +56,7 @@ class Head(NamedTuple):
     arrays: tuple[str, ...]
 
 
-class Written:
+class Envelope:
     """A header as JSON, with the arrays it names.
 
     Parameters
@@ -164,7 +164,7 @@ def pack(header: Mapping[str, Any]) -> bytes:
     bytes
         What `unpack` reads.
     """
-    return Written(header).whole()
+    return Envelope(header).whole()
 
 
 def unpack(data: bytes) -> Message:
