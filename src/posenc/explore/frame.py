@@ -15,7 +15,7 @@ from posenc.explore.compare import words
 from posenc.explore.fields import Field
 from posenc.explore.page import page_of
 from posenc.explore.pictures import command_of
-from posenc.explore.protocol import Head, Envelope
+from posenc.explore.protocol import Envelope, Head
 from posenc.explore.save import formats
 from posenc.explore.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.session import Session

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Head", "Message", "Envelope", "pack", "unpack"]
+__all__ = ["Envelope", "Head", "Message", "pack", "unpack"]
 
 DTYPES = ("u1", "i4", "f4", "f8")
 
