@@ -53,6 +53,13 @@ UNITS = {
         "nats per character over the last 32 characters, after a short training at that length; "
         "less is better"
     ),
+    "rank-unseen": "rank correlation with the loss of the pairs that meet unseen angles",
+    "rank-arc": "rank correlation with the loss of the share of a circle that is met anew",
+    "rank-lost": "rank correlation with the loss of the fast pairs that lose their step",
+    "rank-short": "rank correlation with the loss of the change within the trained length",
+    "rank-order": "rank correlation with the loss of the order of `posenc extend`",
+    "rank-within": "rank correlation of change and loss, both within the trained length",
+    "regret": "nats per character of the recommended rule above the best other; less is better",
     "excess": "excess: nats per symbol above those of the best possible guess; less is better",
 }
 AXES = {

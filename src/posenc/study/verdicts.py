@@ -2,8 +2,9 @@
 
 Every part of a claim gives two p values: that it holds, and that its contrary does. A claim holds
 where all parts do, so its p is the largest of theirs. It is contradicted where one part is, so that
-p is the smallest, times their number. Both go through Holm's adjustment over *all* registered
-claims, those without data counting as p = 1: running fewer cells makes nothing easier.
+p is the smallest, times their number. Both go through Holm's adjustment over *all* claims
+that are registered for one question (a family), those without data counting as p = 1: running fewer
+cells makes nothing easier.
 
     reproduced     adjusted p that it holds is below 0.05
     contradicted   adjusted p of the contrary is below 0.05
@@ -100,12 +101,25 @@ def judge(results: Results, claims: Sequence[Claim]) -> tuple[ClaimVerdict, ...]
         In the order of the claims.
     """
     findings = [tuple(finding(results, part) for part in claim.parts) for claim in claims]
-    holds = holm([max(f.holds for f in parts) for parts in findings])
-    fails = holm([min(1.0, len(parts) * min(f.fails for f in parts)) for parts in findings])
+    families = [claim.family for claim in claims]
+    holds = _adjusted([max(f.holds for f in parts) for parts in findings], families)
+    fails = _adjusted(
+        [min(1.0, len(parts) * min(f.fails for f in parts)) for parts in findings], families
+    )
     return tuple(
         _verdict(claim, parts, yes, no)
         for claim, parts, yes, no in zip(claims, findings, holds, fails, strict=True)
     )
+
+
+def _adjusted(p: Sequence[float], families: Sequence[str]) -> list[float]:
+    """Holm's adjustment within each family."""
+    adjusted = [1.0] * len(p)
+    for family in dict.fromkeys(families):
+        own = [i for i, name in enumerate(families) if name == family]
+        for i, value in zip(own, holm([p[i] for i in own]), strict=True):
+            adjusted[i] = value
+    return adjusted
 
 
 def _verdict(
