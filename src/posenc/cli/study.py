@@ -342,7 +342,8 @@ def train(
 def generate(
     *, model: Path, text: str, beams: int, length: int, data: Path | None, json_: bool
 ) -> None:
-    """Ask a trained model: who likes whom, what is the translation, how does the text go on."""
+    """Ask a trained model: who likes whom, how a sentence of one invented language is in the
+    other, how the text goes on."""
     need("torch", "safetensors")
     from posenc.study.saved import load
     from posenc.study.say import say

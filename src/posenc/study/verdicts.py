@@ -17,12 +17,13 @@ its t test says. Fewer than six seeds can therefore settle nothing.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from posenc.study.claims import BETTER, Claim, ClaimPart, ClaimSide
-from posenc.study.results import Results
+from posenc.study.results import Record, Results
 from posenc.study.statistics import (
     ConfidenceInterval,
     beyond,
@@ -33,9 +34,10 @@ from posenc.study.statistics import (
     t_test,
 )
 
-__all__ = ["ALPHA", "ClaimVerdict", "PartResult", "differences", "judge"]
+__all__ = ["ALPHA", "ClaimVerdict", "PartResult", "differences", "judge", "untrained"]
 
 ALPHA = 0.05
+UNTRAINED = 0.1  # nats
 
 Word = Literal["reproduced", "contradicted", "undecided", "not run"]
 
@@ -132,6 +134,33 @@ def _verdict(
     if fails < ALPHA:
         return ClaimVerdict(claim, "contradicted", fails, parts)
     return ClaimVerdict(claim, "undecided", holds, parts)
+
+
+def untrained(results: Results) -> tuple[Record, ...]:
+    """The records whose training did not succeed, as that of their encoding does.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+
+    Returns
+    -------
+    tuple of Record
+        Those whose last loss is above twice the median of their task and encoding, and by more
+        than `UNTRAINED` nats.
+    """
+    losses: dict[tuple[str, str], list[float]] = {}
+    done = [record for record in results.records if not record.failed]
+    for record in done:
+        losses.setdefault((record.cell.task, record.cell.encoding), []).append(record.final_loss)
+    usual = {place: statistics.median(values) for place, values in losses.items()}
+    return tuple(
+        record
+        for record in done
+        for median in [usual[record.cell.task, record.cell.encoding]]
+        if record.final_loss > max(2 * median, median + UNTRAINED)
+    )
 
 
 def finding(results: Results, part: ClaimPart) -> PartResult:
