@@ -46,18 +46,19 @@ WHAT = (
     "finishes 32 turns in 64 characters, and one does in 256. So `lost` ranks nothing at 64, and "
     "at 256 it only sets linear apart."
 )
-RANKED = (
-    "Kendall's tau-b, over the six rules, between a column of `posenc extend` and the nats of the "
-    "last 32 characters: 1 where less of it is always less loss, and 0 where it says nothing. "
-    "`the order` is that by which a rule is recommended. `short, on short texts` is about the loss "
-    "of the first L characters, without the unchanged model. Regret is the loss under the "
-    "recommended rule, Llama 3 in all of these places, above that of the best other. A bold number "
-    "lies beyond what was registered (above 0.3; of the regret below 0) with p < 0.05 by itself, "
-    "both by the t test and by sign flips."
-)
 LOSSES = (
-    "Nats per character over the last 32 characters of texts of n L, and over the first L of the "
-    "texts of 8 L; less is better, and the best of each column is bold."
+    "The first table of each length has nats per character over the last 32 characters of texts of "
+    "n L, and over the first L of the texts of 8 L; less is better, and the best of each column is "
+    "bold. The picture has a point for each L / 2, at its end, for some of them."
+)
+RANKED = (
+    "The second has Kendall's tau-b, over the six rules, between a column of `posenc extend` and "
+    "the nats of the last 32 characters: 1 where less of it is always less loss, and 0 where it "
+    "says nothing. `the order` is that by which a rule is recommended. `short, on short texts` is "
+    "about the loss of the first L characters, without the unchanged model. Regret is the loss "
+    "under the recommended rule, Llama 3 in all of these places, above that of the best other. A "
+    "bold number lies beyond what was registered (above 0.3; of the regret below 0) with p < 0.05 "
+    "by itself, both by the t test and by sign flips."
 )
 
 
@@ -94,16 +95,18 @@ def extension_part(results: Results, verdicts: Sequence[ClaimVerdict]) -> Iterat
         "`places` stands in how many it holds by itself."
     )
     findings = {(f.part.task, f.part.metric, str(f.part.left)): f for v in own for f in v.findings}
-    for task, trained in TASKS.items():
-        if task not in results.tasks():
-            continue
+    done = [task for task in TASKS if task in results.tasks()]
+    if done:
+        yield Paragraph(LOSSES)
+        yield Paragraph(RANKED)
+    for task in done:
+        trained = TASKS[task]
         seeds = len({r.cell.seed for r in results.finished(task)})
         yield SectionHeading(3, f"Trained on {trained} characters")
-        yield Paragraph(f"{len(results.finished(task))} models of {seeds} seeds. {LOSSES}")
+        yield Paragraph(f"{len(results.finished(task))} models of {seeds} seeds.")
         words = f"{task}: nats per character along texts of {8 * trained} characters"
         yield Figure(f"img/study-{task}.png", words)
         yield _losses(results, task)
-        yield Paragraph(RANKED)
         yield _ranks(findings, task)
 
 
@@ -242,8 +245,8 @@ def extension_words(results: Results, verdicts: Sequence[ClaimVerdict]) -> str:
     places = sum(map(_holds, v.findings))
     advice = (
         f"The claim that the recommended rule (Llama 3 in all of these places) reads long texts "
-        f"better than every other: **{v.word}**; it was better in {places} of {len(v.findings)} "
-        "places. Models of this size are no advice for large ones: [the study](study.md) has the "
+        f"better than every other: **{v.word}**; it held in {places} of {len(v.findings)} places "
+        "by itself. Models of this size are no advice for large ones: [the study](study.md) has the "
         "losses."
     )
     return "\n".join([*lines, "", advice])
