@@ -90,8 +90,9 @@ def _basis(results: Results, v: ClaimVerdict, lost: Sequence[Record]) -> str:
     words = []
     for task in dict.fromkeys(f.part.task for f in v.findings):
         note = f" ({INVENTED[task]})" if task in INVENTED else ""
-        rates = {dict(r.cell.settings).get("rate") for r in results.finished(task)} - {None}
-        rate = f", rate {'/'.join(f'{x:g}' for x in sorted(rates))}" if rates else ""
+        settings = [dict(record.cell.settings) for record in results.finished(task)]
+        rates = {f"{own['rate']:g}" for own in settings if "rate" in own}
+        rate = f", rate {'/'.join(sorted(rates))}" if rates else ""
         words.append(f"{task}{note}{rate}")
     count = sum(_uses(v, record) for record in lost)
     if count:

@@ -246,8 +246,8 @@ def extension_words(results: Results, verdicts: Sequence[ClaimVerdict]) -> str:
     advice = (
         f"The claim that the recommended rule (Llama 3 in all of these places) reads long texts "
         f"better than every other: **{v.word}**; it held in {places} of {len(v.findings)} places "
-        "by itself. Models of this size are no advice for large ones: [the study](study.md) has the "
-        "losses."
+        "by itself. Models of this size are no advice for large ones: [the study](study.md) has "
+        "the losses."
     )
     return "\n".join([*lines, "", advice])
 
