@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = (
     "README.md",
     "docs/compile.md",
+    "docs/extend.md",
     "docs/exact-phases.md",
     "docs/golden.md",
     "docs/kernels.md",
@@ -299,6 +300,17 @@ def stub(package: ModuleType, parts: Iterable[str], aliases: Mapping[str, str]) 
     return "\n".join([head, *lines, "", "__all__ = [", *public, "]", *tail, ""])
 
 
+def extension() -> str:
+    """What trained models say of the numbers of `posenc extend`."""
+    from posenc.study.claims import claims
+    from posenc.study.report_extension import extension_words
+    from posenc.study.results import read_csv
+    from posenc.study.verdicts import judge
+
+    results = read_csv(ROOT / "docs" / "data")
+    return extension_words(results, judge(results, claims()))
+
+
 WHOLE: dict[str, Callable[[], str]] = {
     "src/posenc/__init__.pyi": lambda: stub(posenc, PACKAGES, ALIASES),
     "src/posenc/plot/__init__.pyi": lambda: stub(posenc.plot, (), {}),
@@ -317,6 +329,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "compiled": compiled,
     "contracts": contracts,
     "encodings": encodings,
+    "extension": extension,
     "graphs": graphs,
     "speed-summary": speed_summary,
 }
