@@ -89,7 +89,9 @@ def _one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """A picture of one encoding."""
     subject = chosen(words_of(options), row.name)
     learned = {"params": subject.params} if row.learned else {}
-    return PictureRequest(subject, (subject.spec,), learned | arguments_of(row, options, subject.spec))
+    return PictureRequest(
+        subject, (subject.spec,), learned | arguments_of(row, options, subject.spec)
+    )
 
 
 def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
