@@ -224,8 +224,14 @@ def test_there_are_claims() -> None:
     assert len(every_claim()) > 60
 
 
-SEE = {"text": "S", "alt": "A", "after": "S", "state": {"v": "table"}, "plot": "table"}
-HEAD = {"title": "T", "lead": "L", "see": SEE}
+SEE: dict[str, Any] = {
+    "text": "S",
+    "alt": "A",
+    "after": "S",
+    "state": {"v": "table"},
+    "plot": "table",
+}
+HEAD: dict[str, Any] = {"title": "T", "lead": "L", "see": SEE}
 
 
 @pytest.mark.parametrize(

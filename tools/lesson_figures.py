@@ -20,10 +20,7 @@ __all__ = ["write"]
 
 
 def write(folder: Path, questions: Path) -> list[Path]:
-    """Write the figures of lessons and the quiz into one folder, pictures of questions into another.
-
-    The first gets `see/TOPIC.png` and `see/TOPIC.html` of each lesson, and `quiz.html`.
-    """
+    """Write `see/TOPIC.png`, `see/TOPIC.html` and `quiz.html`, and the pictures of questions."""
     see = folder / "see"
     for place in (see, questions):
         place.mkdir(parents=True, exist_ok=True)

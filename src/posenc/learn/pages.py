@@ -1,9 +1,8 @@
 """Lessons as Markdown, for the documentation: `python -m posenc.learn docs/learn`.
 
 Blocks of code carry the output that they had here, so that the tests of the documentation, which
-run them again, see any difference. Figures and the quiz in the browser are files that the build of
-the documentation writes: `see/TOPIC.png`, `see/TOPIC.html` and `quiz.html` beside the pages, and the
-pictures of questions, which it puts into them.
+run them again, see any difference. The build of the documentation writes figures and the quiz beside
+the pages (`see/TOPIC.png`, `see/TOPIC.html`, `quiz.html`), and pictures of questions into them.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from posenc.learn._picture import Picture, svg
 from posenc.learn._prose import fill
+from posenc.learn._sketch import Sketch, svg
 from posenc.learn._snippets import Transcript
 from posenc.learn.lessons import Lesson, See, lesson, load, topics
 from posenc.learn.questions import Choice, Number, Question, question, question_ids
@@ -152,12 +151,12 @@ def _folded(
     ]
 
 
-def drawn(picture: Picture) -> str:
+def drawn(picture: Sketch) -> str:
     """The picture of a question as HTML, its numbers folded away for readers who do not see it.
 
     Parameters
     ----------
-    picture : Picture
+    picture : Sketch
         What is drawn.
 
     Returns

@@ -26,8 +26,8 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.learn._draw import Draw
-from posenc.learn._picture import Picture, picture_of
 from posenc.learn._prose import fill
+from posenc.learn._sketch import Sketch, sketch_of
 from posenc.learn._snippets import Transcript, evaluate, fresh, run
 from posenc.learn.lessons import TOPICS, facts_of, load
 
@@ -100,7 +100,7 @@ class Question(NamedTuple):
         The check, as it ran.
     facts : mapping
         The values that its texts name besides what was drawn.
-    picture : Picture, optional
+    picture : Sketch, optional
         What the question is about, where it is about a picture.
 
     Examples
@@ -118,7 +118,7 @@ class Question(NamedTuple):
     explanation: str
     transcript: Transcript
     facts: Mapping[str, Any]
-    picture: Picture | None = None
+    picture: Sketch | None = None
 
 
 def question_ids(topic: str) -> tuple[str, ...]:
@@ -281,12 +281,12 @@ def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
 
 def _picture(
     template: Mapping[str, Any], namespace: dict[str, Any], facts: dict[str, Any], caller: str
-) -> Picture | None:
+) -> Sketch | None:
     if "picture" not in template:
         return None
     title = fill(template["picture"]["title"], facts, caller, "plain")
     rows = evaluate(template["picture"]["rows"], facts | namespace, caller)
-    return picture_of(title, rows, caller)
+    return sketch_of(title, rows, caller)
 
 
 def _drawn(template: Mapping[str, Any], draw: Draw, caller: str) -> dict[str, Any] | None:

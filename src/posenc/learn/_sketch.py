@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from posenc._core.errors import DataError, mismatch
 
-__all__ = ["Picture", "blocks", "picture_of", "svg"]
+__all__ = ["Sketch", "blocks", "sketch_of", "svg"]
 
 MOST = 64  # points of a row: as many as a line of a terminal has room for
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT, GAP, LEFT = 480, 56, 14, 64
 
 
-class Picture(NamedTuple):
+class Sketch(NamedTuple):
     """Rows of numbers, drawn one above the other on one scale.
 
     Parameters
@@ -37,7 +37,7 @@ class Picture(NamedTuple):
     rows: tuple[tuple[str, tuple[float, ...]], ...]
 
 
-def picture_of(title: str, rows: Mapping[str, Sequence[float]], caller: str) -> Picture:
+def sketch_of(title: str, rows: Mapping[str, Sequence[float]], caller: str) -> Sketch:
     """The picture of rows that were computed.
 
     Parameters
@@ -51,7 +51,7 @@ def picture_of(title: str, rows: Mapping[str, Sequence[float]], caller: str) -> 
 
     Returns
     -------
-    Picture
+    Sketch
         With plain numbers.
 
     Raises
@@ -59,14 +59,14 @@ def picture_of(title: str, rows: Mapping[str, Sequence[float]], caller: str) -> 
     DataError
         If there is no row, or one has fewer than 2 or more than 64 numbers.
     """
-    picture = Picture(title, tuple((k, tuple(map(float, v))) for k, v in rows.items()))
+    picture = Sketch(title, tuple((k, tuple(map(float, v))) for k, v in rows.items()))
     if not picture.rows or any(not 2 <= len(values) <= MOST for _, values in picture.rows):
         expected = f"rows of 2 to {MOST} numbers"
         raise DataError(mismatch(caller, expected, [len(v) for _, v in picture.rows]))
     return picture
 
 
-def svg(picture: Picture) -> str:
+def svg(picture: Sketch) -> str:
     """The picture as SVG in the colour of the text around it, on a line of its own."""
     height = len(picture.rows) * (HEIGHT + GAP)
     shapes = []
@@ -86,7 +86,7 @@ def svg(picture: Picture) -> str:
     )
 
 
-def blocks(picture: Picture) -> str:
+def blocks(picture: Sketch) -> str:
     """The picture as a line of block characters for each row."""
     wide = max(len(label) for label, _ in picture.rows)
     lines = [picture.title]
@@ -96,7 +96,7 @@ def blocks(picture: Picture) -> str:
     return "\n".join(lines)
 
 
-def _scaled(picture: Picture) -> Iterator[tuple[str, list[float]]]:
+def _scaled(picture: Sketch) -> Iterator[tuple[str, list[float]]]:
     """The rows between 0 and 1, all on one scale."""
     every = [value for _, values in picture.rows for value in values]
     low, span = min(every), (max(every) - min(every)) or 1.0
