@@ -189,7 +189,7 @@ SPELLED = {
     "RoPE": "rope", "XPos": "xpos", "ALiBi": "alibi", "CoPE": "cope", "PoPE": "pope",
     "FoPE": "fope", "MixedRoPE": "mixed-rope", "GoldenGateRoPE": "golden-gate-rope",
     "LogCPB": "log-cpb", "Time2Vec": "time2vec", "ALiBi2D": "alibi-2d", "IRPEBias": "irpe-bias",
-    "Sphere2Vec": "sphere2vec",
+    "Sphere2Vec": "sphere2vec", "ImaginaryRoPE": "imaginary-rope", "PaTH": "path",
 }  # fmt: skip
 
 
