@@ -1,8 +1,8 @@
 """Lessons as Markdown, for the documentation: `python -m posenc.learn docs/learn`.
 
 Blocks of code carry the output that they had here, so that the tests of the documentation, which
-run them again, see any difference. The build of the documentation writes figures and the quiz beside
-the pages (`see/TOPIC.png`, `see/TOPIC.html`, `quiz.html`), and pictures of questions into them.
+run them again, see any difference. The build of the documentation writes `see/TOPIC.png`,
+`see/TOPIC.html` and `quiz.html` beside the pages, and the pictures of questions into them.
 """
 
 from __future__ import annotations
