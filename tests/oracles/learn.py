@@ -54,6 +54,19 @@ def _drawn_and_true() -> tuple[float, float]:
     return drawn, max(means)
 
 
+def _plain_number() -> dict[str, float]:
+    length = math.hypot(*table(1, 64)[0])
+    return {
+        "far": 1000,
+        "times": 1000 / length,
+        "d": 64,
+        "n_short": 10,
+        "short": 0.1,
+        "n_long": 1000,
+        "long": 0.001,
+    }
+
+
 def _by_hand() -> dict[str, float]:
     """A query (3, 1) at position 2 and a key (2, 1) at position 1, turned by their positions."""
     qx, qy = 3 * math.cos(2) - math.sin(2), 3 * math.sin(2) + math.cos(2)
@@ -102,7 +115,7 @@ def facts() -> dict[str, list[dict[str, Any]]]:
             {},
             {"later": 100, "none": 3},
         ],
-        "why": [{"words": 3, "orders": 6}, {"moved": _moved()}, {}],
+        "why": [{"words": 3, "orders": 6}, {"moved": _moved()}, _plain_number(), {}],
         "formula": [
             {
                 "base": 10_000,
@@ -134,6 +147,9 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "d": 512,
                 "last": last_512,
                 "full": TAU * 10_000,
+                "small_base": 100,
+                "small": TAU * 100 ** (510 / 512),
+                "base": 10_000,
             },
             {
                 "index": 6,
@@ -233,6 +249,16 @@ def facts() -> dict[str, list[dict[str, Any]]]:
             {"image": 224, "patch": 16, "side": 224 // 16},
         ],
         "models": [
+            {
+                "billions": 8,
+                "d": 4096 // 32,
+                "hidden": 4096,
+                "heads": 32,
+                "base": 5e5,
+                "trained": 8192,
+                "factor": 8,
+                "length": 131_072,
+            },
             # Llama4TextConfig of transformers 5.23.0: no_rope_layer_interval 4, floor_scale 8192
             {
                 "generation": "4",
@@ -314,7 +340,6 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "slip": math.sin(7 / 10_000 ** (544 / 5120)),
                 "chance": _chance(),
             },
-            {"back": 710, "turns": 113, "rest": abs(math.sin(710))},
         ],
         "mistakes": [
             {
@@ -324,7 +349,6 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "second": moves[1],
                 "last": math.ceil(max(moves[-2:]) * 1e4) / 1e4,
             },
-            {"d": 512, "last": last_512, "full": TAU * 10_000, "one": wavelength(1, 512)},
             {
                 "right": math.cos(2 / 100 ** (2 / 16)),
                 "inverse": 1,
