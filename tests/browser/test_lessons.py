@@ -1,4 +1,4 @@
-"""Figures of lessons come alive in their page; the quiz asks, judges and explains with keys alone."""
+"""Figures of lessons come alive in their page; the quiz asks, judges and explains by keys alone."""
 
 from __future__ import annotations
 
@@ -75,10 +75,27 @@ def test_the_keyboard_is_enough(open_site: Callable[..., Site], quiz_file: Path)
         said = page.locator("#said").inner_text()
         assert said.startswith("Right.")
         assert asked["explanation"].replace("`", "") in said
+        assert page.locator("#check").text_content() == asked["check"]
         page.keyboard.press("Enter")  # the button for the next one has the focus
         assert page.locator("#count").inner_text() == f"{turn + 1} of {turn + 1} right so far"
         assert page.evaluate("document.activeElement.id") == "prompt"
     assert seen == {"weight", "which-sharper"}
+
+
+def test_a_wrong_answer_gets_the_right_one_and_the_reason(
+    open_site: Callable[..., Site], quiz_file: Path
+) -> None:
+    page = opened(open_site, quiz_file, "why")
+    asked = page.evaluate("asked")
+    texts = dict(asked["options"])
+    wrong = next(text for name, text in texts.items() if name != asked["right"])
+    page.get_by_label(wrong, exact=True).check()
+    page.get_by_role("button", name="Answer").click()
+    said = page.locator("#said").inner_text()
+    assert said.startswith(f"No, not {wrong}. The answer: {texts[asked['right']]}")
+    assert asked["explanation"] in said
+    page.get_by_role("button", name="Next question").click()
+    assert page.locator("#count").inner_text() == "0 of 1 right so far"
 
 
 def test_the_page_judges_as_the_command_does(
