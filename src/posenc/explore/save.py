@@ -15,9 +15,10 @@ import numpy as np
 from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc.explore.page import page_of
 from posenc.explore.panels import Chart, Heatmap, Matrix, Panel, Strips
-from posenc.explore.pictures import LEARNED, picture_of
+from posenc.explore.pictures import picture_of
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
+from posenc.plot.rows import PICTURES
 
 __all__ = ["Download", "formats", "save"]
 
@@ -28,9 +29,8 @@ MEDIA = {
     "csv": "text/csv; charset=utf-8",
     "npz": "application/octet-stream",
 }
-PICTURES = ("png", "svg")
+DRAWN = ("png", "svg")
 NO_MATPLOTLIB = "Pictures need matplotlib: pip install 'posenc[plot]'"
-COMPARED = ("table", "wavelengths", "offset", "bias", "stretch")
 MOST_VALUES = 2**22  # of a file
 
 
@@ -50,8 +50,8 @@ def formats(scene: Scene) -> list[dict[str, Any]]:
         {
             "format": name,
             "label": label,
-            "ok": pictures or name not in PICTURES,
-            "why": "" if pictures or name not in PICTURES else NO_MATPLOTLIB,
+            "ok": pictures or name not in DRAWN,
+            "why": "" if pictures or name not in DRAWN else NO_MATPLOTLIB,
         }
         for name, label in LABELS.items()
     ]
@@ -86,7 +86,7 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
         raise ArgumentError(mismatch("save", "a format", repr(wanted[:20]), todo))
     scene, page = page_of(state, session)
     name = f"posenc-{scene.shape.id}.{wanted}"
-    if wanted in PICTURES:
+    if wanted in DRAWN:
         return Download(name, MEDIA[wanted], _drawn(scene, wanted))
     data = numbers(page.panels)
     content = _csv(data) if wanted == "csv" else _npz(data)
@@ -105,7 +105,7 @@ def _drawn(scene: Scene, wanted: str) -> bytes:
     name, options = picture_of(scene)
     more = dict(options)
     with DRAWING:
-        if scene.b is not None and name in COMPARED:
+        if scene.b is not None and PICTURES[name].difference is not None:
             more.pop("axis", None)  # of curves of one encoding alone
             picture = plot.compare(
                 name,
@@ -117,7 +117,7 @@ def _drawn(scene: Scene, wanted: str) -> bytes:
                 **more,
             )
         else:
-            if name in LEARNED and scene.a.params:
+            if PICTURES[name].learned and scene.a.params:
                 more["params"] = scene.a.params
             picture = getattr(plot, name)(scene.a.spec, theme=scene.theme, **more)
         return bytes(picture.to_bytes("png" if wanted == "png" else "svg"))
