@@ -141,7 +141,7 @@ def _ask_all(asked: tuple[Question, ...], lines: TextIO) -> None:
 
 def _put(question: Question, number: int, total: int) -> None:
     from posenc.learn import Choice
-    from posenc.learn._sketch import blocks
+    from posenc.learn.sketch import blocks
     from posenc.learn.answers import letters
 
     click.echo()
