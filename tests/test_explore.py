@@ -610,6 +610,7 @@ def test_curves_lie_on_each_other():
 def test_the_inverse_question_of_the_sources():
     header, _ = shown(v="table", d="5120", find="0.488814 @ 1088", w="300", h="64")
     found = header["find"]
+    assert found["answer"] == "Position 7, if the exponent is i/d and the digits are cut."
     texts = [hit["text"] for hit in found["hits"]]
     assert any("position 7 (the exponent is i/d; the digits are cut" in text for text in texts)
     assert any("929\u202f505 (as stated" in text for text in texts)
@@ -629,11 +630,84 @@ def test_the_inverse_question_of_the_sources():
 def test_a_whole_row_is_found():
     row = posenc.table(posenc.Sinusoidal(32), [123_456])[0]
     header, _ = shown(v="table", d="32", find=" ".join(map(str, row.tolist())))
+    assert header["find"]["answer"] == "Position 123\u202f456."
     assert header["find"]["hits"][0]["text"].startswith("position 123\u202f456 (as stated")
+
+
+@pytest.mark.parametrize(
+    ("state", "numbers"),
+    [
+        ({"d": "8", "n": "10"}, "0.84 0.54 0.53 0.85"),  # the first of a row, as the quiz prints it
+        ({"d": "4"}, "0.84 0.54 0.01 1.00"),  # a whole row, printed short
+        ({"d": "32"}, "[0.8415, 0.5403, 0.5332]"),
+        ({"d": "7"}, "0.8415 0.5403 0.0719 0.9974 0.0052 1.0000"),  # one column is always 0
+    ],
+    ids=lambda part: str(part)[:20],
+)
+def test_rows_are_found_by_their_first_numbers_as_they_are_printed(state, numbers):
+    header, _ = shown(v="table", find=numbers, **state)
+    assert header["find"]["answer"].partition(",")[0].rstrip(".") == "Position 1"
+    assert header["find"]["hits"][0]["state"]["p"] == "1"
+    wide = unpack(frame({"v": "table", "d": "2", "find": numbers})).header
+    assert "Raise its width" in wide["problems"][0]["message"]
+
+
+def test_the_first_numbers_of_a_learned_row_have_a_nearest_row():
+    spec = posenc.Learned(8, length=30, init=posenc.Init("normal", scale=1.0))
+    start = " ".join(f"{x:.4f}" for x in posenc.init(spec, seed=0)["weight"][17][:3])
+    header, _ = shown(v="table", enc="learned", d="8", L="30", find=start)
+    assert header["find"]["answer"].startswith("The nearest is position 17, off by 3.11")
+
+
+def test_what_chance_explains_is_said_to_be_perhaps_chance():
+    header, _ = shown(v="table", find="2.5 @ 3")
+    assert header["find"]["answer"].endswith("chance alone may give this.")
+
+
+@pytest.mark.parametrize(
+    ("state", "note"),
+    [
+        (
+            {"v": "table", "p": "150"},
+            "Position 150 is not drawn here; the cursor stands at 127, of 0",
+        ),
+        ({"v": "sentence", "t": "9"}, "Word 9 is not drawn here"),
+        ({"v": "distance", "p": "120", "off": "50"}, "Position 120 is not drawn here"),
+        ({"v": "bias", "kp": "500"}, "Key position 500 is not drawn here"),
+    ],
+)
+def test_a_cursor_that_cannot_stand_where_it_was_set_says_so(state, note):
+    assert note in " ".join(unpack(frame(state)).header["notes"])
+    assert not unpack(frame({"v": state["v"], "p": "3", "j": "2"})).header["notes"]
+
+
+def test_a_head_that_is_not_there_is_a_problem_of_its_control():
+    (problem,) = unpack(frame({"v": "bias", "head": "9"})).header["problems"]
+    assert problem == {"field": "head", "message": "Head must be at most 7; 9 came. Drawn with it."}
+
+
+def test_a_softmax_fills_the_colours_of_each_row():
+    header, arrays = shown(v="bias", softmax="1", L="40")
+    for cell in panel(header, "matrices")["cells"]:
+        seen = np.where(arrays[cell["mask"]], 0, arrays[cell["tile"]])
+        np.testing.assert_array_equal(seen.max(axis=1), 255)
+
+
+@pytest.mark.parametrize(("m", "off"), [(7, 4), (900, 200), (900, 700), (3, -20)])
+def test_the_curve_of_scores_holds_the_distance_of_query_and_key(m, off):
+    chart = panel(shown(v="rotate", m=str(m), off=str(off))[0], "scores")
+    assert chart["x"]["domain"][0] <= off <= chart["x"]["domain"][1]
+    assert chart["marks"][0]["at"] == off
+
+
+def test_two_words_of_a_short_sentence_are_the_first_and_the_last():
+    header, _ = shown(v="sentence", text="John likes Jane", swap="1")
+    assert panel(header, "swap")["paragraphs"][0].endswith("Jane likes John")
 
 
 def test_what_fits_nowhere_gets_the_nearest_three_and_the_reason():
     header, _ = shown(v="table", d="32", find="9.5 @ 3")
+    assert header["find"]["answer"].startswith("No position gives this. The nearest is position ")
     told = " ".join(header["find"]["story"])
     assert "exceeds 1" in told
     assert len(header["find"]["hits"]) == 3

@@ -151,15 +151,71 @@ def test_find_tells_places_and_goes_there(site: Site, pictures: object) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("#found")).to_be_visible()
     site.settle()
-    assert "1" in page.locator("#found").inner_text()
+    found = page.locator("#found")
+    expect(found.locator(".answered")).to_have_text("Position 1.")
+    assert found.bounding_box()["height"] < 260
+    found.locator("summary").click()
+    expect(found.locator("details p").first).to_be_visible()
     assert findings(page) == []
-    page.locator("#found .link").first.click()
+    page.keyboard.press("Tab")
+    page.locator("#figure").focus()
+    page.keyboard.press("ArrowDown")
+    site.settle()
+    expect(found.locator("details p").first).to_be_visible()
+    found.locator(".link").first.click()
     site.settle()
     assert "p=" in page.url
     page.locator("#figure").focus()
     page.keyboard.press("Escape")
     site.settle()
     expect(page.locator("#found")).to_be_hidden()
+
+
+def test_an_encoding_is_found_by_its_name(site: Site) -> None:
+    site.open("v=table")
+    search = site.page.locator("#search-enc")
+    for typed, chosen in (("whisper", "preset:whisper"), ("rotations modern", "preset:modernbert")):
+        search.fill(typed)
+        search.press("Enter")
+        site.settle()
+        expect(site.page.locator("#control-enc")).to_have_value(chosen)
+        expect(search).to_have_value("")
+    search.fill("no such thing")
+    search.press("Enter")
+    expect(search).to_have_attribute("aria-invalid", "")
+    assert site.page.locator("#search-ladder").is_hidden()
+
+
+def test_without_a_script_nothing_is_offered_that_does_nothing(
+    open_site: Callable[..., Site], server: str
+) -> None:
+    page = open_site(server, java_script_enabled=False).page
+    page.goto(server)
+    assert "JavaScript" in page.locator("noscript").inner_text()
+    for button in page.locator("button").all():
+        assert not button.is_visible()
+
+
+def test_settings_on_a_phone_leave_the_picture_in_sight(
+    open_site: Callable[..., Site], server: str
+) -> None:
+    site = open_site(server, viewport={"width": 390, "height": 844})
+    site.open("v=table")
+    page = site.page
+    page.locator("#settings-toggle").click()
+    page.wait_for_timeout(100)
+    picture, sheet = (
+        page.locator(name).first.bounding_box() for name in ("canvas.tile", "#settings")
+    )
+    assert picture["y"] >= 0
+    assert picture["y"] + picture["height"] <= sheet["y"]
+    assert sheet["y"] + sheet["height"] <= 844 + 1
+    assert findings(page) == []
+    field = page.locator("#control-d")
+    field.fill("32")
+    field.press("Enter")
+    site.settle()
+    assert page.locator("canvas.tile").first.bounding_box()["y"] >= 0
 
 
 def test_the_theme_follows_the_system_until_it_is_chosen(
@@ -255,13 +311,13 @@ def test_a_frozen_page_reads_as_the_live_one(
 ) -> None:
     from posenc.explore.freeze import frozen
 
-    start = {"v": "table", "d": "32", "L": "16", "p": "3", "j": "4"}
+    start = {"v": "table", "d": "16", "L": "16", "p": "3", "j": "4"}
     file = tmp_path / "frozen.html"
-    file.write_bytes(frozen([start, {**start, "d": "8"}, {"v": "rotate", "d": "8"}]))
+    file.write_bytes(frozen([start, {**start, "d": "8"}, {"v": "sentence", "d": "8"}]))
     site, live = open_site(file.as_uri()), open_site(server)
     page = site.page
     page.goto(file.as_uri())
-    live.open("v=table&d=32&L=16&p=3&j=4")
+    live.open("v=table&d=16&L=16&p=3&j=4")
     site.settle()
     assert findings(page) == []
 
@@ -282,9 +338,9 @@ def test_a_frozen_page_reads_as_the_live_one(
         alike()
     assert (site.value("p"), site.value("j")) == ("14", "6")
     for one in (site, live):
-        one.page.mouse.move(*centre(one, 9, 20, 16, 32))
+        one.page.mouse.move(*centre(one, 9, 12, 16, 16))
     alike()
-    assert (site.value("p"), site.value("j")) == ("9", "20")
+    assert (site.value("p"), site.value("j")) == ("9", "12")
     page.mouse.move(5, 5)
     page.locator("#control-d").select_option("8")
     site.settle()
@@ -293,11 +349,11 @@ def test_a_frozen_page_reads_as_the_live_one(
         assert page.locator(gone).count() == 0, gone
     page.locator("#theme").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    page.locator("#tab-rotate").click()
-    expect(page.locator("#tab-rotate")).to_have_attribute("aria-selected", "true")
+    page.locator("#tab-sentence").click()
+    expect(page.locator("#tab-sentence")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("ArrowDown")
     site.settle()
-    assert site.value("m") == "8"
+    assert site.value("t") == "2"
     page.keyboard.press("?")
     expect(page.locator("dialog")).not_to_contain_text("compare with")
     page.keyboard.press("Escape")

@@ -88,7 +88,9 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     if len(spec.axes) != 1 and (not VIEWS[view].grids or spec_is_real(spec)):
         axes = ", ".join(spec.axes)
         home = GRID_OF.get(entry.kind, "")
-        views = f" {home} draws the cells of a grid." if home and not spec_is_real(spec) else ""
+        views = f" {home} draws the cells of a grid." if home else ""
+        if spec_is_real(spec):
+            views = " They need not be whole numbers, so no grid has them all."
         return f"Positions of {entry.label} have several axes: {axes}.{views}"
     if view == "sentence" and spec.width != spec.dim:
         return f"{entry.label} is appended to embeddings, not added. Its rows are in Table."

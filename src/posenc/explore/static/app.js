@@ -315,6 +315,9 @@ function find() {
 function openSettings(open) {
   host.page.classList.toggle("settings-open", open);
   byId("settings-toggle").setAttribute("aria-expanded", String(open));
+  if (!frame || !host.page.classList.contains("narrow")) return;
+  draw(true);
+  if (open) byId("panels").scrollIntoView({ block: "start" });
 }
 
 function saveAddress(format) {

@@ -7,6 +7,7 @@ import { onStep, sliderPlace, sliderValue } from "./scale.js";
 const ARROWS = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 };
 const WAIT = 250;
 const NARROW = 125;
+const MANY = 16; // options, from which on they can be searched
 
 /** How far an arrow key moves a control without steps: one hundredth of its range, or of itself. */
 function stepOf(control, value) {
@@ -60,11 +61,30 @@ class ChoiceControl {
     this.select = el("select", { id });
     this.select.addEventListener("change", () => set(this.select.value));
     this.line = el("div", { class: "line" }, el("label", { for: id }, control.label), this.select);
-    this.nodes = [this.line];
+    const about = { "aria-label": `Search: ${control.label}`, placeholder: "Search", autocomplete: "off" };
+    this.search = el("input", { type: "search", id: `search-${control.key}`, list: `list-${control.key}`, ...about });
+    this.list = el("datalist", { id: `list-${control.key}` });
+    this.search.addEventListener("change", () => this.seek(set));
+    this.nodes = [this.line, this.search, this.list];
     this.focusable = this.select;
   }
 
+  /** Chooses what was typed, or the first whose name, key or heading has all of its words. */
+  seek(set) {
+    const typed = this.search.value.trim().toLowerCase();
+    const words = typed.split(/\s+/);
+    const named = ({ value, label, group }) => `${label} ${value} ${group}`.toLowerCase();
+    const chosen = this.options.find(({ value, label }) => [value.toLowerCase(), label.toLowerCase()].includes(typed))
+      ?? this.options.find((option) => words.every((word) => named(option).includes(word)));
+    this.search.toggleAttribute("aria-invalid", Boolean(typed) && !chosen);
+    if (!typed || !chosen) return;
+    this.search.value = "";
+    set(chosen.value);
+  }
+
   show(control) {
+    this.options = control.options;
+    this.search.hidden = control.options.length < MANY;
     whenChanged(this.select, control.options, () => {
       const groups = new Map();
       for (const option of control.options) {
@@ -75,6 +95,7 @@ class ChoiceControl {
         group ? [el("optgroup", { label: group }, ...options)] : options,
       );
       this.select.replaceChildren(...parts);
+      this.list.replaceChildren(...control.options.map(({ label }) => el("option", { value: label })));
       const widest = Math.max(0, ...control.options.map((option) => textWidth(option.label)));
       this.line.classList.toggle("stacked", widest + textWidth(control.label) > NARROW);
     });

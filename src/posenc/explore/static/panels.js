@@ -111,8 +111,10 @@ export class Panels {
     const others = groups.length - mains;
     const figures = groups.filter(({ main }) => KINDS[main.kind] === Figure && (main.place !== "main" || !beside));
     const left = Math.max(0, ...figures.map(leftOf));
-    const above = byId("tour").offsetHeight + (others ? 330 : 240);
-    const height = Math.max(360, Math.min(host.height() - above, 2000));
+    // Open settings lie below the picture of a narrow page, which then has less room.
+    const open = host.page.matches(".narrow.settings-open") ? byId("settings").offsetHeight : 0;
+    const above = byId("tour").offsetHeight + (open ? 130 : others ? 330 : 240);
+    const height = Math.max(open ? 180 : 360, Math.min(host.height() - open - above, 2000));
     return (group) => ({ width: group.main.place === "main" ? one : width, height, left });
   }
 }

@@ -102,6 +102,9 @@ def show(scene: Scene) -> Page:
     spec: Any = scene.a.spec
     length, problems = _length(spec, scene)
     head = min(scene["head"], spec.heads - 1)
+    if head < scene["head"]:
+        last = f"Head must be at most {head}; {scene['head']} came. Drawn with it."
+        problems = (*problems, ("head", last))
     p, kp = min(scene["p"], length - 1), min(scene["kp"], length - 1)
     data = _bias(
         spec,
@@ -204,7 +207,8 @@ def _matrices(data: BiasView, head: int, p: int, kp: int, say: str) -> Matrix:
         missing = ~np.isfinite(matrix)
         tile = palette.indices(matrix, data.limit)
         if unsigned:
-            share = np.where(missing, 0.0, matrix) / data.limit
+            share = np.where(missing, 0.0, matrix)
+            share /= np.maximum(share.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
             tile = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
         low = "0" if unsigned else number(-data.limit)
         tiles.append(
@@ -217,7 +221,7 @@ def _matrices(data: BiasView, head: int, p: int, kp: int, say: str) -> Matrix:
                 x=cells("key", start, stop, key="kp", at=kp, most=3),
                 y=cells("query", start, stop, key="p", at=p, most=3),
                 low=low,
-                high=number(data.limit),
+                high="the largest of its row" if unsigned else number(data.limit),
                 mask=missing.astype(np.uint8) if missing.any() else None,
                 label=say if h == head else f"Head {h}",
                 place="full",

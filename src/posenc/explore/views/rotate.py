@@ -34,7 +34,7 @@ from posenc.plot.views.rotation import RotationView
 __all__ = ["SHAPE", "on_paper", "show"]
 
 FARTHEST = 2**31
-DISTANCES = 64
+NEAR, FAR = 64, 256  # distances of a curve, and the most
 SHAPE = ViewShape(
     "rotate",
     "Rotate",
@@ -69,6 +69,13 @@ SHAPE = ViewShape(
 MOST_DIALS = 8
 
 
+def _distances(k: int) -> tuple[int, int]:
+    """The distances of the curve, which holds the one of query and key."""
+    if abs(k) >= FAR:
+        return k - FAR // 2, k + FAR // 2
+    return min(k, 0), max(NEAR, 1 << max(k, 0).bit_length())
+
+
 @functools.lru_cache(maxsize=64)
 def _rotation(
     spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
@@ -77,7 +84,7 @@ def _rotation(
         spec,
         positions,
         pairs=pairs,
-        offsets=DISTANCES,
+        offsets=_distances(positions[0] - positions[1]),
         seed=seed,
         params=learnt(spec),
         length=max(positions) + 1,

@@ -118,7 +118,8 @@ def _words(scene: Scene) -> tuple[list[str], tuple[tuple[str, str], ...]]:
 
 
 def _swapped(words: list[str], one: int, two: int) -> list[str]:
-    one, two = min(one, len(words) - 1), min(two, len(words) - 1)
+    if max(one, two) >= len(words):  # of a shorter sentence the first and the last
+        one, two = 0, len(words) - 1
     changed = list(words)
     changed[one], changed[two] = changed[two], changed[one]
     return changed
