@@ -119,7 +119,7 @@ def frozen(states: Iterable[Mapping[str, str]], session: Session | None = None) 
 def _stored(states: Sequence[Mapping[str, str]], session: Session) -> list[dict[str, Any]]:
     if not 1 <= len(states) <= MOST_STATES:
         raise ArgumentError(mismatch("freeze", f"1 to {MOST_STATES} states", len(states)))
-    kept: list[_Stored] = []
+    kept: list[_FrozenState] = []
     for state in states:
         one = _fitting(state, session)
         if all((one.view, one.keys) != (other.view, other.keys) for other in kept):
@@ -130,16 +130,16 @@ def _stored(states: Sequence[Mapping[str, str]], session: Session) -> list[dict[
     return stored
 
 
-def _fitting(state: Mapping[str, str], session: Session) -> _Stored:
+def _fitting(state: Mapping[str, str], session: Session) -> _FrozenState:
     """A state with as many stops of its cursor as there is room for."""
     for stops in STOPS:
-        one = _Stored(state, session, stops)
+        one = _FrozenState(state, session, stops)
         if len(one.packed({})) <= STATE_BYTES:
             break
     return one
 
 
-class _Stored:
+class _FrozenState:
     """One state: its picture, and what differs from it at the stops of its cursor."""
 
     def __init__(self, state: Mapping[str, str], session: Session, stops: int) -> None:
@@ -210,7 +210,7 @@ class _Stored:
             "notes": [*tree["notes"], *_coarse(self.cursor)],
         }
 
-    def _choices(self, kept: Sequence[_Stored]) -> Iterator[dict[str, Any]]:
+    def _choices(self, kept: Sequence[_FrozenState]) -> Iterator[dict[str, Any]]:
         """A control for each key in which other states differ from this one, and in no other."""
         for key, text in self.keys.items():
             alike = [
@@ -238,7 +238,7 @@ class _Stored:
         picture.text = re.sub(r'"(@[\w-]{12})"', lambda at: f'"{short[at[1]]}"', picture.text)
         return zlib.compress(picture.whole(), 9)
 
-    def written(self, kept: Sequence[_Stored]) -> dict[str, Any]:
+    def written(self, kept: Sequence[_FrozenState]) -> dict[str, Any]:
         """What the page holds of it, beside the other states."""
         first = {one.view: one.state for one in reversed(kept)}
         views = [view for view in self.tree["views"] if view["id"] in first]
