@@ -17,9 +17,10 @@ from posenc.explore.rows import entries
 __all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
 
 VIEWS_OF = {
-    "table": ("table", "waves", "sentence", "distance"),
-    "rotary": ("rotate", "stretch", "table", "waves", "distance"),
-    "bias": ("bias",),
+    "table": ("table", "waves", "sentence", "distance", "attention"),
+    "rotary": ("rotate", "stretch", "table", "waves", "distance", "attention"),
+    "bias": ("bias", "attention"),
+    "relative": ("attention",),
 }
 NOUNS = {
     "table": "a table",
@@ -28,6 +29,7 @@ NOUNS = {
     "relative": "an encoding that needs the content",
 }
 SHOWS = {
+    "attention": "what has one axis",
     "table": "tables and rotations",
     "waves": "encodings with wavelengths",
     "sentence": "tables",
@@ -124,7 +126,7 @@ def _sampled(known: tuple[CatalogueEntry, ...]) -> Mapping[str, Spec]:
     return sampled
 
 
-@functools.lru_cache(maxsize=len(VIEWS_OF["table"]) + len(VIEWS_OF["rotary"]))
+@functools.lru_cache(maxsize=len(SHOWS))
 def _offered(view: str, known: tuple[CatalogueEntry, ...]) -> tuple[CatalogueEntry, ...]:
     specs = _sampled(known)
     return tuple(
@@ -149,4 +151,4 @@ def offered(view: str, more: tuple[CatalogueEntry, ...] = ()) -> tuple[Catalogue
 
 def home_of(entry: CatalogueEntry) -> str:
     """The view that an encoding is shown in first."""
-    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "table")
+    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "attention")

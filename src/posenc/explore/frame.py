@@ -154,7 +154,7 @@ def _controls(scene: Scene) -> list[Any]:
 
 
 def _shown(scene: Scene) -> list[tuple[Field, str]]:
-    order = {"encoding": 0, "b": 1, "view": 2, "cursor": 3, "find": 4, "zoom": 5}
+    order = {"encoding": 0, "b": 1, "view": 2, "cursor": 3, "find": 4, "page": 5, "zoom": 6}
     return sorted(scene.fields, key=lambda pair: order[pair[0].section])
 
 

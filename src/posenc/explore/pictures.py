@@ -127,8 +127,10 @@ def command_of(scene: Scene) -> str:
     Returns
     -------
     str
-        For a shell.
+        For a shell; empty where no plot draws what the view shows.
     """
+    if scene.shape.id not in PICTURES:
+        return ""
     name, options = picture_of(scene)
     words = ["posenc", "plot", name]
     if name == "sum":

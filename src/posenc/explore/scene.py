@@ -41,8 +41,8 @@ VERSION = "1"
 
 START = integer("s", "First position", 0, 0, 2**40, hint="Phases are exact here too.")
 LENGTH = integer("L", "Positions", 128, 1, LARGEST_LENGTH, scale="log")
-P = integer("p", "Position", 40, 0, 127, section="cursor", gently=True)
-J = integer("j", "Dimension", 21, 0, 127, section="cursor", gently=True)
+P = integer("p", "Position", 40, 0, 127, section="cursor", gently=True, plays=True)
+J = integer("j", "Dimension", 21, 0, 127, section="cursor", gently=True, plays=True)
 FIND = text(
     "find",
     "Which position gave",
@@ -159,6 +159,8 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
     usual = shape.usual(a)
     for wanted in shape.fields:
         if wanted.key not in lengths:
+            if wanted.kind == "choice" and not wanted.options:
+                wanted = replace(wanted, options=_anything(shape, session))
             reader.take(replace(wanted, default=usual.get(wanted.key, wanted.default)))
     _cursor(reader, shape, a)
     for wanted in (FIND, TOUR, REVEAL):
@@ -223,6 +225,12 @@ def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str)
         # A learned table of more positions than are drawn: one entry always works.
         safe = next(e for e in offered if e.id == shape.encoding)
         return made(safe, {**shared, **_defaults(safe, shape, pin)})
+
+
+def _anything(shape: ViewShape, session: Session) -> tuple[Option, ...]:
+    """What a choice offers that names no options: no encoding, or any that the view shows."""
+    offered = catalogue.offered(shape.id, session.entries)
+    return (Option("none", "no positions"), *(Option(e.id, e.label, e.group) for e in offered))
 
 
 def _end(reader: StateReader, chosen: list[Chosen]) -> None:

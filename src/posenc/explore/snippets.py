@@ -10,6 +10,7 @@ from posenc.explore.fields import short
 from posenc.explore.scene import Scene
 
 __all__ = [
+    "attention",
     "bias",
     "distance",
     "rotate",
@@ -143,3 +144,25 @@ def stretch(scene: Scene, rule: str, data: Any) -> str:
     else:
         lines.append(f"rope = rope.at({data.length})")
     return "\n".join([*lines, "posenc.wavelengths(rope)", "rope.attention_factor"])
+
+
+def attention(scene: Scene, words: tuple[str, ...], order: tuple[int, ...], content: Any) -> str:
+    """The attention of the encoding that has settings."""
+    more = f"order={order}, shift={scene['shift']}, dtype={scene['prec']!r}"
+    sources = {"previous": "trained", "content": "trained"}
+    source = sources.get(scene["qk"], "random")
+    call = (
+        f"random_content({list(words)}, {content.dim}, width={content.width}, head={content.head})"
+    )
+    if source == "trained":
+        call = f"trained_content({list(words)}, {scene['qk']!r})"
+    return "\n".join(
+        [
+            f"from posenc.plot.content import {source}_content",
+            "from posenc.plot.views import attention",
+            *spec_lines(scene),
+            f"words = {call}",
+            f"view = attention.data(pe, words, {more}{_params(scene)})",
+            "view.scores, view.weights, view.change, view.equal",
+        ]
+    )

@@ -8,6 +8,7 @@ import { copy, menu, saveItems, showHelp, showPython, showTable, toast } from ".
 import { byId, el, takesArrows, takesLetters } from "./dom.js";
 import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from "./page.js";
 import { Panels } from "./panels.js";
+import { drawn } from "./play.js";
 import { showReadout } from "./readout.js";
 import { Address, canonicalQuery, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
 import { embedded, frozen, latest, NotStored, served, storedDefaults } from "./transport.js";
@@ -128,13 +129,14 @@ function draw(quietly) {
   controls.show(header);
   showVersus(header, stopComparing);
   if (!quietly) showTour(byId("tour"), header.tour, { act: follow, jump, leave });
-  showReadout(byId("readout"), frame, follow);
+  showReadout(byId("readout"), frame, follow, move);
   byId("data-table").hidden = !header.data_table;
   const compare = byId("compare");
   compare.setAttribute("aria-pressed", String(Boolean(header.compare)));
   const plot = panels.draw(frame);
   if (plot) room = { w: plot.w, h: plot.h ?? screen.h };
   if (!quietly && header.say) say(header.say);
+  drawn();
   document.body.dataset.frames = String(Number(document.body.dataset.frames ?? 0) + 1);
 }
 
