@@ -4,7 +4,7 @@ Trains one small model of the study, about a minute on one thread, measures ever
 lists that training did not see, and writes what `posenc.plot.content` reads:
 
     src/posenc/plot/data/heads.npz    the weights, float16
-    src/posenc/plot/data/heads.json   the cell of the study, the measures of all heads, the two chosen
+    src/posenc/plot/data/heads.json   the cell of the study, measures of all heads, two chosen
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def measured(run: Run) -> list[dict[str, float]]:
     rows = []
     for layer, ((q, k, _, _), more) in enumerate(calls):
         at = more["q_positions"]
-        q, k = (posenc.rotate(rotation(run), x, positions=at) for x in (q, k))
-        scores = (q @ k.transpose(-1, -2)) * q.shape[-1] ** -0.5
+        turned = [posenc.rotate(rotation(run), x, positions=at) for x in (q, k)]
+        scores = turned[0] @ turned[1].transpose(-1, -2) * q.shape[-1] ** -0.5
         share = scores.masked_fill(~more["mask"], -torch.inf).softmax(-1).mean(dim=0).numpy()
         first, copies = np.arange(2, count + 1), np.arange(count + 2, 2 * count + 1)
         for head, each in enumerate(share):

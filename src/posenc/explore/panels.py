@@ -261,7 +261,6 @@ class Attention:
     id: str
     title: str
     cells: tuple[AttentionCell, ...]
-    lut: str  # of the outputs
     ends: tuple[str, str]  # what stands above the outputs
     caption: str = ""
     place: Place = "full"

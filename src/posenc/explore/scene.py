@@ -159,9 +159,11 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
     usual = shape.usual(a)
     for wanted in shape.fields:
         if wanted.key not in lengths:
-            if wanted.kind == "choice" and not wanted.options:
-                wanted = replace(wanted, options=_anything(shape, session))
-            reader.take(replace(wanted, default=usual.get(wanted.key, wanted.default)))
+            options = wanted.options
+            if wanted.kind == "choice" and not options:
+                options = _anything(shape, session)
+            default = usual.get(wanted.key, wanted.default)
+            reader.take(replace(wanted, default=default, options=options))
     _cursor(reader, shape, a)
     for wanted in (FIND, TOUR, REVEAL):
         reader.take(wanted)

@@ -146,23 +146,33 @@ def stretch(scene: Scene, rule: str, data: Any) -> str:
     return "\n".join([*lines, "posenc.wavelengths(rope)", "rope.attention_factor"])
 
 
-def attention(scene: Scene, words: tuple[str, ...], order: tuple[int, ...], content: Any) -> str:
+def attention(scene: Scene, content: Any, order: tuple[int, ...], *, causal: bool) -> str:
     """The attention of the encoding that has settings."""
-    more = f"order={order}, shift={scene['shift']}, dtype={scene['prec']!r}"
-    sources = {"previous": "trained", "content": "trained"}
-    source = sources.get(scene["qk"], "random")
-    call = (
-        f"random_content({list(words)}, {content.dim}, width={content.width}, head={content.head})"
-    )
-    if source == "trained":
-        call = f"trained_content({list(words)}, {scene['qk']!r})"
+    words, stored = list(content.words), scene.session.heads
+    sizes = f"{content.dim}, width={content.width}, head={content.head}"
+    lines = [f"words = random_content({words}, {sizes})"]
+    if scene["qk"] in ("previous", "content"):
+        lines = [f"words = trained_content({words}, {scene['qk']!r})"]
+    elif scene["qk"] == "file" and stored is not None:
+        name = stored.name
+        load = "numpy.load" if name.endswith(".npz") else "safetensors.numpy.load_file"
+        head = (content.head, content.heads)
+        lines = [
+            f"import {load.rpartition('.')[0]}",
+            f"stored = {load}({name!r})",
+            'sides = [stored[side] for side in ("qkv" if "v" in stored else "qkk")]',
+            f"q, k, v = (x[{head[0]} * len(x) // {head[1]}][:{len(words)}] for x in sides)",
+            f"words = from_arrays({words}, q, k, v, name={name!r}, head={head})",
+        ]
+    source = lines[-1].removeprefix("words = ").partition("(")[0]
+    more = f"order={order}, shift={scene['shift']}, causal={causal}, dtype={scene['prec']!r}"
     return "\n".join(
         [
-            f"from posenc.plot.content import {source}_content",
+            f"from posenc.plot.content import {source}",
             "from posenc.plot.views import attention",
             *spec_lines(scene),
-            f"words = {call}",
-            f"view = attention.data(pe, words, {more}{_params(scene)})",
+            *lines,
+            f"view = attention.data(pe, words, {more}, join={scene['join']!r}{_params(scene)})",
             "view.scores, view.weights, view.change, view.equal",
         ]
     )

@@ -1,7 +1,7 @@
 """Where the queries, keys and values of a picture come from: chance, a trained model, or a file.
 
-Two heads of a small model come with the package, in `data/heads.npz`; `data/README.md` says how it
-was trained and how they were chosen.
+Two heads of a small model come with the package, in `data/`, with the command that trained it and
+the measures by which they were chosen.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +21,14 @@ from posenc._core.random_vectors import random_vectors
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import rotate
 
-__all__ = ["HEADS", "Content", "TrainedHead", "from_arrays", "random_content", "trained_content"]
+__all__ = ["Content", "from_arrays", "random_content", "trained_content"]
 
 FOLDER = Path(__file__).parent / "data"
 UNIT = math.sqrt(3.0)  # makes numbers that are uniform in [-1, 1) of variance 1
-BEGIN, THEN, END, FIRST = 1, 2, 3, 4  # tokens of the trained model; its symbols follow
-MARKS = {"[": BEGIN, "→": THEN, "]": END}
+BEGIN, FIRST = 1, 4  # tokens of the trained model; its symbols follow
+MARKS = {"[": BEGIN, "→": 2, "]": 3}
 
-Weights = tuple[np.ndarray, np.ndarray, np.ndarray]
+Weights = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
@@ -72,36 +72,27 @@ class Content:
     @property
     def width(self) -> int:
         """Width of what a table is added to."""
-        return int(self.weights[0].shape[0])
+        return len(self.weights[0])
 
     def beside(self, width: int) -> Weights:
-        """Random projections of columns that are appended, as large as the others.
+        """Random projections for columns that are appended, of the size of the others.
 
         Parameters
         ----------
         width : int
             How many columns.
         """
-        sizes = [float(np.sqrt((w**2).mean())) for w in self.weights]
-        q, k, v = (
-            matrix * size * math.sqrt(width)
-            for matrix, size in zip(_projections(width, self.dim, "appended"), sizes, strict=True)
-        )
-        return q, k, v
-
-
-# --- chance ---------------------------------------------------------------------------------------
+        random = _projections(width, self.dim, "appended")
+        sizes = [float((w**2).mean()) * width for w in self.weights]
+        return tuple(w * math.sqrt(size) for w, size in zip(random, sizes, strict=True))
 
 
 @functools.lru_cache(maxsize=16)
 def _projections(width: int, dim: int, name: str) -> Weights:
     """Random matrices (width, dim) that keep variances: of queries, keys and values."""
-    q, k, v = (
-        random_vectors([f"{name} {side} {row}" for row in range(width)], dim, 0).astype(np.float64)
-        * (UNIT / math.sqrt(width))
-        for side in ("query", "key", "value")
-    )
-    return q, k, v
+    rows = ([f"{name} {side} {row}" for row in range(width)] for side in ("query", "key", "value"))
+    scale = UNIT / math.sqrt(width)
+    return tuple(random_vectors(each, dim, 0).astype(np.float64) * scale for each in rows)
 
 
 def random_content(
@@ -139,158 +130,6 @@ def random_content(
     return Content(tuple(words), inputs, q, k, v, weights, origin, head)
 
 
-# --- a trained model ------------------------------------------------------------------------------
-
-
-class TrainedHead(NamedTuple):
-    """A head that comes with the package.
-
-    Parameters
-    ----------
-    name, label : str
-        Its key, and what it is.
-    layer, head : int
-        Where it is in the model.
-    weight : float
-        The measure that it was chosen by, a mean attention weight.
-    measured : str
-        On what that weight lies.
-    """
-
-    name: str
-    label: str
-    layer: int
-    head: int
-    weight: float
-    measured: str
-
-
-class _Model(NamedTuple):
-    weights: Mapping[str, np.ndarray]
-    spec: Any
-    about: Mapping[str, Any]
-
-
-@functools.cache
-def _model() -> _Model:
-    with np.load(FOLDER / "heads.npz", allow_pickle=False) as stored:
-        weights = {name: stored[name].astype(np.float64) for name in stored.files}
-    about = json.loads((FOLDER / "heads.json").read_text(encoding="utf-8"))
-    return _Model(weights, RoPE(about["dim"], pairing=about["pairing"], base=about["base"]), about)
-
-
-def _described() -> dict[str, TrainedHead]:
-    about = json.loads((FOLDER / "heads.json").read_text(encoding="utf-8"))
-    return {row["name"]: TrainedHead(**row) for row in about["chosen"]}
-
-
-HEADS: Mapping[str, TrainedHead] = _described()
-
-
-def trained_content(words: Sequence[str], name: str) -> Content:
-    """Queries, keys and values of a trained head.
-
-    The model copies lists of symbols that mean nothing, so the words of a sentence stand for its
-    symbols, in the order in which they first come; `[`, `→` and `]` are its own marks. Words bring
-    what they have in the sentence as typed, with the rotation that the model was trained with.
-
-    Parameters
-    ----------
-    words : sequence of str
-        At most as many different ones as the model has symbols.
-    name : str
-        A key of `HEADS`.
-
-    Returns
-    -------
-    Content
-        In float64, from weights that are stored in float16.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such head, or there are too many words.
-
-    Examples
-    --------
-    >>> from posenc.plot.content import trained_content
-    >>> trained_content("John likes Jane".split(), "previous").q.shape
-    (3, 16)
-    """
-    if name not in HEADS:
-        raise ArgumentError(mismatch("trained_content", f"one of {sorted(HEADS)}", repr(name)))
-    chosen = HEADS[name]
-    weights, _, about = _model()
-    symbols = {
-        word: FIRST + n for n, word in enumerate(dict.fromkeys(w for w in words if w not in MARKS))
-    }
-    if FIRST + len(symbols) > len(weights["embedding"]):
-        most = len(weights["embedding"]) - FIRST
-        raise ArgumentError(mismatch("trained_content", f"{most} words at most", len(symbols)))
-    ids = [BEGIN, *({**symbols, **MARKS}[word] for word in words)]
-    x = weights["embedding"][ids] * math.sqrt(about["width"])
-    for layer in range(chosen.layer):
-        x = _layer(x, layer)
-    y = _norm(x, f"{chosen.layer}.self")[1:]
-    own = slice(chosen.head * about["dim"], (chosen.head + 1) * about["dim"])
-    q, k, v = (
-        (y @ weights[f"{chosen.layer}.{side}.weight"].T + weights[f"{chosen.layer}.{side}.bias"])[
-            :, own
-        ]
-        for side in "qkv"
-    )
-    maps = tuple(weights[f"{chosen.layer}.{side}.weight"][own].T for side in "qkv")
-    origin = (
-        f"Queries and keys are those of {chosen.label} of a small model, which posenc trained with "
-        f"RoPE to copy lists: {chosen.weight:.2f} of its attention is on {chosen.measured}. Words "
-        "stand for its symbols."
-    )
-    return Content(
-        tuple(words),
-        y,
-        q,
-        k,
-        v,
-        (maps[0], maps[1], maps[2]),
-        origin,
-        chosen.head,
-        about["heads"],
-        True,
-    )
-
-
-def _layer(x: np.ndarray, layer: int) -> np.ndarray:
-    """A layer of the model, with its own rotation and mask."""
-    weights, spec, about = _model()
-
-    def linear(y: np.ndarray, name: str) -> np.ndarray:
-        return y @ weights[f"{layer}.{name}.weight"].T + weights[f"{layer}.{name}.bias"]
-
-    def split(y: np.ndarray) -> np.ndarray:
-        return y.reshape(len(y), about["heads"], -1).swapaxes(0, 1)
-
-    y = _norm(x, f"{layer}.self")
-    q, k, v = (split(linear(y, side)) for side in "qkv")
-    scores = rotate(spec, q) @ rotate(spec, k).swapaxes(1, 2) / math.sqrt(about["dim"])
-    scores = np.where(np.triu(np.ones(scores.shape[1:]), 1) > 0, -np.inf, scores)
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    out = powers / powers.sum(axis=-1, keepdims=True) @ v
-    x = x + linear(out.swapaxes(0, 1).reshape(len(x), -1), "o")
-    hidden = linear(_norm(x, f"{layer}.mlp"), "up")
-    erf = np.frompyfunc(math.erf, 1, 1)
-    return x + linear(hidden * 0.5 * (1 + erf(hidden / math.sqrt(2)).astype(np.float64)), "down")
-
-
-def _norm(x: np.ndarray, name: str) -> np.ndarray:
-    weights = _model().weights
-    centred = x - x.mean(axis=-1, keepdims=True)
-    sized = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
-    return sized * weights[f"{name}.norm.weight"] + weights[f"{name}.norm.bias"]
-
-
-# --- a file ---------------------------------------------------------------------------------------
-
-
 def from_arrays(
     words: Sequence[str],
     q: np.ndarray,
@@ -311,17 +150,116 @@ def from_arrays(
     q, k, v : numpy.ndarray
         (words, dim) of one head.
     name : str
-        The file, for the sentence that says where they are from.
+        Of the file.
     head : (int, int)
         Which head, of how many.
+    """
+    weights = (np.eye(q.shape[1]), np.eye(q.shape[1]), np.zeros((q.shape[1], v.shape[1])))
+    origin = f"Queries and keys are those of head {head[0]} of {head[1]} in {name}."
+    q, k, v = (np.asarray(side, dtype=np.float64) for side in (q, k, v))
+    return Content(tuple(words), q, q, k, v, weights, origin, *head, causal=True)
+
+
+# --- a trained model ------------------------------------------------------------------------------
+
+
+@functools.cache
+def _about() -> dict[str, Any]:
+    about: dict[str, Any] = json.loads((FOLDER / "heads.json").read_text(encoding="utf-8"))
+    return about
+
+
+@functools.cache
+def _weights() -> dict[str, np.ndarray]:
+    with np.load(FOLDER / "heads.npz", allow_pickle=False) as stored:
+        return {name: stored[name].astype(np.float64) for name in stored.files}
+
+
+def trained_content(words: Sequence[str], name: str) -> Content:
+    """Queries, keys and values of a trained head.
+
+    The model copies lists of symbols that mean nothing, so the words of a sentence stand for its
+    symbols, in the order in which they first come; `[`, `→` and `]` are its own marks. Words bring
+    what they have in the sentence as typed, with the rotation that the model was trained with.
+
+    Parameters
+    ----------
+    words : sequence of str
+        At most as many different ones as the model has symbols.
+    name : {"previous", "content"}
+        The head whose attention is on the word before, or the one whose attention is on the word
+        that followed the same word earlier.
 
     Returns
     -------
     Content
-        In float64.
+        In float64, from weights that are stored in float16.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such head, or there are too many words.
+
+    Examples
+    --------
+    >>> from posenc.plot.content import trained_content
+    >>> trained_content("John likes Jane".split(), "previous").q.shape
+    (3, 16)
     """
-    dim = q.shape[1]
-    weights = (np.eye(dim), np.eye(dim), np.zeros((dim, v.shape[1])))
-    origin = f"Queries and keys are those of head {head[0]} of {head[1]} in {name}."
-    q, k, v = (np.asarray(side, dtype=np.float64) for side in (q, k, v))
-    return Content(tuple(words), q, q, k, v, weights, origin, *head, causal=True)
+    about, weights = _about(), _weights()
+    chosen = next((row for row in about["chosen"] if row["name"] == name), None)
+    if chosen is None:
+        names = ", ".join(row["name"] for row in about["chosen"])
+        raise ArgumentError(mismatch("trained_content", f"one of {names}", repr(name)))
+    symbols = dict.fromkeys(word for word in words if word not in MARKS)
+    most = len(weights["embedding"]) - FIRST
+    if len(symbols) > most:
+        expected = f"at most {most} different words"
+        raise ArgumentError(mismatch("trained_content", expected, len(symbols)))
+    tokens = {**{word: FIRST + n for n, word in enumerate(symbols)}, **MARKS}
+    x = weights["embedding"][[BEGIN, *(tokens[word] for word in words)]] * about["width"] ** 0.5
+    for layer in range(chosen["layer"]):
+        x = _layer(x, layer)
+    layer, first = chosen["layer"], chosen["head"] * about["dim"]
+    own = slice(first, first + about["dim"])
+    inputs = _norm(x, f"{layer}.self")[1:]
+    q, k, v = (_linear(inputs, f"{layer}.{side}")[:, own] for side in "qkv")
+    maps = tuple(weights[f"{layer}.{side}.weight"][own].T for side in "qkv")
+    origin = (
+        f"Queries and keys are those of {chosen['label']} of a small model, which posenc trained "
+        f"with RoPE to copy lists: {chosen['weight']:.2f} of its attention is on "
+        f"{chosen['measured']}. Words stand for its symbols."
+    )
+    return Content(
+        tuple(words), inputs, q, k, v, maps, origin, chosen["head"], about["heads"], causal=True
+    )
+
+
+def _layer(x: np.ndarray, layer: int) -> np.ndarray:
+    """A layer of the model, with its own rotation and mask."""
+    about = _about()
+    spec = RoPE(about["dim"], pairing=about["pairing"], base=about["base"])
+    y = _norm(x, f"{layer}.self")
+    q, k, v = (
+        _linear(y, f"{layer}.{side}").reshape(len(y), about["heads"], -1).swapaxes(0, 1)
+        for side in "qkv"
+    )
+    scores = rotate(spec, q) @ rotate(spec, k).swapaxes(1, 2) * about["dim"] ** -0.5
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True)) * np.tri(len(y))
+    out = powers / powers.sum(axis=-1, keepdims=True) @ v
+    x = x + _linear(out.swapaxes(0, 1).reshape(len(x), -1), f"{layer}.o")
+    hidden = _linear(_norm(x, f"{layer}.mlp"), f"{layer}.up")
+    erf = np.vectorize(math.erf)(hidden * 0.5**0.5)
+    return x + _linear(hidden * (1 + erf) / 2, f"{layer}.down")
+
+
+def _linear(x: np.ndarray, name: str) -> np.ndarray:
+    weights = _weights()
+    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+
+def _norm(x: np.ndarray, name: str) -> np.ndarray:
+    weights = _weights()
+    centred = x - x.mean(axis=-1, keepdims=True)
+    sized = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+    return sized * weights[f"{name}.norm.weight"] + weights[f"{name}.norm.bias"]
