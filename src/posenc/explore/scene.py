@@ -77,6 +77,8 @@ class ViewShape:
         Defaults of its own keys that follow from the encoding.
     most : mapping of str to int
         How far keys of encodings go here, where that is less than elsewhere.
+    compares : bool
+        Whether a second encoding can stand beside the first; one that is pinned elsewhere waits.
     """
 
     id: str
@@ -89,6 +91,7 @@ class ViewShape:
     zoom: tuple[str, ...] = ()
     usual: Callable[[Chosen], Mapping[str, str]] = lambda _: {}
     most: Mapping[str, int] = field(default_factory=dict)
+    compares: bool = True
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
     for wanted in lengths.values():
         reader.take(wanted)
     a = _encoding(reader, shape, session, "")
-    b = _encoding(reader, shape, session, PIN) if _pinned(reader) else None
+    b = _encoding(reader, shape, session, PIN) if shape.compares and _pinned(reader) else None
     if lengths:
         _end(reader, [a] if b is None else [a, b])
     usual = shape.usual(a)

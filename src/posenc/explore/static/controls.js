@@ -1,6 +1,7 @@
 /** Controls as the header describes them: native inputs, a number field beside every slider. */
 
-import { el, textWidth, whenChanged } from "./dom.js";
+import { el, found, textWidth, whenChanged } from "./dom.js";
+import { host } from "./host.js";
 import { playButton } from "./play.js";
 import { nextValue, onStep, sliderPlace, sliderValue } from "./scale.js";
 
@@ -136,7 +137,7 @@ class TextControl {
   }
 
   show(control, problem) {
-    if (problem || document.activeElement === this.field) return;
+    if (problem || host.root.activeElement === this.field) return;
     this.field.value = control.value;
     this.sent = control.value;
   }
@@ -171,7 +172,7 @@ export class Controls {
   }
 
   build(controls) {
-    const focused = this.host.contains(document.activeElement) ? document.activeElement.id : "";
+    const focused = this.host.contains(host.root.activeElement) ? host.root.activeElement.id : "";
     const kept = new Map(this.parts);
     this.parts.clear();
     const children = [];
@@ -189,7 +190,7 @@ export class Controls {
       children.push(part.root);
     }
     this.host.replaceChildren(...children);
-    if (focused) document.getElementById(focused)?.focus();
+    if (focused) found(focused)?.focus();
   }
 
   make(control) {

@@ -1,6 +1,7 @@
 /** Motion on request: a button moves one control, value by value, and anything else stops it. */
 
 import { el } from "./dom.js";
+import { host } from "./host.js";
 
 const PAUSE = 60;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -55,7 +56,7 @@ export function playButton(label, next) {
 }
 
 for (const kind of ["pointerdown", "keydown", "wheel", "input"]) {
-  addEventListener(kind, (event) => {
+  host.page.addEventListener(kind, (event) => {
     // A press of the button itself is seen by the button.
     if (run && !run.button.contains(event.target)) stopPlaying();
   }, { capture: true, passive: true });

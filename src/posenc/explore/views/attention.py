@@ -77,6 +77,7 @@ SHAPE = ViewShape(
     defaults={"d": str(HEAD)},
     cursor=(),
     most={"d": 1024},
+    compares=False,  # four of them stand beside each other as it is
 )
 
 
@@ -107,16 +108,21 @@ def show(scene: Scene) -> Page:
             sentence.order,
             causal=_causal(scene, sentence.content),
         ),
-        table={
-            "caption": f"scores of the query “{sentence.words[i]}”",
-            "columns": ["key", *(c.label for c in columns)],
-            "rows": [
-                [word, *(signed(float(c.view.scores[i, n])) for c in columns)]
-                for n, word in enumerate(sentence.words)
-            ],
-        },
+        table=lambda: _numbers(columns, sentence),
         problems=tuple(problems),
     )
+
+
+def _numbers(columns: list[EncodingColumn], sentence: TypedSentence) -> dict[str, Any]:
+    i = sentence.cell[0]
+    return {
+        "caption": f"scores of the query “{sentence.words[i]}”",
+        "columns": ["key", *(c.label for c in columns)],
+        "rows": [
+            [word, *(signed(float(c.view.scores[i, n])) for c in columns)]
+            for n, word in enumerate(sentence.words)
+        ],
+    }
 
 
 # --- the words and what they bring ----------------------------------------------------------------
