@@ -102,7 +102,7 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     if view == "sentence" and spec.width != spec.dim:
         return f"{entry.label} is appended to embeddings, not added. Its rows are in Table."
     per_head = getattr(spec, "per_head", None)
-    if entry.kind == "rotary" and per_head is not None:
+    if entry.kind == "rotary" and per_head is not None and view != "attention":
         return f"Each head of {entry.label} has numbers of its own; the views show one set."
     if view == "waves" and not (sinusoids(inner(spec)) or hasattr(spec, "matrix")):
         return f"{entry.label} has no wavelengths. Its rows are in Table."

@@ -150,7 +150,7 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
         note = f"The address is of version {shown(version)}; this page knows version {VERSION}."
         reader.notes.append(note)
     views = tuple(Option(shape.id, shape.label) for shape in shapes.values())
-    shape = shapes[reader.take(choice("v", "View", views, "table", section="view"))]
+    shape = shapes[reader.take(choice("v", "View", views, next(iter(shapes)), section="view"))]
     width, height, theme = _asked(reader)
     lengths = {f.key: f for f in shape.fields if f.key in ("s", "L")}
     for wanted in lengths.values():

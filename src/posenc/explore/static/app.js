@@ -12,7 +12,7 @@ import { Panels } from "./panels.js";
 import { drawn } from "./play.js";
 import { showReadout } from "./readout.js";
 import { firstRoom, sized, unfit } from "./room.js";
-import { Address, canonicalQuery, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
+import { Address, canonicalQuery, FIRST, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
 import { embedded, fetched, frozen, latest, NotStored, served, storedDefaults } from "./transport.js";
 import { showTour } from "./tour.js";
 
@@ -37,7 +37,7 @@ function query(given) {
   return { k: "1", ...given, w: String(screen.w), h: String(screen.h), theme: theme.name };
 }
 
-const canonical = (given) => canonicalQuery({ v: "table", ...given }, defaults(), theme.name);
+const canonical = (given) => canonicalQuery({ v: FIRST, ...given }, defaults(), theme.name);
 
 function request() {
   screen ??= firstRoom(byId("panels"));

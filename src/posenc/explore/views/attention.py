@@ -8,11 +8,7 @@ from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore import catalogue, snippets
-from posenc.explore.entry import made, samples
-from posenc.explore.fields import Option, choice, integer, switch, text
-from posenc.explore.scene import Page, Scene, ViewShape
-from posenc.explore.text import number, signed, whole
-from posenc.explore.views.attention_panels import (
+from posenc.explore.attention_panels import (
     EncodingColumn,
     TypedSentence,
     UnfitColumn,
@@ -23,6 +19,10 @@ from posenc.explore.views.attention_panels import (
     terms,
     written,
 )
+from posenc.explore.entry import made, samples
+from posenc.explore.fields import Option, choice, integer, switch, text
+from posenc.explore.scene import Page, Scene, ViewShape
+from posenc.explore.text import number, signed, whole
 from posenc.plot.content import Content, from_arrays, random_content, trained_content
 from posenc.plot.views import attention
 
@@ -108,7 +108,7 @@ def show(scene: Scene) -> Page:
             sentence.order,
             causal=_causal(scene, sentence.content),
         ),
-        table=lambda: _numbers(columns, sentence),
+        table=_numbers(columns, sentence),
         problems=tuple(problems),
     )
 
