@@ -69,10 +69,7 @@ def test_outputs_are_those_of_the_attention_of_the_library(name):
         values = {n: torch.from_numpy(np.array(x)) for n, x in (params or {}).items()}
         learned = {spec.kind: values} if values else {}
     count = (spec.per_head if spec.kind == "rotary" else getattr(spec, "heads", None)) or 1
-    sides = [
-        torch.tensor(np.broadcast_to(x, (1, count, *x.shape)))
-        for x in (q, k, v)
-    ]
+    sides = [torch.tensor(np.broadcast_to(x, (1, count, *x.shape))) for x in (q, k, v)]
     length = len(WORDS) if getattr(spec, "needs_length", False) else None
     expected = attend(*sides, entry, params=learned, mask="causal", length=length)[0, 0].numpy()
     np.testing.assert_allclose(view.outputs, expected, rtol=1e-5, atol=1e-6)

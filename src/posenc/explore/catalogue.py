@@ -13,36 +13,34 @@ from posenc._core.spec import Spec
 from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.rows import entries
+from posenc.plot.rows import PICTURES, PictureRow
 
 __all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
 
-VIEWS_OF = {
-    "table": ("table", "waves", "sentence", "distance", "attention"),
-    "rotary": ("rotate", "stretch", "table", "waves", "distance", "attention"),
-    "bias": ("bias", "attention"),
-    "relative": ("attention",),
-}
+# The first view has no plot of its own: no encoding is its subject, but what attention does with it.
+ATTENTION = PictureRow(
+    "",
+    "",
+    ("table", "rotary", "bias", "relative"),
+    view="attention",
+    subjects="what has one axis",
+)
+VIEWS = {row.view: row for row in (ATTENTION, *PICTURES.values()) if row.view}
+KINDS = {kind: None for row in VIEWS.values() for kind in row.kinds}
+VIEWS_OF = {kind: tuple(v for v, row in VIEWS.items() if kind in row.kinds) for kind in KINDS}
 NOUNS = {
     "table": "a table",
     "rotary": "a rotation of queries and keys",
     "bias": "a bias on the scores",
     "relative": "an encoding that needs the content",
 }
-SHOWS = {
-    "attention": "what has one axis",
-    "table": "tables and rotations",
-    "waves": "encodings with wavelengths",
-    "sentence": "tables",
-    "distance": "tables and rotations",
-    "rotate": "rotations",
-    "bias": "biases",
-    "stretch": "rotations with a ladder of frequencies",
+# The first view of a kind that draws several axes: their positions are the cells of a grid.
+GRID_OF = {
+    kind: view.capitalize()
+    for kind in KINDS
+    for view in reversed(VIEWS_OF[kind])
+    if VIEWS[view].grids
 }
-
-
-# Views that draw specs of several axes: their positions are the cells of a grid, row by row.
-GRIDS = ("table", "bias")
-GRID_OF = {"table": "Table", "rotary": "Table", "bias": "Bias"}
 
 
 def spec_is_real(spec: Any) -> bool:
@@ -89,12 +87,13 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     if view not in homes:
         views = " or ".join(home.capitalize() for home in homes)
         return (
-            f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows {SHOWS[view]}. "
+            f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows "
+            f"{VIEWS[view].subjects}. "
             + (f"{views} can show it." if views else "No view can show it.")
         )
     if spec is None:
         return ""
-    if len(spec.axes) != 1 and (view not in GRIDS or spec_is_real(spec)):
+    if len(spec.axes) != 1 and (not VIEWS[view].grids or spec_is_real(spec)):
         axes = ", ".join(spec.axes)
         home = GRID_OF.get(entry.kind, "")
         views = f" {home} draws the cells of a grid." if home and not spec_is_real(spec) else ""
@@ -126,7 +125,7 @@ def _sampled(known: tuple[CatalogueEntry, ...]) -> Mapping[str, Spec]:
     return sampled
 
 
-@functools.lru_cache(maxsize=len(SHOWS))
+@functools.lru_cache(maxsize=2 * len(VIEWS))
 def _offered(view: str, known: tuple[CatalogueEntry, ...]) -> tuple[CatalogueEntry, ...]:
     specs = _sampled(known)
     return tuple(
