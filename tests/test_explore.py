@@ -20,7 +20,7 @@ from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.files import load
 from posenc.explore.frame import KEPT, Steps
 from posenc.explore.protocol import pack
-from posenc.explore.views import SHAPES
+from posenc.explore.views import ON_PAPER, SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
 from posenc.plot.views import stretch
@@ -28,7 +28,7 @@ from posenc.plot.views.stretch import Stretch
 from tests.configs import GEMMA_3, VERSION_4
 
 ALL = tuple(SHAPES)
-PLOTTED = tuple(view for view in ALL if view != "attention")  # which no plot draws
+PLOTTED = tuple(ON_PAPER)
 BIG = {"w": "2000", "h": "2000"}
 
 

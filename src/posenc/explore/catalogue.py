@@ -17,7 +17,7 @@ from posenc.plot.rows import PICTURES, PictureRow
 
 __all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
 
-# The first view has no plot of its own: no encoding is its subject, but what attention does with it.
+# The first view has no plot: its subject is no encoding, but what attention does with several.
 ATTENTION = PictureRow(
     "",
     "",
