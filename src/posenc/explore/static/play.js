@@ -58,6 +58,7 @@ export function playButton(label, next) {
 for (const kind of ["pointerdown", "keydown", "wheel", "input"]) {
   host.page.addEventListener(kind, (event) => {
     // A press of the button itself is seen by the button.
-    if (run && !run.button.contains(event.target)) stopPlaying();
+    const press = kind === "pointerdown" || [" ", "Enter"].includes(event.key);
+    if (run && !(press && run.button.contains(event.target))) stopPlaying();
   }, { capture: true, passive: true });
 }
