@@ -255,7 +255,7 @@ def test_the_recipe_for_a_model_of_transformers(tmp_path):
     pytest.importorskip("safetensors")
     transformers = pytest.importorskip("transformers")
     page = (Path(__file__).parents[1] / "docs" / "explorer.md").read_text(encoding="utf-8")
-    recipe = re.search(r"```python\n(import json\n.*?)```", page, re.S)
+    recipe = re.search(r"```py\n(import json\n.*?)```", page, re.S)
     assert recipe
     torch.manual_seed(0)
     config = transformers.LlamaConfig(

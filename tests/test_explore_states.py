@@ -205,7 +205,7 @@ def test_what_was_set_survives_every_way_through_the_views(state, way):
     ],
 )
 def test_a_wrong_value_is_named_at_its_field(state, field, words):
-    problems = unpack(frame(state)).header["problems"]
+    problems = unpack(frame({"v": "table", **state})).header["problems"]
     assert [p["field"] for p in problems] == [field]
     assert words in problems[0]["message"]
 
