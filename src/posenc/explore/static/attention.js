@@ -32,8 +32,10 @@ export class Chips {
   draw({ main }) {
     this.main = main;
     this.label.textContent = main.title;
-    this.row.setAttribute("aria-label", main.title);
-    whenChanged(this.row, [main.words, main.order], () => rebuild(this.row, main.words.map((word, index) => this.chip(word, index))));
+    // Without Python words stay where they are.
+    this.label.parentElement.hidden = !main.key;
+    this.row.setAttribute("aria-label", main.key ? main.title : "The words");
+    whenChanged(this.row, [main.words, main.order, main.key], () => rebuild(this.row, main.words.map((word, index) => this.chip(word, index))));
     whenChanged(this.links, main.links, () => rebuild(this.links, main.links.flatMap((link) => [
       el("button", { type: "button", class: "link", onclick: () => this.deeds.set(link.state) }, link.text),
       " ",
@@ -42,6 +44,7 @@ export class Chips {
   }
 
   chip(word, index) {
+    if (!this.main.key) return el("span", { class: "chip still" }, word);
     const label = `${word}, place ${index + 1} of ${this.main.words.length}; the left and right arrows move it`;
     return el("button", {
       type: "button",
@@ -96,6 +99,7 @@ export class Chips {
 class Column {
   constructor(deeds) {
     this.deeds = deeds;
+    this.name = el("h2", { class: "figure-title" });
     this.select = el("select", {});
     this.select.addEventListener("change", () => deeds.set({ [this.key]: this.select.value }));
     this.canvas = el("canvas", { class: "tile", role: "img", tabindex: 0 });
@@ -107,7 +111,7 @@ class Column {
     this.outputs = el("div", { class: "stage" }, this.before, this.after, this.under);
     this.note = el("p", { class: "change" });
     this.told = el("p", { class: "change" });
-    this.root = el("section", { class: "column" }, this.select, this.stage, this.note, this.outputs, this.told);
+    this.root = el("section", { class: "column" }, this.name, this.select, this.stage, this.note, this.outputs, this.told);
     this.areas = [];
     this.pointer = new Pointer(this.stage, () => this.areas, deeds);
   }
@@ -115,6 +119,9 @@ class Column {
   draw(cell, ends, frame, width) {
     this.key = cell.key;
     this.options(frame.header.controls.find(({ key }) => key === cell.key), cell.grid.title);
+    this.name.textContent = cell.grid.title;
+    this.name.hidden = Boolean(cell.key);
+    this.select.hidden = !cell.key;
     place(this.root, { width });
     this.grid(cell.grid, frame, width);
     this.note.textContent = cell.note;
