@@ -255,7 +255,7 @@ def test_the_recipe_for_a_model_of_transformers(tmp_path):
     pytest.importorskip("safetensors")
     transformers = pytest.importorskip("transformers")
     page = (Path(__file__).parents[1] / "docs" / "explorer.md").read_text(encoding="utf-8")
-    recipe = re.search(r"```py\n(import json\n.*?)```", page, re.S)
+    recipe = re.search(r"```python\n(import json\n.*?)```", page, re.S)
     assert recipe
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
@@ -272,12 +272,13 @@ def test_the_recipe_for_a_model_of_transformers(tmp_path):
         def convert_ids_to_tokens(self, row):
             return [f"t{int(n)}" for n in row]
 
-    names = {"model": model, "tokenizer": Tokenizer(), "text": "", "layer": 1}
-    names["path"] = str(tmp_path / "heads.safetensors")
+    names = {}
     exec(recipe[1], names)
+    path = str(tmp_path / "heads.safetensors")
+    names["save_heads"](model, Tokenizer(), "", 1, path)
     with torch.no_grad():
         expected = model(ids, output_attentions=True).attentions[1][0].numpy()
-    session = load(heads=names["path"])
+    session = load(heads=path)
     heads = session.heads
     assert heads.tokens == ("t1", "t5", "t9", "t5", "t7", "t3")
     for number in range(4):

@@ -223,7 +223,7 @@ class _Stored:
             control = dataclasses.asdict(self.controls[key])
             names = {option["value"]: option["label"] for option in control["options"]}
             options = [
-                {"value": value, "label": names.get(value, value), "group": ""}
+                {"value": value, "label": names.get(value, value) or "as typed", "group": ""}
                 for value in dict.fromkeys(alike)
             ]
             if len(options) > 1:
