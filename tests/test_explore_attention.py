@@ -376,6 +376,12 @@ def test_one_click_exchanges_the_names():
     assert [(link["text"], link["state"]) for link in links] == [
         ("Jane likes John very much", {"perm": "2.1.0.3.4"})
     ]
+    for text, swapped in (
+        ("So John likes Jane", "So Jane likes John"),
+        ("the dog chased the cat", "cat dog chased the the"),
+        ("Ann Bob", "Bob Ann"),
+    ):
+        assert page(text=text)[0]["panels"][0]["links"][0]["text"] == swapped
 
 
 def test_a_small_change_is_never_called_none():

@@ -98,6 +98,7 @@ def chips(sentence: TypedSentence) -> Chips:
     """The words, and one click that exchanges two: names, or else the first and the last."""
     typed = tuple(range(len(sentence.typed)))
     names = [n for n in typed if sentence.typed[n][:1].isupper()]
+    names = names[len(names) > 2 and not names[0] :]  # a first word may be no name
     ends = (names[0], names[-1]) if len(names) > 1 else (typed[0], typed[-1])
     other = dict(zip(ends, ends[::-1], strict=True))
     swapped = tuple(other.get(n, n) for n in typed)
