@@ -8,16 +8,18 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from posenc import presets
 from posenc._core.errors import PosencError
 from posenc._core.spec import Spec
 from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.explore.entry import CatalogueEntry, samples
+from posenc.explore.models import published
 from posenc.explore.rows import entries
 
-__all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
+__all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "published_models", "why_not"]
 
 VIEWS_OF = {
-    "table": ("table", "waves", "sentence", "distance"),
+    "table": ("table", "waves", "sentence", "distance", "spectrum"),
     "rotary": ("rotate", "stretch", "table", "waves", "distance"),
     "bias": ("bias",),
 }
@@ -26,15 +28,18 @@ NOUNS = {
     "rotary": "a rotation of queries and keys",
     "bias": "a bias on the scores",
     "relative": "an encoding that needs the content",
+    "none": "no encoding",
 }
 SHOWS = {
     "table": "tables and rotations",
     "waves": "encodings with wavelengths",
     "sentence": "tables",
+    "spectrum": "tables",
     "distance": "tables and rotations",
     "rotate": "rotations",
     "bias": "biases",
     "stretch": "rotations with a ladder of frequencies",
+    "layers": "models",
 }
 
 
@@ -83,12 +88,19 @@ BOUNDS = ("lengths", "window", "size", "degree")
 
 def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     """Why a view cannot show an encoding; empty where it can."""
+    if view == "layers":
+        why = f"{entry.label} is one encoding, and Layers shows {SHOWS[view]}."
+        return "" if entry.model is not None else why
     homes = VIEWS_OF.get(entry.kind, ())
     if view not in homes:
         views = " or ".join(home.capitalize() for home in homes)
         return (
             f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows {SHOWS[view]}. "
-            + (f"{views} can show it." if views else "No view can show it.")
+            + (
+                f"{views or 'Layers'} can show it."
+                if views or entry.model
+                else "No view can show it."
+            )
         )
     if spec is None:
         return ""
@@ -102,7 +114,8 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     per_head = getattr(spec, "per_head", None)
     if entry.kind == "rotary" and per_head is not None:
         return f"Each head of {entry.label} has numbers of its own; the views show one set."
-    if view == "waves" and not (sinusoids(inner(spec)) or hasattr(spec, "matrix")):
+    open_ = getattr(spec, "needs_length", False)  # and then it has no frequencies of its own yet
+    if view == "waves" and not (open_ or sinusoids(inner(spec)) or hasattr(spec, "matrix")):
         return f"{entry.label} has no wavelengths. Its rows are in Table."
     if view == "stretch" and not hasattr(spec, "scaling"):
         return f"{entry.label} takes no rule that stretches it. RoPE does."
@@ -134,19 +147,29 @@ def _offered(view: str, known: tuple[CatalogueEntry, ...]) -> tuple[CatalogueEnt
     )
 
 
-def offered(view: str, more: tuple[CatalogueEntry, ...] = ()) -> tuple[CatalogueEntry, ...]:
-    """The entries that a view can show, those of files first."""
+@functools.cache
+def published_models() -> tuple[CatalogueEntry, ...]:
+    """The types of layer of all published plans."""
+    return tuple(entry for name in presets.plan_names() for entry in published(name))
+
+
+def offered(
+    view: str, more: tuple[CatalogueEntry, ...] = (), named: str = ""
+) -> tuple[CatalogueEntry, ...]:
+    """The entries that a view can show, those of files first, and `named` among published plans."""
     fitting = []
-    for entry in more:
+    for entry in (*more, *(e for e in published_models() if view == "layers" or e.id == named)):
         try:
             spec = entry.build(samples(entry))
         except PosencError:
             continue
         if not why_not(view, entry, spec):
             fitting.append(entry)
-    return (*fitting, *_offered(view, entries()))
+    return (*fitting, *(_offered(view, entries()) if view != "layers" else ()))
 
 
 def home_of(entry: CatalogueEntry) -> str:
-    """The view that an encoding is shown in first."""
+    """The view that an encoding is shown in first; a model opens on its layers."""
+    if entry.model is not None:
+        return "layers"
     return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "table")

@@ -6,18 +6,18 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from posenc import registry
-from posenc._core.errors import DataError, PosencError, mismatch
+from posenc._core.errors import DataError, mismatch
 from posenc._core.io import files, inputs
 from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.detect.files import open_store
 from posenc.encodings.table.learned import Learned
 from posenc.explore.entry import CatalogueEntry, Values, written
+from posenc.explore.models import entries_of, read_model
 from posenc.explore.session import Embeddings, Session
 
 __all__ = ["load"]
@@ -99,20 +99,9 @@ def _of_config(path: Path) -> list[CatalogueEntry]:
     spec = _spec(path)
     if spec is not None:
         return [_fixed(_id(path.stem), f"{path.name}: {type(spec).__name__}", spec)]
-    from posenc.detect.explain import from_gguf, from_hf
-
-    reading = (from_gguf if path.suffix == ".gguf" else from_hf)(path, on_error="report")
-    name = reading.model or path.stem
-    entries = []
-    for layer in reading:
-        if layer.spec is None:
-            continue
-        label = f"{name}: {layer.layer} ({type(layer.spec).__name__})"
-        entries.append(_fixed(_id(name, layer.layer), label, layer.spec, layer.length))
-    if not entries:
-        reason = "; ".join(reading.errors) or "it says nothing about positions"
-        raise DataError(f"explore: {path}: no encoding could be read: {reason}")
-    return entries
+    model = read_model(path)
+    family = getattr(model.plan, "model", "") or path.stem
+    return list(entries_of(model, lambda layer: _id(family, layer)))
 
 
 def _spec(path: Path) -> Spec | None:
@@ -202,14 +191,3 @@ def _embeddings(path: Path) -> Embeddings:
     if len(rows) > MOST_WORDS:
         raise DataError(mismatch(f"explore: {path}", f"at most {MOST_WORDS} rows", len(rows)))
     return Embeddings(path.name, rows.astype(np.float64))
-
-
-def checked(session: Session) -> Session:
-    """The session itself, once no view can be surprised by what it holds."""
-    for entry in session.entries:
-        spec: Any = entry.build({})
-        if len(getattr(spec, "axes", ("position",))) != 1:
-            continue
-        if int(getattr(spec, "dim", 1)) > 65_536:
-            raise PosencError(f"{entry.label} is wider than 65536.")
-    return session

@@ -141,8 +141,9 @@ class Strip:
     tile: np.ndarray  # (W,) uint8
     numbers: tuple[str, ...] = ()
     sign: str = ""  # before the row: "+", "="
-    key: str = ""  # what a click on a cell sets to its number
+    key: str = ""  # what a click on a cell sets to its number, or to `value`
     at: int | None = None
+    value: str = ""
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,7 @@ class TableOfText:
     caption: str = ""
     place: Place = "full"
     kind: Literal["table"] = "table"
+    both: bool = field(default=False, metadata=HERE)  # it speaks of A and B
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,7 @@ class Paragraphs:
     paragraphs: tuple[str, ...]
     place: Place = "full"
     kind: Literal["words"] = "words"
+    both: bool = field(default=False, metadata=HERE)
 
 
 Panel = Heatmap | Chart | Strips | Dials | Matrix | TableOfText | Paragraphs

@@ -93,6 +93,11 @@ def _stretch(scene: Scene) -> PictureCall:
     return PictureCall("stretch", {"original_length": scene["Lt"], "factor": scene["f"]})
 
 
+def _spectrum(scene: Scene) -> PictureCall:
+    del scene
+    return PictureCall("similarity", {"kind": "cosine"})
+
+
 PICTURES: dict[str, Callable[[Scene], PictureCall]] = {
     "table": _table,
     "waves": _waves,
@@ -101,9 +106,10 @@ PICTURES: dict[str, Callable[[Scene], PictureCall]] = {
     "rotate": _rotate,
     "bias": _bias,
     "stretch": _stretch,
+    "spectrum": _spectrum,
 }
 # Pictures that take the parameters of a learned encoding, and a length for rules that need one.
-LEARNED = ("table", "counter", "sum", "offset", "rotation", "bias")
+LEARNED = ("table", "counter", "sum", "offset", "rotation", "bias", "similarity")
 
 
 # --- as a command ---------------------------------------------------------------------------------
@@ -117,7 +123,7 @@ ALWAYS = ("d", "heads", "pairing")  # said even where they have their defaults
 
 
 def command_of(scene: Scene) -> str:
-    """The line that draws the same in a file.
+    """The line that draws the same in a file; a model is told in words.
 
     Parameters
     ----------
@@ -129,6 +135,12 @@ def command_of(scene: Scene) -> str:
     str
         For a shell.
     """
+    if scene.shape.id not in PICTURES:
+        models = [c.entry.model for c in (scene.a, scene.b) if c is not None]
+        plain = models[0].source.removeprefix("plan:")
+        named = ["--plan", plain] if plain != models[0].source else [plain]
+        both = ["diff", *(model.source for model in models)]
+        return shlex.join(["posenc", *(both if len(models) > 1 else ["explain", *named])])
     name, options = picture_of(scene)
     words = ["posenc", "plot", name]
     if name == "sum":

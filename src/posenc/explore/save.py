@@ -16,6 +16,7 @@ from posenc._core.errors import ArgumentError, DependencyError, mismatch, sugges
 from posenc.explore.page import page_of
 from posenc.explore.panels import Chart, Heatmap, Matrix, Panel, Strips
 from posenc.explore.pictures import LEARNED, picture_of
+from posenc.explore.pictures import PICTURES as DRAWN
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
 
@@ -44,16 +45,13 @@ class Download(NamedTuple):
 
 def formats(scene: Scene) -> list[dict[str, Any]]:
     """What can be saved, and why not what cannot."""
-    del scene
-    pictures = importlib.util.find_spec("matplotlib") is not None
+    why = "" if importlib.util.find_spec("matplotlib") is not None else NO_MATPLOTLIB
+    if scene.shape.id not in DRAWN:
+        why = f"{scene.shape.label} is drawn on this page alone; its numbers can be saved."
+    reasons = {name: why if name in PICTURES else "" for name in LABELS}
     return [
-        {
-            "format": name,
-            "label": label,
-            "ok": pictures or name not in PICTURES,
-            "why": "" if pictures or name not in PICTURES else NO_MATPLOTLIB,
-        }
-        for name, label in LABELS.items()
+        {"format": name, "label": LABELS[name], "ok": not reason, "why": reason}
+        for name, reason in reasons.items()
     ]
 
 
@@ -87,6 +85,9 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
     scene, page = page_of(state, session)
     name = f"posenc-{scene.shape.id}.{wanted}"
     if wanted in PICTURES:
+        if scene.shape.id not in DRAWN:
+            expected = f"a format of numbers: {scene.shape.label} is drawn on the page alone"
+            raise ArgumentError(mismatch("save", expected, wanted))
         return Download(name, MEDIA[wanted], _drawn(scene, wanted))
     data = numbers(page.panels)
     content = _csv(data) if wanted == "csv" else _npz(data)
