@@ -7,17 +7,19 @@ import hashlib
 import html
 import json
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import posenc
-from posenc.explore import Session, frame, unpack
+from posenc.explore import Session, bundle, frame, server, unpack
 from posenc.explore.files import load
-from posenc.explore.freeze import bundle, default_states, frozen, name_of, state_of
+from posenc.explore.freeze import default_states, frozen, name_of, state_of
 from posenc.explore.views import SHAPES
 from tests.cases import CASES
 
@@ -315,17 +317,24 @@ def test_the_states_that_are_kept_unasked_show_every_view():
     assert len({state.get("d") for state in states if state["v"] == "table"}) > 4
 
 
+MODULES = {
+    "b.js": "/** Said to people. */\nexport const one = 1;\nconst hidden = 2;\n"
+    "export function two() { return hidden; }\n",
+    "app.js": 'import { one, two as second } from "./b.js";\nconst hidden = one + second();\n'
+    "export function answer() { return [hidden, ...$mount]; }\n",
+}
+
+
 def test_modules_become_one_script_with_scopes_of_their_own():
-    modules = {
-        "b.js": "export const one = 1;\nconst hidden = 2;\n"
-        "export function two() { return hidden; }\n",
-        "app.js": 'import { one, two as second } from "./b.js";\nconst hidden = one + second();\n'
-        "globalThis.answer = hidden;\n",
-    }
-    script = bundle(modules)
-    assert not re.search(r"^(import|export)\b", script, re.MULTILINE)
+    script = bundle.bundle(MODULES)
+    assert re.findall(r"^(?:import|export)\b.*", script, re.MULTILINE) == [
+        "export function mount(...$mount) {"
+    ]
     assert script.index('$modules["b.js"]') < script.index('$modules["app.js"]')
     assert 'const { one, two: second } = $modules["b.js"];' in script
+    assert "people" not in script
+    assert bundle.is_fresh(script, MODULES)
+    assert not bundle.is_fresh(script, {**MODULES, "b.js": MODULES["b.js"] + "\n"})
 
 
 @pytest.mark.parametrize(
@@ -338,8 +347,25 @@ def test_modules_become_one_script_with_scopes_of_their_own():
     ],
 )
 def test_modules_that_cannot_be_one_script_are_refused(modules):
-    with pytest.raises(posenc.DataError, match="freeze"):
-        bundle(modules)
+    with pytest.raises(ValueError, match="bundle: .*(circle|by name)"):
+        bundle.bundle(modules)
+
+
+def test_the_built_page_is_served_until_its_sources_change(tmp_path, monkeypatch):
+    shutil.copytree(server.STATIC, tmp_path / "static", ignore=shutil.ignore_patterns("bundle"))
+    monkeypatch.setattr(server, "STATIC", tmp_path / "static")
+    files = server.assets.__wrapped__
+    assert b"static/app.js" in files()["index.html"]
+    tool = Path(__file__).parents[1] / "tools" / "bundle.py"
+    subprocess.run([sys.executable, "-I", tool, tmp_path / "static" / "bundle"], check=True)
+    built = files()
+    assert b"static/explore.js" in built["index.html"]
+    assert b"static/explore.css" in built["index.html"]
+    assert built["explore.css"].count(b"{") == built["style.css"].count(b"{")
+    with (tmp_path / "static" / "dom.js").open("a") as changed:
+        changed.write("\n")
+    assert b"static/app.js" in files()["index.html"]
+    assert "explore.js" not in files()
 
 
 @pytest.mark.parametrize(

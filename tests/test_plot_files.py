@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import functools
+import importlib
 import io
 import json
 import re
@@ -26,55 +28,60 @@ from posenc import registry
 from posenc._core.errors import ArgumentError
 from posenc._core.example import small
 from posenc.cli.plot import command
-from posenc.plot import export, palette
-from posenc.plot.able import pictures_of
-from posenc.plot.draw import comparison
+from posenc.plot import export, palette, rows
 from posenc.plot.draw.sheet import MARGIN, cells
-from posenc.plot.draw.tables import LEFT
+from posenc.plot.draw.table import LEFT
 from posenc.plot.raster import tile
-from posenc.plot.views.compare import VIEWS
+from posenc.plot.rows import pictures_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROPE = posenc.RoPE(16, pairing="half")
 T5 = posenc.T5(heads=2)
 
-# One small picture of each kind.
-PICTURES: dict[str, Any] = {
-    "table": lambda **k: posenc.plot.table(posenc.Sinusoidal(8), positions=16, **k),
-    "waves": lambda **k: posenc.plot.waves(posenc.Sinusoidal(8), positions=3000, **k),
-    "wavelengths": lambda **k: posenc.plot.wavelengths(
-        [posenc.Sinusoidal(8), posenc.Sinusoidal(16)], length=100, **k
-    ),
-    "offset": lambda **k: posenc.plot.offset(posenc.Sinusoidal(8), offsets=40, **k),
-    "similarity": lambda **k: posenc.plot.similarity(posenc.Sinusoidal(8), positions=20, **k),
-    "counter": lambda **k: posenc.plot.counter(posenc.Sinusoidal(8), at=6, **k),
-    "sum": lambda **k: posenc.plot.sum(posenc.Sinusoidal(8), tokens="classify the book", **k),
-    "rotation": lambda **k: posenc.plot.rotation(ROPE, pairs=[0, 7], **k),
-    "bias": lambda **k: posenc.plot.bias(T5, params=posenc.init(T5), mask="causal", **k),
-    "stretch": lambda **k: posenc.plot.stretch(ROPE, **k),
-    "find": lambda **k: posenc.plot.find(posenc.Sinusoidal(16), {3: "0.85"}, **k),
-    "compare": lambda **k: posenc.plot.compare(
-        "table", posenc.Sinusoidal(8), posenc.Sinusoidal(8, base=100), positions=16, **k
-    ),
+SMALL = posenc.Sinusoidal(8)
+# How a small picture differs from that of `SMALL`, or of the first small encoding that it shows.
+ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "table": ((SMALL,), {"positions": 16}),
+    "waves": ((SMALL,), {"positions": 3000}),
+    "wavelengths": (([SMALL, posenc.Sinusoidal(16)],), {"length": 100}),
+    "offset": ((SMALL,), {"offsets": 40}),
+    "similarity": ((SMALL,), {"positions": 20}),
+    "counter": ((SMALL,), {"at": 6}),
+    "sum": ((SMALL,), {"tokens": "classify the book"}),
+    "rotation": ((ROPE,), {"pairs": [0, 7]}),
+    "bias": ((T5,), {"params": posenc.init(T5), "mask": "causal"}),
+    "stretch": ((ROPE,), {}),
+    "find": ((posenc.Sinusoidal(16), {3: "0.85"}), {}),
+    "compare": (("table", SMALL, posenc.Sinusoidal(8, base=100)), {"positions": 16}),
 }
+EVERY = [small(registry.lookup(name)) for name in registry.SPECS]
 
 
-def test_every_picture_is_everywhere() -> None:
-    """One that is drawn has a small one here, a file of numbers, a command, and can be compared."""
-    drawn = set(posenc.plot.__all__) - {"Picture"}
-    # Two of these have no difference: a search has no encoding, and a comparison is one already.
-    one = drawn - {"find", "compare"}
-    assert set(posenc.plot._HOME) == set(posenc.plot.__all__), "plot/__init__.py: _HOME"
-    assert set(PICTURES) == drawn, "tests/test_plot_files.py: PICTURES"
-    assert set(export._TABLES) == drawn, "plot/export.py: _TABLES"
-    # `extend` draws the stretch of a config.
-    assert set(command.commands) - {"extend"} == drawn, "cli/plot.py"
-    assert set(VIEWS) == one, "plot/views/compare.py: VIEWS"
-    assert set(comparison._LAYOUTS) == one, "plot/draw/comparison.py: _LAYOUTS"
-    assert set(comparison._PAINT) == one, "plot/draw/comparison.py: _PAINT"
-    every = (small(registry.lookup(name)) for name in registry.SPECS)
-    able = {name for spec in every for name in pictures_of(spec)}
-    assert able | {"compare"} == drawn, "plot/able.py: pictures_of"
+def _small(name: str) -> Any:
+    """A small picture as a function of its look."""
+    first = next((spec for spec in (SMALL, *EVERY) if name in pictures_of(spec)), None)
+    positional, keywords = ARGUMENTS.get(name, ((first,), {}))
+    return functools.partial(getattr(posenc.plot, name), *positional, **keywords)
+
+
+PICTURES = {name: _small(name) for name in rows.PICTURES}
+
+
+def test_a_row_is_all_that_a_picture_needs() -> None:
+    """Its modules have its name, and function, command, files and comparison follow."""
+    for package in ("views", "draw"):
+        folder = Path(posenc.plot.__file__).with_name(package)
+        assert {path.stem for path in folder.glob("[!_]*.py")} >= set(rows.PICTURES)
+    assert set(posenc.plot.__all__) == {*rows.PICTURES, "Picture"}
+    assert set(command.commands) == {*rows.PICTURES, "extend"}  # that draws a stretch
+    for name, row in rows.PICTURES.items():
+        drawn = importlib.import_module(f"posenc.plot.draw.{name}")
+        assert getattr(posenc.plot, name) is getattr(drawn, name)
+        assert hasattr(drawn, "BESIDE") == (row.difference is not None)
+        assert callable(importlib.import_module(f"posenc.plot.views.{name}").rows)
+    # Where nothing says which encodings a picture shows, it is about one of the others.
+    able = {name for spec in EVERY for name in pictures_of(spec)}
+    assert able == {name for name, row in rows.PICTURES.items() if row.kinds}
 
 
 def pixels(data: bytes) -> np.ndarray:

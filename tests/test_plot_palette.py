@@ -5,6 +5,9 @@ OKLab and the simulations of colour vision are written out here again, from thei
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -129,6 +132,8 @@ def test_indices_are_symmetric_and_leave_out_what_is_no_number() -> None:
 def test_curves_differ_by_dashes_too_and_can_be_read(theme: str) -> None:
     series = palette.series(theme)
     assert len({one.dash for one in series}) == len(series)
+    assert len({palette.style(number, theme) for number in range(64)}) == 64
+    assert tuple(palette.style(number, theme) for number in range(8)) == series
     page = luminance(palette.theme(theme).page)
     for one in series:
         pair = sorted((luminance(one.colour), page))
@@ -151,3 +156,30 @@ def test_unknown_themes_are_named() -> None:
 def test_maps_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="read-only"):
         palette.diverging("light")[0] = 0
+
+
+def test_the_palette_is_the_only_place_of_the_colours_of_series() -> None:
+    """The explorer takes each from the frame, the study and the plots by number."""
+    import posenc.explore
+    from posenc.explore import frame, unpack
+    from posenc.plot.views import stretch
+    from posenc.study import figures
+
+    folder = Path(posenc.explore.__file__).with_name("static")
+    sheet = (folder / "style.css").read_text("utf-8")
+    assert not re.search(r"--k\d+\s*:", sheet)
+    header = unpack(frame({"v": "stretch"})).header
+    sent = [(s["color"], tuple(s["dash"])) for s in header["palette"]["series"]]
+    assert sent == [tuple(one) for one in palette.series("light")]
+    charts = [panel for panel in header["panels"] if panel["kind"] == "chart"]
+    rope = posenc.RoPE(128, pairing="half")
+    rules = {rule.label: rule.style for rule in stretch.data(rope).rules}
+    for chart in charts:
+        assert {s["label"]: s["style"] for s in chart["series"]} == rules
+    colours = {one.colour for one in palette.series()}
+    names = list(figures.ENCODINGS)
+    styles = [figures._style(name) for name in names]
+    assert {colour for colour, _ in styles} <= colours
+    assert len(set(map(str, styles))) == len(names)
+    source = Path(figures.__file__).read_text("utf-8")
+    assert not re.search(r"#[0-9a-f]{6}", source)

@@ -11,8 +11,8 @@ import pytest
 
 import posenc
 from posenc._core.errors import ArgumentError, PosencError, SpecError
-from posenc.plot.able import pictures_of
 from posenc.plot.columns import source
+from posenc.plot.rows import pictures_of
 from posenc.plot.views import (
     bias,
     compare,

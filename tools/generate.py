@@ -13,7 +13,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +25,7 @@ import speed_reasons
 from benchmarks.rows import latest
 
 import posenc
+import posenc.plot
 from posenc import registry
 from posenc._names import ALIASES, PACKAGES
 
@@ -32,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = (
     "README.md",
     "docs/compile.md",
+    "docs/extend.md",
     "docs/exact-phases.md",
     "docs/golden.md",
     "docs/kernels.md",
@@ -277,11 +279,11 @@ def encodings() -> str:
     return "\n".join(["```{eval-rst}", *rows, "```"])
 
 
-def stub() -> str:
-    """The public names as a type checker sees them."""
+def stub(package: ModuleType, parts: Iterable[str], aliases: Mapping[str, str]) -> str:
+    """The public names of a package as a type checker sees them."""
     homes: dict[str, list[str]] = {}
-    for name in sorted({*posenc.__all__, *PACKAGES}):
-        value = name if name in PACKAGES else getattr(posenc, name)
+    for name in sorted({*package.__all__, *parts}):
+        value = name if name in parts else getattr(package, name)
         own = "." if isinstance(value, (str, ModuleType)) else value.__module__
         homes.setdefault(own, []).append(name)
     lines = [
@@ -289,13 +291,30 @@ def stub() -> str:
         for module, names in sorted(homes.items())
         for name in names
     ]
-    lines += ["", *(f"{name} = {function}" for name, function in ALIASES.items())]
-    public = (f'    "{name}",' for name in posenc.__all__)
-    head, tail = "# Written by tools/generate.py.", "__version__: str"
-    return "\n".join([head, *lines, "", "__all__ = [", *public, "]", "", tail, ""])
+    lines += (
+        ["", *(f"{name} = {function}" for name, function in aliases.items())] if aliases else []
+    )
+    public = (f'    "{name}",' for name in package.__all__)
+    tail = ["", "__version__: str"] if hasattr(package, "__version__") else []
+    head = "# Written by tools/generate.py."
+    return "\n".join([head, *lines, "", "__all__ = [", *public, "]", *tail, ""])
 
 
-WHOLE: dict[str, Callable[[], str]] = {"src/posenc/__init__.pyi": stub}
+def extension() -> str:
+    """What trained models say of the numbers of `posenc extend`."""
+    from posenc.study.claims import claims
+    from posenc.study.report_extension import extension_words
+    from posenc.study.results import read_csv
+    from posenc.study.verdicts import judge
+
+    results = read_csv(ROOT / "docs" / "data")
+    return extension_words(results, judge(results, claims()))
+
+
+WHOLE: dict[str, Callable[[], str]] = {
+    "src/posenc/__init__.pyi": lambda: stub(posenc, PACKAGES, ALIASES),
+    "src/posenc/plot/__init__.pyi": lambda: stub(posenc.plot, (), {}),
+}
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "precision": precision,
@@ -310,6 +329,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "compiled": compiled,
     "contracts": contracts,
     "encodings": encodings,
+    "extension": extension,
     "graphs": graphs,
     "speed-summary": speed_summary,
 }

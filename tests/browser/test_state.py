@@ -206,7 +206,7 @@ def test_help_table_link_and_files(open_site: Callable[..., Site], server: str) 
     page.keyboard.press("Escape")
     page.locator("#data-table").click()
     table = page.locator("dialog table")
-    assert table.locator("tbody tr").count() == 20
+    expect(table.locator("tbody tr")).to_have_count(20)
     assert table.locator("caption").inner_text()
     page.keyboard.press("Escape")
     page.locator("#copy-link").click()

@@ -26,39 +26,25 @@ from posenc.cli._options import (
 )
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._places import grid_sides
+from posenc.plot.rows import PICTURES, POSITIONS, PictureOption, PictureRow, pictures_of
 
 __all__ = [
     "PlotSubject",
     "SpecWords",
     "arguments_of",
     "chosen",
-    "grid_option",
     "other_spec_words",
-    "placed",
-    "positions_option",
-    "product_option",
-    "ranged",
-    "sides",
+    "row_option",
     "spec_words",
-    "stretch_of",
     "usage",
     "whole_numbers",
-    "width_option",
     "words_of",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PAIRINGS = ("half", "interleaved")
-# The encoding that shows a picture where none is named.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "rotation": {"type": "RoPE", "dim": 128, "pairing": "half"},
-    "stretch": {"type": "RoPE", "dim": 128, "pairing": "half"},
-    "bias": {"type": "ALiBi", "heads": 8},
-}
-USUAL = {"type": "Sinusoidal", "dim": 128}
 NAMES = ("encoding", "preset", "spec", "table")  # of which one names the encoding
-LOOK = ("width", "theme", "scale")  # options of every picture
 DIM, HEADS = 128, 8  # where an encoding needs a size and none is given
 
 
@@ -157,8 +143,6 @@ def chosen(words: SpecWords, picture: str) -> PlotSubject:
         raise click.UsageError("--tensor names an array of a --table.")
     if words.table is not None:
         return _from_file(words)
-    from posenc.plot.able import pictures_of
-
     if words.spec is not None:
         _none_beside("--spec", _fields(words))
         spec = spec_of(words.spec, "--spec")
@@ -202,7 +186,7 @@ def _spec(words: SpecWords, picture: str) -> Any:
         default = HEADS if size == "heads" else DIM
         return preset(words.preset, fields.get(size, default))
     if words.encoding is None:
-        base = dict(DEFAULTS.get(picture, USUAL))
+        base = dict(PICTURES[picture if picture in PICTURES else "table"].example)
         if words.heads is not None and "heads" not in base:
             raise click.UsageError("--heads: say which --encoding has heads.")
         if words.pairing is not None and base["type"] != "RoPE":
@@ -321,66 +305,59 @@ def sides(text: str | None, spec: Any) -> tuple[int, ...] | None:
     return tuple(named[axis] for axis in axes)
 
 
-# --- options that several pictures share ----------------------------------------------------------
-
-positions_option = click.option("--positions", metavar="FROM:TO", help="Positions drawn.")
-grid_option = click.option(
-    "--grid",
-    metavar="HxW",
-    help="Cells of a grid as positions, for specs of several axes: 3x4 or h=3,w=4, the slowest "
-    "axis first.",
-)
+# --- the options of a row -------------------------------------------------------------------------
 
 
-def placed(function: F) -> F:
-    """Add `--positions --length --grid`."""
-    for option in reversed(
-        (
-            positions_option,
-            click.option(
-                "--length",
-                type=click.IntRange(1),
-                help="Length of the sequence: its positions are drawn, and scalings see it.",
-            ),
-            grid_option,
-        )
-    ):
-        function = option(function)
-    return function
+# How click reads an option, and what its help shows in the place of its value.
+TYPES = {"count": click.IntRange(1), "integer": click.INT, "float": click.FLOAT}
+TYPES |= {"pixels": click.IntRange(1, 16384)}
+METAVARS = {"stretch": "FROM:TO", "range": "N|FROM:TO", "list": "0,1,5-7", "two": "M,N"}
+METAVARS |= {"grid": "HxW", "names": "A,B,…"}
 
 
-def width_option(function: F) -> F:
-    """Add `--width`."""
-    text = "Pixels of a panel, at most."
-    return click.option("--width", type=click.IntRange(1, 16384), help=text)(function)
-
-
-def product_option(function: F) -> F:
-    """Add `--product`."""
+def row_option(option: PictureOption) -> Callable[[F], F]:
+    """An argument of a picture as an option of its command."""
     return click.option(
-        "--product",
-        "kind",
+        option.flag,
         cls=RenamedOption,
-        old=("--kind",),
-        type=WordChoice(("dot", "cosine")),
-        help="Of two rows. [default: dot]",
-    )(function)
+        old=option.old,
+        help=option.help,
+        metavar=METAVARS.get(option.reads),
+        type=WordChoice(option.words) if option.words else TYPES.get(option.reads),
+        is_flag=option.reads == "flag",
+        hidden=option.reads == "stranger",
+    )
+
+
+def arguments_of(row: PictureRow, options: dict[str, Any], spec: Any) -> dict[str, Any]:
+    """The arguments of a picture of a spec that were given, taken out of the options."""
+    arguments = {}
+    for option in row.options:
+        # What click calls it: an encoding may have a field of the argument's name.
+        text = options.pop(option.name or option.argument)
+        if text is not None:
+            arguments[option.argument] = _read(option, text, spec)
+    if POSITIONS in row.options and "length" in arguments and "grid" not in arguments:
+        arguments.setdefault("positions", arguments["length"])
+    return arguments
+
+
+def _read(option: PictureOption, text: Any, spec: Any) -> Any:
+    if option.reads == "stranger":
+        raise click.UsageError(f"{option.flag}: {option.help}")
+    if option.reads == "grid":
+        return sides(text, spec)
+    if option.reads == "names":
+        return tuple(name.strip() for name in text.split(","))
+    if option.reads == "two":
+        numbers = whole_numbers(text, option.flag) or []
+        if len(numbers) != 2:
+            raise click.UsageError(f"{option.flag}: write two positions, such as 40,8.")
+        return tuple(numbers)
+    readers = {"range": ranged, "stretch": stretch_of, "list": whole_numbers}
+    return readers[option.reads](text, option.flag) if option.reads in readers else text
 
 
 def words_of(options: dict[str, Any]) -> SpecWords:
     """Take what names the encoding out of the options."""
     return SpecWords(**{name: options.pop(name) for name in SpecWords._fields})
-
-
-def arguments_of(options: dict[str, Any], spec: Any, *names: str) -> dict[str, Any]:
-    """The options that were given, by the names that the pictures of a spec have for them."""
-    values: dict[str, Any] = {
-        name: options[name] for name in (*names, *LOOK) if options.get(name) is not None
-    }
-    if "positions" in values:
-        values["positions"] = stretch_of(values["positions"], "--positions")
-    elif "positions" in names and "length" in values and "grid" not in values:
-        values["positions"] = values["length"]
-    if "grid" in values:
-        values["grid"] = sides(values["grid"], spec)
-    return values

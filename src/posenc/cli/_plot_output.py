@@ -12,18 +12,20 @@ from posenc._core.io import files
 from posenc.cli._options import RenamedOption, WordChoice
 from posenc.cli._plot_options import PlotSubject, usage
 from posenc.cli._show import clean, print_json
+from posenc.plot.palette import THEMES
 
 __all__ = ["finish", "output_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-THEMES = ("light", "dark", "print")
-
 
 def output_options(command: F) -> F:
-    """Add `-o --force --numbers --json --theme --scale`."""
+    """Add `--width -o --force --numbers --json --theme --scale`."""
     for option in reversed(
         (
+            click.option(
+                "--width", type=click.IntRange(1, 16384), help="Pixels of a panel, at most."
+            ),
             click.option("-o", "--output", metavar="OUT", help="A .png or .svg file."),
             click.option(
                 "--numbers",
@@ -58,10 +60,10 @@ def finish(
     data: str | None,
     force: bool,
     json_: bool,
-    **rest: Any,
+    **look: Any,
 ) -> None:
-    """Draw, write and say what was drawn."""
-    del rest
+    """Draw with the look of the options, write and say what was drawn."""
+    look = {name: value for name, value in look.items() if value is not None}
     for path, option, suffixes in (
         (output, "-o", (".png", ".svg")),
         (data, "--numbers", (".npz", ".csv")),
@@ -74,7 +76,7 @@ def finish(
             )
         if not force and Path(path).exists():
             raise click.UsageError(f"{path} exists: --force replaces it.")
-    picture = usage(make)
+    picture = usage(lambda: make(**look))
     existing: Any = "replace" if force else "refuse"
     if output is not None:
         picture.save(output, existing=existing)

@@ -15,14 +15,15 @@ from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.models import published
 from posenc.explore.rows import entries
+from posenc.plot.rows import PICTURES, PictureRow
 
 __all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "published_models", "why_not"]
 
-VIEWS_OF = {
-    "table": ("table", "waves", "sentence", "distance", "spectrum"),
-    "rotary": ("rotate", "stretch", "table", "waves", "distance"),
-    "bias": ("bias",),
-}
+# The last view has no plot: its subject is no encoding, but a model.
+LAYERS = PictureRow("", "", view="layers", subjects="models")
+VIEWS = {row.view: row for row in (*PICTURES.values(), LAYERS) if row.view}
+KINDS = {kind: None for row in VIEWS.values() for kind in row.kinds}
+VIEWS_OF = {kind: tuple(v for v, row in VIEWS.items() if kind in row.kinds) for kind in KINDS}
 NOUNS = {
     "table": "a table",
     "rotary": "a rotation of queries and keys",
@@ -30,22 +31,14 @@ NOUNS = {
     "relative": "an encoding that needs the content",
     "none": "no encoding",
 }
-SHOWS = {
-    "table": "tables and rotations",
-    "waves": "encodings with wavelengths",
-    "sentence": "tables",
-    "spectrum": "tables",
-    "distance": "tables and rotations",
-    "rotate": "rotations",
-    "bias": "biases",
-    "stretch": "rotations with a ladder of frequencies",
-    "layers": "models",
+NO_VIEW = "No view can show it."
+# The first view of a kind that draws several axes: their positions are the cells of a grid.
+GRID_OF = {
+    kind: view.capitalize()
+    for kind in KINDS
+    for view in reversed(VIEWS_OF[kind])
+    if VIEWS[view].grids
 }
-
-
-# Views that draw specs of several axes: their positions are the cells of a grid, row by row.
-GRIDS = ("table", "bias")
-GRID_OF = {"table": "Table", "rotary": "Table", "bias": "Bias"}
 
 
 def spec_is_real(spec: Any) -> bool:
@@ -89,22 +82,19 @@ BOUNDS = ("lengths", "window", "size", "degree")
 def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     """Why a view cannot show an encoding; empty where it can."""
     if view == "layers":
-        why = f"{entry.label} is one encoding, and Layers shows {SHOWS[view]}."
+        why = f"{entry.label} is one encoding, and Layers shows {LAYERS.subjects}."
         return "" if entry.model is not None else why
     homes = VIEWS_OF.get(entry.kind, ())
     if view not in homes:
         views = " or ".join(home.capitalize() for home in homes)
         return (
-            f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows {SHOWS[view]}. "
-            + (
-                f"{views or 'Layers'} can show it."
-                if views or entry.model
-                else "No view can show it."
-            )
+            f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows "
+            f"{VIEWS[view].subjects}. "
+            + (f"{views or 'Layers'} can show it." if views or entry.model else NO_VIEW)
         )
     if spec is None:
         return ""
-    if len(spec.axes) != 1 and (view not in GRIDS or spec_is_real(spec)):
+    if len(spec.axes) != 1 and (not VIEWS[view].grids or spec_is_real(spec)):
         axes = ", ".join(spec.axes)
         home = GRID_OF.get(entry.kind, "")
         views = f" {home} draws the cells of a grid." if home and not spec_is_real(spec) else ""
@@ -137,7 +127,7 @@ def _sampled(known: tuple[CatalogueEntry, ...]) -> Mapping[str, Spec]:
     return sampled
 
 
-@functools.lru_cache(maxsize=len(VIEWS_OF["table"]) + len(VIEWS_OF["rotary"]))
+@functools.lru_cache(maxsize=2 * len(VIEWS))
 def _offered(view: str, known: tuple[CatalogueEntry, ...]) -> tuple[CatalogueEntry, ...]:
     specs = _sampled(known)
     return tuple(

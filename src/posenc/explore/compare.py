@@ -22,9 +22,8 @@ from posenc.plot.columns import width_of
 
 __all__ = ["beside", "words"]
 
-SOLID = 0
-DASHED = 1  # the style of B beside one curve of A
-OTHER = 6  # and beside several
+A, B = 0, 1  # the styles of two curves, as in `posenc.plot.compare`
+OTHER = 6  # the style of B beside several curves of A
 LONGEST = 80
 FACTS = 10  # blocks of the readout that are shown of B
 
@@ -166,8 +165,7 @@ def _overlay(a: Chart, b: Chart) -> Chart:
     """The curves of A, and the one of B that the view is about, dashed."""
     several = len(a.series) > 1
     front = next((s for s in b.series if s.label == b.front), b.series[0])
-    alone = DASHED if a.series[0].style != DASHED else SOLID
-    dashed = replace(front, label=f"B: {front.label}", style=OTHER if several else alone)
+    dashed = replace(front, label=f"B: {front.label}", style=OTHER if several else B)
     if front.draw == "bars":
         dashed = replace(dashed, draw="points")
     series = (*(_named(s, several) for s in a.series), dashed)
@@ -184,7 +182,7 @@ def _overlay(a: Chart, b: Chart) -> Chart:
 
 
 def _named(series: Series, several: bool) -> Series:
-    return series if several else replace(series, label=f"A: {series.label}")
+    return series if several else replace(series, label=f"A: {series.label}", style=A)
 
 
 def _wider(a: Axis, b: Axis) -> Axis:

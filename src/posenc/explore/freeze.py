@@ -11,9 +11,10 @@ from html import escape
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc.explore.bundle import SCRIPT, STYLE
 from posenc.explore.frame import frame
 from posenc.explore.protocol import unpack
-from posenc.explore.server import assets
+from posenc.explore.server import whole
 from posenc.explore.session import Session
 from posenc.explore.views import SHAPES
 
@@ -99,11 +100,10 @@ def frozen(states: Iterable[Mapping[str, str]], session: Session | None = None) 
     """
     state = Session() if session is None else session
     pictures, first = _pictures(list(states), state)
-    files = {name: data.decode() for name, data in assets().items()}
+    files = whole()
     if "index.html" not in files:
         raise DataError(mismatch("freeze", "the files of the page", "none in this installation"))
-    script = bundle({name: text for name, text in files.items() if name.endswith(".js")})
-    style = "\n".join(files[name] for name in sorted(files) if name.endswith(".css"))
+    script, style = files[SCRIPT], files[STYLE]
     data = json.dumps({"first": first, "frames": pictures}, separators=(",", ":"))
     return _page(files["index.html"], script, style, data.replace("<", "\\u003c")).encode()
 
@@ -132,59 +132,6 @@ def _pictures(states: list[Mapping[str, str]], session: Session) -> tuple[dict[s
 
 
 # --- the page -------------------------------------------------------------------------------------
-
-IMPORT = re.compile(r"^import\s*\{([^}]*)\}\s*from\s*\"\./([\w.]+)\";[ \t]*$", re.MULTILINE)
-EXPORT = re.compile(
-    r"^export ((?:async )?(?:function\*?|const|let|class)) ([A-Za-z_$][\w$]*)", re.M
-)
-
-
-def bundle(modules: Mapping[str, str], entry: str = "app.js") -> str:
-    """The modules of the page as one script: each keeps a scope of its own.
-
-    Parameters
-    ----------
-    modules : mapping of str to str
-        Their texts by file name.
-    entry : str
-        The one that starts the page.
-
-    Returns
-    -------
-    str
-        A script without imports.
-    """
-    placed: list[str] = []
-    written = ["const $modules = {};"]
-
-    def place(name: str, path: tuple[str, ...]) -> None:
-        if name in placed:
-            return
-        if name in path or name not in modules:
-            raise DataError(mismatch("freeze", "modules that import no circle", " ".join(path)))
-        for match in IMPORT.finditer(modules[name]):
-            place(match[2], (*path, name))
-        placed.append(name)
-        written.append(_scoped(name, modules[name]))
-
-    place(entry, ())
-    return "\n".join(written)
-
-
-def _scoped(name: str, text: str) -> str:
-    exported = [match[2] for match in EXPORT.finditer(text)]
-
-    def taken(match: re.Match[str]) -> str:
-        names = re.sub(r"\bas\b", ":", match[1]).replace(" :", ":")
-        return f"const {{{names}}} = $modules[{json.dumps(match[2])}];"
-
-    inner = EXPORT.sub(r"\1 \2", IMPORT.sub(taken, text))
-    if re.search(r"^(import|export)\b", inner, re.MULTILINE):
-        raise DataError(
-            mismatch("freeze", "imports and exports by name", f"another form in {name}")
-        )
-    names = ", ".join(exported)
-    return f"$modules[{json.dumps(name)}] = (() => {{\n{inner}\nreturn {{ {names} }};\n}})();"
 
 
 def _hash(text: str) -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc._core.spec import Value
-from posenc.explore.catalogue import grid_of
 from posenc.explore.entry import Chosen, samples
 from posenc.explore.fields import short
 from posenc.explore.scene import Scene
-from posenc.explore.views.sentence import embedded
-from posenc.plot.columns import width_of
+from posenc.explore.views import ON_PAPER
+from posenc.plot.rows import PICTURES, PictureOption
 
-__all__ = ["LEARNED", "PictureCall", "command_of", "picture_of"]
+__all__ = ["PictureCall", "command_of", "picture_of"]
 
 
 class PictureCall(NamedTuple):
@@ -39,77 +38,7 @@ def picture_of(scene: Scene) -> PictureCall:
     PictureCall
         Its name and its arguments, without theme, spec and parameters.
     """
-    return PICTURES[scene.shape.id](scene)
-
-
-def _range(scene: Scene) -> tuple[int, int]:
-    return (scene["s"], scene["s"] + scene["L"])
-
-
-def _table(scene: Scene) -> PictureCall:
-    sides = grid_of(scene.a.spec, scene["L"])
-    if sides:
-        return PictureCall("table", {"grid": sides})
-    options: dict[str, Any] = {"positions": (scene["p0"], scene["p1"])}
-    if (scene["j0"], scene["j1"]) != (0, width_of(scene.a.spec)):
-        options["dims"] = (scene["j0"], scene["j1"])
-    return PictureCall("table", options)
-
-
-def _waves(scene: Scene) -> PictureCall:
-    if scene["counter"]:
-        return PictureCall("counter", {"at": scene["p"]})
-    return PictureCall("wavelengths", {"length": scene["L"]})
-
-
-def _sentence(scene: Scene) -> PictureCall:
-    words, rows = embedded(scene)
-    return PictureCall("sum", {"tokens": tuple(words), "embeddings": rows})
-
-
-def _distance(scene: Scene) -> PictureCall:
-    axis = "log" if scene["log"] else "linear"
-    return PictureCall("offset", {"offsets": scene["L"], "kind": scene["metric"], "axis": axis})
-
-
-def _rotate(scene: Scene) -> PictureCall:
-    key = max(scene["m"] - scene["off"], 0)
-    return PictureCall("rotation", {"positions": (scene["m"], key), "seed": scene["seed"]})
-
-
-def _bias(scene: Scene) -> PictureCall:
-    sides = grid_of(scene.a.spec, scene["L"])
-    return PictureCall(
-        "bias",
-        {
-            **({"grid": sides} if sides else {"positions": scene["L"]}),
-            "mask": "causal" if scene["mask"] else "none",
-            "softmax": "rows" if scene["softmax"] else "none",
-        },
-    )
-
-
-def _stretch(scene: Scene) -> PictureCall:
-    return PictureCall("stretch", {"original_length": scene["Lt"], "factor": scene["f"]})
-
-
-def _spectrum(scene: Scene) -> PictureCall:
-    del scene
-    return PictureCall("similarity", {"kind": "cosine"})
-
-
-PICTURES: dict[str, Callable[[Scene], PictureCall]] = {
-    "table": _table,
-    "waves": _waves,
-    "sentence": _sentence,
-    "distance": _distance,
-    "rotate": _rotate,
-    "bias": _bias,
-    "stretch": _stretch,
-    "spectrum": _spectrum,
-}
-# Pictures that take the parameters of a learned encoding, and a length for rules that need one.
-LEARNED = ("table", "counter", "sum", "offset", "rotation", "bias", "similarity")
+    return PictureCall(*ON_PAPER[scene.shape.id](scene))
 
 
 # --- as a command ---------------------------------------------------------------------------------
@@ -118,12 +47,11 @@ LEARNED = ("table", "counter", "sum", "offset", "rotation", "bias", "similarity"
 IN_OPTIONS = ("sinusoidal", "rope", "xpos", "alibi", "kerple", "fire", "sandwich", "decay", "tisa")
 OPTIONS = {"d": "--dim", "n": "--base", "order": "--order", "pairing": "--pairing"}
 OPTIONS |= {"heads": "--heads"}
-FLAGS = {"original_length": "--original-length", "at": "--position", "kind": "--product"}
 ALWAYS = ("d", "heads", "pairing")  # said even where they have their defaults
 
 
 def command_of(scene: Scene) -> str:
-    """The line that draws the same in a file; a model is told in words.
+    """The line that draws the same in a file.
 
     Parameters
     ----------
@@ -133,38 +61,36 @@ def command_of(scene: Scene) -> str:
     Returns
     -------
     str
-        For a shell.
+        For a shell; of models, the line that tells them in words. Empty where there is none.
     """
-    if scene.shape.id not in PICTURES:
-        models = [c.entry.model for c in (scene.a, scene.b) if c is not None]
-        plain = models[0].source.removeprefix("plan:")
-        named = ["--plan", plain] if plain != models[0].source else [plain]
-        both = ["diff", *(model.source for model in models)]
-        return shlex.join(["posenc", *(both if len(models) > 1 else ["explain", *named])])
+    if scene.a.entry.model is not None and scene.shape.id == "layers":
+        models = [c.entry.model.source for c in (scene.a, scene.b) if c is not None]
+        plain = models[0].removeprefix("plan:")
+        alone = ["explain", plain] if plain == models[0] else ["explain", "--plan", plain]
+        return shlex.join(["posenc", *(["diff", *models] if len(models) > 1 else alone)])
+    if scene.shape.id not in ON_PAPER:
+        return ""
     name, options = picture_of(scene)
     words = ["posenc", "plot", name]
     if name == "sum":
         words += [" ".join(options["tokens"]), "--seed", str(scene["seed"])]
         options = {}
     words += _encoding(scene.a)
-    for key, value in options.items():
-        if key == "grid":
-            sides = zip(scene.a.spec.axes, value, strict=True)
-            words += ["--grid", ",".join(f"{axis}={side}" for axis, side in sides)]
-        else:
-            words += _option(name, key, value)
+    for option in PICTURES[name].options:
+        if option.argument in options:
+            words += [option.flag, _written(option, options[option.argument], scene.a.spec)]
     return shlex.join([*words, "-o", f"{name}.png"])
 
 
-def _option(name: str, key: str, value: Any) -> list[str]:
-    if name == "rotation" and key == "positions":
-        return ["--query-key", f"{value[0]},{value[1]}"]
-    if key == "positions" and isinstance(value, int):
+def _written(option: PictureOption, value: Any, spec: Any) -> str:
+    """The text of an option that the command reads as the value."""
+    if option.reads == "grid":
+        return ",".join(f"{axis}={side}" for axis, side in zip(spec.axes, value, strict=True))
+    if option.reads == "stretch" and isinstance(value, int):
         value = (0, value)
     if isinstance(value, tuple):
-        return [f"--{key}", f"{value[0]}:{value[1]}"]
-    written = short(value) if isinstance(value, float) else str(value)
-    return [FLAGS.get(key, f"--{key}"), written]
+        return ("," if option.reads == "two" else ":").join(map(str, value))
+    return short(value) if isinstance(value, float) else str(value)
 
 
 def _encoding(chosen: Chosen) -> list[str]:

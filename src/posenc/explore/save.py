@@ -15,10 +15,11 @@ import numpy as np
 from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc.explore.page import page_of
 from posenc.explore.panels import Chart, Heatmap, Matrix, Panel, Strips
-from posenc.explore.pictures import LEARNED, picture_of
-from posenc.explore.pictures import PICTURES as DRAWN
+from posenc.explore.pictures import picture_of
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
+from posenc.explore.views import ON_PAPER
+from posenc.plot.rows import PICTURES
 
 __all__ = ["Download", "formats", "save"]
 
@@ -29,9 +30,9 @@ MEDIA = {
     "csv": "text/csv; charset=utf-8",
     "npz": "application/octet-stream",
 }
-PICTURES = ("png", "svg")
+DRAWN = ("png", "svg")
+NO_PLOT = "No plot shows this view; CSV and NPZ hold its numbers."
 NO_MATPLOTLIB = "Pictures need matplotlib: pip install 'posenc[plot]'"
-COMPARED = ("table", "wavelengths", "offset", "bias", "stretch")
 MOST_VALUES = 2**22  # of a file
 
 
@@ -45,13 +46,17 @@ class Download(NamedTuple):
 
 def formats(scene: Scene) -> list[dict[str, Any]]:
     """What can be saved, and why not what cannot."""
-    why = "" if importlib.util.find_spec("matplotlib") is not None else NO_MATPLOTLIB
-    if scene.shape.id not in DRAWN:
-        why = f"{scene.shape.label} is drawn on this page alone; its numbers can be saved."
-    reasons = {name: why if name in PICTURES else "" for name in LABELS}
+    why = NO_PLOT if scene.shape.id not in ON_PAPER else ""
+    if not why and importlib.util.find_spec("matplotlib") is None:
+        why = NO_MATPLOTLIB
     return [
-        {"format": name, "label": LABELS[name], "ok": not reason, "why": reason}
-        for name, reason in reasons.items()
+        {
+            "format": name,
+            "label": label,
+            "ok": not why or name not in DRAWN,
+            "why": why if name in DRAWN else "",
+        }
+        for name, label in LABELS.items()
     ]
 
 
@@ -84,10 +89,7 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
         raise ArgumentError(mismatch("save", "a format", repr(wanted[:20]), todo))
     scene, page = page_of(state, session)
     name = f"posenc-{scene.shape.id}.{wanted}"
-    if wanted in PICTURES:
-        if scene.shape.id not in DRAWN:
-            expected = f"a format of numbers: {scene.shape.label} is drawn on the page alone"
-            raise ArgumentError(mismatch("save", expected, wanted))
+    if wanted in DRAWN:
         return Download(name, MEDIA[wanted], _drawn(scene, wanted))
     data = numbers(page.panels)
     content = _csv(data) if wanted == "csv" else _npz(data)
@@ -99,6 +101,8 @@ DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
 
 def _drawn(scene: Scene, wanted: str) -> bytes:
     """The picture that `posenc.plot` makes of the same numbers."""
+    if scene.shape.id not in ON_PAPER:
+        raise ArgumentError(mismatch("save", "CSV or NPZ", wanted, NO_PLOT))
     if importlib.util.find_spec("matplotlib") is None:
         raise DependencyError(NO_MATPLOTLIB)
     from posenc import plot
@@ -106,7 +110,7 @@ def _drawn(scene: Scene, wanted: str) -> bytes:
     name, options = picture_of(scene)
     more = dict(options)
     with DRAWING:
-        if scene.b is not None and name in COMPARED:
+        if scene.b is not None and PICTURES[name].difference is not None:
             more.pop("axis", None)  # of curves of one encoding alone
             picture = plot.compare(
                 name,
@@ -118,7 +122,7 @@ def _drawn(scene: Scene, wanted: str) -> bytes:
                 **more,
             )
         else:
-            if name in LEARNED and scene.a.params:
+            if PICTURES[name].learned and scene.a.params:
                 more["params"] = scene.a.params
             picture = getattr(plot, name)(scene.a.spec, theme=scene.theme, **more)
         return bytes(picture.to_bytes("png" if wanted == "png" else "svg"))

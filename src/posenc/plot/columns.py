@@ -24,8 +24,8 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.functional import cos_sin, table
-from posenc.plot.able import refuse
 from posenc.plot.column_waves import QUARTER, ColumnWaves
+from posenc.plot.rows import refuse
 
 __all__ = [
     "ORDERS",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import zipfile
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import numpy as np
 from posenc._core.spec import Value
 from posenc.plot.columns import TableSource
 
-__all__ = ["arrays", "facts", "to_csv", "to_npz"]
+__all__ = ["Table", "arrays", "facts", "matrix", "to_csv", "to_npz"]
 
 
 def arrays(data: Any) -> dict[str, np.ndarray]:
@@ -60,7 +61,7 @@ def to_npz(data: Any) -> bytes:
 
 def to_csv(name: str, data: Any) -> bytes:
     """The main table of a picture, in the fewest digits that read back as the same numbers."""
-    header, rows = _TABLES[name](data)
+    header, rows = importlib.import_module(f"posenc.plot.views.{name}").rows(data)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -78,117 +79,7 @@ def _cell(entry: Any) -> Any:
 Table = tuple[list[str], Any]
 
 
-def _matrix(front: str, places: Any, names: Any, values: np.ndarray) -> Table:
+def matrix(front: str, places: Any, names: Any, values: np.ndarray) -> Table:
+    """A matrix whose rows begin with their place."""
     pairs = zip(places, values, strict=True)
     return [front, *map(str, names)], ([place, *row] for place, row in pairs)
-
-
-def _table(data: Any) -> Table:
-    tile = data.tile
-    return _matrix("position", tile.places, (f"c{c}" for c in tile.columns), tile.values)
-
-
-def _waves(data: Any) -> Table:
-    parts = [
-        (f"{what}{c.dim}", getattr(c, what))
-        for c in data.curves
-        for what in ("mean", "low", "high")
-    ]
-    columns = np.stack([values for _, values in parts], axis=1)
-    return _matrix("position", data.curves[0].middle, (name for name, _ in parts), columns)
-
-
-def _wavelengths(data: Any) -> Table:
-    rows = (
-        [ladder.label, pair, value]
-        for ladder in data.ladders
-        for pair, value in enumerate(ladder.wavelengths)
-    )
-    return ["encoding", "pair", "wavelength"], rows
-
-
-def _offset(data: Any) -> Table:
-    columns = np.stack([data.mean, data.low, data.high], axis=1)
-    return _matrix("offset", data.offsets, ("mean", "low", "high"), columns)
-
-
-def _similarity(data: Any) -> Table:
-    start, stop = data.positions
-    places = start + np.floor((np.arange(len(data.values)) + 0.5) * data.per_pixel).astype(np.int64)
-    del stop
-    return _matrix("position", places, (f"p{p}" for p in places), data.values)
-
-
-def _counter(data: Any) -> Table:
-    start, stop = data.positions
-    names = (f"bit{p.bit}" for p in data.partners)
-    return _matrix("position", range(start, stop), names, data.bits.T)
-
-
-def _sum(data: Any) -> Table:
-    rows = (
-        [token, place, c, data.scaled[place, c], data.encoding[place, c], data.total[place, c]]
-        for place, token in enumerate(data.tokens)
-        for c in range(min(data.scaled.shape[1], data.encoding.shape[1]))
-    )
-    return ["token", "place", "dimension", "embedding", "encoding", "input"], rows
-
-
-def _rotation(data: Any) -> Table:
-    columns = np.stack([scores.values for scores in data.scores], axis=1)
-    names = (scores.label for scores in data.scores)
-    return _matrix("offset", data.offsets, names, columns)
-
-
-def _bias(data: Any) -> Table:
-    if len(data.offsets):
-        return _matrix("offset", data.offsets, (f"head{h}" for h in data.heads), data.curves.T)
-    rows = (
-        [head, place, *row]
-        for head, matrix in zip(data.heads, data.values, strict=True)
-        for place, row in enumerate(matrix)
-    )
-    return ["head", "row", *(f"k{k}" for k in range(data.values.shape[2]))], rows
-
-
-def _stretch(data: Any) -> Table:
-    rows = (
-        [rule.label, pair, rule.wavelengths[pair], rule.stretch[pair]]
-        for rule in data.rules
-        for pair in range(len(rule.wavelengths))
-    )
-    return ["rule", "pair", "wavelength", "stretch"], rows
-
-
-def _find(data: Any) -> Table:
-    rows = (
-        [line.label, position, *line.errors[place]]
-        for line in data.candidates
-        for place, position in enumerate(line.positions)
-    )
-    return ["convention", "position", "below", "above"], rows
-
-
-def _compare(data: Any) -> Table:
-    both = []
-    for name, side in (("A", data.a), ("B", data.b)):
-        header, rows = _TABLES[data.view](side)
-        both.append((header, [[name, *row] for row in rows]))
-    longest = max(both, key=lambda part: len(part[0]))[0]
-    return ["encoding", *longest], [row for _, rows in both for row in rows]
-
-
-_TABLES: dict[str, Any] = {
-    "table": _table,
-    "waves": _waves,
-    "wavelengths": _wavelengths,
-    "offset": _offset,
-    "similarity": _similarity,
-    "counter": _counter,
-    "sum": _sum,
-    "rotation": _rotation,
-    "bias": _bias,
-    "stretch": _stretch,
-    "find": _find,
-    "compare": _compare,
-}

@@ -25,6 +25,7 @@ __all__ = [
     "indices",
     "sequential",
     "series",
+    "style",
     "theme",
     "to_oklab",
 ]
@@ -239,6 +240,7 @@ def cyclic(name: str = "light") -> np.ndarray:
     return _fixed(_bytes(*path(even)))
 
 
+@functools.lru_cache(maxsize=8)
 def series(name: str = "light") -> tuple[SeriesStyle, ...]:
     """How the curves of a chart are drawn, in order: a colour and a pattern of dashes each.
 
@@ -263,6 +265,33 @@ def series(name: str = "light") -> tuple[SeriesStyle, ...]:
         SeriesStyle(colour(_bytes(np.array([l + more]), np.array([c]), np.array([h]))[0]), dash)
         for l, c, h, dash in _CURVES
     )
+
+
+def style(number: int, name: str = "light") -> SeriesStyle:
+    """How the curve of any number is drawn, in plots, the explorer and the study.
+
+    Parameters
+    ----------
+    number : int
+        From 0. The first eight are those of `series`; further ones repeat its colours with other
+        dashes.
+    name : {"light", "dark", "print"}
+        The theme.
+
+    Returns
+    -------
+    SeriesStyle
+        A colour and a pattern of dashes, another for each number below 64.
+
+    Examples
+    --------
+    >>> from posenc.plot import palette
+    >>> palette.style(9).colour == palette.style(1).colour, palette.style(9).dash
+    (True, (9.0, 2.5))
+    """
+    styles = series(name)
+    again, place = divmod(number, len(styles))
+    return SeriesStyle(styles[place].colour, styles[(place + 3 * again) % len(styles)].dash)
 
 
 def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:

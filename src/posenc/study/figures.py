@@ -8,21 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from posenc._core.errors import DependencyError, mismatch
+from posenc.plot import palette
+from posenc.study.encodings import ENCODINGS
 from posenc.study.statistics import ConfidenceInterval
 
 __all__ = ["ScoreCurve", "draw"]
-
-# Distinguishable for colour-blind readers, and each with its own dashes.
-STYLES: dict[str, tuple[str, Any]] = {
-    "none": ("#6b6b6b", (0, (1, 1.5))),
-    "sinusoidal": ("#d55e00", "solid"),
-    "learned": ("#b8860b", (0, (5, 2))),
-    "rope": ("#0072b2", "solid"),
-    "alibi": ("#009e73", (0, (7, 2, 1, 2))),
-    "t5": ("#a0508a", (0, (3, 1.5))),
-}
-OTHERS = ("#0072b2", "#d55e00", "#009e73", "#a0508a", "#6b6b6b", "#b8860b")
-DASHES: tuple[Any, ...] = ((0, (2, 1)), (0, (4, 1, 1, 1)), (0, (6, 2)))
 
 NAMES = {"rope": "RoPE", "alibi": "ALiBi", "t5": "T5", "none": "no positions", "fire": "FIRE"}
 NAMES |= {"kerple": "KERPLE", "xpos": "xPos", "randomised-rope": "randomised RoPE"}
@@ -73,13 +63,14 @@ def draw(
     figure = Figure(figsize=(8, 4.4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    for number, curve in enumerate(curves):
-        _line(axes, curve, number)
+    for curve in curves:
+        _line(axes, curve)
     lengths = sorted({n for curve in curves for n in curve.lengths})
     axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [str(n) for n in lengths])
     axes.minorticks_off()
-    axes.axvline(trained, color="#888888", linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+    muted = palette.theme("light").muted
+    axes.axvline(trained, color=muted, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
     axes.set_title(title, fontsize=11, loc="left")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -90,13 +81,17 @@ def draw(
     figure.savefig(path, metadata={"Software": None}, facecolor="white")
 
 
-def _style(encoding: str, number: int) -> tuple[str, Any]:
-    other = OTHERS[number % len(OTHERS)], DASHES[number // len(OTHERS) % len(DASHES)]
-    return STYLES.get(encoding, other)
+def _style(encoding: str) -> tuple[str, Any]:
+    """The colour and the dashes of an encoding, the same in every picture."""
+    _, *others = ENCODINGS  # no positions stand first
+    place = others.index(encoding) if encoding in others else None
+    coloured = len(palette.series()) - 1  # the last is a grey, for what has no positions
+    colour, dash = palette.style(coloured if place is None else place + place // coloured)
+    return colour, (0, dash) if dash else "solid"
 
 
-def _line(axes: Any, curve: ScoreCurve, number: int) -> None:
-    colour, dashes = _style(curve.encoding, number)
+def _line(axes: Any, curve: ScoreCurve) -> None:
+    colour, dashes = _style(curve.encoding)
     means = [score.mean for score in curve.scores]
     axes.plot(
         curve.lengths,
@@ -120,7 +115,7 @@ def _label(axes: Any, curves: Sequence[ScoreCurve]) -> None:
     places = apart([value for value, _ in ends], gap)
     last = max(n for curve in curves for n in curve.lengths)
     for (value, i), place in zip(ends, places, strict=True):
-        curve, (colour, _) = curves[i], _style(curves[i].encoding, i)
+        curve, (colour, _) = curves[i], _style(curves[i].encoding)
         axes.annotate(
             NAMES.get(curve.encoding, curve.encoding),
             xy=(curve.lengths[-1], value),

@@ -5,25 +5,27 @@
 
 import { complaint, Controls } from "./controls.js";
 import { copy, menu, saveItems, showHelp, showPython, showTable, toast } from "./dialogs.js";
-import { byId, el, takesArrows, takesLetters } from "./dom.js";
+import { byId, el, found, takesArrows, takesLetters } from "./dom.js";
+import { host } from "./host.js";
 import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from "./page.js";
 import { Panels } from "./panels.js";
 import { showReadout } from "./readout.js";
+import { firstRoom, sized, unfit } from "./room.js";
 import { Address, canonicalQuery, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
-import { embedded, frozen, latest, NotStored, served, storedDefaults } from "./transport.js";
+import { embedded, fetched, frozen, latest, NotStored, served, storedDefaults } from "./transport.js";
 import { showTour } from "./tour.js";
 
-const stored = embedded();
-const address = new Address();
+const stored = embedded(found("frames"));
+const address = new Address(host);
 
-let state = parseHash(location.hash);
-if (stored && !location.hash) state = parseHash(stored.first);
+let state = parseHash(host.read());
+if (stored && !host.read()) state = parseHash(stored.first);
 let good = state; // what the picture on the screen was made of
 let version = 0;
 let frame = null;
 let touched = new Set();
 let preview = null;
-let screen = { w: Math.max(200, Math.min(innerWidth - 700, 2400)), h: Math.max(300, innerHeight - 350) };
+let screen = null; // the device pixels that the main picture is asked for
 
 const firstDefaults = storedDefaults(stored);
 const defaults = () => frame?.header.defaults ?? firstDefaults;
@@ -34,11 +36,14 @@ function query(given) {
   return { k: "1", ...given, w: String(screen.w), h: String(screen.h), theme: theme.name };
 }
 
+const canonical = (given) => canonicalQuery({ v: "table", ...given }, defaults(), theme.name);
+
 function request() {
+  screen ??= firstRoom(byId("panels"));
   const asked = preview ? withChanges(state, preview) : state;
   ask({
     query: query(asked),
-    canonical: canonicalQuery({ v: "table", ...asked }, defaults(), theme.name),
+    canonical: canonical(asked),
     version,
     preview: preview !== null,
     screen,
@@ -84,7 +89,8 @@ function leave() {
 
 const own = new Kept("posenc-before-tour");
 const theme = new Theme(() => request());
-const ask = latest(stored ? frozen(stored) : served(), { show, gone, back, failed, asking });
+const load = stored ? frozen(stored) : served(host.ask ?? fetched);
+const ask = latest(load, { show, gone, back, failed, asking });
 
 // --- showing --------------------------------------------------------------------------------------
 
@@ -135,22 +141,21 @@ function draw(quietly) {
   const plot = panels.draw(frame);
   if (plot) room = { w: plot.w, h: plot.h ?? screen.h };
   if (!quietly && header.say) say(header.say);
-  document.body.dataset.frames = String(Number(document.body.dataset.frames ?? 0) + 1);
+  host.page.dataset.frames = String(Number(host.page.dataset.frames ?? 0) + 1);
 }
 
 let room = null;
 
 /** Asks again when the picture has another room than the one that was asked for. */
 function fit(asked) {
-  if (stored || !room || (room.w === asked.screen.w && room.h === asked.screen.h)) return;
-  if (asked.refit === version) return;
+  if (stored || !room || asked.refit === version || !unfit(frame, asked.screen, room)) return;
   screen = room;
   const again = preview ? withChanges(state, preview) : state;
   ask({ query: query(again), canonical: "", version, preview: preview !== null, screen, refit: version });
 }
 
 function asking(whether) {
-  document.body.classList.toggle("asking", whether);
+  host.page.classList.toggle("asking", whether);
 }
 
 function gone() {
@@ -307,7 +312,7 @@ function find() {
 }
 
 function openSettings(open) {
-  document.body.classList.toggle("settings-open", open);
+  host.page.classList.toggle("settings-open", open);
   byId("settings-toggle").setAttribute("aria-expanded", String(open));
 }
 
@@ -325,14 +330,19 @@ byId("theme").addEventListener("click", () => theme.toggle());
 byId("help").addEventListener("click", showHelp);
 byId("compare").addEventListener("click", compare);
 byId("show-python").addEventListener("click", () => frame && showPython(frame.header));
-byId("data-table").addEventListener("click", () => frame && showTable(frame.header));
+byId("data-table").addEventListener("click", () => {
+  load({ query: { ...query(state), numbers: "1" }, canonical: canonical(state) }).then(
+    (next) => showTable(next.header),
+    () => toast("The numbers cannot be had: Python has stopped."),
+  );
+});
 byId("tour-start").addEventListener("click", startTour);
-byId("settings-toggle").addEventListener("click", () => openSettings(!document.body.classList.contains("settings-open")));
-byId("copy-link").addEventListener("click", () => {
+byId("settings-toggle").addEventListener("click", () => openSettings(!host.page.classList.contains("settings-open")));
+found("copy-link")?.addEventListener("click", () => {
   address.flush();
   copy(location.href, "Link copied.");
 });
-byId("save").addEventListener("click", () => {
+found("save")?.addEventListener("click", () => {
   if (frame) menu(byId("save"), saveItems(frame.header, saveAddress, Boolean(stored)));
 });
 
@@ -351,9 +361,9 @@ function escape() {
   if (frame?.header.find) follow({ find: "" });
 }
 
-addEventListener("keydown", (event) => {
+host.page.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (document.querySelector("dialog[open], .menu")) return;
+  if (host.root.querySelector("dialog[open], .menu")) return;
   if (event.key === "Escape") {
     escape();
     return;
@@ -369,31 +379,33 @@ addEventListener("keydown", (event) => {
   }
 });
 
-addEventListener("popstate", () => {
+/** Shows the state of a hash, as Back does, or whoever holds the page. */
+export function go(hash) {
   preview = null;
-  state = parseHash(location.hash);
+  state = parseHash(hash);
   version += 1;
   address.due = null;
   request();
-});
+}
 
-let width = innerWidth;
+if (host.alone) addEventListener("popstate", () => go(host.read()));
+
+let seen = "";
 new ResizeObserver(() => {
-  if (!frame || (width === innerWidth && byId("panels").clientWidth === panels.drawn)) return;
-  width = innerWidth;
-  panels.drawn = byId("panels").clientWidth;
-  draw(true);
-  if (room && (room.w !== screen.w || room.h !== screen.h)) {
-    screen = room;
-    request();
-  }
+  sized();
+  const size = `${byId("panels").clientWidth} ${host.height()}`;
+  if (!frame || size === seen) return;
+  if (seen) draw(true);
+  seen = size;
+  fit({ screen });
 }).observe(byId("panels"));
 addEventListener("resize", () => {
   if (frame) draw(true);
-  if (room) screen = room;
-  request();
+  if (room) fit({ screen });
 });
 
+sized();
+host.page.classList.remove("dead");
 if (stored) {
   document.body.classList.add("frozen");
   byId("lead").after(el("p", { class: "hint" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));

@@ -1,24 +1,24 @@
-"""The views, each a question: what they are, and what draws them."""
+"""The views, each a question: what they are, what draws them, and which picture each is on paper.
+
+A row of `posenc.plot.rows` names its view, which is the module of that name.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from typing import Any
 
+from posenc.explore.catalogue import VIEWS
 from posenc.explore.scene import Page, Scene, ViewShape
-from posenc.explore.views import (
-    bias,
-    distance,
-    layers,
-    rotate,
-    sentence,
-    spectrum,
-    stretch,
-    table,
-    waves,
-)
 
-__all__ = ["SHAPES", "SHOW"]
+__all__ = ["ON_PAPER", "SHAPES", "SHOW"]
 
-_MODULES = (table, waves, sentence, distance, rotate, bias, stretch, spectrum, layers)
-SHAPES: dict[str, ViewShape] = {module.SHAPE.id: module.SHAPE for module in _MODULES}
-SHOW: dict[str, Callable[[Scene], Page]] = {m.SHAPE.id: m.show for m in _MODULES}
+_MODULES: dict[str, Any] = {
+    view: importlib.import_module(f"posenc.explore.views.{view}") for view in VIEWS
+}
+SHAPES: dict[str, ViewShape] = {view: module.SHAPE for view, module in _MODULES.items()}
+SHOW: dict[str, Callable[[Scene], Page]] = {view: m.show for view, m in _MODULES.items()}
+ON_PAPER: dict[str, Callable[[Scene], tuple[str, dict[str, Any]]]] = {
+    view: module.on_paper for view, module in _MODULES.items() if hasattr(module, "on_paper")
+}

@@ -31,7 +31,7 @@ from posenc.plot import palette
 from posenc.plot.views import bias
 from posenc.plot.views.bias import BiasView
 
-__all__ = ["SHAPE", "show"]
+__all__ = ["SHAPE", "on_paper", "show"]
 
 LONGEST = 2048
 LONGEST_LEARNED = 512  # of biases that a small network or many terms make, entry by entry
@@ -309,4 +309,14 @@ def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
             ]
             for q, line in zip(rows.tolist(), values, strict=True)
         ],
+    }
+
+
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The picture of `posenc.plot` that shows the same, and its arguments."""
+    sides = grid_of(scene.a.spec, scene["L"])
+    return "bias", {
+        **({"grid": sides} if sides else {"positions": scene["L"]}),
+        "mask": "causal" if scene["mask"] else "none",
+        "softmax": "rows" if scene["softmax"] else "none",
     }

@@ -31,7 +31,7 @@ from posenc.plot.views import offset, similarity
 from posenc.plot.views.offset import Offset, sized
 from posenc.plot.views.similarity import Similarity
 
-__all__ = ["SHAPE", "show"]
+__all__ = ["SHAPE", "on_paper", "show"]
 
 METRIC = choice(
     "metric",
@@ -260,3 +260,9 @@ def _numbers(data: Offset, scene: Scene) -> dict[str, Any]:
             for (at, x), lo, hi in zip(rows, data.low, data.high, strict=False)
         ],
     }
+
+
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The picture of `posenc.plot` that shows the same, and its arguments."""
+    axis = "log" if scene["log"] else "linear"
+    return "offset", {"offsets": scene["L"], "kind": scene["metric"], "axis": axis}

@@ -31,7 +31,7 @@ from posenc.plot.columns import channels_of, pairs_of, width_of
 from posenc.plot.views import rotation
 from posenc.plot.views.rotation import RotationView
 
-__all__ = ["SHAPE", "show"]
+__all__ = ["SHAPE", "on_paper", "show"]
 
 FARTHEST = 2**31
 DISTANCES = 64
@@ -242,3 +242,9 @@ def _numbers(data: RotationView) -> dict[str, Any]:
         "columns": ["pair", "term"],
         "rows": [[str(i), signed(float(x), 6)] for i, x in enumerate(data.terms[:20])],
     }
+
+
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The picture of `posenc.plot` that shows the same, and its arguments."""
+    key = max(scene["m"] - scene["off"], 0)
+    return "rotation", {"positions": (scene["m"], key), "seed": scene["seed"]}

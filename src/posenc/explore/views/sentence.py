@@ -16,7 +16,7 @@ from posenc.explore.text import number, plural, signed, whole
 from posenc.functional import add, table
 from posenc.plot import palette
 
-__all__ = ["SHAPE", "embedded", "show"]
+__all__ = ["SHAPE", "embedded", "on_paper", "show"]
 
 MOST_WORDS = 48
 LONGEST = 400
@@ -258,3 +258,9 @@ def _numbers(inputs: _Input) -> dict[str, Any]:
         "columns": ["dimension", "embedding", "position", "input"],
         "rows": rows,
     }
+
+
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The picture of `posenc.plot` that shows the same, and its arguments."""
+    words, rows = embedded(scene)
+    return "sum", {"tokens": tuple(words), "embeddings": rows}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from posenc.explore.text import number, plural, spread, whole
 from posenc.plot import palette
 from posenc.plot.views import similarity
 
-__all__ = ["SHAPE", "show"]
+__all__ = ["SHAPE", "on_paper", "show"]
 
 FEWEST, USUAL = 8, 128  # rows
 SHAPE = ViewShape(
@@ -227,3 +228,9 @@ def _code(scene: Scene, count: int) -> str:
     return "\n".join(
         [*lines, "data = analysis(rows)", "data.nearest.explained, data.nearest.wavelengths"]
     )
+
+
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The plot that shows which rows are alike."""
+    del scene
+    return "similarity", {"kind": "cosine"}

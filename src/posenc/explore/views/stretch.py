@@ -31,7 +31,7 @@ from posenc.explore.views.waves import pair_axis
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
-__all__ = ["SHAPE", "show"]
+__all__ = ["SHAPE", "on_paper", "show"]
 
 TRAINED = integer(
     "Lt",
@@ -67,9 +67,6 @@ SHAPE = ViewShape(
     cursor=("j",),
     usual=usual,
 )
-# One style for each rule, wherever it stands.
-STYLES = {name: number for number, name in enumerate(("yarn", "llama3", "ntk", "linear"))}
-STYLES |= {"dynamic": 4, "yarn_paper": 5, "given": 6, "none": 7}
 
 
 @functools.lru_cache(maxsize=64)
@@ -145,7 +142,7 @@ def _series(data: Stretch, what: str) -> tuple[Series, ...]:
     for rule in data.rules:
         y = np.where(np.isfinite(getattr(rule, what)), getattr(rule, what), np.nan)
         places = np.arange(len(y)) + 0.5
-        series.append(Series(rule.label, places, y.astype(np.float32), STYLES[rule.name]))
+        series.append(Series(rule.label, places, y.astype(np.float32), rule.style))
     return tuple(series)
 
 
@@ -295,3 +292,8 @@ def _numbers(data: Stretch) -> dict[str, Any]:
         "columns": ["pair", *(rule.label for rule in data.rules)],
         "rows": rows,
     }
+
+
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The picture of `posenc.plot` that shows the same, and its arguments."""
+    return "stretch", {"original_length": scene["Lt"], "factor": scene["f"]}

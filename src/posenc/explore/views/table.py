@@ -12,6 +12,7 @@ from posenc._core.ladder import Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.explore import mathml, snippets
 from posenc.explore.axes import cells, values
+from posenc.explore.catalogue import grid_of
 from posenc.explore.panels import (
     Axis,
     Block,
@@ -33,13 +34,13 @@ from posenc.explore.sources import held, held_of, visible, window
 from posenc.explore.text import count, number, signed, thin, whole
 from posenc.plot import palette
 from posenc.plot.column_order import arranged
-from posenc.plot.columns import TableSource
+from posenc.plot.columns import TableSource, width_of
 from posenc.plot.curves import Curve, around_each, curve_of
 from posenc.plot.raster import Tile, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.table import TableCell, cell
 
-__all__ = ["SHAPE", "show"]
+__all__ = ["SHAPE", "on_paper", "show"]
 
 SHAPE = ViewShape(
     "table",
@@ -346,3 +347,14 @@ def _equal(entry: TableCell) -> tuple[Block, ...]:
         blocks.append(Links("The pair again at" + (", nearest first" if more else ""), places))
     note = "To two digits. One dimension cannot name a position; the whole row can."
     return (*blocks, Prose(note)) if blocks else ()
+
+
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The picture of `posenc.plot` that shows the same, and its arguments."""
+    sides = grid_of(scene.a.spec, scene["L"])
+    if sides:
+        return "table", {"grid": sides}
+    options: dict[str, Any] = {"positions": (scene["p0"], scene["p1"])}
+    if (scene["j0"], scene["j1"]) != (0, width_of(scene.a.spec)):
+        options["dims"] = (scene["j0"], scene["j1"])
+    return "table", options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from posenc.plot.columns import TableSource, channels_of
 from posenc.plot.curves import curve_of
 from posenc.plot.views import counter, wavelengths, waves
 
-__all__ = ["SHAPE", "show"]
+__all__ = ["SHAPE", "on_paper", "show"]
 
 SHAPE = ViewShape(
     "waves",
@@ -229,3 +230,10 @@ def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:
         "columns": ["pair", "turns per position", "wavelength"],
         "rows": rows,
     }
+
+
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The picture of `posenc.plot` that shows the same, and its arguments."""
+    if scene["counter"]:
+        return "counter", {"at": scene["p"]}
+    return "wavelengths", {"length": scene["L"]}

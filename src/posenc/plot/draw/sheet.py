@@ -170,7 +170,7 @@ class Sheet:
 
     def style(self, index: int) -> dict[str, Any]:
         """How the curve of a number is drawn: colour and dashes."""
-        colour, dash = self.series[index % len(self.series)]
+        colour, dash = palette.style(index, self.theme.name)
         style: dict[str, Any] = {"color": colour, "linewidth": 1.5}
         if dash:
             style["linestyle"] = (0, dash)

@@ -11,13 +11,14 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional import bias
-from posenc.plot.able import refuse
 from posenc.plot.columns import Params, settled, sides_of
+from posenc.plot.export import Table, matrix
 from posenc.plot.raster import span
 from posenc.plot.response import reduced
+from posenc.plot.rows import refuse
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["MASKS", "BiasView", "data"]
+__all__ = ["MASKS", "BiasView", "data", "rows"]
 
 MASKS: tuple[str, ...] = ("none", "causal")
 SOFTMAX: tuple[str, ...] = ("none", "rows")
@@ -293,3 +294,15 @@ def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
             "It depends on more than the offset: curves are of the first and last query."
         )
     return tuple(sentences)
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    if len(data.offsets):
+        return matrix("offset", data.offsets, (f"head{h}" for h in data.heads), data.curves.T)
+    rows = (
+        [head, place, *row]
+        for head, matrix in zip(data.heads, data.values, strict=True)
+        for place, row in enumerate(matrix)
+    )
+    return ["head", "row", *(f"k{k}" for k in range(data.values.shape[2]))], rows

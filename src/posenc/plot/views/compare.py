@@ -5,28 +5,20 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc.plot.export import Table
+from posenc.plot.rows import PICTURES
 from posenc.plot.words import brief, number
 
-__all__ = ["VIEWS", "Compare", "data"]
+__all__ = ["VIEWS", "Compare", "check", "data", "rows"]
 
-# Pictures of one encoding, and the array of each of which A - B is taken; None where there is none.
-VIEWS: dict[str, str | None] = {
-    "table": "values",
-    "waves": None,
-    "wavelengths": None,
-    "offset": "mean",
-    "similarity": "values",
-    "counter": None,
-    "sum": "total",
-    "rotation": "terms",
-    "bias": "values",
-    "stretch": None,
-}
+# The pictures of one encoding that are drawn for two, and the array of which A - B is taken.
+VIEWS = {row.name: row.difference for row in PICTURES.values() if row.difference is not None}
 
 
 @dataclass(frozen=True)
@@ -60,6 +52,16 @@ class Compare:
     largest: float
     title: str
     caption: tuple[str, ...]
+
+
+def check(view: str) -> None:
+    """Raise unless two encodings can be compared in a picture."""
+    if view not in VIEWS:
+        raise ArgumentError(mismatch("plot compare", "a picture", repr(view), suggest(view, VIEWS)))
+
+
+def _module(view: str) -> Any:
+    return importlib.import_module(f"posenc.plot.views.{view}")
 
 
 def data(
@@ -97,9 +99,8 @@ def data(
     >>> found.difference.shape, round(found.largest, 3)
     ((16, 8), 1.997)
     """
-    if view not in VIEWS:
-        raise ArgumentError(mismatch("plot compare", "a picture", repr(view), suggest(view, VIEWS)))
-    build = importlib.import_module(f"posenc.plot.views.{view}").data
+    check(view)
+    build = _module(view).data
     first = build(a, *arguments, **{**options, **(a_options or {})})
     second = build(b, *arguments, **{**options, **(b_options or {})})
     limit = max(limit_of(first), limit_of(second))
@@ -126,10 +127,7 @@ def data(
 def values_of(view: str, data: Any) -> np.ndarray | None:
     """The array of a view that is compared."""
     name = VIEWS[view]
-    if name is None:
-        return None
-    side = data.tile if view == "table" else data
-    array: np.ndarray = getattr(side, name)
+    array: np.ndarray | None = attrgetter(name)(data) if name else None
     return array
 
 
@@ -150,3 +148,13 @@ def _difference(view: str, a: Any, b: Any) -> tuple[np.ndarray | None, str]:
         one, two = ("×".join(map(str, x.shape)) for x in (first, second))
         return None, f"A has {one} numbers, B {two}"
     return first - second, ""
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv: those of A, then those of B."""
+    both = []
+    for name, side in (("A", data.a), ("B", data.b)):
+        header, lines = _module(data.view).rows(side)
+        both.append((header, [[name, *line] for line in lines]))
+    longest = max(both, key=lambda part: len(part[0]))[0]
+    return ["encoding", *longest], [line for _, lines in both for line in lines]

@@ -10,12 +10,13 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Spec
-from posenc.plot.able import pictures_of, refuse
 from posenc.plot.columns import Params, source
+from posenc.plot.export import Table, matrix
 from posenc.plot.raster import span
+from posenc.plot.rows import pictures_of, refuse
 from posenc.plot.words import brief, number
 
-__all__ = ["Counter", "Partner", "data"]
+__all__ = ["Counter", "Partner", "data", "rows"]
 
 MOST_POSITIONS = 4096
 NEAR = 0.5  # octaves between the period of a bit and the wavelength of its partner
@@ -208,3 +209,10 @@ def _caption(partners: tuple[Partner, ...], at: int | None, digits: str) -> tupl
         sentences.append(f"{word} {', '.join(without)}: no wave within half an octave.")
     sentences.append("A bit jumps and a wave glides: neighbours differ in a wave by little.")
     return tuple(sentences)
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    start, stop = data.positions
+    names = (f"bit{p.bit}" for p in data.partners)
+    return matrix("position", range(start, stop), names, data.bits.T)

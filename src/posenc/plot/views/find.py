@@ -12,11 +12,12 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.detect.locate import Fit, Interval, Location, locate, read_value
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
-from posenc.plot.able import pictures_of, refuse
 from posenc.plot.columns import Params, source
+from posenc.plot.export import Table
+from posenc.plot.rows import pictures_of, refuse
 from posenc.plot.words import brief, whole
 
-__all__ = ["CandidatePositions", "Find", "data"]
+__all__ = ["CandidatePositions", "Find", "data", "rows"]
 
 MOST_SHOWN = 40  # positions of a convention
 
@@ -207,3 +208,13 @@ def words_of(candidates: CandidatePositions) -> str:
     shown = ", ".join(whole(p) for p in candidates.positions[:4])
     more = " …" if len(candidates.positions) > 4 or not candidates.complete else ""
     return f"{candidates.label}: {shown}{more}"
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    rows = (
+        [line.label, position, *line.errors[place]]
+        for line in data.candidates
+        for place, position in enumerate(line.positions)
+    )
+    return ["convention", "position", "below", "above"], rows

@@ -11,11 +11,12 @@ from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot.column_waves import QUARTER, TURN, ColumnWaves
 from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.curves import GOLDEN
+from posenc.plot.export import Table, matrix
 from posenc.plot.raster import span
 from posenc.plot.response import gain
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["KINDS", "Offset", "data", "defect", "sized", "whole_pairs"]
+__all__ = ["KINDS", "Offset", "data", "defect", "rows", "sized", "whole_pairs"]
 
 Kind = Literal["dot", "cosine"]
 KINDS: tuple[str, ...] = ("dot", "cosine")
@@ -322,3 +323,9 @@ def _caption(offset: Offset, table: TableSource) -> tuple[str, ...]:
     if table.turns:
         sentences.append("Rows are the sines and cosines that turn the pairs.")
     return tuple(sentences)
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    columns = np.stack([data.mean, data.low, data.high], axis=1)
+    return matrix("offset", data.offsets, ("mean", "low", "high"), columns)

@@ -15,11 +15,12 @@ from posenc._core.random_vectors import random_vectors
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import cos_sin, rotate
-from posenc.plot.able import refuse
 from posenc.plot.columns import Params, settled
+from posenc.plot.export import Table, matrix
+from posenc.plot.rows import refuse
 from posenc.plot.words import brief, number, whole
 
-__all__ = ["PairDial", "RotationView", "Scores", "data"]
+__all__ = ["PairDial", "RotationView", "Scores", "data", "rows"]
 
 MOST_DIALS = 12
 USUAL = 6
@@ -330,3 +331,10 @@ def _caption(picture: RotationView) -> tuple[str, ...]:
             f"{number(far, 3)} at one distance."
         )
     return tuple(sentences)
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    columns = np.stack([scores.values for scores in data.scores], axis=1)
+    names = (scores.label for scores in data.scores)
+    return matrix("offset", data.offsets, names, columns)

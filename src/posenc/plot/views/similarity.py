@@ -9,12 +9,13 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot.columns import Params, TableSource, source
+from posenc.plot.export import Table, matrix
 from posenc.plot.raster import MOST_NUMBERS, placed, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.offset import KINDS, defect, sized
 from posenc.plot.words import brief, number
 
-__all__ = ["Similarity", "data"]
+__all__ = ["Similarity", "data", "rows"]
 
 MOST_COLUMNS = 1 << 22
 
@@ -144,3 +145,11 @@ def _rows(table: TableSource, start: int, stop: int, rows: int, kind: str) -> np
     if rows == count:
         return sized(tile.values, kind)
     return tile.values / float(np.linalg.norm(table.rows(tile.places), axis=1).mean())
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    start, stop = data.positions
+    places = start + np.floor((np.arange(len(data.values)) + 0.5) * data.per_pixel).astype(np.int64)
+    del stop
+    return matrix("position", places, (f"p{p}" for p in places), data.values)

@@ -13,10 +13,11 @@ from posenc.detect.extend.rules import FAST, Baseline, Effect, effect
 from posenc.detect.extend.rules import RULES as EXTENDING
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
-from posenc.plot.able import refuse
+from posenc.plot.export import Table
+from posenc.plot.rows import refuse
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["LARGEST_FACTOR", "RULES", "Extent", "Rule", "Stretch", "data", "extent"]
+__all__ = ["LARGEST_FACTOR", "RULES", "Extent", "Rule", "Stretch", "data", "extent", "rows"]
 
 LARGEST_FACTOR = 2**20
 USUAL_LENGTH, USUAL_FACTOR = 4096, 8.0
@@ -24,6 +25,10 @@ USUAL_LENGTH, USUAL_FACTOR = 4096, 8.0
 # The rules that are compared, by name; `given` is the scaling of the spec itself.
 RULES: dict[str, str] = {name: rule.label for name, rule in EXTENDING.items()}
 RULES["given"] = "as given"
+
+
+# The number of its style in `palette`, wherever a rule is drawn; that of no rule steps back.
+STYLES = ("yarn", "llama3", "ntk", "linear", "dynamic", "yarn_paper", "given", "none")
 
 
 class Extent(NamedTuple):
@@ -81,6 +86,11 @@ class Rule:
     wavelengths: np.ndarray
     stretch: np.ndarray
     effect: Effect
+
+    @property
+    def style(self) -> int:
+        """Which style of `palette` its curves have."""
+        return STYLES.index(self.name)
 
 
 @dataclass(frozen=True)
@@ -235,3 +245,13 @@ def _caption(stretch: Stretch) -> tuple[str, ...]:
         sentences.append(f"Attention factor: {listed}.")
     sentences += [f"{RULES[name]} is left out: {why}" for name, why in stretch.left_out.items()]
     return tuple(sentences)
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    rows = (
+        [rule.label, pair, rule.wavelengths[pair], rule.stretch[pair]]
+        for rule in data.rules
+        for pair in range(len(rule.wavelengths))
+    )
+    return ["rule", "pair", "wavelength", "stretch"], rows

@@ -12,11 +12,12 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.random_vectors import random_vectors
 from posenc.encodings.table.base import TableSpec
 from posenc.functional import add, table
-from posenc.plot.able import refuse
 from posenc.plot.columns import Params
+from posenc.plot.export import Table
+from posenc.plot.rows import refuse
 from posenc.plot.words import brief, number
 
-__all__ = ["SumView", "data"]
+__all__ = ["SumView", "data", "rows"]
 
 MOST_TOKENS = 256
 MOST_NUMBERS = 1 << 20
@@ -146,3 +147,13 @@ def data(
         title,
         tuple(sentences),
     )
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    rows = (
+        [token, place, c, data.scaled[place, c], data.encoding[place, c], data.total[place, c]]
+        for place, token in enumerate(data.tokens)
+        for c in range(min(data.scaled.shape[1], data.encoding.shape[1]))
+    )
+    return ["token", "place", "dimension", "embedding", "encoding", "input"], rows

@@ -17,10 +17,11 @@ from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
 from posenc.plot.column_waves import TURN
 from posenc.plot.columns import Params, TableSource, source
+from posenc.plot.export import Table, matrix
 from posenc.plot.raster import Tile, TilePixels, placed, tile_of
 from posenc.plot.words import brief, counted, number
 
-__all__ = ["TableCell", "TableView", "cell", "data"]
+__all__ = ["TableCell", "TableView", "cell", "data", "rows"]
 
 CYCLE = 1 << 64
 MOST_COUNTED = 1 << 24  # numbers of a table without waves that are looked through
@@ -254,3 +255,9 @@ def words_of(entry: TableCell) -> tuple[str, ...]:
             f"The same value to two digits at {entry.same} of {counted(entry.among, 'position')}."
         )
     return tuple(sentences)
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    tile = data.tile
+    return matrix("position", tile.places, (f"c{c}" for c in tile.columns), tile.values)

@@ -13,11 +13,12 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Spec
 from posenc.encodings.table.column_phases import inner
 from posenc.functional import wavelengths
-from posenc.plot.able import refuse
 from posenc.plot.columns import settled
+from posenc.plot.export import Table
+from posenc.plot.rows import refuse
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["SpecWavelengths", "Wavelengths", "data"]
+__all__ = ["SpecWavelengths", "Wavelengths", "data", "rows"]
 
 MOST_SPECS = 8
 
@@ -159,3 +160,13 @@ def _caption(ladders: tuple[SpecWavelengths, ...], length: int | None) -> tuple[
             text += f"; {ladder.finished} of {pairs} finish a turn within {whole(length)}"
         sentences.append(text[0].upper() + text[1:] + "." if not front else text + ".")
     return tuple(sentences)
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    rows = (
+        [ladder.label, pair, value]
+        for ladder in data.ladders
+        for pair, value in enumerate(ladder.wavelengths)
+    )
+    return ["encoding", "pair", "wavelength"], rows

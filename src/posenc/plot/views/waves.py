@@ -11,11 +11,12 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.curves import Curve, curve_of
+from posenc.plot.export import Table, matrix
 from posenc.plot.raster import placed
 from posenc.plot.response import FADE, FULL
 from posenc.plot.words import brief, counted, number
 
-__all__ = ["WavesView", "data"]
+__all__ = ["WavesView", "data", "rows"]
 
 MOST_CURVES = 16
 USUAL = 5  # curves where none are named
@@ -121,3 +122,14 @@ def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
         ends = number(finite[0].wavelength), number(finite[-1].wavelength)
         sentences.append(f"Wavelengths from {ends[0]} to {ends[1]} positions.")
     return tuple(sentences)
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    parts = [
+        (f"{what}{c.dim}", getattr(c, what))
+        for c in data.curves
+        for what in ("mean", "low", "high")
+    ]
+    columns = np.stack([values for _, values in parts], axis=1)
+    return matrix("position", data.curves[0].middle, (name for name, _ in parts), columns)

@@ -6,23 +6,22 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from posenc.plot.draw.curves import label_ends, mark_line
+from posenc.plot.draw.beside import LEFT, Beside
+from posenc.plot.draw.marks import label_ends, mark_line
 from posenc.plot.draw.picture import Picture
 from posenc.plot.draw.sheet import Look, Sheet, asked, decades, thousands
 from posenc.plot.views import stretch as _stretch
 from posenc.plot.words import counted, whole
 
-__all__ = ["paint_stretch", "stretch"]
-
-GREY = 7  # the curve of no rule steps back
+__all__ = ["BESIDE", "stretch"]
 
 
 def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
     """Wavelengths above, stretch below, on one axis of pairs."""
     pairs = np.arange(len(data.rules[0].wavelengths))
     names: tuple[list[Any], list[Any]] = ([], [])
-    for place, rule in enumerate(data.rules):
-        style = sheet.style(place - 1 if rule.name != "none" else GREY)
+    for rule in data.rules:
+        style = sheet.style(rule.style)
         for axes, values, labels in (
             (above, rule.wavelengths, names[0]),
             (below, rule.stretch, names[1]),
@@ -113,3 +112,23 @@ def stretch(
     below = sheet.panel(left, 264, wide, 150)
     paint_stretch(sheet, above, below, data)
     return sheet.picture("stretch", data, arguments)
+
+
+def _size(data: Any, most: int) -> tuple[int, int]:
+    del data
+    return LEFT + 2 * most + 2 * 130 + 40, 240 + 24 + 150 + 44
+
+
+def _beside(sheet: Sheet, data: Any, most: int) -> None:
+    for place, side in enumerate((data.a, data.b)):
+        left = LEFT + place * (most + 170)
+        above = sheet.panel(left, 0, most, 240)
+        below = sheet.panel(left, 264, most, 150)
+        paint_stretch(sheet, above, below, side)
+        sheet.heading(above, "AB"[place], weight="bold")
+        if place:
+            above.set_ylabel("")
+            below.set_ylabel("")
+
+
+BESIDE = Beside(_size, _beside)

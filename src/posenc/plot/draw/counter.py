@@ -1,23 +1,21 @@
-"""Counter and rotation: what turns."""
+"""Counter: the bits of a position above the waves that turn as fast."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.curves import label_ends
+from posenc.plot.draw.beside import LEFT as BESIDE_LEFT
+from posenc.plot.draw.beside import Beside, legend, one, over
 from posenc.plot.draw.heat import heat, place_ticks
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, cells, thousands
+from posenc.plot.draw.sheet import Look, Sheet, asked, cells, decades
 from posenc.plot.views import counter as _counter
-from posenc.plot.views import rotation as _rotation
 from posenc.plot.words import number, whole
 
-__all__ = ["counter", "paint_terms", "rotation"]
+__all__ = ["BESIDE", "counter"]
 
 LEFT = 92
 
@@ -183,163 +181,28 @@ def _row(sheet: Sheet, axes: Any, data: Any) -> None:
             )
 
 
-def rotation(
-    spec: Any,
-    ax: Any = None,
-    *,
-    positions: tuple[int, int] = (7, 3),
-    pairs: Sequence[int] | None = None,
-    offsets: int | tuple[int, int] = 64,
-    seed: int = 0,
-    query: np.ndarray | None = None,
-    key: np.ndarray | None = None,
-    params: Params = None,
-    length: int | None = None,
-    **look: Unpack[Look],
-) -> Picture:
-    """Draw dials of some pairs, the score as a sum over pairs, and the score by distance.
-
-    Parameters
-    ----------
-    spec : RotarySpec
-        A rotation of one axis.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
-    positions : (int, int)
-        Of the query and the key.
-    pairs : sequence of int, optional
-        Whose dials are shown.
-    offsets : int or (int, int)
-        Distances of the curve.
-    seed : int
-        Of the random query and key.
-    query, key : numpy.ndarray, optional
-        (dim,); random by default.
-    params : mapping, optional
-        As for `table`.
-    length : int, optional
-        As for `table`.
-    **look
-        `width`: pixels of the panels. `scale` and `theme` are as for `table`.
-
-    Returns
-    -------
-    Picture
-        The figure, what it shows, and its files.
-
-    Examples
-    --------
-    >>> import posenc, posenc.plot
-    >>> made = posenc.plot.rotation(posenc.RoPE(64, pairing="half"), positions=(40, 8))
-    >>> len(made.data.dials), len(made.data.scores)
-    (6, 4)
-    """
-    arguments, frame = asked("rotation", locals())
-    data = _rotation.data(
-        spec,
-        positions,
-        pairs=pairs,
-        offsets=offsets,
-        seed=seed,
-        query=query,
-        key=key,
-        params=params,
-        length=length,
-    )
-    wide = frame.width or 560
-    count = len(data.dials)
-    side = min(96, (wide - 10 * (count - 1)) // count)
-    sheet = Sheet(
-        64 + wide + 190,
-        side + 58 + 96 + 60 + 190 + 44,
-        ax=ax,
-        frame=frame,
-        question="What does a rotation do to queries and keys?",
-        title=data.title,
-        caption=data.caption,
-    )
-    for place, dial in enumerate(data.dials):
-        axes = sheet.panel(64 + place * (side + 10), 24, side, side)
-        _dial(sheet, axes, dial)
-    _legend(sheet, data, (64 + wide + 8, 24, 180, side))
-    axes = sheet.panel(64, side + 70, wide, 96)
-    paint_terms(sheet, axes, data.terms)
-    axes = sheet.panel(64, side + 70 + 96 + 58, wide, 190)
-    names = []
-    for place, scores in enumerate(data.scores):
-        style = sheet.style(place)
-        axes.plot(data.offsets, scores.values, **style)
-        names.append((float(scores.values[-1]), scores.label, style["color"]))
-    axes.set_xlabel("offset: query \N{MINUS SIGN} key")
-    axes.set_ylabel("score")
-    thousands(axes.xaxis)
-    axes.margins(x=0.01)
-    label_ends(axes, names)
-    return sheet.picture("rotation", data, arguments)
-
-
-def paint_terms(sheet: Sheet, axes: Any, terms: np.ndarray, index: int = 0) -> None:
-    """What each pair adds to the score, as bars from zero."""
-    place = np.arange(len(terms))
-    axes.vlines(
-        place,
-        0,
-        terms,
-        color=sheet.series[index].colour,
-        linewidth=max(1, min(6, 300 / len(terms))),
-    )
-    axes.axhline(0, color=sheet.theme.rule, linewidth=0.8)
-    axes.set_ylabel("term of q·k")
-    axes.set_xlabel("pair")
-    thousands(axes.xaxis)
-    axes.set_xlim(-0.7, len(terms) - 0.3)
-
-
-def _dial(sheet: Sheet, axes: Any, dial: Any) -> None:
-    reach = max(1.0, *(math.hypot(*p) for p in (dial.query, dial.key)))
-    around = np.linspace(0, 2 * math.pi, 181)
-    axes.plot(np.cos(around), np.sin(around), color=sheet.theme.rule, linewidth=0.8)
-    if len(dial.trail) > 2:
+def _beside(sheet: Sheet, data: Any, most: int) -> None:
+    axes = sheet.panel(BESIDE_LEFT, 0, 2 * most, 320)
+    for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
+        partners = [p for p in side.partners if p.pair is not None]
         axes.plot(
-            *dial.trail.T, linestyle="none", marker=".", markersize=2, color=sheet.theme.muted
+            [p.bit for p in partners],
+            [p.wavelength for p in partners],
+            label=name,
+            marker="o",
+            markersize=5,
+            linestyle="none",
+            color=style["color"],
         )
-    for point, index, width in ((dial.key, 1, 2.6), (dial.query, 0, 1.6)):
-        style = sheet.style(index)
-        axes.plot([0, point[0]], [0, point[1]], **{**style, "linewidth": width})
-        axes.plot(*point, marker="o", markersize=4, color=style["color"])
-    axes.set_xlim(-1.12 * reach, 1.12 * reach)
-    axes.set_ylim(-1.12 * reach, 1.12 * reach)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    turn = f"\n{number(dial.wavelength, 3)}/turn" if math.isfinite(dial.wavelength) else ""
-    axes.set_title(f"pair {dial.pair}{turn}", fontsize=8.5, color=sheet.theme.ink, pad=3)
-
-
-def _legend(sheet: Sheet, data: Any, box: tuple[float, float, float, float]) -> None:
-    axes = sheet.panel(*box)
-    axes.set_axis_off()
-    for row, (name, position, index) in enumerate(
-        (("query", data.positions[0], 0), ("key", data.positions[1], 1))
-    ):
-        y = 0.75 - 0.22 * row
-        axes.plot([0.02, 0.2], [y, y], transform=axes.transAxes, **sheet.style(index))
-        axes.text(
-            0.25,
-            y,
-            f"{name} at {whole(position)}",
-            transform=axes.transAxes,
-            va="center",
-            fontsize=9,
-            color=sheet.theme.ink,
-        )
-    axes.text(
-        0.02,
-        0.3,
-        "right: cosine, up: sine",
-        transform=axes.transAxes,
-        va="center",
-        fontsize=8.5,
-        color=sheet.theme.muted,
+    bits = [p.bit for p in data.a.partners]
+    axes.plot(
+        bits, [2.0 ** (b + 1) for b in bits], color=sheet.theme.rule, label="period of the bit"
     )
+    axes.set_yscale("log")
+    decades(axes.yaxis)
+    axes.set_xlabel("bit")
+    axes.set_ylabel("wavelength of its partner")
+    legend(sheet, axes)
+
+
+BESIDE = Beside(one, _beside)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
+from posenc.plot.draw.beside import LEFT, Beside, matrices, pixels_along
 from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
 from posenc.plot.draw.picture import Picture
 from posenc.plot.draw.sheet import Look, Sheet, asked, cells, thousands
 from posenc.plot.views import bias as _bias
 
-__all__ = ["bias", "paint_bias"]
+__all__ = ["BESIDE", "bias"]
 
 ACROSS = 4  # matrices side by side
 MOST_EDGES = 64
@@ -150,3 +151,40 @@ def paint_offsets(sheet: Sheet, axes: Any, data: Any) -> None:
         ncols=1 + (len(data.heads) > 9),
     )
     legend.set_zorder(4)
+
+
+def _panel(data: Any, most: int) -> tuple[int, int]:
+    side = cells(data.a.positions[1] - data.a.positions[0], most)
+    return side, side
+
+
+def _matrix(sheet: Sheet, axes: Any, side: Any, difference: Any, limit: float) -> None:
+    values = None if difference is None else difference[0]
+    paint_bias(sheet, axes, side, 0, values=values, limit=limit)
+    start, stop = side.positions
+    place_ticks(axes.xaxis, start, stop, 4)
+    place_ticks(axes.yaxis, start, stop, 4)
+    axes.set_xlabel(f"key, head {side.heads[0]}")
+    axes.set_ylabel("query")
+
+
+_MATRICES = matrices(_panel, _matrix)
+
+
+def _size(data: Any, most: int) -> tuple[int, int]:
+    return (
+        _MATRICES.size(data, most) if data.difference is not None else (LEFT + 2 * most + 260, 280)
+    )
+
+
+def _beside(sheet: Sheet, data: Any, most: int) -> None:
+    if data.difference is not None:
+        _MATRICES.paint(sheet, data, most)
+        return
+    for place, side in enumerate((data.a, data.b)):
+        axes = sheet.panel(LEFT + place * (most + 120), 16, most, 200)
+        paint_offsets(sheet, axes, side)
+        sheet.heading(axes, "AB"[place], weight="bold")
+
+
+BESIDE = Beside(_size, _beside, pixels_along(64))

@@ -1,0 +1,86 @@
+"""Compare: a picture of A, the same of B, and A - B, with one scale."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from posenc.plot.draw.beside import Beside
+from posenc.plot.draw.picture import Picture
+from posenc.plot.draw.sheet import Frame, Sheet
+from posenc.plot.views import compare as _compare
+
+__all__ = ["compare"]
+
+SIDE = 280  # pixels of a panel, at most
+
+
+def compare(
+    view: str,
+    a: Any,
+    b: Any,
+    ax: Any = None,
+    *,
+    a_params: Any = None,
+    b_params: Any = None,
+    **options: Any,
+) -> Picture:
+    """Draw any picture of one encoding for two, and their difference.
+
+    Matrices stand side by side, the difference third; curves are laid over each other, those of B
+    dashed.
+
+    Parameters
+    ----------
+    view : str
+        The picture: `table`, `waves`, `wavelengths`, `offset`, `similarity`, `counter`, `sum`,
+        `rotation`, `bias` or `stretch`.
+    a, b : Spec
+        The encodings.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    a_params, b_params : mapping, optional
+        What each has learned.
+    **options
+        Of the picture, the same for both; `width`, here of each panel, `scale` and `theme` are as
+        for `table`.
+
+    Returns
+    -------
+    Picture
+        The figure, what it shows, and its files.
+
+    Examples
+    --------
+    >>> import posenc, posenc.plot
+    >>> a, b = posenc.Sinusoidal(64), posenc.Sinusoidal(64, base=100)
+    >>> round(posenc.plot.compare("table", a, b, positions=64).data.largest, 2)
+    2.0
+    """
+    frame = Frame(**{key: options.pop(key) for key in Frame._fields if key in options})
+    arguments = {"view": view, "a": a, "b": b, "theme": frame.theme, "scale": frame.scale}
+    arguments |= options
+    most = frame.width or SIDE
+    _compare.check(view)
+    beside: Beside = importlib.import_module(f"posenc.plot.draw.{view}").BESIDE
+    data = _compare.data(
+        view,
+        a,
+        b,
+        a_options=None if a_params is None else {"params": a_params},
+        b_options=None if b_params is None else {"params": b_params},
+        **{**options, **beside.fineness(options, most, frame.scale)},
+    )
+    wide, high = beside.size(data, most)
+    sheet = Sheet(
+        wide,
+        high,
+        ax=ax,
+        frame=frame,
+        question=f"What differs? {view}",
+        title="A | B | A \N{MINUS SIGN} B" if data.difference is not None else "A and B",
+        caption=data.caption,
+        lines="apart",
+    )
+    beside.paint(sheet, data, most)
+    return sheet.picture("compare", data, arguments)

@@ -1,0 +1,147 @@
+"""Offset: the product of two rows against their distance."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from posenc.plot.columns import Params
+from posenc.plot.draw.beside import LEFT, Beside, legend, one, over
+from posenc.plot.draw.marks import BAND
+from posenc.plot.draw.picture import Picture
+from posenc.plot.draw.sheet import Look, Sheet, asked, decades, thousands
+from posenc.plot.raster import span
+from posenc.plot.views import offset as _offset
+
+__all__ = ["BESIDE", "offset"]
+
+BOTTOM = 44
+
+
+def offset(
+    spec: Any,
+    ax: Any = None,
+    *,
+    offsets: int | tuple[int, int] = 512,
+    kind: str = "dot",
+    axis: str = "both",
+    params: Params = None,
+    length: int | None = None,
+    grid: tuple[int, ...] | None = None,
+    **look: Unpack[Look],
+) -> Picture:
+    """Draw the product of two rows against their distance.
+
+    Parameters
+    ----------
+    spec : Spec
+        A table, or a rotation.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    offsets : int or (int, int)
+        A number of distances from 0, or from and to (excluded).
+    kind : {"dot", "cosine"}
+        The product.
+    axis : {"linear", "log", "both"}
+        How distances are laid out; both in two panels.
+    params : mapping, optional
+        As for `table`.
+    length : int, optional
+        As for `table`.
+    grid : tuple of int, optional
+        As for `table`.
+    **look
+        `width`: pixels of a panel. `scale` and `theme` are as for `table`.
+
+    Returns
+    -------
+    Picture
+        The figure, what it shows, and its files.
+
+    Examples
+    --------
+    >>> import posenc, posenc.plot
+    >>> posenc.plot.offset(posenc.Sinusoidal(512)).data.first_rise
+    43
+    """
+    arguments, frame = asked("offset", locals())
+    wide, high = frame.width or 560, 210
+    _, stop = span(offsets, "offsets")
+    scales = ("linear", "log") if axis == "both" and stop > 4 else (axis,)
+    scales = ("linear",) if scales == ("both",) else scales
+    pictures = [
+        _offset.data(
+            spec,
+            offsets,
+            kind=kind,
+            scale=each,
+            pixels=round(wide * (frame.scale if ax is None else 1)),
+            params=params,
+            length=length,
+            grid=grid,
+        )
+        for each in scales
+    ]
+    room = 0 if ax is not None and len(pictures) == 1 else 1
+    sheet = Sheet(
+        wide + room * (LEFT + 20),
+        len(pictures) * (high + room * (BOTTOM + 8)),
+        ax=ax,
+        frame=frame,
+        question="What do two rows have in common, by their distance?",
+        title=pictures[0].title,
+        caption=pictures[0].caption,
+    )
+    for place, data in enumerate(pictures):
+        axes = sheet.panel(room * LEFT, place * (high + BOTTOM + 8), wide, high)
+        paint_offset(sheet, axes, data)
+    return sheet.picture("offset", pictures[0], arguments)
+
+
+def paint_offset(sheet: Sheet, axes: Any, data: Any, index: int = 0) -> None:
+    """Products against distances, with their band."""
+    style = sheet.style(index)
+    if data.band != "none":
+        axes.fill_between(
+            data.offsets, data.low, data.high, color=style["color"], alpha=BAND, linewidth=0
+        )
+    axes.plot(data.offsets, data.mean, **style)
+    if data.scale == "log":
+        axes.set_xscale("log")
+        decades(axes.xaxis)
+    else:
+        thousands(axes.xaxis)
+    axes.axhline(0, color=sheet.theme.rule, linewidth=0.6, zorder=0)
+    axes.set_xlabel("offset")
+    axes.set_ylabel("dot product" if data.kind == "dot" else "cosine")
+    axes.margins(x=0.01)
+
+
+def _beside(sheet: Sheet, data: Any, most: int) -> None:
+    high = 320 if data.difference is None else 200
+    axes = sheet.panel(LEFT, 0, 2 * most, high)
+    for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
+        if side.band != "none":
+            axes.fill_between(
+                side.offsets, side.low, side.high, color=style["color"], alpha=0.25, linewidth=0
+            )
+        axes.plot(side.offsets, side.mean, label=name, **style)
+    axes.set_ylabel("dot product" if data.a.kind == "dot" else "cosine")
+    legend(sheet, axes)
+    panels = [axes]
+    if data.difference is not None:
+        below = sheet.panel(LEFT, high + 20, 2 * most, 100)
+        below.plot(data.a.offsets, data.difference, **sheet.style(3))
+        below.set_ylabel("A \N{MINUS SIGN} B")
+        below.axhline(0, color=sheet.theme.rule, linewidth=0.6)
+        axes.set_xticklabels([])
+        panels.append(below)
+    for each in panels:
+        if data.a.scale == "log":
+            each.set_xscale("log")
+        else:
+            thousands(each.xaxis)
+        each.margins(x=0.01)
+    panels[-1].set_xlabel("offset")
+
+
+BESIDE = Beside(one, _beside, lambda _, most, scale: {"pixels": round(2 * most * scale)})

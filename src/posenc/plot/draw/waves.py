@@ -1,0 +1,160 @@
+"""Waves: single dimensions over positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import numpy as np
+
+from posenc.plot.columns import Params
+from posenc.plot.draw.beside import LEFT, Beside, legend, over
+from posenc.plot.draw.marks import BAND
+from posenc.plot.draw.picture import Picture
+from posenc.plot.draw.sheet import Look, Sheet, asked, thousands
+from posenc.plot.views import waves as _waves
+from posenc.plot.words import number
+
+__all__ = ["BESIDE", "waves"]
+
+BOTTOM, RIGHT = 44, 150
+
+
+def waves(
+    spec: Any,
+    ax: Any = None,
+    *,
+    positions: int | tuple[int, int] | None = None,
+    dims: Sequence[int] | None = None,
+    params: Params = None,
+    length: int | None = None,
+    grid: tuple[int, ...] | None = None,
+    **look: Unpack[Look],
+) -> Picture:
+    """Draw some dimensions over positions, one panel for each.
+
+    Parameters
+    ----------
+    spec : Spec
+        A table, or a rotation.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    positions : int or (int, int), optional
+        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
+    dims : sequence of int, optional
+        Which; five from the fastest to the slowest by default.
+    params : mapping, optional
+        As for `table`.
+    length : int, optional
+        As for `table`.
+    grid : tuple of int, optional
+        As for `table`.
+    **look
+        `width`: pixels of a panel. `scale` and `theme` are as for `table`.
+
+    Returns
+    -------
+    Picture
+        The figure, what it shows, and its files.
+
+    Examples
+    --------
+    >>> import posenc, posenc.plot
+    >>> made = posenc.plot.waves(posenc.Sinusoidal(64), dims=[0, 62], positions=10_000)
+    >>> [curve.shape for curve in made.data.curves]
+    ['band', 'line']
+    """
+    arguments, frame = asked("waves", locals())
+    wide, high, gap = frame.width or 560, 64, 12
+    data = _waves.data(
+        spec,
+        dims,
+        positions,
+        pixels=round(wide * (frame.scale if ax is None else 1)),
+        params=params,
+        length=length,
+        grid=grid,
+    )
+    count = len(data.curves)
+    sheet = Sheet(
+        LEFT + wide + RIGHT,
+        count * (high + gap) + BOTTOM,
+        ax=ax,
+        frame=frame,
+        question="How does one dimension change?",
+        title=data.title,
+        caption=data.caption,
+    )
+    for place, curve in enumerate(data.curves):
+        axes = sheet.panel(LEFT, place * (high + gap), wide, high)
+        paint_curve(axes, curve, sheet.style(0))
+        dress_wave(sheet, axes, curve, data, last=place == count - 1)
+    return sheet.picture("waves", data, arguments)
+
+
+def paint_curve(axes: Any, curve: Any, style: dict[str, Any], name: str = "") -> None:
+    """One column over positions: a line, or a band with its mean."""
+    if curve.shape == "band":
+        axes.fill_between(
+            curve.middle,
+            curve.low,
+            curve.high,
+            color=style["color"],
+            alpha=BAND,
+            linewidth=0,
+            step="mid",
+        )
+        style = {**style, "linewidth": 1.0}
+    axes.plot(curve.middle, curve.mean, label=name or None, **style)
+
+
+def dress_wave(sheet: Sheet, axes: Any, curve: Any, data: Any, *, last: bool) -> None:
+    """Limits, ticks and the name of a curve."""
+    start, stop = data.positions
+    axes.set_xlim(start - 0.5, stop - 0.5)
+    axes.set_ylim(-1.15 * data.limit, 1.15 * data.limit)
+    axes.set_yticks([-data.limit, 0, data.limit])
+    axes.set_yticklabels([number(-data.limit, 2), "0", number(data.limit, 2)])
+    axes.axhline(0, color=sheet.theme.rule, linewidth=0.6, zorder=0)
+    thousands(axes.xaxis)
+    if last:
+        axes.set_xlabel("position")
+    else:
+        axes.set_xticklabels([])
+    period = "" if not np.isfinite(curve.wavelength) else f"\nwavelength {number(curve.wavelength)}"
+    first = (
+        f"dimension {curve.dim}" if curve.label.startswith("dim") else f"{curve.dim}: {curve.label}"
+    )
+    axes.annotate(
+        first + period,
+        (1, 0.5),
+        xycoords="axes fraction",
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
+        color=sheet.theme.ink,
+    )
+
+
+def _size(data: Any, most: int) -> tuple[int, int]:
+    rows = max(len(data.a.curves), len(data.b.curves))
+    return LEFT + 2 * most + 190, rows * 76 + 44
+
+
+def _beside(sheet: Sheet, data: Any, most: int) -> None:
+    rows = max(len(data.a.curves), len(data.b.curves))
+    styles = over(sheet)
+    for row in range(rows):
+        axes = sheet.panel(LEFT, row * 76, 2 * most, 64)
+        for name, side, style in (("A", data.a, styles[0]), ("B", data.b, styles[1])):
+            if row < len(side.curves):
+                paint_curve(axes, side.curves[row], style, name)
+        side = data.a if row < len(data.a.curves) else data.b
+        dress_wave(sheet, axes, side.curves[row], side, last=row == rows - 1)
+        axes.set_ylim(-1.15 * data.limit, 1.15 * data.limit)
+        if row == 0:
+            legend(sheet, axes)
+
+
+BESIDE = Beside(_size, _beside, lambda _, most, scale: {"pixels": round(2 * most * scale)})

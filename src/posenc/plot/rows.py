@@ -1,0 +1,319 @@
+"""The pictures, a row each: the function of Python, the command and the explorer follow from it.
+
+`posenc.plot.views.NAME` has the numbers of a picture: `data(spec, …)`, and `rows(data)` for a .csv.
+`posenc.plot.draw.NAME` has its ink: the function NAME, and `BESIDE` where two are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, NoReturn
+
+from posenc._core.errors import SpecError, mismatch
+from posenc._core.spec import Spec
+from posenc.encodings.rotary.rope import RoPE
+from posenc.encodings.table.column_phases import inner, sinusoids
+from posenc.encodings.table.learned import Learned
+
+__all__ = ["PICTURES", "POSITIONS", "PictureOption", "PictureRow", "pictures_of", "refuse"]
+
+# How the command reads an argument: `range` is a number or FROM:TO, `stretch` FROM:TO alone, `two`
+# M,N and `names` a,b; a `stranger` is refused, with the help as the reason.
+Plain = Literal["word", "count", "integer", "float", "flag", "pixels"]
+Reads = Plain | Literal["range", "stretch", "list", "two", "grid", "names", "stranger"]
+
+
+class PictureOption(NamedTuple):
+    """An argument of a picture, and the option of the command that gives it."""
+
+    argument: str
+    reads: Reads
+    help: str
+    name: str = ""  # of the option, where that is not the argument's
+    words: tuple[str, ...] = ()
+    old: tuple[str, ...] = ()  # spellings that still work
+
+    @property
+    def flag(self) -> str:
+        """The option as it is written."""
+        return f"--{(self.name or self.argument).replace('_', '-')}"
+
+
+Take = PictureOption
+LONG = "Length of the sequence: its positions are drawn, and scalings see it."
+CELLS = "Cells of a grid as positions, for specs of several axes: 3x4 or h=3,w=4, the slowest axis"
+POSITIONS = Take("positions", "stretch", "Positions drawn.")
+LENGTH = Take("length", "count", LONG)
+GRID = Take("grid", "grid", f"{CELLS} first.")
+PLACED = (POSITIONS, LENGTH, GRID)
+SCALED = LENGTH._replace(help="Length of the sequence, for scalings.")
+HEIGHT = Take("height", "pixels", "Pixels of the panel, at most.")
+PRODUCT = Take(
+    "kind", "word", "Of two rows. [default: dot]", "product", ("dot", "cosine"), ("--kind",)
+)
+SEED = Take("seed", "integer", "Of random embeddings. [default: 0]")
+OFFSETS = Take("offsets", "range", "Distances. [default: 512]")
+
+SINUSOIDAL = {"type": "Sinusoidal", "dim": 128}
+ROPE = {"type": "RoPE", "dim": 128, "pairing": "half"}
+ALIBI = {"type": "ALiBi", "heads": 8}
+
+
+class PictureRow(NamedTuple):
+    """A picture.
+
+    Parameters
+    ----------
+    name, about : str
+        Of its function, its command and its two modules; the help of its command.
+    kinds : tuple of str
+        Kinds of encodings that it shows; empty where it is about another picture.
+    shows : callable
+        Which encodings of these kinds, by their fields.
+    options : tuple of PictureOption
+        What it takes beside the encoding.
+    learned : bool
+        Whether it takes what an encoding has learned, as `params`.
+    difference : str, optional
+        Of two encodings: the array of its data of which A - B is drawn; empty where curves are laid
+        over each other, None where two cannot be compared.
+    example : mapping
+        The JSON of the encoding that the command draws where none is named.
+    view, subjects : str
+        The view of the explorer with the same numbers, `posenc.explore.views.VIEW`, empty where
+        there is none; and what it shows, in words.
+    grids : bool
+        Whether that view draws encodings of several axes, as the cells of a grid.
+    """
+
+    name: str
+    about: str
+    kinds: tuple[str, ...] = ()
+    shows: Callable[[Any], bool] = lambda _: True
+    options: tuple[PictureOption, ...] = ()
+    learned: bool = True
+    difference: str | None = None
+    example: Mapping[str, Any] = SINUSOIDAL
+    view: str = ""
+    subjects: str = ""
+    grids: bool = False
+
+
+def _single(spec: Any) -> bool:
+    return len(getattr(inner(spec), "axes", ("position",))) == 1
+
+
+def _turns(spec: Any) -> bool:
+    return hasattr(inner(spec), "matrix")
+
+
+TURNING = ("table", "rotary")
+COLUMNS = ("stored", "interleaved", "sin_cos", "cos_sin")
+ROWS = (
+    PictureRow(
+        "table",
+        "Draw rows of numbers as colours: what each position looks like.",
+        TURNING,
+        options=(
+            *PLACED,
+            Take("dims", "stretch", "Dimensions drawn, in the order drawn."),
+            Take("order", "word", "How columns stand in the picture.", "columns", COLUMNS),
+            Take("sample", "flag", "Skip rows: draw the illusion, labelled."),
+            HEIGHT,
+        ),
+        difference="tile.values",
+        view="table",
+        subjects="tables and rotations",
+        grids=True,
+    ),
+    PictureRow(
+        "waves",
+        "Draw single dimensions over positions, as curves.",
+        TURNING,
+        options=(*PLACED, Take("dims", "list", "Dimensions drawn.")),
+        difference="",
+    ),
+    PictureRow(
+        "wavelengths",
+        "Draw the wavelength of each pair, of one encoding or several.",
+        TURNING,
+        _turns,
+        options=(
+            LENGTH._replace(help="A length to mark."),
+            Take("over", "word", "What stands below the curves.", words=("pair", "share")),
+            HEIGHT,
+        ),
+        learned=False,
+        difference="",
+        view="waves",
+        subjects="encodings with wavelengths",
+    ),
+    PictureRow(
+        "sum",
+        "Draw embedding + encoding = input, for the tokens of TEXT.",
+        ("table",),
+        _single,
+        options=(SEED, Take("offset", "integer", "Position of the first token. [default: 0]")),
+        difference="total",
+        view="sentence",
+        subjects="tables",
+    ),
+    PictureRow(
+        "offset",
+        "Draw the product of two rows against their distance.",
+        TURNING,
+        options=(
+            OFFSETS,
+            PRODUCT,
+            Take("axis", "word", "[default: both]", words=("linear", "log", "both")),
+            POSITIONS._replace(reads="stranger", help="distances are given by --offsets."),
+            SCALED,
+            GRID,
+        ),
+        difference="mean",
+        view="distance",
+        subjects="tables and rotations",
+    ),
+    PictureRow(
+        "similarity",
+        "Draw the products of all rows with all rows: which positions are alike.",
+        TURNING,
+        options=(*PLACED, PRODUCT),
+        difference="values",
+        view="spectrum",
+        subjects="tables and rotations",
+    ),
+    PictureRow(
+        "counter",
+        "Draw the bits of positions above the waves that turn as fast.",
+        TURNING,
+        lambda spec: _single(spec) and _turns(spec),
+        options=(
+            POSITIONS,
+            Take("at", "integer", "One whose digits and row are shown.", "position", (), ("--at",)),
+            Take("bits", "count", "How many bits."),
+            SCALED,
+        ),
+        difference="",
+    ),
+    PictureRow(
+        "rotation",
+        "Draw dials of pairs, and scores by distance: what a rotation does.",
+        ("rotary",),
+        _single,
+        options=(
+            Take(
+                *("positions", "two", "Positions of the query and the key. [default: 7,3]"),
+                *("query_key", (), ("--at",)),
+            ),
+            Take("pairs", "list", "Whose dials are drawn."),
+            OFFSETS._replace(help="Distances. [default: 64]"),
+            SEED._replace(help="Of the random query and key. [default: 0]"),
+            SCALED,
+        ),
+        difference="terms",
+        example=ROPE,
+        view="rotate",
+        subjects="rotations",
+    ),
+    PictureRow(
+        "bias",
+        "Draw what is added to the scores of attention, head by head.",
+        ("bias",),
+        options=(
+            POSITIONS,
+            Take("heads", "list", "Heads drawn. [default: the first 16]", "show_heads"),
+            Take("mask", "word", "[default: none]", words=("none", "causal")),
+            Take("softmax", "word", "[default: none]", words=("none", "rows")),
+            GRID,
+        ),
+        difference="values",
+        example=ALIBI,
+        view="bias",
+        subjects="biases",
+        grids=True,
+    ),
+    PictureRow(
+        "stretch",
+        "Draw what rules that extend a context do to each pair.",
+        ("rotary",),
+        lambda spec: isinstance(spec, RoPE),
+        options=(
+            Take("original_length", "count", "The trained length."),
+            Take("factor", "float", "By which it grows."),
+            Take("rules", "names", "Which rules. [default: all]"),
+        ),
+        learned=False,
+        difference="",
+        example=ROPE,
+        view="stretch",
+        subjects="rotations with a ladder of frequencies",
+    ),
+    PictureRow(
+        "find",
+        "Draw the positions that values may come from.",
+        ("table",),
+        lambda spec: sinusoids(inner(spec)) or isinstance(inner(spec), Learned),
+        options=(
+            Take("within", "range", "The range of positions."),
+            Take(
+                *("conventions", "word", "Whether to try siblings of the stated convention."),
+                words=("siblings", "stated"),
+            ),
+        ),
+    ),
+    PictureRow(
+        "compare",
+        "Draw one of the other pictures for A and B, and A - B.",
+        options=(*PLACED, PRODUCT),
+    ),
+)
+PICTURES: Mapping[str, PictureRow] = MappingProxyType({row.name: row for row in ROWS})
+
+
+def pictures_of(spec: Any) -> tuple[str, ...]:
+    """The pictures that can show an encoding, by its kind and fields.
+
+    Parameters
+    ----------
+    spec : Spec
+        An encoding of any kind.
+
+    Returns
+    -------
+    tuple of str
+        Names of pictures; empty for encodings that need the contents of queries and keys.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.rows import pictures_of
+    >>> pictures_of(posenc.ALiBi(heads=8))
+    ('bias',)
+    >>> "stretch" in pictures_of(posenc.RoPE(64, pairing="half"))
+    True
+    """
+    if not isinstance(spec, Spec):
+        return ()
+    return tuple(row.name for row in ROWS if spec.kind in row.kinds and row.shows(spec))
+
+
+def refuse(picture: str, spec: Any, expected: str) -> NoReturn:
+    """Raise `SpecError`: what the picture shows, and which pictures show this encoding.
+
+    Parameters
+    ----------
+    picture : str
+        Its name.
+    spec : Spec
+        What it cannot show.
+    expected : str
+        What it can.
+    """
+    able = [name for name in pictures_of(spec) if name != picture]
+    listed = ", ".join(repr(name) for name in able)
+    todo = f"Pictures that show it: {listed}." if able else "No picture shows it."
+    if getattr(spec, "kind", "") == "relative" and not able:
+        todo = "No picture shows it: it needs the contents of queries and keys."
+    raise SpecError(mismatch(f"plot {picture}", expected, type(spec).__name__, todo))
