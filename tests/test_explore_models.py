@@ -87,13 +87,7 @@ def test_a_config_opens_on_its_layers(tmp_path):
     assert column(header, "sliding_attention")["window"] == "512 (sliding_window)"
     assert column(header, "full_attention")["window"] == "–"
     links = next(b for b in header["readout"] if b["block"] == "links")["links"]
-    assert {link["state"]["v"] for link in links} == {
-        "rotate",
-        "stretch",
-        "table",
-        "waves",
-        "distance",
-    }
+    assert {link["state"]["v"] for link in links} == set(VIEWS_OF["rotary"])
     for link in links:
         view = unpack(frame(link["state"], session)).header
         assert (view["view"], view["state"]["enc"]) == (link["state"]["v"], second.id)

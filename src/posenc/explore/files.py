@@ -20,7 +20,7 @@ from posenc.explore.entry import CatalogueEntry, Values, written
 from posenc.explore.models import entries_of, read_model
 from posenc.explore.session import Embeddings, Session
 
-__all__ = ["load"]
+__all__ = ["given", "load"]
 
 LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
 MOST_ENTRIES = 64
@@ -75,7 +75,15 @@ def _id(*words: str) -> str:
     return f"file:{plain[:60]}"
 
 
-def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> CatalogueEntry:
+def given(
+    spec: Spec,
+    params: Mapping[str, np.ndarray] | None = None,
+    *,
+    name: str = "file:given",
+    label: str = "",
+) -> CatalogueEntry:
+    """An entry for a spec that is at hand, and for what it has learned."""
+
     def build(values: Values) -> Spec:
         del values
         return spec
@@ -84,8 +92,8 @@ def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> Cata
         del values
         return written(spec)
 
-    note = f"Declared for {length} positions." if length else ""
-    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), build, code, None, note, length)
+    label = label or type(spec).__name__
+    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), build, code, params)
 
 
 # --- configs and specs ----------------------------------------------------------------------------
@@ -98,7 +106,7 @@ def _of_config(path: Path) -> list[CatalogueEntry]:
         return _of_tables(path)
     spec = _spec(path)
     if spec is not None:
-        return [_fixed(_id(path.stem), f"{path.name}: {type(spec).__name__}", spec)]
+        return [given(spec, name=_id(path.stem), label=f"{path.name}: {type(spec).__name__}")]
     model = read_model(path)
     family = getattr(model.plan, "model", "") or path.stem
     return list(entries_of(model, lambda layer: _id(family, layer)))

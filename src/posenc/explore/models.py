@@ -23,7 +23,16 @@ from posenc.detect.files.gguf_header import read_header
 from posenc.explore.entry import CatalogueEntry, Values, written
 from posenc.explore.text import whole
 
-__all__ = ["LayerType", "ModelLayers", "entries_of", "published", "read_model", "trained_length"]
+__all__ = [
+    "LayerType",
+    "ModelLayers",
+    "entries_of",
+    "of_plan",
+    "of_reading",
+    "published",
+    "read_model",
+    "trained_length",
+]
 
 WINDOW_KEYS = ("sliding_window", "attention_chunk_size", "local_attention")
 MOST_CELLS = 1024
@@ -109,8 +118,15 @@ def read_model(path: Path) -> ModelLayers:
         If the file is no config.
     """
     reader = from_gguf if path.suffix == ".gguf" else from_hf
-    reading = reader(path, on_error="report")
     config = _of_header(path) if path.suffix == ".gguf" else _of_json(path)
+    python = f'posenc.{reader.__name__}({path.name!r}, on_error="report")'
+    return of_reading(reader(path, on_error="report"), config, path.name, python)
+
+
+def of_reading(
+    reading: Reading, config: Mapping[str, Any], source: str, python: str
+) -> ModelLayers:
+    """The layers of a plan that was read, with the counts and windows of its config."""
     told = describe(reading)
     types, counts = [], {}
     for layer, row in zip(reading, told["layers"], strict=True):
@@ -120,10 +136,9 @@ def read_model(path: Path) -> ModelLayers:
         if count or last:
             counts[part] = max(counts.get(part, 0), count or 0, last)
         types.append(_type(layer, part, _window(layer, keys), row["sources"]))
-    name = f"{reading.model or 'no model_type'} ({path.name})"
-    python = f'posenc.{reader.__name__}({path.name!r}, on_error="report")'
+    name = f"{reading.model or 'no model_type'} ({source})" if source else reading.model
     return ModelLayers(
-        name, reading, told["sure"], tuple(types), reading.notes, counts, path.name, python
+        name, reading, told["sure"], tuple(types), reading.notes, counts, source, python
     )
 
 
@@ -189,7 +204,17 @@ def _of_header(path: Path) -> Mapping[str, Any]:
 def published(name: str) -> tuple[CatalogueEntry, ...]:
     """The types of layer of a published plan, as entries."""
     row = presets.plan_row(name)
-    plan = row.build()
+    said = " and ".join(f"{s['repository']} {s.get('version', '')}".strip() for s in row.sources)
+    notes = (Note("remark", row.note),) if row.note else ()
+    sure = f"a published plan, read in {said}"
+    model = of_plan(row.build(), f"{name} (published)", f"plan:{name}", sure, notes)
+    return entries_of(model, lambda layer: f"plan:{name}:{layer}")
+
+
+def of_plan(
+    plan: Plan, name: str, source: str = "", sure: str = "a plan", notes: tuple[Note, ...] = ()
+) -> ModelLayers:
+    """The layers of a plan."""
     types = []
     outside = () if plan.embeddings is None else (plan.embeddings,)
     for entry in (*outside, *plan.entries):
@@ -204,18 +229,8 @@ def published(name: str) -> tuple[CatalogueEntry, ...]:
             words="" if not entry.convolution else f"a convolution: {entry.convolution}",
         )
         types += [base._replace(spec=s, kind=s.kind) for s in entry.specs] or [base]
-    said = " and ".join(f"{s['repository']} {s.get('version', '')}".strip() for s in row.sources)
-    model = ModelLayers(
-        f"{name} (published)",
-        plan,
-        f"a published plan, read in {said}",
-        tuple(types),
-        (Note("remark", row.note),) if row.note else (),
-        {"": len(plan)},
-        f"plan:{name}",
-        f"posenc.presets.plan({name!r})",
-    )
-    return entries_of(model, lambda layer: f"plan:{name}:{layer}")
+    python = f"posenc.presets.plan({source.removeprefix('plan:')!r})"
+    return ModelLayers(name, plan, sure, tuple(types), notes, {"": len(plan)}, source, python)
 
 
 def entries_of(model: ModelLayers, identity: Callable[[str], str]) -> tuple[CatalogueEntry, ...]:
