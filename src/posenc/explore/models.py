@@ -128,7 +128,8 @@ def of_reading(
 ) -> ModelLayers:
     """The layers of a plan that was read, with the counts and windows of its config."""
     told = describe(reading)
-    types, counts = [], {}
+    types: list[LayerType] = []
+    counts: dict[str, int] = {}
     for layer, row in zip(reading, told["layers"], strict=True):
         part, keys = _part(config, layer.layer)
         count = next((n for key in COUNT_KEYS if (n := _count(keys.get(key)))), None)

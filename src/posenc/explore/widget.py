@@ -94,7 +94,7 @@ class Widget(anywidget.AnyWidget):  # type: ignore[misc]
         super().__init__(state=_texts({**begin, **(state or {})}), height=height)
         self.on_msg(self._answer)
 
-    @traitlets.validate("state")  # type: ignore[misc]
+    @traitlets.validate("state")  # type: ignore[untyped-decorator]
     def _checked(self, proposal: Any) -> dict[str, str]:
         return _texts(proposal["value"])
 

@@ -34,7 +34,7 @@ from posenc.plot.words import counted, number
 __all__ = ["LARGEST", "html"]
 
 LARGEST = 20_000  # bytes
-MOST_LINES, LONGEST_LINE, LONGEST_CALL = 40, 240, 300
+MOST_LINES, LONGEST_LINE, LONGEST_CALL = 60, 2000, 300
 SIZE = (48, 96)  # pixels of a picture
 WIDEST = 8192
 BOX = "border-left:3px solid;padding:2px 0 2px 12px;margin:4px 0;max-width:60em"
@@ -119,7 +119,7 @@ def _told(value: Any) -> Iterator[str]:
         yield from _of_spec(value)
     elif isinstance(value, Value):
         return
-    elif type(value).__str__ is not object.__str__:
+    elif "__str__" in vars(type(value)):
         yield from str(value).splitlines()
     else:
         yield from str(getattr(value, "text", "") or repr(value)).splitlines()
@@ -175,8 +175,8 @@ def _picture(value: Any) -> str:
         rows = scores.reshape(-1, *scores.shape[-2:])[0]
         said = "its bias: a row for each query, a column for each key"
     elif value.kind in ("table", "rotary"):
-        rows = tile(value, 2 * SIZE[0], rows=SIZE[0], columns=SIZE[1]).values
-        said = "a row for each position, a column for each dimension"
+        rows = tile(value, SIZE[0], rows=SIZE[0], columns=SIZE[1]).values
+        said = "positions run down, dimensions across"
     else:
         return ""
     sizes = np.abs(rows[np.isfinite(rows)])
