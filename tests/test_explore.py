@@ -798,9 +798,14 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch):
     )
     with pytest.raises(posenc.DependencyError, match=r"pip install 'posenc\[plot\]'"):
         save({"v": "table"}, "png", Session())
-    offered = {f["format"]: f for f in unpack(frame({})).header["save"]}
+    offered = {f["format"]: f for f in unpack(frame({"v": "table"})).header["save"]}
     assert not offered["png"]["ok"]
     assert "pip install" in offered["svg"]["why"]
+    unplotted = {f["format"]: f for f in unpack(frame({"v": "attention"})).header["save"]}
+    assert unplotted["npz"]["ok"]
+    assert "No plot" in unplotted["png"]["why"]
+    with pytest.raises(posenc.ArgumentError, match="CSV or NPZ"):
+        save({"v": "attention"}, "svg", Session())
     assert offered["npz"]["ok"]
 
 

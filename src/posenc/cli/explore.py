@@ -26,6 +26,7 @@ Examples:
   posenc explore config.json
   posenc explore config.json --compare other/config.json
   posenc explore --table positions.safetensors --no-browser
+  posenc explore --qk heads.safetensors
   posenc explore --freeze explorer.html
   posenc explore --freeze one.html --states "v=stretch&d=64"
 """
@@ -54,6 +55,13 @@ Examples:
     help="Vectors for the words of the sentence.",
 )
 @click.option(
+    "--qk",
+    "heads",
+    type=InputFile(),
+    metavar="FILE",
+    help="Queries and keys of heads for Attention: .npz or .safetensors with q and k.",
+)
+@click.option(
     "--port", type=click.IntRange(0, 65_535), default=0, help="[default: one that is free]"
 )
 @click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
@@ -72,6 +80,7 @@ def command(
     compare: str | None,
     tables: tuple[str, ...],
     embeddings: str | None,
+    heads: str | None,
     port: int,
     no_browser: bool,
     freeze: str | None,
@@ -88,7 +97,7 @@ def command(
         raise click.UsageError("--states and --force go with --freeze.")
     from posenc.explore.files import load
 
-    session = load((*configs, *([compare] if compare else [])), tables, embeddings)
+    session = load((*configs, *([compare] if compare else [])), tables, embeddings, heads)
     first = _first(session, compare)
     if freeze is None:
         _serve(session, first, port, no_browser, json_)
@@ -122,7 +131,7 @@ def _first(session: Session, compare: str | None) -> str:
     from posenc.explore.catalogue import home_of
 
     if not session.entries:
-        return ""
+        return "v=attention&qk=file" if session.heads else ""
     entry = session.entries[0]
     if compare is None:
         return f"v={home_of(entry)}&enc={entry.id}"

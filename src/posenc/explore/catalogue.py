@@ -19,9 +19,16 @@ from posenc.plot.rows import PICTURES, PictureRow
 
 __all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "published_models", "why_not"]
 
-# The last view has no plot: its subject is no encoding, but a model.
+# The first view and the last have no plot: what attention does with several encodings, and models.
+ATTENTION = PictureRow(
+    "",
+    "",
+    ("table", "rotary", "bias", "relative"),
+    view="attention",
+    subjects="what has one axis",
+)
 LAYERS = PictureRow("", "", view="layers", subjects="models")
-VIEWS = {row.view: row for row in (*PICTURES.values(), LAYERS) if row.view}
+VIEWS = {row.view: row for row in (ATTENTION, *PICTURES.values(), LAYERS) if row.view}
 KINDS = {kind: None for row in VIEWS.values() for kind in row.kinds}
 VIEWS_OF = {kind: tuple(v for v, row in VIEWS.items() if kind in row.kinds) for kind in KINDS}
 NOUNS = {
@@ -102,7 +109,7 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     if view == "sentence" and spec.width != spec.dim:
         return f"{entry.label} is appended to embeddings, not added. Its rows are in Table."
     per_head = getattr(spec, "per_head", None)
-    if entry.kind == "rotary" and per_head is not None:
+    if entry.kind == "rotary" and per_head is not None and view != "attention":
         return f"Each head of {entry.label} has numbers of its own; the views show one set."
     open_ = getattr(spec, "needs_length", False)  # and then it has no frequencies of its own yet
     if view == "waves" and not (open_ or sinusoids(inner(spec)) or hasattr(spec, "matrix")):
@@ -162,4 +169,4 @@ def home_of(entry: CatalogueEntry) -> str:
     """The view that an encoding is shown in first; a model opens on its layers."""
     if entry.model is not None:
         return "layers"
-    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "table")
+    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "attention")
