@@ -184,7 +184,6 @@ def test_embeddings_of_a_file_stand_for_the_words(tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
-        ("a.json", b"{}", "no encoding could be read"),
         ("a.json", b"[1, 2]", "JSON object"),
         ("a.json", b"{", "not JSON"),
         ("a.npy", b"nonsense", "a.npy"),

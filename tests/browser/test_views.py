@@ -15,6 +15,7 @@ import pytest
 from tests.browser.conftest import Site
 
 VIEWS = ("attention", "table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
+VIEWS += ("spectrum", "layers")
 
 
 def screen(page: Any, selector: str = "#panels") -> np.ndarray:

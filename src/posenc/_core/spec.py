@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from posenc._core.brief import brief
+from posenc._core.display import Displayed
 from posenc._core.errors import PosencError, SpecError, mismatch, suggest
 from posenc._core.example import Example
 from posenc._core.field_types import coerce, show, words_of
@@ -42,7 +43,7 @@ Self = TypeVar("Self", bound="Value")
 DEEPEST_NESTING = 32  # of a JSON text; specs nest three or four deep
 
 
-class Value:
+class Value(Displayed):
     """Base of every composed value. Subclasses are `@final @dataclass(frozen=True)`.
 
     Construction coerces each field to its annotated type (NumPy integers become `int`, lists become

@@ -24,6 +24,7 @@ EXAMPLES = """\b
 Examples:
   posenc explore
   posenc explore config.json
+  posenc explore config.json --compare other/config.json
   posenc explore --table positions.safetensors --no-browser
   posenc explore --qk heads.safetensors
   posenc explore --freeze explorer.html
@@ -33,6 +34,12 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("configs", metavar="[FILE]...", type=InputFile(), nargs=-1)
+@click.option(
+    "--compare",
+    type=InputFile(),
+    metavar="FILE",
+    help="Another config, beside the first, with the fields that differ.",
+)
 @click.option(
     "--table",
     "tables",
@@ -70,6 +77,7 @@ Examples:
 def command(
     *,
     configs: tuple[str, ...],
+    compare: str | None,
     tables: tuple[str, ...],
     embeddings: str | None,
     heads: str | None,
@@ -89,20 +97,21 @@ def command(
         raise click.UsageError("--states and --force go with --freeze.")
     from posenc.explore.files import load
 
-    session = load(configs, tables, embeddings, heads)
+    session = load((*configs, *([compare] if compare else [])), tables, embeddings, heads)
+    first = _first(session, compare)
     if freeze is None:
-        _serve(session, port, no_browser, json_)
+        _serve(session, first, port, no_browser, json_)
     else:
-        _freeze(session, Path(freeze), states, force, json_)
+        _freeze(session, first, Path(freeze), states, force, json_)
 
 
-def _serve(session: Session, port: int, no_browser: bool, json_: bool) -> None:
+def _serve(session: Session, first: str, port: int, no_browser: bool, json_: bool) -> None:
     from posenc.explore.server import bound, serve
 
     with bound(port) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        if session.entries or session.heads:
-            address += f"#k=1&{_first(session)}"
+        if first:
+            address += f"#k=1&{first}"
         if json_:
             print_json({"address": address})
         else:
@@ -117,18 +126,23 @@ def _serve(session: Session, port: int, no_browser: bool, json_: bool) -> None:
                 click.echo("\nposenc explore has ended.")
 
 
-def _first(session: Session) -> str:
-    """The part of an address that shows the first encoding of the files."""
+def _first(session: Session, compare: str | None) -> str:
+    """The part of an address that shows the first encoding of the files, or two models."""
     from posenc.explore.catalogue import home_of
 
     if not session.entries:
-        return "v=attention&qk=file"
+        return "v=attention&qk=file" if session.heads else ""
     entry = session.entries[0]
-    return f"v={home_of(entry)}&enc={entry.id}"
+    if compare is None:
+        return f"v={home_of(entry)}&enc={entry.id}"
+    models = {id(e.model): e for e in reversed(session.entries) if e.model is not None}
+    if len(models) < 2 or entry.model is None:
+        raise click.UsageError("--compare takes a config beside another: posenc explore FILE.")
+    return f"v=layers&enc={entry.id}&b.enc={next(iter(models.values())).id}"
 
 
 def _freeze(
-    session: Session, target: Path, states: tuple[str, ...], force: bool, json_: bool
+    session: Session, first: str, target: Path, states: tuple[str, ...], force: bool, json_: bool
 ) -> None:
     from posenc.explore.freeze import default_states, frozen, state_of
 
@@ -137,8 +151,7 @@ def _freeze(
     if target.exists() and not force:
         raise click.UsageError(f"{target} exists: --force replaces it.")
     lines = [line for text in states for line in _lines(text)]
-    first = state_of(_first(session)) if session.entries or session.heads else None
-    asked = [state_of(line) for line in lines] or default_states(first)
+    asked = [state_of(line) for line in lines] or default_states(state_of(first) if first else None)
     page = frozen(asked, session)
     with files.replacing(target, existing="replace" if force else "refuse") as file:
         file.write(page)

@@ -1,14 +1,30 @@
 """The explorer: eight views of positional encodings in the browser, computed in Python.
 
 `frame` turns a state into one consistent picture; `app` serves it on this machine. Everything on
-the screen, numbers and words included, comes from here; the page only draws.
+the screen, numbers and words included, comes from here; the page only draws. `Widget` is the same
+page in a notebook.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from posenc.explore.frame import frame
 from posenc.explore.protocol import Message, unpack
 from posenc.explore.server import app
 from posenc.explore.session import Session
 
-__all__ = ["Message", "Session", "app", "frame", "unpack"]
+if TYPE_CHECKING:
+    from posenc.explore.widget import Widget
+
+__all__ = ["Message", "Session", "Widget", "app", "frame", "unpack"]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name != "Widget":
+            raise AttributeError(f"module 'posenc.explore' has no attribute {name!r}")
+        from posenc.explore.widget import Widget
+
+        return Widget

@@ -8,16 +8,18 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from posenc import presets
 from posenc._core.errors import PosencError
 from posenc._core.spec import Spec
 from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.explore.entry import CatalogueEntry, samples
+from posenc.explore.models import published
 from posenc.explore.rows import entries
 from posenc.plot.rows import PICTURES, PictureRow
 
-__all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
+__all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "published_models", "why_not"]
 
-# The first view has no plot: its subject is no encoding, but what attention does with several.
+# The first view and the last have no plot: what attention does with several encodings, and models.
 ATTENTION = PictureRow(
     "",
     "",
@@ -25,7 +27,8 @@ ATTENTION = PictureRow(
     view="attention",
     subjects="what has one axis",
 )
-VIEWS = {row.view: row for row in (ATTENTION, *PICTURES.values()) if row.view}
+LAYERS = PictureRow("", "", view="layers", subjects="models")
+VIEWS = {row.view: row for row in (ATTENTION, *PICTURES.values(), LAYERS) if row.view}
 KINDS = {kind: None for row in VIEWS.values() for kind in row.kinds}
 VIEWS_OF = {kind: tuple(v for v, row in VIEWS.items() if kind in row.kinds) for kind in KINDS}
 NOUNS = {
@@ -33,7 +36,9 @@ NOUNS = {
     "rotary": "a rotation of queries and keys",
     "bias": "a bias on the scores",
     "relative": "an encoding that needs the content",
+    "none": "no encoding",
 }
+NO_VIEW = "No view can show it."
 # The first view of a kind that draws several axes: their positions are the cells of a grid.
 GRID_OF = {
     kind: view.capitalize()
@@ -83,13 +88,16 @@ BOUNDS = ("lengths", "window", "size", "degree")
 
 def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     """Why a view cannot show an encoding; empty where it can."""
+    if view == "layers":
+        why = f"{entry.label} is one encoding, and Layers shows {LAYERS.subjects}."
+        return "" if entry.model is not None else why
     homes = VIEWS_OF.get(entry.kind, ())
     if view not in homes:
         views = " or ".join(home.capitalize() for home in homes)
         return (
             f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows "
             f"{VIEWS[view].subjects}. "
-            + (f"{views} can show it." if views else "No view can show it.")
+            + (f"{views or 'Layers'} can show it." if views or entry.model else NO_VIEW)
         )
     if spec is None:
         return ""
@@ -105,7 +113,8 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     per_head = getattr(spec, "per_head", None)
     if entry.kind == "rotary" and per_head is not None and view != "attention":
         return f"Each head of {entry.label} has numbers of its own; the views show one set."
-    if view == "waves" and not (sinusoids(inner(spec)) or hasattr(spec, "matrix")):
+    open_ = getattr(spec, "needs_length", False)  # and then it has no frequencies of its own yet
+    if view == "waves" and not (open_ or sinusoids(inner(spec)) or hasattr(spec, "matrix")):
         return f"{entry.label} has no wavelengths. Its rows are in Table."
     if view == "stretch" and not hasattr(spec, "scaling"):
         return f"{entry.label} takes no rule that stretches it. RoPE does."
@@ -137,19 +146,29 @@ def _offered(view: str, known: tuple[CatalogueEntry, ...]) -> tuple[CatalogueEnt
     )
 
 
-def offered(view: str, more: tuple[CatalogueEntry, ...] = ()) -> tuple[CatalogueEntry, ...]:
-    """The entries that a view can show, those of files first."""
+@functools.cache
+def published_models() -> tuple[CatalogueEntry, ...]:
+    """The types of layer of all published plans."""
+    return tuple(entry for name in presets.plan_names() for entry in published(name))
+
+
+def offered(
+    view: str, more: tuple[CatalogueEntry, ...] = (), named: str = ""
+) -> tuple[CatalogueEntry, ...]:
+    """The entries that a view can show, those of files first, and `named` among published plans."""
     fitting = []
-    for entry in more:
+    for entry in (*more, *(e for e in published_models() if view == "layers" or e.id == named)):
         try:
             spec = entry.build(samples(entry))
         except PosencError:
             continue
         if not why_not(view, entry, spec):
             fitting.append(entry)
-    return (*fitting, *_offered(view, entries()))
+    return (*fitting, *(_offered(view, entries()) if view != "layers" else ()))
 
 
 def home_of(entry: CatalogueEntry) -> str:
-    """The view that an encoding is shown in first."""
+    """The view that an encoding is shown in first; a model opens on its layers."""
+    if entry.model is not None:
+        return "layers"
     return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "attention")

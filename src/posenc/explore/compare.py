@@ -55,8 +55,8 @@ def beside(scene: Scene, show: Mapping[str, Callable[[Scene], Page]]) -> Page:
 
 def words(chosen: Chosen) -> str:
     """An encoding as it is written, or by its name where that is long."""
-    written = brief(chosen.spec)
-    return written if len(written) <= LONGEST and ":" not in chosen.entry.id else chosen.label
+    written = "" if chosen.spec is None else brief(chosen.spec)
+    return written if 0 < len(written) <= LONGEST and ":" not in chosen.entry.id else chosen.label
 
 
 def _pinned(key: str) -> str:
@@ -90,6 +90,8 @@ def _pair(panel: Panel, twin: Panel | None) -> list[Panel]:
         return [_overlay(panel, twin)]
     if isinstance(panel, Matrix) and isinstance(twin, Matrix):
         return [_heads(panel, twin)]
+    if getattr(panel, "both", False):
+        return [panel]
     alone = replace(panel, title=f"A: {panel.title}")
     return [alone] if twin is None else [alone, _second(twin)]
 

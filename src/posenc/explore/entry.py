@@ -45,6 +45,10 @@ class CatalogueEntry:
         What people should know, such as that the numbers are random.
     length : int, optional
         The positions that a config declares.
+    model : ModelLayers, optional
+        The model of which it is a type of layer.
+    place : int
+        Which one of its types of layer.
     """
 
     id: str
@@ -57,6 +61,8 @@ class CatalogueEntry:
     params: Mapping[str, np.ndarray] | None = None
     note: str = ""
     length: int | None = None
+    model: Any = None
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,16 +90,19 @@ class Chosen:
         return bool(self.params) and self.entry.params is None
 
 
-def made(entry: CatalogueEntry, values: Values) -> Chosen:
+def made(entry: CatalogueEntry, values: Values, *, learns: bool = True) -> Chosen:
     """The encoding for some values; raises `PosencError` where they make none."""
     spec = entry.build(values)
-    if entry.params is not None or not spec.shapes:
+    if entry.params is not None or not learns or spec is None or not spec.shapes:
         return Chosen(entry, spec, entry.params, values)
     count = sum(int(np.prod(shape, dtype=object)) for shape in spec.shapes.values())
     if count > LARGEST_PARAMETERS:
+        todo = "Choose fewer positions or a smaller width."
+        if entry.model is not None:
+            todo = "A config has no weights: `posenc explore --table FILE` shows those of a file."
         raise PosencError(
             f"{entry.label} would learn {count} numbers, more than the {LARGEST_PARAMETERS} that "
-            "are drawn. Choose fewer positions or a smaller width."
+            f"are drawn. {todo}"
         )
     return Chosen(entry, spec, initial(spec), values)
 

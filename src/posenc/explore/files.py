@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from posenc import registry
-from posenc._core.errors import DataError, PosencError, mismatch
+from posenc._core.errors import DataError, mismatch
 from posenc._core.io import files, inputs
 from posenc._core.parameters import Init
 from posenc._core.spec import Spec
@@ -19,9 +18,10 @@ from posenc.detect.files import open_store
 from posenc.encodings.table.learned import Learned
 from posenc.explore.entry import CatalogueEntry, Values, written
 from posenc.explore.fields import shown
+from posenc.explore.models import entries_of, read_model
 from posenc.explore.session import Embeddings, HeadsFile, Session
 
-__all__ = ["load"]
+__all__ = ["given", "load"]
 
 LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
 MOST_ENTRIES = 64
@@ -83,7 +83,15 @@ def _id(*words: str) -> str:
     return f"file:{plain[:60]}"
 
 
-def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> CatalogueEntry:
+def given(
+    spec: Spec,
+    params: Mapping[str, np.ndarray] | None = None,
+    *,
+    name: str = "file:given",
+    label: str = "",
+) -> CatalogueEntry:
+    """An entry for a spec that is at hand, and for what it has learned."""
+
     def build(values: Values) -> Spec:
         del values
         return spec
@@ -92,8 +100,8 @@ def _fixed(name: str, label: str, spec: Spec, length: int | None = None) -> Cata
         del values
         return written(spec)
 
-    note = f"Declared for {length} positions." if length else ""
-    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), build, code, None, note, length)
+    label = label or type(spec).__name__
+    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), build, code, params)
 
 
 # --- configs and specs ----------------------------------------------------------------------------
@@ -106,21 +114,10 @@ def _of_config(path: Path) -> list[CatalogueEntry]:
         return _of_tables(path)
     spec = _spec(path)
     if spec is not None:
-        return [_fixed(_id(path.stem), f"{path.name}: {type(spec).__name__}", spec)]
-    from posenc.detect.explain import from_gguf, from_hf
-
-    reading = (from_gguf if path.suffix == ".gguf" else from_hf)(path, on_error="report")
-    name = reading.model or path.stem
-    entries = []
-    for layer in reading:
-        if layer.spec is None:
-            continue
-        label = f"{name}: {layer.layer} ({type(layer.spec).__name__})"
-        entries.append(_fixed(_id(name, layer.layer), label, layer.spec, layer.length))
-    if not entries:
-        reason = "; ".join(reading.errors) or "it says nothing about positions"
-        raise DataError(f"explore: {path}: no encoding could be read: {reason}")
-    return entries
+        return [given(spec, name=_id(path.stem), label=f"{path.name}: {type(spec).__name__}")]
+    model = read_model(path)
+    family = getattr(model.plan, "model", "") or path.stem
+    return list(entries_of(model, lambda layer: _id(family, layer)))
 
 
 def _spec(path: Path) -> Spec | None:
@@ -248,14 +245,3 @@ def _tokens(path: Path, count: int) -> tuple[str, ...]:
         expected = f"a JSON list of the {count} tokens"
         raise DataError(mismatch(f"explore: {path}: tokens", expected, shown(str(stated))))
     return tuple(str(token).strip() or "␣" for token in tokens[:count])
-
-
-def checked(session: Session) -> Session:
-    """The session itself, once no view can be surprised by what it holds."""
-    for entry in session.entries:
-        spec: Any = entry.build({})
-        if len(getattr(spec, "axes", ("position",))) != 1:
-            continue
-        if int(getattr(spec, "dim", 1)) > 65_536:
-            raise PosencError(f"{entry.label} is wider than 65536.")
-    return session

@@ -217,6 +217,6 @@ def _shown(scene: Scene) -> list[tuple[Field, str]]:
 
 def _about(scene: Scene) -> list[str]:
     """What people should know of the encodings: random numbers, what a preset cannot say."""
-    chosen = [scene.a] if scene.b is None else [scene.a, scene.b]
+    chosen = [c for c in (scene.a, scene.b) if c is not None and scene.shape.learns]
     notes = dict.fromkeys(f"{c.label}: {c.entry.note}" for c in chosen if c.entry.note)
     return list(notes)

@@ -144,8 +144,9 @@ class Strip:
     tile: np.ndarray  # (W,) uint8
     numbers: tuple[str, ...] = ()
     sign: str = ""  # before the row: "+", "="
-    key: str = ""  # what a click on a cell sets to its number
+    key: str = ""  # what a click on a cell sets to its number, or to `value`
     at: int | None = None
+    value: str = ""
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,7 @@ class TableOfText:
     caption: str = ""
     place: Place = "full"
     kind: Literal["table"] = "table"
+    both: bool = field(default=False, metadata=HERE)  # it speaks of A and B
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,7 @@ class Paragraphs:
     paragraphs: tuple[str, ...]
     place: Place = "full"
     kind: Literal["words"] = "words"
+    both: bool = field(default=False, metadata=HERE)
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,13 @@ def command_of(scene: Scene) -> str:
     Returns
     -------
     str
-        For a shell; empty where no plot draws what the view shows.
+        For a shell; of models, the line that tells them in words. Empty where there is none.
     """
+    if scene.a.entry.model is not None and scene.shape.id == "layers":
+        models = [c.entry.model.source for c in (scene.a, scene.b) if c is not None]
+        plain = models[0].removeprefix("plan:")
+        alone = ["explain", plain] if plain == models[0] else ["explain", "--plan", plain]
+        return shlex.join(["posenc", *(["diff", *models] if len(models) > 1 else alone)])
     if scene.shape.id not in ON_PAPER:
         return ""
     name, options = picture_of(scene)

@@ -79,6 +79,8 @@ class ViewShape:
         How far keys of encodings go here, where that is less than elsewhere.
     compares : bool
         Whether a second encoding can stand beside the first; one that is pinned elsewhere waits.
+    learns : bool
+        Whether it draws what an encoding learns, for which random numbers may have to stand in.
     """
 
     id: str
@@ -92,6 +94,7 @@ class ViewShape:
     usual: Callable[[Chosen], Mapping[str, str]] = lambda _: {}
     most: Mapping[str, int] = field(default_factory=dict)
     compares: bool = True
+    learns: bool = True
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,7 @@ def _pinned(reader: StateReader) -> bool:
 
 
 def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str) -> Chosen:
-    offered = catalogue.offered(shape.id, session.entries)
+    offered = catalogue.offered(shape.id, session.entries, reader.raw.get(f"{pin}enc", ""))
     options = tuple(Option(e.id, e.label, e.group) for e in offered)
     name = "Encoding" if not pin else "Compared with"
     section = "b" if pin else "encoding"
@@ -220,7 +223,7 @@ def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str)
     values = {f.key.removeprefix(pin): reader.take(f) for f in own}
     shared = {"s": reader.values.get("s", 0), "L": reader.values.get("L", 128)}
     try:
-        return made(entry, {**shared, **values})
+        return made(entry, {**shared, **values}, learns=shape.learns)
     except PosencError as error:
         reader.problems.append((_blamed(error, own, pin), str(error)))
     for f in own:
@@ -279,7 +282,8 @@ def _entry(
     answer = wanted.parse(text)
     reader.values[wanted.key] = answer.value
     if text is not None and answer.problem:
-        everything = {**catalogue.by_id(), **{e.id: e for e in session.entries}}
+        models = (*session.entries, *catalogue.published_models())
+        everything = {**catalogue.by_id(), **{e.id: e for e in models}}
         entry = everything.get(text.strip().lower())
         drawn = by_id[answer.value].label
         if entry is None:

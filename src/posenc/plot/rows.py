@@ -181,6 +181,8 @@ ROWS = (
         TURNING,
         options=(*PLACED, PRODUCT),
         difference="values",
+        view="spectrum",
+        subjects="tables and rotations",
     ),
     PictureRow(
         "counter",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple, final
 
+from posenc._core.display import Displayed
 from posenc._core.spec import Spec
 from posenc.detect.contract.turns import CONSIDERABLE
 
@@ -23,7 +24,7 @@ class Distance(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Replacement:
+class Replacement(Displayed):
     """One module that was replaced, for one type of layer, or one buffer of rows.
 
     Parameters
@@ -95,7 +96,7 @@ class Replacement:
 
 @final
 @dataclass(frozen=True)
-class Adoption:
+class Adoption(Displayed):
     """What `posenc.torch.adopt` replaced in a model, what it left, and why.
 
     Parameters

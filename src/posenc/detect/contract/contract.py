@@ -15,6 +15,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
 from posenc._core.positions import Positions
 from posenc._core.reading import Note
@@ -137,7 +138,7 @@ class Check:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Contract:
+class Contract(Displayed):
     """The numbers of a model's positions, for engines and ports to hold themselves to.
 
     Two contracts are equal if their fingerprints are.

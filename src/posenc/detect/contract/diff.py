@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
+from posenc._core.display import Displayed
 from posenc.detect.contract.side import Library
 
 __all__ = ["Comparison", "Difference", "diff"]
@@ -16,7 +17,7 @@ EXIT_CODES = {"nothing differs": 0, "differs": 1, "not compared": 3}
 
 @final
 @dataclass(frozen=True)
-class Difference:
+class Difference(Displayed):
     """One field in which two sides differ.
 
     Parameters
@@ -64,7 +65,7 @@ class Difference:
 
 @final
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Displayed):
     """What `diff` found, and how far it looked.
 
     Parameters

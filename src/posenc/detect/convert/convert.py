@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
@@ -30,7 +31,7 @@ KEYS, GAINS = ("k", "one_k"), ("q_gain", "k_gain")
 
 
 @dataclass(frozen=True)
-class Conversion:
+class Conversion(Displayed):
     """What a conversion does, or did.
 
     Parameters

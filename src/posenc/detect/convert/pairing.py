@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.detect.convert.heads import Projections, read_model, recorded_pairing
 from posenc.detect.convert.pairing_evidence import Evidence, Group, evidence, groups
@@ -30,7 +31,7 @@ Answer = Literal["half", "interleaved", "unknown"]
 
 
 @dataclass(frozen=True)
-class PairingFinding:
+class PairingFinding(Displayed):
     """What is known about the pairing of a checkpoint, and from where.
 
     Parameters

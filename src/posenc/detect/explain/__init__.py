@@ -1,5 +1,6 @@
 """A config -> the plan of its layers, each number with where it was read."""
 
+from posenc.detect.explain.config_parts import label_of
 from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
@@ -22,6 +23,7 @@ __all__ = [
     "explain",
     "from_gguf",
     "from_hf",
+    "label_of",
     "lines",
     "plan_lines",
     "to_hf",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.reading import Layer, Reading
 from posenc.detect.explain import from_gguf, from_hf
@@ -30,7 +31,7 @@ UNKNOWN = (
 
 
 @dataclass(frozen=True)
-class Extension:
+class Extension(Displayed):
     """What `extend_context` found.
 
     Parameters

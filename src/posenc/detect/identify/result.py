@@ -8,6 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Spec
 from posenc.detect.identify.placement import Placement
@@ -21,7 +22,7 @@ Verdict = Literal["claimed", "close", "unknown", "by_name", "unclear", "unread"]
 
 @final
 @dataclass(frozen=True)
-class Finding:
+class Finding(Displayed):
     """What one array is.
 
     Parameters
@@ -131,7 +132,7 @@ class Finding:
 
 @final
 @dataclass(frozen=True)
-class Identification:
+class Identification(Displayed):
     """What was found in a file or array.
 
     Parameters

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.brief import brief
+from posenc._core.display import Displayed
 from posenc._core.spec import Spec, Value, to_json
 
 __all__ = ["Inferred", "Reach"]
@@ -76,7 +77,7 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Inferred:
+class Inferred(Displayed):
     """The encoding that an implementation follows.
 
     Parameters

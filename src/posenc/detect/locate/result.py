@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from posenc._core.display import Displayed
 from posenc._core.spec import Spec
 
 __all__ = ["Fit", "Location"]
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(Displayed):
     """A convention under which numbers have a position.
 
     Parameters
@@ -62,7 +63,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Location:
+class Location(Displayed):
     """Where numbers come from, by every convention that was tried, the least accidental first.
 
     Parameters

@@ -112,6 +112,6 @@ export class Strips {
     const row = this.rows.find(({ top }) => y >= top && y < top + this.tall);
     if (!row?.strip.key || x < row.left || x >= row.left + row.width) return;
     const cell = Math.floor(((x - row.left) / row.width) * row.cells);
-    this.deeds.set({ [row.strip.key]: String((this.first ?? 0) + cell) });
+    this.deeds.set({ [row.strip.key]: row.strip.value || String((this.first ?? 0) + cell) });
   }
 }

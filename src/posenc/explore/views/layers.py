@@ -1,0 +1,272 @@
+"""Layers: what each layer of a model knows of positions, and what its config leaves open."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from posenc._core.brief import brief
+from posenc._core.errors import PosencError
+from posenc.detect.contract import Comparison, diff
+from posenc.explore import catalogue
+from posenc.explore.axes import cells, logarithmic
+from posenc.explore.entry import CatalogueEntry
+from posenc.explore.models import MOST_CELLS, LayerType, ModelLayers, trained_length
+from posenc.explore.panels import (
+    Block,
+    Chart,
+    Fact,
+    Heading,
+    Link,
+    Links,
+    Mark,
+    Panel,
+    Paragraphs,
+    Prose,
+    Series,
+    Strip,
+    Strips,
+    TableOfText,
+)
+from posenc.explore.scene import Page, Scene, ViewShape
+from posenc.explore.text import number, plural, whole
+from posenc.functional import wavelengths
+
+__all__ = ["SHAPE", "show"]
+
+SHAPE = ViewShape(
+    "layers",
+    "Layers",
+    "What does each layer know of positions?",
+    "plan:gemma3:local",
+    cursor=(),
+    learns=False,
+)
+MOST_CURVES = 7
+CHOSEN, OTHER = 255, 120  # places of the sequential map
+LEVELS = {"error": "Errors", "warning": "Warnings", "remark": "Remarks"}
+
+
+def show(scene: Scene) -> Page:
+    """The strip of layers, the types side by side, their wavelengths, and what is left open."""
+    model: ModelLayers = scene.a.entry.model
+    chosen = scene.a.entry.place
+    panels: list[Panel] = []
+    models = {"": model}
+    if scene.b is not None:
+        models = {"A: ": model, "B: ": scene.b.entry.model}
+        panels += _differences(model.plan, models["B: "].plan)
+    if model.types:
+        known = (*scene.session.entries, *catalogue.published_models())
+        ids = {e.place: e.id for e in known if e.model is model}
+        panels += [*_strips(model, chosen, ids), _facts(models)]
+        if any(_waves(layer) is not None for layer in model.types):
+            panels.append(_wavelengths(model))
+    panels += _notes(model)
+    return Page(
+        lead=f"{model.name}: {model.sure}.",
+        panels=tuple(panels),
+        readout=_readout(model, scene.a.entry),
+        say=f"{model.name}, {model.types[chosen].name}"
+        if model.types
+        else f"{model.name}: not read",
+        python=f"import posenc\n\nplan = {model.python}",
+    )
+
+
+# --- which layer is of which type -----------------------------------------------------------------
+
+
+def _strips(model: ModelLayers, chosen: int, ids: dict[int, str]) -> list[Strips]:
+    """A row for each type of layer and a cell for each layer, part by part."""
+    panels: list[Strips] = []
+    loose = []
+    for part in dict.fromkeys(layer.part for layer in model.types):
+        count = model.counts.get(part, 0)
+        strips = []
+        for place, layer in enumerate(model.types):
+            if layer.part != part:
+                continue
+            if not count or (layer.indices is None and not is_everywhere(layer)):
+                loose.append(_strip(layer, place == chosen, np.ones(1, dtype=bool), ids[place]))
+                continue
+            own = np.zeros(min(count, MOST_CELLS), dtype=bool)
+            own[[i for i in layer.indices or range(count) if i < len(own)]] = True
+            strips.append(_strip(layer, place == chosen, own, ids[place]))
+        if strips:
+            shown = "" if count <= MOST_CELLS else f"The first {MOST_CELLS} are drawn."
+            title = f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type"
+            panels.append(_panel(f"layers-{part}", title, strips, min(count, MOST_CELLS), shown))
+    if loose:
+        panels.append(_panel("loose", "types for which no layers are named", loose, 0, ""))
+    return panels
+
+
+def _strip(layer: LayerType, chosen: bool, own: np.ndarray, identity: str) -> Strip:
+    tile = np.where(own, CHOSEN if chosen else OTHER, 0).astype(np.uint8)
+    return Strip(layer.name, tile, key="enc", value=identity)
+
+
+def _panel(identity: str, title: str, strips: list[Strip], count: int, caption: str) -> Strips:
+    columns = tuple(map(str, range(count)))
+    return Strips(identity, title, tuple(strips), "sequential", "", "", columns, caption)
+
+
+# --- the types side by side -----------------------------------------------------------------------
+
+
+def _facts(models: Mapping[str, ModelLayers]) -> TableOfText:
+    """Facts down, types of layer across; a fact that no type has is left out."""
+    told = {f"{side}{t.name}": _facts_of(t, m) for side, m in models.items() for t in m.types}
+    names = [name for name in next(iter(told.values())) if any(f[name] for f in told.values())]
+    rows = tuple((name, *(facts[name] or "–" for facts in told.values())) for name in names)
+    return TableOfText(
+        "types", "what they are", ("type of layer", *told), rows, both=len(models) > 1
+    )
+
+
+def _facts_of(layer: LayerType, model: ModelLayers) -> dict[str, str]:
+    spec: Any = layer.spec
+    named = type(spec).__name__ if spec is not None else layer.kind.replace("none", "no positions")
+    base = getattr(spec, "base", None)
+    bases = base if isinstance(base, tuple) else () if base is None else (base,)
+    rotary = layer.kind == "rotary"
+    scalings = [brief(s) for s in getattr(spec, "scalings", ())]
+    trained, rests = trained_length(layer)
+    return {
+        "encoding": named,
+        "layers": _count(layer, model),
+        "base": ", ".join(number(float(b), 10) for b in bases),
+        "window": layer.window,
+        "width": whole(spec.dim) if hasattr(spec, "dim") else "",
+        "pairs": whole(spec.pairs) if rotary else "",
+        "pairing": spec.channels.order if rotary else "",
+        "scaling": "; ".join(s if len(s) <= 60 else f"{s[:57]}…" for s in scalings),
+        "trained length": "" if trained is None else f"{whole(trained)} ({rests})",
+        "declared length": "" if layer.declared is None else whole(layer.declared),
+        "beside it": layer.words,
+    }
+
+
+def _count(layer: LayerType, model: ModelLayers) -> str:
+    if layer.indices is not None:
+        return whole(len(layer.indices))
+    count = model.counts.get(layer.part, 0)
+    return f"all {whole(count)}" if count and is_everywhere(layer) else "none named"
+
+
+def is_everywhere(layer: LayerType) -> bool:
+    """Whether a type without layers is that of all of them: it acts inside attention."""
+    return layer.indices is None and layer.kind in ("rotary", "bias", "relative")
+
+
+def _waves(layer: LayerType) -> np.ndarray | None:
+    """The wavelength of each pair, NaN where one does not turn; None without fixed frequencies."""
+    spec: Any = layer.spec
+    if layer.kind != "rotary" or len(spec.axes) > 1:
+        return None
+    if spec.needs_length:
+        length = layer.declared or trained_length(layer)[0]
+        if length is None:
+            return None
+        spec = spec.at(length)
+    if not hasattr(spec, "matrix"):
+        return None
+    waves = np.asarray(wavelengths(spec), dtype=np.float64).reshape(-1)
+    return np.where(np.isfinite(waves), waves, np.nan)
+
+
+def _wavelengths(model: ModelLayers) -> Chart:
+    curves = {layer.name: w for layer in model.types if (w := _waves(layer)) is not None}
+    shown = dict(list(curves.items())[:MOST_CURVES])
+    lengths = {}
+    for layer in model.types:
+        if layer.name in shown and (trained := trained_length(layer)[0]):
+            lengths[trained] = f"trained length {whole(trained)}"
+        if layer.name in shown and layer.declared:
+            lengths.setdefault(layer.declared, f"declared length {whole(layer.declared)}")
+    values = np.concatenate([*shown.values(), np.array([6.0, *lengths])])
+    x = cells("pair: fast → slow", 0, max(map(len, shown.values())))
+    return Chart(
+        id="wavelengths",
+        title="wavelength of each pair, in positions (log)",
+        x=x,
+        y=logarithmic("", float(np.nanmin(values)) / 1.2, float(np.nanmax(values)) * 1.3),
+        series=tuple(
+            Series(name, np.arange(len(w)) + 0.5, w.astype(np.float32), style)
+            for style, (name, w) in enumerate(shown.items())
+        ),
+        marks=tuple(Mark("y", length, text, style="solid") for length, text in lengths.items()),
+        caption="" if len(shown) == len(curves) else f"The first {MOST_CURVES} types are drawn.",
+        height=260,
+        label="Wavelength of each pair of each type of layer",
+    )
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _notes(model: ModelLayers) -> Iterable[Paragraphs]:
+    """What the reader said, in its words, what leaves numbers open first."""
+    for level, title in LEVELS.items():
+        said = [n for n in model.notes if n.level == level]
+        if said:
+            texts = (f"{n.layer}: {n.text}" if n.layer else n.text for n in said)
+            yield Paragraphs(f"notes-{level}", title, tuple(dict.fromkeys(texts)))
+
+
+def _readout(model: ModelLayers, entry: CatalogueEntry) -> tuple[Block, ...]:
+    layer = model.at(entry)
+    if layer is None:
+        return (Heading("Not read"), Prose("The reasons stand beside, in the reader's words."))
+    views = [
+        v
+        for v in catalogue.VIEWS_OF.get(entry.kind, ())
+        if not catalogue.why_not(v, entry, layer.spec)
+    ]
+    facts = [Fact(name, text) for name, text in _facts_of(layer, model).items() if text]
+    links = tuple(Link(view.capitalize(), {"v": view, "enc": entry.id}) for view in views)
+    return (
+        Heading(layer.name),
+        *facts,
+        *([Links("See it in", links)] if links else []),
+        *([Heading("Where it was read")] if layer.sources else []),
+        *(Fact(field, source) for field, source in layer.sources.items()),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _compared(a: Any, b: Any) -> Comparison | str:
+    try:
+        return diff(a, b)
+    except PosencError as error:
+        return str(error)
+
+
+def _differences(a: Any, b: Any) -> Iterator[Panel]:
+    """Two models as `posenc diff` sees them."""
+    answer = _compared(a, b)
+    if isinstance(answer, str):
+        yield Paragraphs("differences", "not compared", (answer,), both=True)
+        return
+    rows = tuple(
+        (
+            d.field,
+            d.a,
+            d.b,
+            "" if d.size is None else f"{number(d.size, 2)} ({d.what})",
+            "" if d.position is None else whole(d.position),
+            d.where.partition(" (")[0],
+        )
+        for d in answer.differences
+    )
+    columns = ("field", "A", "B", "off by", "from position", "layers")
+    if rows:
+        yield TableOfText("differences", "A and B differ", columns, rows, both=True)
+    for title, lines in (("compared", answer.compared), ("not compared", answer.not_compared)):
+        if lines:
+            said = title if rows else f"{answer.verdict}, {title}"
+            yield Paragraphs(f"differences-{title}", said, lines, both=True)

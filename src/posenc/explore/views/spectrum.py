@@ -1,0 +1,236 @@
+"""Spectrum: what a table of positions is made of, beside the sinusoids nearest to it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import PosencError
+from posenc.explore import snippets
+from posenc.explore.axes import cells, float32, logarithmic, values
+from posenc.explore.entry import Chosen
+from posenc.explore.panels import Block, Chart, Fact, Heading, Heatmap, Mark, Prose, Series
+from posenc.explore.scene import Page, Scene, ViewShape
+from posenc.explore.sources import held
+from posenc.explore.spectra import MOST_ROWS, LearnedRows, analysis
+from posenc.explore.text import number, plural, spread, whole
+from posenc.plot import palette
+from posenc.plot.views import similarity
+
+__all__ = ["SHAPE", "on_paper", "show"]
+
+FEWEST, USUAL = 8, 128  # rows
+SHAPE = ViewShape(
+    "spectrum", "Spectrum", "What is a table made of?", "sinusoidal", most={"d": 4096}
+)
+
+
+class _Table:
+    """What is taken apart, once for each spec and the very arrays that it learned."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen, self.key = chosen, (chosen.spec, id(chosen.params))
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Table) and self.key == other.key
+
+
+@functools.lru_cache(maxsize=8)
+def _analysed(table: _Table) -> LearnedRows:
+    columns = held(table.chosen, USUAL)
+    end = USUAL if columns.end is None else columns.end
+    if end < FEWEST:
+        label = table.chosen.label
+        raise PosencError(f"{label} has {plural(end, 'row')}; Spectrum needs {FEWEST}.")
+    return analysis(columns.rows(np.arange(min(end, MOST_ROWS))))
+
+
+@functools.lru_cache(maxsize=8)
+def _alike(table: _Table, count: int) -> similarity.Similarity:
+    chosen = table.chosen
+    return similarity.data(
+        chosen.spec, count, kind="cosine", pixels=256, params=chosen.params, length=count
+    )
+
+
+def show(scene: Scene) -> Page:
+    """Norms, spectrum, components, nearest sinusoids, and which rows are alike."""
+    key = _Table(scene.a)
+    data = _analysed(key)
+    count, width = data.rows.shape
+    p, j = min(scene["p"], count - 1), min(scene["j"], width - 1)
+    cut = "" if count < MOST_ROWS else f"Of the first {whole(MOST_ROWS)} positions."
+    own, share = float(data.nearest.wavelengths[j]), float(data.nearest.shares[j])
+    whole_table = number(100 * data.nearest.explained, 3)
+    say = f"Dimension {j}: {number(100 * share, 3)} % of its variance is one sinusoid"
+    return Page(
+        lead=f"The sinusoid nearest to each dimension explains {whole_table} % of the variance of "
+        f"the table; with its rows shuffled it would be {number(100 * data.by_chance, 2)} %. "
+        f"{cut}".strip(),
+        panels=(
+            _column(data, p, j, own),
+            _nearest(data, j),
+            _spectrum(data, own),
+            _components(data),
+            _norms(data, p),
+            _similarity(_alike(key, count), p),
+        ),
+        readout=_readout(data, p, j),
+        say=say if np.isfinite(own) else f"Dimension {j} is constant",
+        cursor={
+            "x": {"key": "j", "value": j, "min": 0, "max": width - 1, "step": 1},
+            "y": {"key": "p", "value": p, "min": 0, "max": count - 1, "step": 1},
+        },
+        python=_code(scene, count),
+    )
+
+
+def _column(data: LearnedRows, p: int, j: int, own: float) -> Chart:
+    rows, near = data.rows[:, j], data.nearest.curve(j)
+    places = np.arange(len(rows)) + 0.5
+    return Chart(
+        id="column",
+        title=f"dimension {j} and its nearest sinusoid",
+        x=cells("position", 0, len(rows), key="p", at=p),
+        y=values(
+            "", *spread(float(min(rows.min(), near.min())), float(max(rows.max(), near.max())))
+        ),
+        series=(
+            Series("the table", places, float32(rows)),
+            Series(
+                f"wavelength {number(own)}" if np.isfinite(own) else "constant",
+                places,
+                float32(near),
+                1,
+            ),
+        ),
+        marks=(Mark("point", p + 0.5, to=float(rows[p]), style="point"),),
+        height=150,
+        label=f"Dimension {j} over the positions, and its nearest sinusoid",
+    )
+
+
+def _nearest(data: LearnedRows, j: int) -> Chart:
+    x, y = data.nearest.wavelengths, 100 * data.nearest.shares
+    known = np.isfinite(x)
+    order = np.argsort(x[known])
+    here = (Mark("point", float(x[j]), to=float(y[j]), style="point"),) if known[j] else ()
+    return Chart(
+        id="nearest",
+        title="% of each dimension that one sinusoid explains",
+        x=logarithmic("wavelength, positions (log)", 1.9, 2.2 * len(data.rows)),
+        y=values("", 0.0, 100.0),
+        series=(Series("a dimension", x[known][order], float32(y[known][order]), draw="points"),),
+        marks=here,
+        caption="Wavelengths from 2 positions to twice the table. Very slow ones stand for any "
+        "gentle bend.",
+        height=190,
+        label="Share of variance that one sinusoid explains, for each dimension",
+    )
+
+
+def _spectrum(data: LearnedRows, own: float) -> Chart:
+    x, y = data.wavelengths[::-1], 100 * data.power[::-1]
+    marks = (Mark("x", own, "the dimension's"),) if 2 <= own <= x[-1] else ()
+    return Chart(
+        id="spectrum",
+        title="spectrum: % of variance at each wavelength",
+        x=logarithmic("wavelength, positions (log)", 1.9, 1.1 * len(data.rows)),
+        y=values("", 0.0, float(y.max()) * 1.05 or 1.0),
+        series=(Series("share", x, float32(y)),),
+        marks=marks,
+        caption="All dimensions together.",
+        height=150,
+        label="Power at each wavelength",
+    )
+
+
+def _components(data: LearnedRows) -> Chart:
+    y = 100 * data.components
+    return Chart(
+        id="components",
+        title="% of variance in the first components",
+        x=logarithmic("principal components (log)", 0.9, 1.1 * len(y)),
+        y=values("", 0.0, 105.0),
+        series=(Series("share", np.arange(len(y)) + 1.0, float32(y)),),
+        marks=(Mark("x", float(_ninety(data)), f"90 %: {whole(_ninety(data))}"),),
+        height=130,
+        label="Cumulated share of variance of the principal components",
+    )
+
+
+def _ninety(data: LearnedRows) -> int:
+    return int(np.searchsorted(data.components, 0.9) + 1)
+
+
+def _norms(data: LearnedRows, p: int) -> Chart:
+    y = data.norms
+    return Chart(
+        id="norms",
+        title="length of each row",
+        x=cells("position", 0, len(y), key="p", at=p),
+        y=values("", 0.0, float(y.max()) * 1.05 or 1.0),
+        series=(Series("length", np.arange(len(y)) + 0.5, float32(y)),),
+        marks=(Mark("point", p + 0.5, to=float(y[p]), style="point"),),
+        height=130,
+        label="Length of the row of each position",
+    )
+
+
+def _similarity(data: similarity.Similarity, p: int) -> Heatmap:
+    start, stop = data.positions
+    return Heatmap(
+        id="matrix",
+        title="cosine of all rows",
+        tile=palette.indices(data.values, data.limit),
+        lut="diverging",
+        x=cells("the other position", start, stop),
+        y=cells("position", start, stop, key="p", at=p),
+        low=number(-data.limit),
+        high=number(data.limit),
+        caption=" ".join(data.caption),
+        place="full",
+        label="Cosine of the rows of all positions",
+        values=data.values,
+        limit=data.limit,
+    )
+
+
+def _readout(data: LearnedRows, p: int, j: int) -> tuple[Block, ...]:
+    own, share = float(data.nearest.wavelengths[j]), float(data.nearest.shares[j])
+    near = int((data.nearest.shares >= 0.9).sum())
+    alone = [Fact("Nearest sinusoid", f"{number(own)} positions")] if np.isfinite(own) else []
+    return (
+        Heading(f"Dimension {j}"),
+        *alone,
+        Fact("How much it explains", f"{number(100 * share, 3)} %"),
+        Heading(f"Position {whole(p)}"),
+        Fact("Length of its row", number(float(data.norms[p]))),
+        Heading("The table"),
+        Fact("Positions, dimensions", " × ".join(map(whole, data.rows.shape))),
+        Fact("One sinusoid a dimension", f"{number(100 * data.nearest.explained, 3)} %"),
+        Fact("Rows shuffled", f"{number(100 * data.by_chance, 3)} %"),
+        Fact("Dimensions over 90 %", f"{whole(near)} of {whole(data.rows.shape[1])}"),
+        Fact("Components for 90 %", whole(_ninety(data))),
+        Prose("Each dimension has a wavelength, size and phase of its own, by least squares."),
+    )
+
+
+def _code(scene: Scene, count: int) -> str:
+    lines = ["from posenc.explore.spectra import analysis", *snippets.spec_lines(scene)]
+    params = ", params=params" if scene.a.params else ""
+    lines.append(f'rows = posenc.table(pe, {count}{params}, dtype="float64")')
+    return "\n".join(
+        [*lines, "data = analysis(rows)", "data.nearest.explained, data.nearest.wavelengths"]
+    )
+
+
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The plot that shows which rows are alike."""
+    del scene
+    return "similarity", {"kind": "cosine"}

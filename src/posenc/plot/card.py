@@ -1,0 +1,221 @@
+"""Specs, plans and findings as notebooks show them: a name, a small picture, and sentences.
+
+The HTML has no script, no colour of its own but the picture's, and only escaped text, so it reads
+in light and in dark. The picture is a PNG of at most 96 x 48 pixels.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from posenc._core.brief import brief
+from posenc._core.errors import PosencError
+from posenc._core.plan import Plan
+from posenc._core.reading import Reading
+from posenc._core.spec import Spec, Value
+from posenc.detect import extend, identify
+from posenc.detect.contract import Comparison
+from posenc.detect.explain import lines, plan_lines
+from posenc.detect.extend.report import lines as extension_lines
+from posenc.functional import bias, wavelengths
+from posenc.plot import palette
+from posenc.plot.raster import tile
+from posenc.plot.words import counted, number
+
+__all__ = ["LARGEST", "html"]
+
+LARGEST = 20_000  # bytes
+MOST_LINES, LONGEST_LINE, LONGEST_CALL = 60, 2000, 300
+SIZE = (48, 96)  # pixels of a picture
+WIDEST = 8192
+BOX = "border-left:3px solid;padding:2px 0 2px 12px;margin:4px 0;max-width:60em"
+TEXT = "white-space:pre-wrap;margin:4px 0;font-size:12px;line-height:1.4;background:none"
+
+
+def html(value: Any) -> str:
+    """A value as HTML.
+
+    Parameters
+    ----------
+    value : Value or finding
+        A spec, a plan, what a command of the detective returns.
+
+    Returns
+    -------
+    str
+        At most 20,000 bytes.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> page = posenc.RoPE(64, pairing="half")._repr_html_()
+    >>> "<strong>RoPE</strong>" in page, "<script" in page
+    (True, False)
+    """
+    spec = value if isinstance(value, Spec) else _spec_of(value)
+    picture = ""
+    with contextlib.suppress(PosencError):  # what has no picture is told in words
+        picture = _picture(value if isinstance(value, (Reading, Plan)) else spec)
+    told = [_cut(line, LONGEST_LINE) for line in _told(value)]
+    kept = told[:MOST_LINES]
+    while True:
+        more = (
+            f"… and {counted(len(told) - len(kept), 'more line')}" if len(kept) < len(told) else ""
+        )
+        page = _page(type(value).__name__, picture, _call(value), [*kept, *filter(None, [more])])
+        if len(page.encode()) <= LARGEST or not kept:
+            return page
+        kept = kept[: len(kept) * 3 // 4]
+
+
+def _page(name: str, picture: str, call: str, told: Iterable[str]) -> str:
+    code = f"<div><code style='background:none'>{escape(call)}</code></div>" if call else ""
+    text = escape("\n".join(told))
+    body = f"<pre style='{TEXT}'>{text}</pre>" if text else ""
+    return f"<div style='{BOX}'><strong>{escape(name)}</strong>{code}{picture}{body}</div>"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _call(value: Any) -> str:
+    """The call that makes a spec or a value; findings and plans speak for themselves."""
+    plain = isinstance(value, Value) and not isinstance(value, (Reading, Plan))
+    return _cut(brief(value), LONGEST_CALL) if plain else ""
+
+
+def _spec_of(value: Any) -> Spec | None:
+    """The spec that a finding claims."""
+    own = getattr(value, "spec", None) or getattr(getattr(value, "best", None), "spec", None)
+    return own if isinstance(own, Spec) else None
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _told(value: Any) -> Iterator[str]:
+    """What a value says of itself, a line at a time."""
+    if isinstance(value, Reading):
+        yield from lines(value)
+    elif isinstance(value, Plan):
+        yield from plan_lines(value)
+    elif isinstance(value, identify.Identification):
+        yield from identify.lines(value, most=6)
+    elif isinstance(value, extend.Extension):
+        yield from extension_lines(value)
+    elif isinstance(value, Comparison):
+        yield from value.lines()
+    elif isinstance(value, Spec):
+        yield from _of_spec(value)
+    elif isinstance(value, Value):
+        return
+    elif "__str__" in vars(type(value)):
+        yield from str(value).splitlines()
+    else:
+        yield from str(getattr(value, "text", "") or repr(value)).splitlines()
+
+
+def _of_spec(spec: Any) -> Iterator[str]:
+    kinds = {"table": "added to embeddings", "rotary": "turns queries and keys"}
+    kinds |= {"bias": "added to the scores", "relative": "scores that depend on the content"}
+    axes = "" if len(spec.axes) == 1 else f", axes {', '.join(spec.axes)}"
+    yield f"{spec.kind}: {kinds[spec.kind]}{axes}"
+    if spec.shapes:
+        count = sum(math.prod(shape) for shape in spec.shapes.values())
+        yield f"learns {counted(count, 'number')}, so a picture needs its weights"
+    if getattr(spec, "needs_length", False):
+        yield "its frequencies depend on the length: spec.at(length) fixes them"
+        return
+    try:
+        waves = np.asarray(wavelengths(spec), dtype=np.float64)
+    except (PosencError, TypeError):
+        return
+    turning = waves[np.isfinite(waves)]
+    if turning.size:
+        still = f"; {counted(waves.size - turning.size, 'pair')} never turn" * (
+            turning.size < waves.size
+        )
+        ends = f"{number(float(turning.min()))} to {number(float(turning.max()))} positions"
+        yield f"{counted(waves.size, 'wavelength')}, {ends}{still}"
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def _picture(value: Any) -> str:
+    """An image of a plan's layers, or of what a spec adds; empty where there is none to draw."""
+    if isinstance(value, (Reading, Plan)):
+        cells = _layers(value)
+        return (
+            ""
+            if cells is None
+            else _image(cells, palette.sequential(), "which layer is of which type")
+        )
+    if (
+        value is None
+        or value.shapes
+        or len(value.axes) > 1
+        or int(getattr(value, "dim", 1)) > WIDEST
+    ):
+        return ""
+    if getattr(value, "needs_length", False) or getattr(value, "coordinates", "") == "real":
+        return ""
+    if value.kind == "bias":
+        scores = np.asarray(bias(value, SIZE[0]), dtype=np.float64)
+        rows = scores.reshape(-1, *scores.shape[-2:])[0]
+        said = "its bias: a row for each query, a column for each key"
+    elif value.kind in ("table", "rotary"):
+        rows = tile(value, SIZE[0], rows=SIZE[0], columns=SIZE[1]).values
+        said = "positions run down, dimensions across"
+    else:
+        return ""
+    sizes = np.abs(rows[np.isfinite(rows)])
+    limit = float(sizes.max()) if sizes.size else 0.0
+    return _image(palette.indices(rows, limit or 1.0), palette.diverging(), said)
+
+
+def _layers(plan: Reading | Plan) -> np.ndarray | None:
+    """A row for each type of layer, a column for each layer that is named; None without any."""
+    if isinstance(plan, Plan):
+        rows = [[i for i, name in enumerate(plan.layers) if name == e.name] for e in plan.entries]
+    else:
+        rows = [list(layer.indices) for layer in plan if layer.indices]
+    count = max((max(row, default=-1) for row in rows), default=-1) + 1
+    if not 0 < count <= 1024 or len(rows) > SIZE[0]:
+        return None
+    cells = np.zeros((len(rows), count), dtype=np.uint8)
+    for cell, row in zip(cells, rows, strict=True):
+        cell[row] = 200
+    return cells
+
+
+def _image(cells: np.ndarray, lut: np.ndarray, said: str) -> str:
+    """A PNG with a palette, in the page itself."""
+    height, width = cells.shape
+    raw = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter, none
+    raw[:, 1:] = cells
+    header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    colours = np.ascontiguousarray(lut[:, :3], dtype=np.uint8).tobytes()
+    pieces = ((b"IHDR", header), (b"PLTE", colours), (b"IDAT", zlib.compress(raw.tobytes(), 9)))
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*piece) for piece in (*pieces, (b"IEND", b"")))
+    data = base64.b64encode(png).decode()
+    high = min(120, max(10 * height, 24)) if height < SIZE[0] else 2 * height
+    style = f"display:block;margin:6px 0;width:{max(192, min(6 * width, 480))}px;height:{high}px"
+    return (
+        f"<img alt='{escape(said, quote=True)}' title='{escape(said, quote=True)}' "
+        f"style='{style};image-rendering:pixelated' src='data:image/png;base64,{data}'>"
+    )
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
