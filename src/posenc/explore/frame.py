@@ -53,13 +53,20 @@ def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
     >>> header["problems"][0]
     {'field': 'd', 'message': 'Model size d must be at least 1; 0 came. Drawn with it.'}
     """
+    state = {"numbers": "1", **state}
     return Envelope(header_of(state, Session() if session is None else session)).whole()
 
 
 def header_of(state: Mapping[str, str], session: Session) -> dict[str, Any]:
-    """All that a picture says and is drawn from, before it is bytes."""
+    """All that a picture says and is drawn from, before it is bytes.
+
+    The table of numbers, which few read, is there where `numbers` asks for it.
+    """
     scene, page = page_of(state, session)
-    return _header(scene, page, plain(tour.opened(state)))
+    header = _header(scene, page, plain(tour.opened(state)))
+    if state.get("numbers"):
+        header["data_table"] = page.table() if callable(page.table) else page.table
+    return header
 
 
 class Steps:
@@ -80,14 +87,8 @@ class Steps:
         self.lock = threading.Lock()
 
     def frame(self, state: Mapping[str, str]) -> bytes:
-        """The picture of a state, or the step to it from the one that `since` names.
-
-        The table of numbers, which few read, comes where `numbers` asks for it.
-        """
-        header = header_of(state, self.session)
-        if not state.get("numbers"):
-            header["data_table"] = header["data_table"] is not None
-        picture, before = Envelope(header), state.get("since", "")
+        """The picture of a state, or the step to it from the one that `since` names."""
+        picture, before = Envelope(header_of(state, self.session)), state.get("since", "")
         with self.lock:
             head = self.heads.pop(before, None)
             if head is not None:
@@ -131,7 +132,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
             "series": SERIES[scene.theme],
         },
         "save": formats(scene),
-        "data_table": page.table,
+        "data_table": page.table is not None,
     }
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Envelope", "Head", "Message", "pack", "unpack"]
+__all__ = ["Envelope", "Head", "Message", "changes", "pack", "unpack"]
 
 DTYPES = ("u1", "i4", "f4", "f8")
 
@@ -84,7 +84,7 @@ class Envelope:
 
     def since(self, before: Head) -> bytes:
         """The step from another picture: what differs from it, and no more."""
-        steps = list(_changes(json.loads(before.text), json.loads(self.text)))
+        steps = list(changes(json.loads(before.text), json.loads(self.text)))
         new = {name: array for name, array in self.arrays.items() if name not in before.arrays}
         gone = [name for name in before.arrays if name not in self.arrays]
         text = json.dumps({"steps": steps, "gone": gone}, separators=(",", ":"))
@@ -115,7 +115,7 @@ def _name(data: Any, *more: object) -> str:
     return base64.urlsafe_b64encode(digest.digest()).decode()
 
 
-def _changes(old: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any]]:
+def changes(old: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any]]:
     """The places of a header where it differs from another, outermost where its shape does."""
     if old == new:
         return
@@ -126,7 +126,7 @@ def _changes(old: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterator[t
         # A list of plain values is shorter than the places of several.
         keys = range(len(new)) if any(isinstance(item, (dict, list)) for item in new) else ()
     for key in keys:
-        yield from _changes(old[key], new[key], (*path, key))
+        yield from changes(old[key], new[key], (*path, key))
     if not len(keys):
         yield path, new
 

@@ -11,15 +11,15 @@ import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from ".
 import { Panels } from "./panels.js";
 import { showReadout } from "./readout.js";
 import { firstRoom, sized, unfit } from "./room.js";
-import { Address, canonicalQuery, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
-import { embedded, fetched, frozen, latest, NotStored, served, storedDefaults } from "./transport.js";
+import { Address, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
+import { embedded, fetched, frozen, latest, NotStored, served } from "./transport.js";
 import { showTour } from "./tour.js";
 
 const stored = embedded(found("frames"));
 const address = new Address(host);
 
 let state = parseHash(host.read());
-if (stored && !host.read()) state = parseHash(stored.first);
+if (stored && !host.read()) state = stored.states[0].state;
 let good = state; // what the picture on the screen was made of
 let version = 0;
 let frame = null;
@@ -27,23 +27,17 @@ let touched = new Set();
 let preview = null;
 let screen = null; // the device pixels that the main picture is asked for
 
-const firstDefaults = storedDefaults(stored);
-const defaults = () => frame?.header.defaults ?? firstDefaults;
-
 // --- asking ---------------------------------------------------------------------------------------
 
 function query(given) {
   return { k: "1", ...given, w: String(screen.w), h: String(screen.h), theme: theme.name };
 }
 
-const canonical = (given) => canonicalQuery({ v: "table", ...given }, defaults(), theme.name);
-
 function request() {
   screen ??= firstRoom(byId("panels"));
   const asked = preview ? withChanges(state, preview) : state;
   ask({
     query: query(asked),
-    canonical: canonical(asked),
     version,
     preview: preview !== null,
     screen,
@@ -135,9 +129,8 @@ function draw(quietly) {
   showVersus(header, stopComparing);
   if (!quietly) showTour(byId("tour"), header.tour, { act: follow, jump, leave });
   showReadout(byId("readout"), frame, follow);
-  byId("data-table").hidden = !header.data_table;
-  const compare = byId("compare");
-  compare.setAttribute("aria-pressed", String(Boolean(header.compare)));
+  if (found("data-table")) byId("data-table").hidden = !header.data_table;
+  found("compare")?.setAttribute("aria-pressed", String(Boolean(header.compare)));
   const plot = panels.draw(frame);
   if (plot) room = { w: plot.w, h: plot.h ?? screen.h };
   if (!quietly && header.say) say(header.say);
@@ -151,7 +144,7 @@ function fit(asked) {
   if (stored || !room || asked.refit === version || !unfit(frame, asked.screen, room)) return;
   screen = room;
   const again = preview ? withChanges(state, preview) : state;
-  ask({ query: query(again), canonical: "", version, preview: preview !== null, screen, refit: version });
+  ask({ query: query(again), version, preview: preview !== null, screen, refit: version });
 }
 
 function asking(whether) {
@@ -187,7 +180,7 @@ function unmoved() {
 
 /** A frozen page whose address names a state that it lacks begins with its first one. */
 function startAgain() {
-  const first = parseHash(stored.first);
+  const [{ state: first }] = stored.states;
   if (JSON.stringify(first) === JSON.stringify(state)) return;
   state = first;
   request();
@@ -196,7 +189,10 @@ function startAgain() {
 // --- what a person does ---------------------------------------------------------------------------
 
 function chooseView(id) {
-  if (id !== frame?.header.view) follow({ v: id });
+  if (id === frame?.header.view) return;
+  const { state: own } = frame?.header.views.find((view) => view.id === id) ?? {};
+  if (own) jump(own);
+  else follow({ v: id });
 }
 
 /** Moves the cursor along an axis; a zoomed picture follows it. */
@@ -206,8 +202,13 @@ function move(along, by) {
   const within = (place) => Math.min(cursor.max, Math.max(cursor.min, place));
   const present = Number(state[cursor.key] ?? cursor.value);
   const from = within(Number.isFinite(present) ? present : cursor.value);
-  const next = within(from + by * (cursor.step || 1));
+  const next = cursor.stops ? stopAfter(cursor, by) : within(from + by * (cursor.step || 1));
   act({ [cursor.key]: String(next), ...followed(along, next) });
+}
+
+/** Where the cursor of a frozen page stops next. */
+function stopAfter({ stops, value }, by) {
+  return stops[Math.min(stops.length - 1, Math.max(0, stops.indexOf(value) + by))];
 }
 
 function followed(along, place) {
@@ -328,37 +329,36 @@ const panels = new Panels(byId("panels"), deeds);
 
 byId("theme").addEventListener("click", () => theme.toggle());
 byId("help").addEventListener("click", showHelp);
-byId("compare").addEventListener("click", compare);
+found("compare")?.addEventListener("click", compare);
 byId("show-python").addEventListener("click", () => frame && showPython(frame.header));
-byId("data-table").addEventListener("click", () => {
-  load({ query: { ...query(state), numbers: "1" }, canonical: canonical(state) }).then(
+found("data-table")?.addEventListener("click", () => {
+  load({ query: { ...query(state), numbers: "1" } }).then(
     (next) => showTable(next.header),
     () => toast("The numbers cannot be had: Python has stopped."),
   );
 });
-byId("tour-start").addEventListener("click", startTour);
+found("tour-start")?.addEventListener("click", startTour);
 byId("settings-toggle").addEventListener("click", () => openSettings(!host.page.classList.contains("settings-open")));
 found("copy-link")?.addEventListener("click", () => {
   address.flush();
   copy(location.href, "Link copied.");
 });
 found("save")?.addEventListener("click", () => {
-  if (frame) menu(byId("save"), saveItems(frame.header, saveAddress, Boolean(stored)));
+  if (frame) menu(byId("save"), saveItems(frame.header, saveAddress));
 });
 
 const MOVES = { ArrowLeft: ["x", -1], ArrowRight: ["x", 1], ArrowUp: ["y", -1], ArrowDown: ["y", 1] };
 const COMMANDS = {
   "[": () => tabs.step(-1, false),
   "]": () => tabs.step(1, false),
-  f: find,
-  c: compare,
+  ...(stored ? {} : { f: find, c: compare }),
   t: () => theme.toggle(),
   "?": showHelp,
 };
 
 function escape() {
   openSettings(false);
-  if (frame?.header.find) follow({ find: "" });
+  if (frame?.header.find && !stored) follow({ find: "" });
 }
 
 host.page.addEventListener("keydown", (event) => {
@@ -407,7 +407,7 @@ addEventListener("resize", () => {
 sized();
 host.page.classList.remove("dead");
 if (stored) {
-  document.body.classList.add("frozen");
-  byId("lead").after(el("p", { class: "hint" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
+  host.page.classList.toggle("inset", parent !== window);
+  byId("lead").after(el("p", { class: "hint", id: "stored" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
 }
 request();

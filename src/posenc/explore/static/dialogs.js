@@ -1,6 +1,6 @@
 /** Dialogs and menus: help, Python, the data table, Save, Compare. */
 
-import { byId, el, place } from "./dom.js";
+import { byId, el, found, place } from "./dom.js";
 import { host } from "./host.js";
 import { textTable } from "./readout.js";
 
@@ -98,10 +98,10 @@ export function showHelp() {
   dialog(
     "Keys and pointer",
     el("h3", {}, "Keys"),
-    keyList(KEYS),
+    keyList(KEYS.filter(([key]) => found("compare") || !["f", "c"].includes(key))),
     el("h3", {}, "Pointer on a picture"),
     keyList(POINTER),
-    el("p", { class: "hint" }, "Every number and text on this page was computed by posenc in Python on this machine; nothing is sent elsewhere. The address holds the state: Copy link keeps it."),
+    el("p", { class: "hint" }, "Every number and text on this page was computed by posenc in Python; nothing is sent elsewhere. The address holds the state: Copy link keeps it."),
   );
 }
 
@@ -138,9 +138,9 @@ export function menu(button, items) {
 }
 
 /** The formats in which Python writes the picture. */
-export function saveItems(header, address, isFrozen) {
+export function saveItems(header, address) {
   return (header.save ?? []).map((format) => {
-    const why = isFrozen ? "a frozen page has no Python to write files" : format.ok ? "" : format.why;
+    const why = format.ok ? "" : format.why;
     if (why) return el("button", { type: "button", disabled: true }, format.label, el("small", {}, why));
     return el("a", { href: address(format.format), download: "" }, format.label);
   });

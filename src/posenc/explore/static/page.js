@@ -147,7 +147,7 @@ export function showTexts(header) {
 }
 
 /** The line that names what is compared. */
-export function showVersus({ compare, lead }, stop) {
+export function showVersus({ compare, lead, fixed }, stop) {
   const node = byId("versus");
   node.hidden = !compare;
   whenChanged(node, [compare, lead], () => {
@@ -156,7 +156,7 @@ export function showVersus({ compare, lead }, stop) {
     const told = lead.includes(compare.a) && lead.includes(compare.b);
     node.replaceChildren(
       ...(told ? [] : [side("A", compare.a), side("B", compare.b)]),
-      el("button", { type: "button", class: "quiet", onclick: stop }, "Stop comparing"),
+      ...(fixed ? [] : [el("button", { type: "button", class: "quiet", onclick: stop }, "Stop comparing")]),
     );
   });
 }

@@ -21,17 +21,6 @@ export function formatHash(state) {
   return `#${new URLSearchParams(parts)}`;
 }
 
-/** The name under which a frozen page stores a state. */
-export function canonicalQuery(state, defaults, theme) {
-  const encode = encodeURIComponent;
-  const parts = Object.keys(state)
-    .filter((key) => !SCREEN.has(key) && key !== "k" && state[key] !== defaults[key])
-    .sort()
-    .map((key) => `${encode(key)}=${encode(state[key])}`);
-  if (theme === "dark") parts.push("theme=dark");
-  return parts.join("&");
-}
-
 /** A state with changes made; a change to null takes the key back to its default. */
 export function withChanges(state, changes) {
   const next = { ...state };

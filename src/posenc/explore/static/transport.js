@@ -77,24 +77,40 @@ export function served(ask) {
   };
 }
 
-/** Frames stored in the page itself, by canonical query. */
-export function frozen(stored) {
-  const decoded = new Map();
-  return async (request) => {
-    const key = request.canonical;
-    if (!Object.hasOwn(stored.frames, key)) throw new NotStored("This page holds stored states only.");
-    if (!decoded.has(key)) decoded.set(key, unfrozen(stored.frames[key]));
-    return decoded.get(key);
+/** The index of the stop that is nearest to a place. */
+function nearest(stops, place) {
+  const away = stops.map((stop) => Math.abs(stop - place));
+  return away.indexOf(Math.min(...away));
+}
+
+/** A stored state with its cursor where a query wants it, or at the nearest stop: all is looked up. */
+function standing({ header, arrays }, query) {
+  const at = ({ key, stops, value }) => nearest(stops, Number(query[key] ?? value));
+  const [x, y] = ["x", "y"].map((axis) => (header.cursor[axis] ? at(header.cursor[axis]) : 0));
+  const index = { x, y, xy: y * (header.cursor.x?.stops.length ?? 1) + x };
+  let next = header;
+  for (const [path, along, list] of header.leaves) next = placed(next, path, header.lists[list][index[along]]);
+  for (const [path, value] of query.theme === "dark" ? header.dark : []) next = placed(next, path, value);
+  const there = (items) => items.filter(Boolean); // of those that all stops have, each at its place
+  return { header: { ...next, panels: there(next.panels), readout: there(next.readout) }, arrays };
+}
+
+async function unfrozen(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return decode(await new Response(stream).arrayBuffer());
+}
+
+/** Frames stored in the page itself. A state is known by all its settings but the cursor. */
+export function frozen({ states }) {
+  const opened = new Map();
+  return async ({ query }) => {
+    const wanted = (one) => ([key, text]) => (query[key] ?? one.defaults[key]) === text;
+    const state = states.find((one) => one.view === (query.v ?? "table") && Object.entries(one.keys).every(wanted(one)));
+    if (!state) throw new NotStored("This page holds stored states only.");
+    if (!opened.has(state)) opened.set(state, await unfrozen(state.data));
+    return standing(opened.get(state), query);
   };
-}
-
-function unfrozen(text) {
-  return decode(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
-}
-
-/** The defaults by which a frozen page names its states; a served one learns them from a frame. */
-export function storedDefaults(stored) {
-  return stored ? unfrozen(Object.values(stored.frames)[0]).header.defaults : {};
 }
 
 /** The frames embedded in the page, or null on a served one. */
