@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from posenc._core.errors import PosencError
 from posenc._core.ladder import LADDERS
 from posenc._core.spec import Spec
 from posenc.detect.locate import Fit, Location, locate
+from posenc.encodings.table.column_phases import columns_of, inner, sinusoids
 from posenc.explore.entry import Chosen, initial
 from posenc.explore.fields import shown
 from posenc.explore.panels import Link
@@ -25,6 +26,8 @@ from posenc.plot.columns import source
 __all__ = ["Answer", "answer", "answers"]
 
 MOST_VALUES = 64
+LEAST_BITS = 4  # of a fit that tells anything, as `Fit` has it
+MOST_TYPED = 16  # of the first numbers of a row
 MOST_NUMBERS = 16_384
 MOST_HITS = 12
 NEAREST_AMONG = 2**18  # positions that are tried for the nearest, where none fits
@@ -61,20 +64,25 @@ def answer(scene: Scene) -> Answer:
         return Answer(None, (("find", advice),))
     try:
         asked = _read(query, scene.a)
-        story, location = _found(scene.a, asked)
-        lines, hits = _told(scene, asked, story, location)
+        first, story, hits = _told(scene, asked, _found(scene.a, asked))
     except PosencError as error:
         return Answer(None, (("find", str(error)),))
-    return Answer({"query": query[:200], "story": [thin(line) for line in lines], "hits": hits})
+    lines = [thin(line) for line in story]
+    return Answer({"query": query[:200], "answer": thin(first), "story": lines, "hits": hits})
 
 
 # --- reading the question -------------------------------------------------------------------------
 
-Asked = tuple[tuple[int, str], ...] | tuple[float, ...]
+
+class Asked(NamedTuple):
+    """Values as they were typed, by their dimensions; and the row that they are, if a whole one."""
+
+    values: tuple[tuple[int, str], ...]
+    row: tuple[float, ...] = ()
 
 
 def _read(query: str, chosen: Chosen) -> Asked:
-    """Values by dimension, as they were typed; or a row."""
+    """Values by dimension, the first ones of a row, or a whole row."""
     width = int(chosen.spec.dim)
     if "@" in query:
         pieces = [piece.strip() for piece in re.split(r"[;\n]|,(?=[^@]*@)", query) if piece.strip()]
@@ -90,7 +98,7 @@ def _read(query: str, chosen: Chosen) -> Asked:
                 raise PosencError(
                     f"Dimension {dimension}: the encoding has 0 to {width - 1}. Raise its width."
                 )
-        return tuple(values.items())
+        return Asked(tuple(values.items()))
     words = [word for word in re.split(r"[\s,;\[\]()]+", query) if word]
     if len(words) > MOST_NUMBERS:
         raise PosencError(f"At most {MOST_NUMBERS} numbers; {whole(len(words))} came.")
@@ -101,47 +109,63 @@ def _read(query: str, chosen: Chosen) -> Asked:
         raise PosencError(
             f"One value needs its dimension: {shown(words[0] + ' @ 0')}, for example."
         )
-    if len(row) != width:
-        raise PosencError(f"The row has {plural(len(row), 'number')}; the encoding has {width}.")
+    if len(row) > width:
+        many = f"{plural(len(row), 'number')}; the encoding has {width}"
+        raise PosencError(f"The row has {many}. Raise its width.")
     if not all(math.isfinite(value) for value in row):
         raise PosencError("The row holds numbers that are not finite.")
-    return row
+    table = inner(chosen.spec)
+    # A dimension that holds no wave is 0 in every row, and tells nothing.
+    telling = columns_of(table).pair >= 0 if sinusoids(table) else np.ones(width, bool)
+    typed = tuple((j, word) for j, word in enumerate(words) if telling[j])
+    return Asked(typed[:MOST_TYPED], row if len(row) == width else ())
 
 
 # --- the answer -----------------------------------------------------------------------------------
 
 
-def _found(chosen: Chosen, asked: Asked) -> tuple[tuple[str, ...], Location]:
+def _found(chosen: Chosen, asked: Asked) -> Location | None:
     if chosen.entry.params is None:
         return _located(chosen.spec, asked)
     return _locate(chosen.spec, asked, chosen.params)
 
 
 @functools.lru_cache(maxsize=32)
-def _located(spec: Spec, asked: Asked) -> tuple[tuple[str, ...], Location]:
+def _located(spec: Spec, asked: Asked) -> Location | None:
     return _locate(spec, asked, initial(spec) if spec.shapes else None)
 
 
-def _locate(
-    spec: Spec, asked: Asked, params: Mapping[str, np.ndarray] | None
-) -> tuple[tuple[str, ...], Location]:
-    if isinstance(asked[0], tuple):
-        location = locate(spec, dict(asked))
-    else:
-        location = locate(spec, np.array(asked), params=params)
-    return location.story, location
+def _locate(spec: Spec, asked: Asked, params: Mapping[str, np.ndarray] | None) -> Location | None:
+    """Where the numbers come from; None of the first numbers of a learned row, which is no rule."""
+    location = locate(spec, np.array(asked.row), params=params) if asked.row else None
+    if params is not None or (location is not None and location.fits):
+        return location
+    # A row that was printed short is none to the last digit, but each of its values fits.
+    typed = locate(spec, dict(asked.values))
+    return typed if typed.fits or location is None else location
 
 
 def _told(
-    scene: Scene, asked: Asked, story: tuple[str, ...], location: Location
-) -> tuple[list[str], list[Link]]:
-    lines = list(story)
-    hits = [link for fit in location.fits[:6] for link in _links(scene, fit)]
-    if location.fits:
-        return lines, hits[:MOST_HITS]
-    lines, near = lines or ["No position fits."], _nearest(scene.a, asked)
-    lines += near[0]
-    return lines, [Link(text, _go(scene, position)) for text, position in near[1]]
+    scene: Scene, asked: Asked, location: Location | None
+) -> tuple[str, list[str], list[Link]]:
+    """The answer in one sentence, what it rests on, and where to look."""
+    lines = [] if location is None else list(location.story)
+    if location is not None and location.fits:
+        hits = [link for fit in location.fits[:6] for link in _links(scene, fit)]
+        return _sentence(location.fits[0]), lines, hits[:MOST_HITS]
+    reasons, (best, *others) = _nearest(scene.a, asked)
+    hits = [Link(text, _go(scene, at)) for text, at in (best, *others)]
+    answer = f"The nearest is {best[0]}."
+    return f"No position gives this. {answer}" if lines else answer, [*lines, *reasons], hits
+
+
+def _sentence(fit: Fit) -> str:
+    """The best fit in one sentence."""
+    first = fit.positions[0]
+    place = whole(int(first)) if isinstance(first, (int, np.integer)) else str(first)
+    convention = " and ".join(words.partition(",")[0] for words in fit.convention)
+    doubt = "; but chance alone may give this" if fit.bits < LEAST_BITS else ""
+    return f"Position {place}{f', if {convention}' if convention else ''}{doubt}."
 
 
 def _links(scene: Scene, fit: Fit) -> list[Link]:
@@ -192,12 +216,12 @@ def _nearest(chosen: Chosen, asked: Asked) -> tuple[list[str], list[tuple[str, i
     """The nearest three positions, and how far off they are."""
     table = source(chosen.spec, params=chosen.params)
     among = min(NEAREST_AMONG, table.end or NEAREST_AMONG)
-    if isinstance(asked[0], tuple):
-        dims = np.array([int(dimension) for dimension, _ in asked])
-        wanted = np.array([float(value) for _, value in asked])
-    else:
+    if asked.row:
         among = min(among, max(1024, 2**22 // table.width))
-        dims, wanted = np.arange(table.width), np.array(asked, dtype=np.float64)
+        dims, wanted = np.arange(table.width), np.array(asked.row, dtype=np.float64)
+    else:
+        dims = np.array([int(dimension) for dimension, _ in asked.values])
+        wanted = np.array([float(value) for _, value in asked.values])
     off = np.abs(table.values(np.arange(among), dims) - wanted).max(axis=1)
     best = np.argsort(off, kind="stable")[:3]
     reach = 1.0 if table.waves is None else table.waves.amplitude

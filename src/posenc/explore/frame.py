@@ -20,6 +20,7 @@ from posenc.explore.save import formats
 from posenc.explore.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.session import Session
 from posenc.explore.state_reader import ASKED, plain
+from posenc.explore.text import whole
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
 
@@ -116,7 +117,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "panels": page.panels,
         "readout": page.readout,
         "problems": [{"field": key, "message": message} for key, message in problems],
-        "notes": [*scene.notes, *_about(scene)],
+        "notes": [*scene.notes, *_about(scene), *_moved(scene, page)],
         "say": page.say,
         "cursor": {"x": None, "y": None, **page.cursor},
         "zoom": page.zoom,
@@ -194,6 +195,17 @@ def _controls(scene: Scene) -> list[Any]:
         field.control(text)
         for field, text in _shown(scene)
         if field.key not in hidden and field.section != "zoom"
+    ]
+
+
+def _moved(scene: Scene, page: Page) -> list[str]:
+    """Where the cursor stands, if that is not where it was set."""
+    labels = {field.key: field.label for field, _ in scene.fields}
+    return [
+        f"{labels[key]} {whole(scene.asked[key])} is not drawn here; the cursor stands at "
+        f"{whole(place['value'])}, of {whole(place['min'])} to {whole(place['max'])}."
+        for place in page.cursor.values()
+        if place and (key := place["key"]) in scene.asked and scene.asked[key] != place["value"]
     ]
 
 

@@ -194,7 +194,13 @@ class _Stored:
             tree["cursor"][axis]["stops"] = place["stops"]
         if tree["find"]:
             tree["find"]["hits"] = []
-        fixed = {"zoom": None, "tour": None, "save": [], "data_table": False, "fixed": True}
+        fixed: dict[str, Any] = {
+            "zoom": None,
+            "tour": None,
+            "save": [],
+            "data_table": False,
+            "fixed": True,
+        }
         return {
             **tree,
             **fixed,

@@ -106,6 +106,7 @@ class Scene:
     fields: tuple[tuple[Field, str], ...] = ()  # with their present texts
     problems: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    asked: Mapping[str, int] = field(default_factory=dict)  # where the cursor was set
 
     def __getitem__(self, key: str) -> Any:
         return self.values[key]
@@ -176,6 +177,7 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
         fields=tuple(reader.fields),
         problems=tuple(reader.problems),
         notes=tuple(reader.notes),
+        asked=reader.asked,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ class StateReader:
         self.fields: list[tuple[Field, str]] = []
         self.problems: list[tuple[str, str]] = []
         self.notes: list[str] = []
+        self.asked: dict[str, int] = {}
 
     def take(self, wanted: Field) -> Any:
         """The value of a field, kept with its text."""
@@ -33,6 +35,9 @@ class StateReader:
         self.used.add(wanted.key)
         if answer.problem:
             self.problems.append((wanted.key, answer.problem))
+        if wanted.section == "cursor" and wanted.key in self.raw and not answer.problem:
+            anywhere = wanted.within(-math.inf, math.inf).parse(self.raw[wanted.key])
+            self.asked[wanted.key] = anywhere.value
         self.values[wanted.key] = answer.value
         self.fields.append((wanted, answer.text))
         return answer.value

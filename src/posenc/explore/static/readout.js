@@ -71,10 +71,15 @@ const BLOCKS = {
 /** What Find found: the story, and the places as links. */
 function findBlock({ find, fixed }, act) {
   if (!find) return [];
-  const story = find.story.map((line) => el("p", {}, line));
-  const hits = find.hits.length ? [linkButtons(find.hits, act)] : [];
+  const [first, ...others] = find.hits;
+  const told = [...find.story.map((line) => el("p", {}, line)), ...(others.length ? [linkButtons(others, act)] : [])];
+  const story = [
+    el("p", { class: "answered" }, find.answer),
+    ...(first ? [linkButtons([{ ...first, text: "Show it" }], act)] : []),
+    ...(told.length ? [el("details", {}, el("summary", {}, "What this rests on, and other places"), ...told)] : []),
+  ];
   const close = fixed ? null : el("button", { type: "button", class: "quiet", onclick: () => act({ find: null }) }, "Close Find");
-  return [el("section", { class: "found", id: "found", "aria-label": "Find" }, el("h2", {}, `Find ${find.query}`), ...story, ...hits, close)];
+  return [el("section", { class: "found", id: "found", "aria-label": "Find" }, el("h2", {}, `Find ${find.query}`), ...story, close)];
 }
 
 /** Fills the readout. */
@@ -85,7 +90,9 @@ export function showReadout(host, frame, act) {
     .map((block) => Array.from(frame.arrays[block.dial.trail]?.data ?? []));
   whenChanged(host, [header.find, header.readout, dials], () => {
     const blocks = (header.readout ?? []).flatMap((block) => BLOCKS[block.block]?.(block, frame, act) ?? []);
+    const open = host.querySelector("#found details")?.open ?? false;
     rebuild(host, [...findBlock(header, act), ...blocks]);
+    if (open) host.querySelector("#found details")?.toggleAttribute("open", true);
     for (const node of host.querySelectorAll(".formula")) {
       if (node.scrollWidth > node.clientWidth) node.tabIndex = 0;
     }
