@@ -141,8 +141,8 @@ def _ask_all(asked: tuple[Question, ...], lines: TextIO) -> None:
 
 def _put(question: Question, number: int, total: int) -> None:
     from posenc.learn import Choice
-    from posenc.learn._sketch import blocks
     from posenc.learn.answers import letters
+    from posenc.learn.sketch import blocks
 
     click.echo()
     click.echo(click.style(f"{number} of {total}, {question.topic}", dim=True))

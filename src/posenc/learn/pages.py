@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from posenc.learn._prose import fill
-from posenc.learn._sketch import Sketch, svg
 from posenc.learn._snippets import Transcript
 from posenc.learn.lessons import Lesson, See, lesson, load, topics
 from posenc.learn.questions import Choice, Number, Question, question, question_ids
+from posenc.learn.sketch import Sketch, svg
 from posenc.learn.tour import stops
 
 __all__ = ["drawn", "index", "page", "quiz_page", "tour", "write"]

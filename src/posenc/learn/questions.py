@@ -27,9 +27,9 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.learn._draw import Draw
 from posenc.learn._prose import fill
-from posenc.learn._sketch import Sketch, sketch_of
 from posenc.learn._snippets import Transcript, evaluate, fresh, run
 from posenc.learn.lessons import TOPICS, facts_of, load
+from posenc.learn.sketch import Sketch, sketch_of
 
 __all__ = ["Choice", "Number", "Question", "question", "question_ids", "quiz"]
 
