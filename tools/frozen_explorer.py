@@ -22,6 +22,7 @@ __all__ = ["PAGE", "SEEN", "write"]
 
 PAGE = "explorer-frozen.html"
 SEEN = "seen"  # the folder with a page for each lesson
+STOPS = 128  # of each cursor: the pages are to be built in seconds
 WORKERS = min(os.cpu_count() or 1, 4)
 
 
@@ -43,7 +44,7 @@ def write(folder: Path, listing: Path) -> None:
 
 
 def _freeze(path: Path, states: Sequence[Mapping[str, str]]) -> None:
-    path.write_bytes(frozen(states))
+    path.write_bytes(frozen(states, stops=STOPS))
 
 
 if __name__ == "__main__":
