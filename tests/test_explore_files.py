@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -406,6 +407,9 @@ def test_a_click_in_a_frozen_page_sets_what_it_knows():
     assert all(int(link["state"]["p"]) in stops for some in links for link in some)
     rotate = held(frozen([{"v": "rotate", "d": "8", "m": "1000000"}]).decode())[0]["picture"].header
     assert 1_000_000 in rotate["cursor"]["y"]["stops"]
+    (few,) = held(frozen([{"v": "table", "d": "16", "L": "16"}], stops=40).decode())
+    places = few["picture"].header["cursor"].values()
+    assert math.prod(len(place["stops"]) for place in places if place) <= 40
 
 
 def test_a_frozen_page_is_the_same_each_time(page):

@@ -8,7 +8,11 @@ python tools/frozen_explorer.py out
 from __future__ import annotations
 
 import html
+import multiprocessing
+import os
 import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from posenc import learn
@@ -18,21 +22,29 @@ __all__ = ["PAGE", "SEEN", "write"]
 
 PAGE = "explorer-frozen.html"
 SEEN = "seen"  # the folder with a page for each lesson
+STOPS = 128  # of each cursor: the pages are to be built in seconds
+WORKERS = min(os.cpu_count() or 1, 4)
 
 
 def write(folder: Path, listing: Path) -> None:
     """Write the pages below a folder, and links to them as Markdown."""
     lessons = {topic: learn.lesson(topic) for topic in learn.topics()}
     (folder / SEEN).mkdir(parents=True, exist_ok=True)
-    (folder / PAGE).write_bytes(frozen(default_states()))
-    for topic, lesson in lessons.items():
-        (folder / SEEN / f"{topic}.html").write_bytes(frozen([lesson.see.state]))
+    states = {folder / PAGE: default_states()}
+    states |= {folder / SEEN / f"{name}.html": [one.see.state] for name, one in lessons.items()}
+    # Each takes seconds, and none knows of another. Forking beside threads of others may hang.
+    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(_freeze, states, states.values()))
     links = [
         f'<li><a href="{SEEN}/{topic}.html">'
         f"{html.escape(lesson.title)}</a>: {html.escape(lesson.see.text)}</li>"
         for topic, lesson in lessons.items()
     ]
     listing.write_text("\n".join(["```{raw} html", "<ul>", *links, "</ul>", "```", ""]))
+
+
+def _freeze(path: Path, states: Sequence[Mapping[str, str]]) -> None:
+    path.write_bytes(frozen(states, stops=STOPS))
 
 
 if __name__ == "__main__":

@@ -13,14 +13,13 @@ from click.testing import CliRunner
 
 from posenc import learn
 from posenc.cli import app
-from posenc.explore.freeze import frozen
 from posenc.learn.pages import drawn
 
 __all__ = ["write"]
 
 
 def write(folder: Path, questions: Path) -> list[Path]:
-    """Write `see/TOPIC.png`, `see/TOPIC.html` and `quiz.html`, and the pictures of questions."""
+    """Write `see/TOPIC.png` and `quiz.html`, and the pictures of questions."""
     see = folder / "see"
     for place in (see, questions):
         place.mkdir(parents=True, exist_ok=True)
@@ -33,14 +32,13 @@ def write(folder: Path, questions: Path) -> list[Path]:
     written[0].write_text(learn.quiz_page(), encoding="utf-8")
     for topic in learn.topics():
         figure = learn.lesson(topic).see
-        live, still = see / f"{topic}.html", see / f"{topic}.png"
-        live.write_bytes(frozen([figure.state]))
+        still = see / f"{topic}.png"
         result = CliRunner().invoke(
             app, ["plot", *shlex.split(figure.plot), "-o", str(still), "--force"]
         )
         if result.exit_code:
             raise SystemExit(f"lesson {topic}: {result.output}")
-        written += [live, still]
+        written.append(still)
     return written
 
 

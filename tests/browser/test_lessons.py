@@ -126,13 +126,14 @@ def test_every_draw_is_in_the_page() -> None:
 def test_a_figure_comes_alive(open_site: Callable[..., Site], tmp_path: Path) -> None:
     """Without a script the picture stays; with one the frozen page takes its place."""
     see = lesson("rope").see
-    (tmp_path / "see").mkdir()
-    (tmp_path / "see" / "rope.html").write_bytes(frozen([see.state]))
-    shutil.copy(ROOT / "docs" / "img" / "table.png", tmp_path / "see" / "rope.png")
-    shutil.copy(ROOT / "docs" / "_static" / "lessons.js", tmp_path)
+    for name in ("seen", "learn", "learn/see"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "seen" / "rope.html").write_bytes(frozen([see.state]))
+    shutil.copy(ROOT / "docs" / "img" / "table.png", tmp_path / "learn" / "see" / "rope.png")
+    shutil.copy(ROOT / "docs" / "_static" / "lessons.js", tmp_path / "learn")
     figure = (ROOT / "docs" / "learn" / "rope.md").read_text("utf-8")
     figure = figure[figure.index("<figure") : figure.index("</figure>") + 9]
-    path = tmp_path / "rope.html"
+    path = tmp_path / "learn" / "rope.html"
     path.write_text(
         "<!doctype html><html lang=en><title>RoPE</title><style>p { height: 3000px }</style>"
         f'<script src="lessons.js"></script><main><p>Far down.</p>{figure}</main></html>',

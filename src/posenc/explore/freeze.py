@@ -77,7 +77,9 @@ def default_states(present: Mapping[str, str] | None = None) -> list[dict[str, s
     return states
 
 
-def frozen(states: Iterable[Mapping[str, str]], session: Session | None = None) -> bytes:
+def frozen(
+    states: Iterable[Mapping[str, str]], session: Session | None = None, *, stops: int = STOPS[0]
+) -> bytes:
     """The page with the pictures of some states, in both themes, whose cursor moves.
 
     Within a frame of another page it is the picture and its readout alone.
@@ -88,6 +90,8 @@ def frozen(states: Iterable[Mapping[str, str]], session: Session | None = None) 
         What the page can show; the first is what it opens with.
     session : Session, optional
         The encodings and embeddings of files.
+    stops : int
+        At how many places of each state the cursor may stop at most; each takes some milliseconds.
 
     Returns
     -------
@@ -106,7 +110,7 @@ def frozen(states: Iterable[Mapping[str, str]], session: Session | None = None) 
     >>> b"https://" in page
     False
     """
-    stored = _stored(list(states), Session() if session is None else session)
+    stored = _stored(list(states), Session() if session is None else session, stops)
     files = whole()
     if "index.html" not in files:
         raise DataError(mismatch("freeze", "the files of the page", "none in this installation"))
@@ -116,12 +120,14 @@ def frozen(states: Iterable[Mapping[str, str]], session: Session | None = None) 
     return _page(html, files[SCRIPT], files[STYLE], data).encode()
 
 
-def _stored(states: Sequence[Mapping[str, str]], session: Session) -> list[dict[str, Any]]:
+def _stored(
+    states: Sequence[Mapping[str, str]], session: Session, stops: int
+) -> list[dict[str, Any]]:
     if not 1 <= len(states) <= MOST_STATES:
         raise ArgumentError(mismatch("freeze", f"1 to {MOST_STATES} states", len(states)))
     kept: list[_FrozenState] = []
     for state in states:
-        one = _fitting(state, session)
+        one = _fitting(state, session, stops)
         if all((one.view, one.keys) != (other.view, other.keys) for other in kept):
             kept.append(one)
     stored = [one.written(kept) for one in kept]
@@ -130,9 +136,9 @@ def _stored(states: Sequence[Mapping[str, str]], session: Session) -> list[dict[
     return stored
 
 
-def _fitting(state: Mapping[str, str], session: Session) -> _FrozenState:
+def _fitting(state: Mapping[str, str], session: Session, most: int) -> _FrozenState:
     """A state with as many stops of its cursor as there is room for."""
-    for stops in STOPS:
+    for stops in [count for count in STOPS if count <= most] or STOPS[-1:]:
         one = _FrozenState(state, session, stops)
         if len(one.packed({})) <= STATE_BYTES:
             break

@@ -2,7 +2,7 @@
 
 Blocks of code carry the output that they had here, so that the tests of the documentation, which
 run them again, see any difference. The build of the documentation writes `see/TOPIC.png`,
-`see/TOPIC.html` and `quiz.html` beside the pages, and the pictures of questions into them.
+`../seen/TOPIC.html` and `quiz.html` beside the pages, and the pictures of questions into them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import urllib.parse
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -102,15 +101,14 @@ def _lesson(content: Lesson) -> list[str]:
 
 def _figure(topic: str, see: See) -> str:
     """The figure of a lesson: a picture, which a script of the pages replaces by the live one."""
-    state = urllib.parse.urlencode({"k": "1", **see.state}, quote_via=urllib.parse.quote)
     return (
-        f'<figure class="lesson" data-live="see/{topic}.html">\n'
+        f'<figure class="lesson" data-live="../seen/{topic}.html">\n'
         f'<img src="see/{topic}.png" alt="{escape(see.alt)}">\n'
-        f"<figcaption>{escape(see.text[0].upper() + see.text[1:])}. See it: "
-        f'<a href="see/{topic}.html">alone</a>, or '
-        f'<a href="../explorer-frozen.html#{escape(state)}">with the other views</a>.\n'
-        f"Live: <code>posenc explore</code> at <code>{escape(see.address)}</code>; as a file:\n"
-        f"<code>posenc plot {escape(see.plot)} -o picture.png</code>.</figcaption>\n</figure>"
+        f"<figcaption>{escape(see.text[0].upper() + see.text[1:])}. See it "
+        f'<a href="../seen/{topic}.html">alone</a>;\n'
+        f"live with <code>posenc explore</code> at <code>{escape(see.address)}</code>;\n"
+        f"as a file with <code>posenc plot {escape(see.plot)} -o picture.png</code>.</figcaption>\n"
+        "</figure>"
     )
 
 

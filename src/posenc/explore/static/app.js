@@ -415,6 +415,8 @@ sized();
 host.page.classList.remove("dead");
 if (stored) {
   host.page.classList.toggle("inset", parent !== window);
+  const height = () => parent.postMessage({ posencHeight: host.page.getBoundingClientRect().height }, "*");
+  if (parent !== window) new ResizeObserver(height).observe(host.page);
   byId("lead").after(el("p", { class: "hint", id: "stored" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
 }
 request();
