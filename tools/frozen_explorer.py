@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from posenc import learn
@@ -24,9 +25,11 @@ def write(folder: Path, listing: Path) -> None:
     """Write the pages below a folder, and links to them as Markdown."""
     lessons = {topic: learn.lesson(topic) for topic in learn.topics()}
     (folder / SEEN).mkdir(parents=True, exist_ok=True)
-    (folder / PAGE).write_bytes(frozen(default_states()))
-    for topic, lesson in lessons.items():
-        (folder / SEEN / f"{topic}.html").write_bytes(frozen([lesson.see.state]))
+    pages = {PAGE: default_states()}
+    pages |= {f"{SEEN}/{topic}.html": [lesson.see.state] for topic, lesson in lessons.items()}
+    with ProcessPoolExecutor() as pool:  # a picture for every stop of a cursor takes a while
+        for name, page in zip(pages, pool.map(frozen, pages.values()), strict=True):
+            (folder / name).write_bytes(page)
     links = [
         f'<li><a href="{SEEN}/{topic}.html">'
         f"{html.escape(lesson.title)}</a>: {html.escape(lesson.see.text)}</li>"
