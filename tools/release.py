@@ -37,6 +37,8 @@ rotated = posenc.rotate(spec, x, offset=2**30)
 assert (rotated == posenc.rotate(spec, x, offset=2**30, kernel="reference")).all()
 config = {"model_type": "gpt2", "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1}
 assert posenc.explain(config)
+page = pathlib.Path(posenc.__file__).parent / "explore" / "static" / "bundle"
+assert {file.name for file in page.iterdir()} == {"explore.css", "explore.js"}, page
 python = sys.version.split()[0]
 print(f"  Python {python}, NumPy {np.__version__}, {sys.argv[1]}: {cpu[0]['reason']}", flush=True)
 """

@@ -39,6 +39,8 @@ STATE_BYTES = 60_000
 FARTHEST = 16  # from one stop to the next; a longer axis has the stops around its cursor alone
 SWEEP = tuple(str(d) for d in (8, 16, 32, 64, 256))
 SIZE = {"w": "640", "h": "400"}
+# What only Python could do more of.
+FIXED: dict[str, Any] = {"zoom": None, "tour": None, "save": [], "data_table": False, "fixed": True}
 
 
 def state_of(text: str) -> dict[str, str]:
@@ -165,7 +167,9 @@ class _FrozenState:
                 self.cursor[axis]["key"]: at for axis, at in (("x", x), ("y", y)) if at is not None
             }
             asked = {**state, **{key: str(at) for key, at in moved.items()}, **SIZE, "theme": theme}
-            envelope = Envelope(header_of(asked, session))
+            header = {**header_of(asked, session), **FIXED}
+            header["controls"] = [one for one in header["controls"] if one.key in self.stops]
+            envelope = Envelope(header)
             self.arrays |= envelope.arrays
             return self._answerable(json.loads(envelope.text))
 
@@ -190,7 +194,7 @@ class _FrozenState:
 
         def stored(link: Mapping[str, Any]) -> bool:
             places = link["state"].items()
-            return all(key in self.stops and int(to) in self.stops[key] for key, to in places)
+            return all(to and int(to) in self.stops.get(key, ()) for key, to in places)
 
         told = tree["readout"]
         for block in told:
@@ -200,19 +204,10 @@ class _FrozenState:
             tree["cursor"][axis]["stops"] = place["stops"]
         if tree["find"]:
             tree["find"]["hits"] = []
-        fixed: dict[str, Any] = {
-            "zoom": None,
-            "tour": None,
-            "save": [],
-            "data_table": False,
-            "fixed": True,
-        }
         return {
             **tree,
-            **fixed,
             "panels": _unbound(tree["panels"], self.stops),
             "readout": [_unbound(block, self.stops) for block in told if block.get("links", True)],
-            "controls": [control for control in tree["controls"] if control["key"] in self.stops],
             "notes": [*tree["notes"], *_coarse(self.cursor)],
         }
 
