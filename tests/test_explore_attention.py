@@ -242,8 +242,8 @@ def test_the_heads_look_where_they_say():
     rope = posenc.RoPE(16, pairing="half")
     previous = attention.data(rope, trained_content(words, "previous"), causal=True).weights
     assert np.diagonal(previous, -1)[:2].min() > 0.95
-    found = attention.data(rope, trained_content(words, "content"), causal=True).weights
-    assert found[[4, 5, 6], [1, 2, 3]].min() > 0.95
+    copied = attention.data(rope, trained_content(words, "content"), causal=True).weights
+    assert copied[[4, 5, 6], [1, 2, 3]].min() > 0.95
 
 
 # --- files ----------------------------------------------------------------------------------------

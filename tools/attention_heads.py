@@ -67,8 +67,9 @@ def main() -> None:
         "measures": measures,
         "chosen": chosen,
     }
-    text = json.dumps(about, indent=1, ensure_ascii=False)
-    (FOLDER / "heads.json").write_text(text + "\n", encoding="utf-8")
+    rows = (f" {json.dumps(key)}: {json.dumps(value)}" for key, value in about.items())
+    text = "{\n" + ",\n".join(rows) + "\n}\n"
+    (FOLDER / "heads.json").write_text(text, encoding="utf-8")
     size = sum(file.stat().st_size for file in FOLDER.glob("heads.*"))
     print(text, f"\n{size:,} bytes")
 
@@ -113,8 +114,8 @@ def measured(run: Run) -> list[dict[str, float]]:
         share = scores.masked_fill(~more["mask"], -torch.inf).softmax(-1).mean(dim=0).numpy()
         first, copies = np.arange(2, count + 1), np.arange(count + 2, 2 * count + 1)
         for head, each in enumerate(share):
-            previous = float(each[first, first - 1].mean())
-            content = float(each[copies, copies - count].mean())
+            previous = round(float(each[first, first - 1].mean()), 6)
+            content = round(float(each[copies, copies - count].mean()), 6)
             rows.append({"layer": layer, "head": head, "previous": previous, "content": content})
     return rows
 

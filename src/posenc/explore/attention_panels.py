@@ -183,7 +183,7 @@ def _cell(
         before,
         after,
         tuple(bool(view.equal[n]) for n in by_word),
-        _told(view),
+        _outcome(view),
     )
 
 
@@ -194,7 +194,7 @@ def _change(shift: int, view: AttentionView) -> str:
     return what + f"largest change {number(view.change, 2)}."
 
 
-def _told(view: AttentionView) -> str:
+def _outcome(view: AttentionView) -> str:
     """What moving words did to the outputs."""
     if view.order == tuple(range(len(view.order))):
         return "No word has moved."

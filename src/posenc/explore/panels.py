@@ -254,7 +254,7 @@ class AttentionCell:
     before: np.ndarray | None = None  # (words, numbers) uint8
     after: np.ndarray | None = None
     equal: tuple[bool, ...] = ()
-    told: str = ""  # the outputs in words
+    outcome: str = ""  # the outputs in words
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,8 @@ class Column {
     this.stage = el("div", { class: "stage" }, this.canvas, this.over);
     this.outputs = el("div", { class: "stage" }, this.before, this.after, this.under);
     this.note = el("p", { class: "change" });
-    this.told = el("p", { class: "change" });
-    this.root = el("section", { class: "column" }, this.name, this.select, this.stage, this.note, this.outputs, this.told);
+    this.outcome = el("p", { class: "change" });
+    this.root = el("section", { class: "column" }, this.name, this.select, this.stage, this.note, this.outputs, this.outcome);
     this.areas = [];
     this.pointer = new Pointer(this.stage, () => this.areas, deeds);
   }
@@ -125,7 +125,7 @@ class Column {
     place(this.root, { width });
     this.grid(cell.grid, frame, width);
     this.note.textContent = cell.note;
-    this.told.textContent = cell.told;
+    this.outcome.textContent = cell.outcome;
     this.outputs.hidden = !cell.words.length;
     if (cell.words.length) this.strips(cell, ends, frame, width);
   }
