@@ -20,7 +20,7 @@ from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.files import load
 from posenc.explore.frame import KEPT, Steps
 from posenc.explore.protocol import pack
-from posenc.explore.views import SHAPES
+from posenc.explore.views import ON_PAPER, SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
 from posenc.plot.views import stretch
@@ -28,6 +28,7 @@ from posenc.plot.views.stretch import Stretch
 from tests.configs import GEMMA_3, VERSION_4
 
 ALL = tuple(SHAPES)
+PLOTTED = tuple(ON_PAPER)
 BIG = {"w": "2000", "h": "2000"}
 
 
@@ -696,7 +697,7 @@ def test_the_python_of_a_table_gives_the_number_under_the_cursor():
 
 @pytest.mark.parametrize(
     "state",
-    [{"v": view} for view in ALL]
+    [{"v": view} for view in PLOTTED]
     + [
         {"v": "table", "d": "24", "n": "77", "order": "cos_sin", "p0": "5", "p1": "40"},
         {"v": "table", "ladder": "exponent i/d", "d": "16"},
@@ -759,7 +760,7 @@ COMPARED |= dict.fromkeys(("distance", "rotate", "stretch"), "rope")
 
 @pytest.mark.parametrize(
     "state",
-    [{"v": view} for view in ALL]
+    [{"v": view} for view in PLOTTED]
     + [{"v": view, "theme": "dark"} for view in ("table", "bias")]
     + [{"v": "waves", "counter": "1"}, {"v": "table", "enc": "learned", "d": "8", "L": "16"}]
     + [{"v": view, "b.enc": other} for view, other in COMPARED.items()],
@@ -797,9 +798,14 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch):
     )
     with pytest.raises(posenc.DependencyError, match=r"pip install 'posenc\[plot\]'"):
         save({"v": "table"}, "png", Session())
-    offered = {f["format"]: f for f in unpack(frame({})).header["save"]}
+    offered = {f["format"]: f for f in unpack(frame({"v": "table"})).header["save"]}
     assert not offered["png"]["ok"]
     assert "pip install" in offered["svg"]["why"]
+    unplotted = {f["format"]: f for f in unpack(frame({"v": "attention"})).header["save"]}
+    assert unplotted["npz"]["ok"]
+    assert "No plot" in unplotted["png"]["why"]
+    with pytest.raises(posenc.ArgumentError, match="CSV or NPZ"):
+        save({"v": "attention"}, "svg", Session())
     assert offered["npz"]["ok"]
 
 

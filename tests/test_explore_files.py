@@ -153,7 +153,9 @@ def test_a_table_of_a_file_can_be_chosen(tmp_path, kind):
 def test_a_table_ends_where_its_file_ends(tmp_path):
     np.save(tmp_path / "t.npy", np.eye(12, 5, dtype=np.float32))
     session = load([], [str(tmp_path / "t.npy")])
-    header = unpack(frame({"enc": session.entries[0].id, "L": "50", "p": "49"}, session)).header
+    header = unpack(
+        frame({"v": "table", "enc": session.entries[0].id, "L": "50", "p": "49"}, session)
+    ).header
     assert header["state"]["L"] == "12"
     assert header["state"]["p"] == "11"
     assert header["problems"][0]["field"] == "L"

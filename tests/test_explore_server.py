@@ -188,7 +188,7 @@ def test_pictures_are_not_kept_by_caches():
     ("wanted", "status"), [("", 400), ("exe", 400), ("../x", 400), ("csv", 200)]
 )
 def test_files_have_known_formats(wanted, status):
-    answer = ask("GET", f"/api/save?format={wanted}&d=8&L=4")
+    answer = ask("GET", f"/api/save?format={wanted}&v=table&d=8&L=4")
     assert answer.status_code == status
     if status == 200:
         named = answer.headers["content-disposition"]

@@ -112,3 +112,30 @@ test("one request is in flight and the latest wins", async () => {
   await new Promise((resolve) => setTimeout(resolve, 0));
   assert.deepEqual(shown, [[1, false], [3, true]]);
 });
+
+test("a slider of whole numbers from zero is logarithmic and goes there and back", () => {
+  const control = { min: 0, max: 4096, step: 1, scale: "log" };
+  assert.deepEqual([0, 4096].map((value) => scale.sliderPlace(control, value)), [0, 1000]);
+  assert.ok(scale.sliderPlace(control, 64) < 520);
+  for (const value of [0, 1, 5, 100, 1000, 4096]) {
+    assert.ok(Math.abs(scale.sliderValue(control, scale.sliderPlace(control, value)) - value) <= value / 50);
+  }
+});
+
+test("Play goes through all values to the last and ends", () => {
+  const walk = (control, from) => {
+    const seen = [from];
+    for (let value = from; seen.length < 1000; ) {
+      const next = scale.nextValue(control, value);
+      if (next === value) break;
+      seen.push((value = next));
+    }
+    return seen;
+  };
+  assert.deepEqual(walk({ min: 0, max: 5, step: 1, scale: "linear" }, 2), [2, 3, 4, 5]);
+  const shifts = walk({ min: 0, max: 4096, step: 1, scale: "log" }, 0);
+  assert.deepEqual(shifts.slice(0, 4), [0, 1, 2, 3]);
+  assert.equal(shifts.at(-1), 4096);
+  assert.ok(shifts.length < 250 && shifts.every((value, index) => !index || value > shifts[index - 1]));
+  assert.equal(walk({ min: 1, max: 64, step: 0, scale: "log" }, 1).at(-1), 64);
+});

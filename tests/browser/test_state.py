@@ -51,9 +51,9 @@ def test_the_tour_shows_its_own_picture_and_gives_back_the_reader_s(site: Site) 
     page.locator("#tour-start").click()
     bar = page.locator("#tour")
     expect(bar.locator(".question")).to_be_visible()
-    expect(page.locator("#tab-table")).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#tab-attention")).to_have_attribute("aria-selected", "true")
     site.settle()
-    assert site.value("d") == "128"
+    assert site.value("d") == "64"
     page.locator("#tab-waves").click()
     expect(bar.locator(".question")).to_have_count(0)
     bar.get_by_role("button", name="Show the picture of this stop").click()
@@ -89,7 +89,7 @@ def test_tabs_follow_the_arrow_keys(site: Site) -> None:
     site.open("v=table")
     page = site.page
     page.locator("#tab-table").focus()
-    for key, view in (("ArrowRight", "waves"), ("End", "stretch"), ("ArrowRight", "table")):
+    for key, view in (("ArrowRight", "waves"), ("End", "stretch"), ("ArrowRight", "attention")):
         page.keyboard.press(key)
         site.settle()
         expect(page.locator(f"#tab-{view}")).to_be_focused()

@@ -14,7 +14,7 @@ import pytest
 
 from tests.browser.conftest import Site
 
-VIEWS = ("table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
+VIEWS = ("attention", "table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
 
 
 def screen(page: Any, selector: str = "#panels") -> np.ndarray:

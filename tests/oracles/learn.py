@@ -35,6 +35,26 @@ def _moved() -> float:
     return float(abs(attend(x[swapped] + pe) - attend(x + pe)[swapped]).max())
 
 
+def _moved_by_rotation() -> int:
+    """Words of five that get something else when two change places, turned pair by pair."""
+    x = np.random.default_rng(0).normal(size=(5, 16))
+    order = [2, 1, 0, 3, 4]
+
+    def outputs(rows: np.ndarray) -> np.ndarray:
+        turned = [
+            [
+                complex(row[2 * i], row[2 * i + 1]) * np.exp(1j * m * frequency(i, 16))
+                for i in range(8)
+            ]
+            for m, row in enumerate(rows)
+        ]
+        scores = (np.array(turned) @ np.conj(turned).T).real / 4
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return weights @ rows / weights.sum(axis=1, keepdims=True)
+
+    return int((abs(outputs(x[order]) - outputs(x)[order]).max(axis=1) > 1e-9).sum())
+
+
 def _first_stated() -> int:
     p = np.arange(1_000_000)
     values = np.sin(p / 10_000.0 ** (1088 / 5120))
@@ -380,6 +400,7 @@ def stops() -> dict[str, tuple[str, dict[str, Any]]]:
     low, share = _falls()
     kept = sum(s == 1 for s in yarn(128, 1e4, 8, 4096, "index"))
     return {
+        "bag": ("none", {"dim": 64, "count": 5, "moved": _moved_by_rotation(), "shift": 100}),
         "fast-end": (
             "first",
             {

@@ -25,6 +25,7 @@ Examples:
   posenc explore
   posenc explore config.json
   posenc explore --table positions.safetensors --no-browser
+  posenc explore --qk heads.safetensors
   posenc explore --freeze explorer.html
   posenc explore --freeze one.html --states "v=stretch&d=64"
 """
@@ -47,6 +48,13 @@ Examples:
     help="Vectors for the words of the sentence.",
 )
 @click.option(
+    "--qk",
+    "heads",
+    type=InputFile(),
+    metavar="FILE",
+    help="Queries and keys of heads for Attention: .npz or .safetensors with q and k.",
+)
+@click.option(
     "--port", type=click.IntRange(0, 65_535), default=0, help="[default: one that is free]"
 )
 @click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
@@ -64,6 +72,7 @@ def command(
     configs: tuple[str, ...],
     tables: tuple[str, ...],
     embeddings: str | None,
+    heads: str | None,
     port: int,
     no_browser: bool,
     freeze: str | None,
@@ -80,7 +89,7 @@ def command(
         raise click.UsageError("--states and --force go with --freeze.")
     from posenc.explore.files import load
 
-    session = load(configs, tables, embeddings)
+    session = load(configs, tables, embeddings, heads)
     if freeze is None:
         _serve(session, port, no_browser, json_)
     else:
@@ -92,7 +101,7 @@ def _serve(session: Session, port: int, no_browser: bool, json_: bool) -> None:
 
     with bound(port) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        if session.entries:
+        if session.entries or session.heads:
             address += f"#k=1&{_first(session)}"
         if json_:
             print_json({"address": address})
@@ -112,6 +121,8 @@ def _first(session: Session) -> str:
     """The part of an address that shows the first encoding of the files."""
     from posenc.explore.catalogue import home_of
 
+    if not session.entries:
+        return "v=attention&qk=file"
     entry = session.entries[0]
     return f"v={home_of(entry)}&enc={entry.id}"
 
@@ -126,7 +137,7 @@ def _freeze(
     if target.exists() and not force:
         raise click.UsageError(f"{target} exists: --force replaces it.")
     lines = [line for text in states for line in _lines(text)]
-    first = state_of(_first(session)) if session.entries else None
+    first = state_of(_first(session)) if session.entries or session.heads else None
     asked = [state_of(line) for line in lines] or default_states(first)
     page = frozen(asked, session)
     with files.replacing(target, existing="replace" if force else "refuse") as file:

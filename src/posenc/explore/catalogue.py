@@ -13,11 +13,19 @@ from posenc._core.spec import Spec
 from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.rows import entries
-from posenc.plot.rows import PICTURES
+from posenc.plot.rows import PICTURES, PictureRow
 
 __all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "why_not"]
 
-VIEWS = {row.view: row for row in PICTURES.values() if row.view}
+# The first view has no plot: its subject is no encoding, but what attention does with several.
+ATTENTION = PictureRow(
+    "",
+    "",
+    ("table", "rotary", "bias", "relative"),
+    view="attention",
+    subjects="what has one axis",
+)
+VIEWS = {row.view: row for row in (ATTENTION, *PICTURES.values()) if row.view}
 KINDS = {kind: None for row in VIEWS.values() for kind in row.kinds}
 VIEWS_OF = {kind: tuple(v for v, row in VIEWS.items() if kind in row.kinds) for kind in KINDS}
 NOUNS = {
@@ -93,7 +101,7 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     if view == "sentence" and spec.width != spec.dim:
         return f"{entry.label} is appended to embeddings, not added. Its rows are in Table."
     per_head = getattr(spec, "per_head", None)
-    if entry.kind == "rotary" and per_head is not None:
+    if entry.kind == "rotary" and per_head is not None and view != "attention":
         return f"Each head of {entry.label} has numbers of its own; the views show one set."
     if view == "waves" and not (sinusoids(inner(spec)) or hasattr(spec, "matrix")):
         return f"{entry.label} has no wavelengths. Its rows are in Table."
@@ -142,4 +150,4 @@ def offered(view: str, more: tuple[CatalogueEntry, ...] = ()) -> tuple[Catalogue
 
 def home_of(entry: CatalogueEntry) -> str:
     """The view that an encoding is shown in first."""
-    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "table")
+    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "attention")

@@ -30,7 +30,8 @@ __all__ = [
 ]
 
 Kind = Literal["integer", "real", "choice", "text", "switch"]
-Section = Literal["encoding", "view", "cursor", "b", "find", "zoom"]
+# Controls of the section `page` stand in the picture itself.
+Section = Literal["encoding", "view", "cursor", "b", "find", "zoom", "page"]
 
 SHOWN = 40  # characters of a wrong text that a message repeats
 WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
@@ -87,6 +88,7 @@ class Field:
     hint: str = ""
     step: float = 1
     gently: bool = False  # out of range is no mistake: the cursor of a larger picture
+    plays: bool = False  # whether a button moves it, value by value
 
     def parse(self, text: str | None) -> Parsed:
         """What a text means; None stands for an absent key."""
@@ -116,6 +118,7 @@ class Field:
             ),
             hint=self.hint,
             section=self.section,
+            plays=self.plays,
         )
 
 
@@ -134,6 +137,7 @@ class Control:
     options: tuple[dict[str, str], ...]
     hint: str
     section: str
+    plays: bool = False
 
 
 def integer(key: str, label: str, default: int, low: int, high: int, **more: Any) -> Field:

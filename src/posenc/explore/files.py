@@ -18,18 +18,23 @@ from posenc._core.spec import Spec
 from posenc.detect.files import open_store
 from posenc.encodings.table.learned import Learned
 from posenc.explore.entry import CatalogueEntry, Values, written
-from posenc.explore.session import Embeddings, Session
+from posenc.explore.fields import shown
+from posenc.explore.session import Embeddings, HeadsFile, Session
 
 __all__ = ["load"]
 
 LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
 MOST_ENTRIES = 64
 MOST_WORDS = 4096
+MOST_TOKENS = 64  # of a file of queries and keys; the page draws fewer
 FROM_FILES = "Files"
 
 
 def load(
-    configs: Iterable[str] = (), tables: Iterable[str] = (), embeddings: str | None = None
+    configs: Iterable[str] = (),
+    tables: Iterable[str] = (),
+    embeddings: str | None = None,
+    heads: str | None = None,
 ) -> Session:
     """What the files of a command line offer.
 
@@ -41,6 +46,9 @@ def load(
         Tables of positions: .npy, .npz, .safetensors.
     embeddings : str, optional
         Vectors for the words of the sentence, in the same formats.
+    heads : str, optional
+        Queries `q` and keys `k` of heads, (heads, words, dim) each, before any position; values `v`
+        if it has them, and in the metadata of a safetensors file a JSON list of `tokens`.
 
     Returns
     -------
@@ -67,7 +75,7 @@ def load(
             name, count = f"{entry.id}-{count}", count + 1
         numbered[name] = CatalogueEntry(**{**vars(entry), "id": name})
     words = None if embeddings is None else _embeddings(Path(embeddings))
-    return Session(tuple(numbered.values()), words)
+    return Session(tuple(numbered.values()), words, None if heads is None else _heads(Path(heads)))
 
 
 def _id(*words: str) -> str:
@@ -176,16 +184,16 @@ def _of_npz(path: Path) -> list[tuple[str, np.ndarray]]:
         return [(array.name, array.whole()) for array in arrays if array.dtype in files.FLOATS]
 
 
-def _of_layout(path: Path) -> list[tuple[str, np.ndarray]]:
+def _of_layout(path: Path, axes: int = 2) -> list[tuple[str, np.ndarray]]:
     layout = files.read_layout(path)
     arrays = []
     with inputs.unchanged(path, layout.state) as file:
         for name, tensor in list(layout.tensors.items())[:10_000]:
             count = int(np.prod(tensor.shape, dtype=object))
             fits = tensor.dtype in files.FLOATS and tensor.stored is not None
-            if len(tensor.shape) != 2 or not fits or tensor.end - tensor.begin > LARGEST:
+            if len(tensor.shape) != axes or not fits or tensor.end - tensor.begin > LARGEST:
                 continue
-            if len(layout.tensors) > MOST_ENTRIES and "pos" not in name.lower():
+            if axes == 2 and len(layout.tensors) > MOST_ENTRIES and "pos" not in name.lower():
                 continue  # of a whole model, what its names call positions
             flat = files.read(file, tensor.begin, count, str(tensor.stored))
             rows = files.decode(flat, tensor.dtype).reshape(tensor.shape, order=tensor.order)
@@ -202,6 +210,44 @@ def _embeddings(path: Path) -> Embeddings:
     if len(rows) > MOST_WORDS:
         raise DataError(mismatch(f"explore: {path}", f"at most {MOST_WORDS} rows", len(rows)))
     return Embeddings(path.name, rows.astype(np.float64))
+
+
+def _heads(path: Path) -> HeadsFile:
+    """Queries, keys and values, each (heads, words, dim)."""
+    stored = dict(_of_npz(path) if path.suffix == ".npz" else _of_layout(path, 3))
+    caller = f"explore: {path}"
+    if not {"q", "k"} <= stored.keys():
+        expected = "floating arrays `q` and `k` of shape (heads, words, dim)"
+        raise DataError(mismatch(caller, expected, ", ".join(sorted(stored)[:8]) or "none"))
+    q, k = stored["q"], stored["k"]
+    sides = {"q": q, "k": k, "v": stored.get("v", k)}
+    for name, side in sides.items():
+        fits = side.ndim == q.ndim == 3 and side.size and side.shape[1] == q.shape[1] > 1
+        fits = fits and not len(q) % len(side) and (name == "v" or side.shape[2] == q.shape[2])
+        if not (fits and np.isfinite(side).all()):
+            expected = (
+                "(heads, words, dim), at least two words, as many as q has, in heads that divide "
+                "its own, and finite numbers"
+            )
+            raise DataError(mismatch(f"{caller}: {name}", expected, f"shape {side.shape}"))
+    # Where a key serves several queries, as in grouped attention, each query gets its own copy.
+    each = (np.repeat(side, len(q) // len(side), axis=0) for side in sides.values())
+    q, k, v = (side[:, :MOST_TOKENS].astype(np.float64) for side in each)
+    return HeadsFile(path.name, q, k, v, _tokens(path, q.shape[1]))
+
+
+def _tokens(path: Path, count: int) -> tuple[str, ...]:
+    """The tokens that a safetensors file names, one for each word."""
+    if path.suffix != ".safetensors":
+        return ()
+    stated = files.read_layout(path).metadata.get("tokens")
+    if stated is None:
+        return ()
+    tokens = inputs.parse(stated.encode(), f"{path}: tokens", inputs.SPEC)
+    if not isinstance(tokens, list) or len(tokens) < count:
+        expected = f"a JSON list of the {count} tokens"
+        raise DataError(mismatch(f"explore: {path}: tokens", expected, shown(str(stated))))
+    return tuple(str(token).strip() or "␣" for token in tokens[:count])
 
 
 def checked(session: Session) -> Session:

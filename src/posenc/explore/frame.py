@@ -124,6 +124,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "python": page.python,
         "command": command_of(scene),
         "find": search.header,
+        "compares": scene.shape.compares,
         "compare": None if scene.b is None else {"a": words(scene.a), "b": words(scene.b)},
         "tour": stop,
         "palette": {
@@ -210,7 +211,7 @@ def _moved(scene: Scene, page: Page) -> list[str]:
 
 
 def _shown(scene: Scene) -> list[tuple[Field, str]]:
-    order = {"encoding": 0, "b": 1, "view": 2, "cursor": 3, "find": 4, "zoom": 5}
+    order = {"encoding": 0, "b": 1, "view": 2, "cursor": 3, "find": 4, "page": 5, "zoom": 6}
     return sorted(scene.fields, key=lambda pair: order[pair[0].section])
 
 

@@ -229,11 +229,12 @@ class _Stored:
             control = dataclasses.asdict(self.controls[key])
             names = {option["value"]: option["label"] for option in control["options"]}
             options = [
-                {"value": value, "label": names.get(value, value), "group": ""}
+                {"value": value, "label": names.get(value, value) or "as typed", "group": ""}
                 for value in dict.fromkeys(alike)
             ]
             if len(options) > 1:
-                yield {**control, "kind": "choice", "options": options, "value": text}
+                shown = {"section": "view"} if control["section"] == "page" else {}
+                yield {**control, **shown, "kind": "choice", "options": options, "value": text}
 
     def packed(self, more: Mapping[str, Any]) -> bytes:
         """The header, with what is said over it, and the arrays under short names."""

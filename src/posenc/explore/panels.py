@@ -13,9 +13,12 @@ from typing import Literal
 import numpy as np
 
 __all__ = [
+    "Attention",
+    "AttentionCell",
     "Axis",
     "Block",
     "Chart",
+    "Chips",
     "Dial",
     "DialBlock",
     "Dials",
@@ -223,7 +226,48 @@ class Paragraphs:
     kind: Literal["words"] = "words"
 
 
-Panel = Heatmap | Chart | Strips | Dials | Matrix | TableOfText | Paragraphs
+@dataclass(frozen=True)
+class Chips:
+    """Words that can be moved: `key` is set to the new order, as places in what was typed."""
+
+    id: str
+    title: str
+    words: tuple[str, ...]  # as they stand
+    order: tuple[int, ...]
+    key: str
+    links: tuple[Link, ...] = ()
+    place: Place = "full"
+    kind: Literal["chips"] = "chips"
+
+
+@dataclass(frozen=True)
+class AttentionCell:
+    """One encoding at work: a grid, what changed, and outputs word by word in two orders."""
+
+    key: str  # what chooses the encoding
+    grid: Heatmap
+    note: str
+    words: tuple[str, ...] = ()
+    before: np.ndarray | None = None  # (words, numbers) uint8
+    after: np.ndarray | None = None
+    equal: tuple[bool, ...] = ()
+    told: str = ""  # the outputs in words
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Encodings side by side on one scale."""
+
+    id: str
+    title: str
+    cells: tuple[AttentionCell, ...]
+    ends: tuple[str, str]  # what stands above the outputs
+    caption: str = ""
+    place: Place = "full"
+    kind: Literal["attention"] = "attention"
+
+
+Panel = Heatmap | Chart | Strips | Dials | Matrix | TableOfText | Paragraphs | Chips | Attention
 
 
 # --- the readout, beside the picture --------------------------------------------------------------

@@ -61,8 +61,10 @@ def command_of(scene: Scene) -> str:
     Returns
     -------
     str
-        For a shell.
+        For a shell; empty where no plot draws what the view shows.
     """
+    if scene.shape.id not in ON_PAPER:
+        return ""
     name, options = picture_of(scene)
     words = ["posenc", "plot", name]
     if name == "sum":

@@ -183,7 +183,7 @@ def unpack(data: bytes) -> Message:
     Examples
     --------
     >>> from posenc.explore import frame, unpack
-    >>> message = unpack(frame({"d": "8", "L": "4"}))
+    >>> message = unpack(frame({"v": "table", "d": "8", "L": "4"}))
     >>> message.arrays[message.header["panels"][0]["tile"]].shape
     (4, 8)
     """

@@ -14,10 +14,11 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc.explore.page import page_of
-from posenc.explore.panels import Chart, Heatmap, Matrix, Panel, Strips
+from posenc.explore.panels import Attention, Chart, Heatmap, Matrix, Panel, Strips
 from posenc.explore.pictures import picture_of
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
+from posenc.explore.views import ON_PAPER
 from posenc.plot.rows import PICTURES
 
 __all__ = ["Download", "formats", "save"]
@@ -30,6 +31,7 @@ MEDIA = {
     "npz": "application/octet-stream",
 }
 DRAWN = ("png", "svg")
+NO_PLOT = "No plot shows this view; CSV and NPZ hold its numbers."
 NO_MATPLOTLIB = "Pictures need matplotlib: pip install 'posenc[plot]'"
 MOST_VALUES = 2**22  # of a file
 
@@ -44,14 +46,15 @@ class Download(NamedTuple):
 
 def formats(scene: Scene) -> list[dict[str, Any]]:
     """What can be saved, and why not what cannot."""
-    del scene
-    pictures = importlib.util.find_spec("matplotlib") is not None
+    why = NO_PLOT if scene.shape.id not in ON_PAPER else ""
+    if not why and importlib.util.find_spec("matplotlib") is None:
+        why = NO_MATPLOTLIB
     return [
         {
             "format": name,
             "label": label,
-            "ok": pictures or name not in DRAWN,
-            "why": "" if pictures or name not in DRAWN else NO_MATPLOTLIB,
+            "ok": not why or name not in DRAWN,
+            "why": why if name in DRAWN else "",
         }
         for name, label in LABELS.items()
     ]
@@ -98,6 +101,8 @@ DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
 
 def _drawn(scene: Scene, wanted: str) -> bytes:
     """The picture that `posenc.plot` makes of the same numbers."""
+    if scene.shape.id not in ON_PAPER:
+        raise ArgumentError(mismatch("save", "CSV or NPZ", wanted, NO_PLOT))
     if importlib.util.find_spec("matplotlib") is None:
         raise DependencyError(NO_MATPLOTLIB)
     from posenc import plot
@@ -132,6 +137,8 @@ def numbers(panels: Iterable[Panel]) -> dict[str, np.ndarray]:
 def _of_panel(panel: Panel) -> dict[str, np.ndarray]:
     if isinstance(panel, Matrix):
         return numbers(panel.cells)
+    if isinstance(panel, Attention):
+        return numbers([cell.grid for cell in panel.cells])
     if isinstance(panel, Heatmap):
         return {_named(panel.id): panel.tile if panel.values is None else panel.values}
     if isinstance(panel, Strips):

@@ -41,8 +41,8 @@ VERSION = "1"
 
 START = integer("s", "First position", 0, 0, 2**40, hint="Phases are exact here too.")
 LENGTH = integer("L", "Positions", 128, 1, LARGEST_LENGTH, scale="log")
-P = integer("p", "Position", 40, 0, 127, section="cursor", gently=True)
-J = integer("j", "Dimension", 21, 0, 127, section="cursor", gently=True)
+P = integer("p", "Position", 40, 0, 127, section="cursor", gently=True, plays=True)
+J = integer("j", "Dimension", 21, 0, 127, section="cursor", gently=True, plays=True)
 FIND = text(
     "find",
     "Which position gave",
@@ -77,6 +77,8 @@ class ViewShape:
         Defaults of its own keys that follow from the encoding.
     most : mapping of str to int
         How far keys of encodings go here, where that is less than elsewhere.
+    compares : bool
+        Whether a second encoding can stand beside the first; one that is pinned elsewhere waits.
     """
 
     id: str
@@ -89,6 +91,7 @@ class ViewShape:
     zoom: tuple[str, ...] = ()
     usual: Callable[[Chosen], Mapping[str, str]] = lambda _: {}
     most: Mapping[str, int] = field(default_factory=dict)
+    compares: bool = True
 
 
 @dataclass(frozen=True)
@@ -148,19 +151,23 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
         note = f"The address is of version {shown(version)}; this page knows version {VERSION}."
         reader.notes.append(note)
     views = tuple(Option(shape.id, shape.label) for shape in shapes.values())
-    shape = shapes[reader.take(choice("v", "View", views, "table", section="view"))]
+    shape = shapes[reader.take(choice("v", "View", views, next(iter(shapes)), section="view"))]
     width, height, theme = _asked(reader)
     lengths = {f.key: f for f in shape.fields if f.key in ("s", "L")}
     for wanted in lengths.values():
         reader.take(wanted)
     a = _encoding(reader, shape, session, "")
-    b = _encoding(reader, shape, session, PIN) if _pinned(reader) else None
+    b = _encoding(reader, shape, session, PIN) if shape.compares and _pinned(reader) else None
     if lengths:
         _end(reader, [a] if b is None else [a, b])
     usual = shape.usual(a)
     for wanted in shape.fields:
         if wanted.key not in lengths:
-            reader.take(replace(wanted, default=usual.get(wanted.key, wanted.default)))
+            options = wanted.options
+            if wanted.kind == "choice" and not options:
+                options = _anything(shape, session)
+            default = usual.get(wanted.key, wanted.default)
+            reader.take(replace(wanted, default=default, options=options))
     _cursor(reader, shape, a)
     for wanted in (FIND, TOUR, REVEAL):
         reader.take(wanted)
@@ -225,6 +232,12 @@ def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str)
         # A learned table of more positions than are drawn: one entry always works.
         safe = next(e for e in offered if e.id == shape.encoding)
         return made(safe, {**shared, **_defaults(safe, shape, pin)})
+
+
+def _anything(shape: ViewShape, session: Session) -> tuple[Option, ...]:
+    """What a choice offers that names no options: no encoding, or any that the view shows."""
+    offered = catalogue.offered(shape.id, session.entries)
+    return (Option("none", "no positions"), *(Option(e.id, e.label, e.group) for e in offered))
 
 
 def _end(reader: StateReader, chosen: list[Chosen]) -> None:

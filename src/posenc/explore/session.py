@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc.explore.entry import CatalogueEntry
 
-__all__ = ["Embeddings", "Session"]
+__all__ = ["Embeddings", "HeadsFile", "Session"]
 
 
 class Embeddings(NamedTuple):
@@ -21,6 +21,16 @@ class Embeddings(NamedTuple):
     name: str
     rows: np.ndarray  # (words, dim) float64
     words: tuple[str, ...] = ()
+
+
+class HeadsFile(NamedTuple):
+    """Queries, keys and values of a file, (heads, words, dim) float64, and its tokens if named."""
+
+    name: str
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,8 @@ class Session:
         Encodings of files.
     embeddings : Embeddings, optional
         Vectors for the words of the sentence.
+    heads : HeadsFile, optional
+        Queries and keys for the attention.
 
     Examples
     --------
@@ -43,3 +55,4 @@ class Session:
 
     entries: tuple[CatalogueEntry, ...] = ()
     embeddings: Embeddings | None = None
+    heads: HeadsFile | None = None

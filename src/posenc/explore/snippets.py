@@ -10,6 +10,7 @@ from posenc.explore.fields import short
 from posenc.explore.scene import Scene
 
 __all__ = [
+    "attention",
     "bias",
     "distance",
     "rotate",
@@ -143,3 +144,35 @@ def stretch(scene: Scene, rule: str, data: Any) -> str:
     else:
         lines.append(f"rope = rope.at({data.length})")
     return "\n".join([*lines, "posenc.wavelengths(rope)", "rope.attention_factor"])
+
+
+def attention(scene: Scene, content: Any, order: tuple[int, ...], *, causal: bool) -> str:
+    """The attention of the encoding that has settings."""
+    words, stored = list(content.words), scene.session.heads
+    sizes = f"{content.dim}, width={content.width}, head={content.head}"
+    lines = [f"words = random_content({words}, {sizes})"]
+    if scene["qk"] in ("previous", "content"):
+        lines = [f"words = trained_content({words}, {scene['qk']!r})"]
+    elif scene["qk"] == "file" and stored is not None:
+        name = stored.name
+        load = "numpy.load" if name.endswith(".npz") else "safetensors.numpy.load_file"
+        head = (content.head, content.heads)
+        lines = [
+            f"import {load.rpartition('.')[0]}",
+            f"stored = {load}({name!r})",
+            'sides = [stored[side] for side in ("qkv" if "v" in stored else "qkk")]',
+            f"q, k, v = (x[{head[0]} * len(x) // {head[1]}][:{len(words)}] for x in sides)",
+            f"words = from_arrays({words}, q, k, v, name={name!r}, head={head})",
+        ]
+    source = lines[-1].removeprefix("words = ").partition("(")[0]
+    more = f"order={order}, shift={scene['shift']}, causal={causal}, dtype={scene['prec']!r}"
+    return "\n".join(
+        [
+            f"from posenc.plot.content import {source}",
+            "from posenc.plot.views import attention",
+            *spec_lines(scene),
+            *lines,
+            f"view = attention.data(pe, words, {more}, join={scene['join']!r}{_params(scene)})",
+            "view.scores, view.weights, view.change, view.equal",
+        ]
+    )

@@ -67,7 +67,7 @@ def stops() -> tuple[Stop, ...]:
     --------
     >>> from posenc.learn import stops
     >>> stops()[0].title
-    'Which end is fast?'
+    'What does attention see without positions?'
     """
     return tuple(compute(part) for part in load("tour")["stops"])
 
@@ -97,7 +97,7 @@ def stop(n: int, *, revealed: bool = False) -> dict[str, Any]:
     --------
     >>> from posenc.learn import stop
     >>> stop(1)["right"], stop(1, revealed=True)["right"]
-    (None, 'first')
+    (None, 'none')
     """
     places = stops()
     if not 1 <= n <= len(places):

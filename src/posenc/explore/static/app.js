@@ -9,6 +9,7 @@ import { byId, el, found, takesArrows, takesLetters } from "./dom.js";
 import { host } from "./host.js";
 import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from "./page.js";
 import { Panels } from "./panels.js";
+import { drawn } from "./play.js";
 import { showReadout } from "./readout.js";
 import { firstRoom, sized, unfit } from "./room.js";
 import { Address, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
@@ -128,12 +129,14 @@ function draw(quietly) {
   controls.show(header);
   showVersus(header, stopComparing);
   if (!quietly) showTour(byId("tour"), header.tour, { act: follow, jump, leave });
-  showReadout(byId("readout"), frame, follow);
+  showReadout(byId("readout"), frame, follow, move);
   if (found("data-table")) byId("data-table").hidden = !header.data_table;
   found("compare")?.setAttribute("aria-pressed", String(Boolean(header.compare)));
+  if (found("compare")) byId("compare").hidden = !header.compares;
   const plot = panels.draw(frame);
   if (plot) room = { w: plot.w, h: plot.h ?? screen.h };
   if (!quietly && header.say) say(header.say);
+  drawn();
   host.page.dataset.frames = String(Number(host.page.dataset.frames ?? 0) + 1);
 }
 
@@ -293,6 +296,7 @@ function stopComparing() {
 
 /** Pins the present encoding as B; from then on the settings change A alone. */
 function compare() {
+  if (!frame?.header.compares) return;
   if (frame?.header.compare) {
     stopComparing();
     return;

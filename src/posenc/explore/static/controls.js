@@ -2,7 +2,8 @@
 
 import { el, found, textWidth, whenChanged } from "./dom.js";
 import { host } from "./host.js";
-import { onStep, sliderPlace, sliderValue } from "./scale.js";
+import { playButton } from "./play.js";
+import { nextValue, onStep, sliderPlace, sliderValue } from "./scale.js";
 
 const ARROWS = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 };
 const WAIT = 250;
@@ -29,8 +30,19 @@ class NumberControl {
     });
     this.slider.addEventListener("keydown", (event) => this.key(event, set));
     const name = el("label", { for: id }, control.label);
-    this.nodes = [el("div", { class: "line" }, name, this.field), this.slider];
+    const play = control.plays ? playButton(control.label, () => this.next(set)) : null;
+    this.nodes = [el("div", { class: "line" }, name, this.field), el("div", { class: "slide" }, play, this.slider)];
     this.focusable = this.field;
+  }
+
+  /** Sets the value after the present one; false where there is none. */
+  next(set) {
+    const value = Number(this.field.value);
+    const after = nextValue(this.control, value);
+    if (after === value) return false;
+    this.field.value = String(after);
+    set(this.field.value);
+    return true;
   }
 
   key(event, set) {
@@ -151,7 +163,8 @@ export class Controls {
   }
 
   show(header) {
-    const controls = header.controls ?? [];
+    // What stands in the picture itself has no place here.
+    const controls = (header.controls ?? []).filter(({ section }) => section !== "page");
     const layout = controls.map(({ key, label, kind, section }) => [key, label, kind, section]);
     whenChanged(this.host, layout, () => this.build(controls));
     const problems = new Map((header.problems ?? []).map((problem) => [problem.field, problem]));

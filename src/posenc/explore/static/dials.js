@@ -58,6 +58,28 @@ function sharedHands(dials) {
   return alike ? dials[0].hands.filter(([, , , text]) => text) : [];
 }
 
+/** Lets a drag to the side, begun where `holds` says so, move the cursor that many steps. */
+export function draggable(node, holds, move) {
+  let start = null;
+  node.addEventListener("pointerdown", (event) => {
+    if (event.button === 0 && holds(event.target)) start = event.clientX;
+  });
+  node.addEventListener("pointermove", (event) => {
+    if (start === null || !event.buttons) return;
+    const steps = Math.trunc((event.clientX - start) / STEP);
+    if (!steps) return;
+    start += steps * STEP;
+    // From here on it is a drag: its end is no click on the dial where it began.
+    node.setPointerCapture(event.pointerId);
+    move("y", steps);
+  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    node.addEventListener(end, () => {
+      start = null;
+    });
+  }
+}
+
 export class Dials {
   constructor(deeds) {
     this.deeds = deeds;
@@ -67,26 +89,7 @@ export class Dials {
     this.caption = el("p", { class: "caption" });
     this.root = el("figure", { class: "figure" }, this.heading, this.legend, this.grid, this.caption);
     this.moves = false;
-    this.start = null;
-    this.grid.addEventListener("pointerdown", (event) => {
-      if (event.button === 0 && this.moves) this.start = event.clientX;
-    });
-    this.grid.addEventListener("pointermove", (event) => this.drag(event));
-    for (const end of ["pointerup", "pointercancel"]) {
-      this.grid.addEventListener(end, () => {
-        this.start = null;
-      });
-    }
-  }
-
-  drag(event) {
-    if (this.start === null || !event.buttons) return;
-    const steps = Math.trunc((event.clientX - this.start) / STEP);
-    if (!steps) return;
-    this.start += steps * STEP;
-    // From here on it is a drag: its end is no click on the dial where it began.
-    this.grid.setPointerCapture(event.pointerId);
-    this.deeds.move("y", steps);
+    draggable(this.grid, () => this.moves, (along, steps) => this.deeds.move(along, steps));
   }
 
   draw({ main }, frame) {

@@ -138,7 +138,8 @@ export function showTexts(header) {
   if (host.alone) document.title = `${view?.label ?? "posenc"} · posenc explore`;
   byId("title").textContent = header.title ?? "";
   byId("lead").textContent = header.lead ?? "";
-  const controls = new Set((header.controls ?? []).map(({ key }) => key));
+  const shown = (header.controls ?? []).filter(({ section }) => section !== "page");
+  const controls = new Set(shown.map(({ key }) => key));
   const loose = (header.problems ?? []).filter(({ field }) => !controls.has(field));
   const texts = [...loose.map(({ message }) => message), ...(header.notes ?? [])];
   const notes = byId("notes");

@@ -1,5 +1,6 @@
 /** Panels into figures, and figures into the page. */
 
+import { Attention, Chips } from "./attention.js";
 import { Dials } from "./dials.js";
 import { byId, el, rebuild, whenChanged } from "./dom.js";
 import { Figure, leftOf } from "./figure.js";
@@ -59,6 +60,8 @@ const KINDS = {
   matrix: Matrix,
   table: TextTable,
   words: Words,
+  chips: Chips,
+  attention: Attention,
 };
 
 export class Panels {

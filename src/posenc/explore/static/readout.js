@@ -1,6 +1,6 @@
 /** The readout: facts, formulas and links beside the picture. All texts come in the header. */
 
-import { dialBlock } from "./dials.js";
+import { dialBlock, draggable } from "./dials.js";
 import { el, rebuild, whenChanged } from "./dom.js";
 
 /** MathML from Python, parsed as XML: what is not MathML is shown as plain text instead. */
@@ -82,9 +82,11 @@ function findBlock({ find, fixed }, act) {
   return [el("section", { class: "found", id: "found", "aria-label": "Find" }, el("h2", {}, `Find ${find.query}`), ...story, close)];
 }
 
-/** Fills the readout. */
-export function showReadout(host, frame, act) {
+/** Fills the readout; `move` is what dragging a dial does. */
+export function showReadout(host, frame, act, move) {
   const { header } = frame;
+  if (!host.posencDrags) draggable(host, (target) => target.closest(".dial-block"), move);
+  host.posencDrags = true;
   const dials = (header.readout ?? [])
     .filter((block) => block.block === "dial")
     .map((block) => Array.from(frame.arrays[block.dial.trail]?.data ?? []));

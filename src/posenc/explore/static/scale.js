@@ -8,8 +8,9 @@ import { textWidth } from "./dom.js";
  */
 export function scaleOf(axis, from, to) {
   const log = axis.scale === "log";
-  const value = log ? (at) => Math.log(Math.max(at, Number.MIN_VALUE)) : (at) => at;
   const [start, end] = axis.domain;
+  const zero = log && start === 0 ? 1 : 0; // a logarithmic scale from 0 is one of n + 1
+  const value = log ? (at) => Math.log(Math.max(at + zero, Number.MIN_VALUE)) : (at) => at;
   const [lo, hi] = [value(start), value(end)];
   const span = hi - lo || 1;
   const at = (data) => from + ((value(data) - lo) / span) * (to - from);
@@ -19,7 +20,7 @@ export function scaleOf(axis, from, to) {
     middle: (data) => at(data + half),
     invert: (pixel) => {
       const data = lo + ((pixel - from) / (to - from || 1)) * span;
-      return log ? Math.exp(data) : data;
+      return log ? Math.exp(data) - zero : data;
     },
     holds: (data) => data >= Math.min(start, end) && data <= Math.max(start, end),
   };
@@ -99,4 +100,15 @@ export function onStep(control, value) {
   const { min, max, step } = control;
   const near = step ? min + Math.round((value - min) / step) * step : value;
   return Number(Math.min(max, Math.max(min, near)).toPrecision(step ? 12 : 4));
+}
+
+/** The value that Play goes to: the next step, or on a logarithmic scale the next place that differs. */
+export function nextValue(control, value) {
+  if (control.scale !== "log") return onStep(control, value + (control.step || (control.max - control.min) / 100));
+  const from = sliderPlace(control, value);
+  for (let place = from + 5; place <= 1005; place += 5) {
+    const after = sliderValue(control, Math.min(place, 1000));
+    if (after > value) return after;
+  }
+  return value;
 }

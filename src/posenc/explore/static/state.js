@@ -1,5 +1,8 @@
 /** The state is a flat dictionary of texts: what was set. The address bar holds all of it. */
 
+/** The view of an address that names none. */
+export const FIRST = "attention";
+
 /** What is told to the server but is no part of the state: it belongs to the reader's screen. */
 export const SCREEN = new Set(["w", "h", "theme"]);
 
@@ -14,7 +17,7 @@ export function parseHash(hash) {
 /** The hash of a state: version and view first, then whatever was set, be it a default or not. */
 export function formatHash(state) {
   const { v, ...rest } = state;
-  const parts = [["k", "1"], ["v", v ?? "table"]];
+  const parts = [["k", "1"], ["v", v ?? FIRST]];
   for (const key of Object.keys(rest).sort()) {
     if (!SCREEN.has(key) && key !== "k") parts.push([key, rest[key]]);
   }

@@ -106,7 +106,7 @@ export function frozen({ states }) {
   const opened = new Map();
   return async ({ query }) => {
     const wanted = (one) => ([key, text]) => (query[key] ?? one.defaults[key]) === text;
-    const state = states.find((one) => one.view === (query.v ?? "table") && Object.entries(one.keys).every(wanted(one)));
+    const state = states.find((one) => one.view === (query.v ?? states[0].view) && Object.entries(one.keys).every(wanted(one)));
     if (!state) throw new NotStored("This page holds stored states only.");
     if (!opened.has(state)) opened.set(state, await unfrozen(state.data));
     return standing(opened.get(state), query);

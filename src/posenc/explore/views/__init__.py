@@ -20,5 +20,5 @@ _MODULES: dict[str, Any] = {
 SHAPES: dict[str, ViewShape] = {view: module.SHAPE for view, module in _MODULES.items()}
 SHOW: dict[str, Callable[[Scene], Page]] = {view: m.show for view, m in _MODULES.items()}
 ON_PAPER: dict[str, Callable[[Scene], tuple[str, dict[str, Any]]]] = {
-    view: module.on_paper for view, module in _MODULES.items()
+    view: module.on_paper for view, module in _MODULES.items() if hasattr(module, "on_paper")
 }

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.axes import cells, logarithmic, values
+from posenc.explore.axes import cells, float32, logarithmic, values
 from posenc.explore.fields import Option, choice, integer, switch
 from posenc.explore.panels import (
     Axis,
@@ -27,7 +28,7 @@ from posenc.explore.sources import held, learnt
 from posenc.explore.text import number, plural, signed, spread, thin, whole
 from posenc.plot import palette
 from posenc.plot.columns import TableSource
-from posenc.plot.views import offset, similarity
+from posenc.plot.views import decay, offset, similarity
 from posenc.plot.views.offset import Offset, sized
 from posenc.plot.views.similarity import Similarity
 
@@ -66,6 +67,8 @@ def show(scene: Scene) -> Page:
     value = _product(table, p, p + k, metric)
     say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
     panels: list[Any] = [_curve(scene, curve, k, value), _heatmap(matrix, p, k, say)]
+    if scene.a.entry.kind == "rotary":
+        panels += _decay(scene.a.spec, scene.a.entry.length)
     if table.waves is not None:
         panels.append(_blocks(table, k))
     return Page(
@@ -157,6 +160,54 @@ def _curve(scene: Scene, data: Offset, k: int, value: float) -> Chart:
         caption=thin(" ".join(data.caption)),
         height=230,
         label=f"The {name} of two rows against their distance",
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
+    """What remains of a score far away, expected and at worst; nothing without frequencies."""
+    try:
+        curves = decay.data(spec, declared=declared)
+    except PosencError:
+        return ()
+    x = curves.distances
+    zero = np.zeros_like(x)
+    low, high = spread(-0.35, 1.0)
+    marks = [
+        Mark("x", float(at), f"{word} {whole(at)}")
+        for word, at in (("trained on", curves.trained), ("declared", curves.declared))
+        if at is not None and at <= x[-1] and (word != "declared" or at != curves.trained)
+    ]
+    bands = (
+        ("a key like the query", curves.same, curves.same_spread, 0),
+        ("an independent key", zero, zero + curves.other_spread, 2),
+    )
+    series = [
+        Series(
+            name,
+            x,
+            y.astype(np.float32),
+            style,
+            *((y + n * by).astype(np.float32) for n in (-1, 1)),
+        )
+        for name, y, by, style in bands
+    ]
+    series.append(Series("bound (own scale)", x, float32(curves.bound), 1))
+    return (
+        Chart(
+            id="decay",
+            title="what remains of a score with distance",
+            x=logarithmic("distance, positions (log)", 1.0, float(decay.FARTHEST)),
+            y=values("", low, high),
+            series=tuple(series),
+            marks=tuple(marks),
+            caption="Over random queries and keys: the mean and a band of one standard deviation, "
+            "over the mean at distance 0 of a key that is the query. The bound is a factor of what "
+            "a score can be at most (Su et al. 2021), over its own value at distance 0: it falls, "
+            "but scores of independent vectors do not.",
+            height=210,
+            label="The expected score of a rotation against distance, beside a bound",
+        ),
     )
 
 

@@ -41,7 +41,9 @@ SHAPE = ViewShape(
     "What does a rotation do to queries and keys?",
     "rope",
     (
-        integer("m", "Position of the query", 7, 0, FARTHEST, section="cursor", gently=True),
+        integer(
+            "m", "Position of the query", 7, 0, FARTHEST, section="cursor", gently=True, plays=True
+        ),
         integer(
             "off",
             "Query minus key",

@@ -42,7 +42,7 @@ TRAINED = integer(
     scale="log",
     hint="That of the model, where it says one.",
 )
-FACTOR = real("f", "Stretch factor", 8, 1, LARGEST_FACTOR, scale="log")
+FACTOR = real("f", "Stretch factor", 8, 1, LARGEST_FACTOR, scale="log", plays=True)
 RULE = choice(
     "rule",
     "Rule in the readout",

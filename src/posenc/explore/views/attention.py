@@ -1,0 +1,207 @@
+"""Attention: what one head sees of a sentence, under four encodings side by side."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+from posenc._core.errors import PosencError
+from posenc.explore import catalogue, snippets
+from posenc.explore.attention_panels import (
+    EncodingColumn,
+    TypedSentence,
+    UnfitColumn,
+    chips,
+    grids,
+    joined,
+    readout,
+    terms,
+    written,
+)
+from posenc.explore.entry import made, samples
+from posenc.explore.fields import Option, choice, integer, switch, text
+from posenc.explore.scene import Page, Scene, ViewShape
+from posenc.explore.text import number, signed, whole
+from posenc.plot.content import Content, from_arrays, random_content, trained_content
+from posenc.plot.views import attention
+
+__all__ = ["SHAPE", "show"]
+
+FARTHEST = 4096
+ROWS = 512  # of a learned table
+MOST_WORDS, LEAST_WORDS = 12, 2
+HEAD = 64
+PLACES = {"e1": "none", "e2": "sinusoidal", "enc": "rope", "e4": "alibi"}
+TEXT = text("text", "Sentence", "John likes Jane very much", 400)
+
+
+def _options(**labels: str) -> tuple[Option, ...]:
+    return tuple(Option(name, label) for name, label in labels.items())
+
+
+SOURCES = _options(
+    random="random vectors",
+    previous="a previous-token head",
+    content="a content head",
+    file="those of a file",
+)
+PAST = _options(own="as the head was trained", seen="are seen", masked="are masked (causal)")
+JOIN = _options(add="added", append="appended (concatenated)")
+DTYPES = _options(float32="float32", float64="float64")
+SOURCE_HINT = "Two heads of a small trained model come with posenc."
+SHIFT_HINT = "All words stand this many positions later."
+SHAPE = ViewShape(
+    "attention",
+    "Attention",
+    "What does attention see?",
+    PLACES["enc"],
+    (
+        TEXT,
+        choice("qk", "Queries and keys", SOURCES, "random", hint=SOURCE_HINT),
+        integer("hd", "Head", 0, 0, 255, gently=True, hint="Of random vectors or of a file."),
+        integer("shift", "Shift by", 100, 0, FARTHEST, scale="log", plays=True, hint=SHIFT_HINT),
+        switch("softmax", "Softmax"),
+        choice("past", "Later words", PAST, "own"),
+        choice("join", "A table is", JOIN, "add"),
+        choice("prec", "Computed in", DTYPES, "float32"),
+        text("perm", "Order of the words", "", 60, section="page"),
+        *(
+            choice(key, f"Encoding {n}", (), name, section="page")
+            for n, (key, name) in enumerate(PLACES.items(), 1)
+            if key != "enc"
+        ),
+        integer("qw", "Query", 2, 0, MOST_WORDS - 1, gently=True, section="cursor"),
+        integer("kw", "Key", 0, 0, MOST_WORDS - 1, gently=True, section="cursor"),
+    ),
+    defaults={"d": str(HEAD)},
+    cursor=(),
+    most={"d": 1024},
+    compares=False,  # four of them stand beside each other as it is
+)
+
+
+def show(scene: Scene) -> Page:
+    """The words, four grids with their outputs, and what the score of a cell consists of."""
+    sentence, problems = _sentence(scene)
+    every = [_column(scene, key, sentence) for key in PLACES]
+    columns = [column for column in every if isinstance(column, EncodingColumn)]
+    i, j = sentence.cell
+    scores = (f"{c.label} {number(float(c.view.scores[i, j]), 3)}" for c in columns)
+    say = f"{sentence.pair}: {', '.join(scores)}"
+    own = next((c.chosen for c in columns if c.key == "enc"), None)
+    last = len(sentence.typed) - 1
+    panels = [chips(sentence), grids(scene, sentence, every, say)]
+    return Page(
+        lead=f"{sentence.content.origin} A head of {sentence.content.dim} numbers, computed in "
+        f"{scene['prec']}.",
+        panels=(*panels, *terms(columns, sentence), *joined(scene, columns, sentence)),
+        readout=readout(every, sentence),
+        say=say,
+        cursor={
+            "x": {"key": "kw", "value": j, "min": 0, "max": last, "step": 1},
+            "y": {"key": "qw", "value": i, "min": 0, "max": last, "step": 1},
+        },
+        python=snippets.attention(
+            scene if own is None else replace(scene, a=own),
+            sentence.content,
+            sentence.order,
+            causal=_causal(scene, sentence.content),
+        ),
+        table=_numbers(columns, sentence),
+        problems=tuple(problems),
+    )
+
+
+def _numbers(columns: list[EncodingColumn], sentence: TypedSentence) -> dict[str, Any]:
+    i = sentence.cell[0]
+    return {
+        "caption": f"scores of the query “{sentence.words[i]}”",
+        "columns": ["key", *(c.label for c in columns)],
+        "rows": [
+            [word, *(signed(float(c.view.scores[i, n])) for c in columns)]
+            for n, word in enumerate(sentence.words)
+        ],
+    }
+
+
+# --- the words and what they bring ----------------------------------------------------------------
+
+
+def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
+    problems: list[tuple[str, str]] = []
+    stored, words = scene.session.heads, scene["text"].split()
+    if scene["qk"] == "file" and stored is None:
+        problems.append(("qk", "No file was named: posenc explore --qk FILE. Drawn at random."))
+    elif scene["qk"] == "file" and stored is not None:
+        words = list(stored.tokens or map(str, range(stored.q.shape[1])))
+    if len(words) < LEAST_WORDS:
+        note = f"A sentence has at least {LEAST_WORDS} words. Drawn with ‘{TEXT.default}’."
+        problems.append(("text", note))
+        words = TEXT.default.split()
+    if len(words) > MOST_WORDS:
+        problems.append(("text", f"The first {MOST_WORDS} words of {whole(len(words))} are drawn."))
+    typed = tuple(words[:MOST_WORDS])
+    order, asked = tuple(range(len(typed))), scene["perm"].split(".")
+    if sorted(asked) == sorted(map(str, order)):
+        order = tuple(map(int, asked))
+    elif scene["perm"]:
+        example = f"such as {written(order[::-1])}"
+        note = f"An order names each place from 0 to {len(typed) - 1} once, {example}."
+        problems.append(("perm", note))
+    last = len(typed) - 1
+    cell = min(scene["qw"], last), min(scene["kw"], last)
+    return TypedSentence(typed, order, cell, _content(scene, typed)), problems
+
+
+def _content(scene: Scene, words: tuple[str, ...]) -> Content:
+    """What the words bring, from the source that the state names."""
+    stored = scene.session.heads
+    if scene["qk"] == "file" and stored is not None:
+        head = scene["hd"] % len(stored.q)
+        q, k, v = (side[head, : len(words)] for side in (stored.q, stored.k, stored.v))
+        return from_arrays(words, q, k, v, name=stored.name, head=(head, len(stored.q)))
+    if scene["qk"] in ("previous", "content"):
+        return _trained(words, scene["qk"])
+    kind = scene.a.spec.kind
+    wide = HEAD if kind == "bias" else int(scene.a.spec.dim)
+    dim = wide if kind in ("rotary", "relative") else max(2, min(wide - wide % 2, HEAD))
+    return _random(words, dim, wide, scene["hd"] % 8)
+
+
+def _causal(scene: Scene, content: Content) -> bool:
+    return content.causal if scene["past"] == "own" else bool(scene["past"] == "masked")
+
+
+@functools.lru_cache(maxsize=32)
+def _random(words: tuple[str, ...], dim: int, width: int, head: int) -> Content:
+    return random_content(words, dim, width=width, head=head)
+
+
+@functools.lru_cache(maxsize=32)
+def _trained(words: tuple[str, ...], name: str) -> Content:
+    return trained_content(words, name)
+
+
+def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn | UnfitColumn:
+    """An encoding, made for the sizes of the head, at work."""
+    content = sentence.content
+    entries = {**catalogue.by_id(), **{e.id: e for e in scene.session.entries}}
+    entry = scene.a.entry if key == "enc" else entries.get(scene[key])
+    label, chosen = "no positions" if entry is None else entry.label, None
+    more: dict[str, Any] = {"order": sentence.order, "shift": scene["shift"], "join": scene["join"]}
+    try:
+        if entry is not None:
+            size = content.width if entry.kind == "table" else content.dim
+            own = {"s": 0, "L": ROWS, "d": size, "heads": content.heads}
+            start = scene.a.values if key == "enc" else {}
+            chosen = made(entry, {**samples(entry), **start, **own})
+            more["params"] = chosen.params
+        spec = None if chosen is None else chosen.spec
+        view = attention.data(
+            spec, content, causal=_causal(scene, content), dtype=scene["prec"], **more
+        )
+        parts = attention.parts(spec, content, sentence.cell, **more)
+    except PosencError as error:
+        return UnfitColumn(key, label, str(error))
+    return EncodingColumn(key, label, chosen, view, parts)

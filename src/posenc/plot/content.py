@@ -1,0 +1,265 @@
+"""Where the queries, keys and values of a picture come from: chance, a trained model, or a file.
+
+Two heads of a small model come with the package, in `data/`, with the command that trained it and
+the measures by which they were chosen.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.random_vectors import random_vectors
+from posenc.encodings.rotary.rope import RoPE
+from posenc.functional import rotate
+
+__all__ = ["Content", "from_arrays", "random_content", "trained_content"]
+
+FOLDER = Path(__file__).parent / "data"
+UNIT = math.sqrt(3.0)  # makes numbers that are uniform in [-1, 1) of variance 1
+BEGIN, FIRST = 1, 4  # tokens of the trained model; its symbols follow
+MARKS = {"[": BEGIN, "→": 2, "]": 3}
+
+Weights = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What the words of a sentence bring to one head, whatever their order.
+
+    Parameters
+    ----------
+    words : tuple of str
+        As typed.
+    inputs : numpy.ndarray
+        (words, width): what the projections read.
+    q, k, v : numpy.ndarray
+        (words, dim): queries, keys and values before any position, float64.
+    weights : tuple of numpy.ndarray
+        (width, dim) each: the projections of queries, keys and values, through which a table goes.
+    origin : str
+        A sentence that says where the numbers are from.
+    head, heads : int
+        Which head of how many: what an encoding with numbers for each head is asked for.
+    causal : bool
+        Whether the head was trained to see no later word.
+    """
+
+    words: tuple[str, ...]
+    inputs: np.ndarray
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    weights: Weights
+    origin: str
+    head: int = 0
+    heads: int = 8
+    causal: bool = False
+
+    @property
+    def dim(self) -> int:
+        """Width of the head."""
+        return int(self.q.shape[1])
+
+    @property
+    def width(self) -> int:
+        """Width of what a table is added to."""
+        return len(self.weights[0])
+
+    def beside(self, width: int) -> Weights:
+        """Random projections for columns that are appended, of the size of the others.
+
+        Parameters
+        ----------
+        width : int
+            How many columns.
+        """
+        random = _projections(width, self.dim, "appended")
+        sizes = [float((w**2).mean()) * width for w in self.weights]
+        return tuple(w * math.sqrt(size) for w, size in zip(random, sizes, strict=True))
+
+
+@functools.lru_cache(maxsize=16)
+def _projections(width: int, dim: int, name: str) -> Weights:
+    """Random matrices (width, dim) that keep variances: of queries, keys and values."""
+    rows = ([f"{name} {side} {row}" for row in range(width)] for side in ("query", "key", "value"))
+    scale = UNIT / math.sqrt(width)
+    return tuple(random_vectors(each, dim, 0).astype(np.float64) * scale for each in rows)
+
+
+def random_content(
+    words: Sequence[str], dim: int, *, width: int | None = None, head: int = 0
+) -> Content:
+    """Random vectors for words, and random projections, of seed 0.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The same word brings the same numbers.
+    dim : int
+        Width of the head.
+    width : int, optional
+        Width of the vectors; that of the head by default.
+    head : int
+        Which of the projections.
+
+    Returns
+    -------
+    Content
+        Entries of variance about 1.
+
+    Examples
+    --------
+    >>> from posenc.plot.content import random_content
+    >>> random_content(["John", "likes", "Jane"], 16).q.shape
+    (3, 16)
+    """
+    width = dim if width is None else width
+    inputs = random_vectors(list(words), width, 0).astype(np.float64) * UNIT
+    weights = _projections(width, dim, f"head {head}")
+    q, k, v = (inputs @ weight for weight in weights)
+    origin = "Queries and keys are random vectors of seed 0, the same for the same word."
+    return Content(tuple(words), inputs, q, k, v, weights, origin, head)
+
+
+def from_arrays(
+    words: Sequence[str],
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    *,
+    name: str,
+    head: tuple[int, int],
+) -> Content:
+    """Queries, keys and values that somebody saved, before any position.
+
+    There are no projections, so a table is added to queries and keys as it is, and not to values.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Their tokens.
+    q, k, v : numpy.ndarray
+        (words, dim) of one head.
+    name : str
+        Of the file.
+    head : (int, int)
+        Which head, of how many.
+    """
+    weights = (np.eye(q.shape[1]), np.eye(q.shape[1]), np.zeros((q.shape[1], v.shape[1])))
+    origin = f"Queries and keys are those of head {head[0]} of {head[1]} in {name}."
+    q, k, v = (np.asarray(side, dtype=np.float64) for side in (q, k, v))
+    return Content(tuple(words), q, q, k, v, weights, origin, *head, causal=True)
+
+
+# --- a trained model ------------------------------------------------------------------------------
+
+
+@functools.cache
+def _about() -> dict[str, Any]:
+    about: dict[str, Any] = json.loads((FOLDER / "heads.json").read_text(encoding="utf-8"))
+    return about
+
+
+@functools.cache
+def _weights() -> dict[str, np.ndarray]:
+    with np.load(FOLDER / "heads.npz", allow_pickle=False) as stored:
+        return {name: stored[name].astype(np.float64) for name in stored.files}
+
+
+def trained_content(words: Sequence[str], name: str) -> Content:
+    """Queries, keys and values of a trained head.
+
+    The model copies lists of symbols that mean nothing, so the words of a sentence stand for its
+    symbols, in the order in which they first come; `[`, `→` and `]` are its own marks. Words bring
+    what they have in the sentence as typed, with the rotation that the model was trained with.
+
+    Parameters
+    ----------
+    words : sequence of str
+        At most as many different ones as the model has symbols.
+    name : {"previous", "content"}
+        The head whose attention is on the word before, or the one whose attention is on the word
+        that followed the same word earlier.
+
+    Returns
+    -------
+    Content
+        In float64, from weights that are stored in float16.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such head, or there are too many words.
+
+    Examples
+    --------
+    >>> from posenc.plot.content import trained_content
+    >>> trained_content("John likes Jane".split(), "previous").q.shape
+    (3, 16)
+    """
+    about, weights = _about(), _weights()
+    chosen = next((row for row in about["chosen"] if row["name"] == name), None)
+    if chosen is None:
+        names = ", ".join(row["name"] for row in about["chosen"])
+        raise ArgumentError(mismatch("trained_content", f"one of {names}", repr(name)))
+    symbols = dict.fromkeys(word for word in words if word not in MARKS)
+    most = len(weights["embedding"]) - FIRST
+    if len(symbols) > most:
+        expected = f"at most {most} different words"
+        raise ArgumentError(mismatch("trained_content", expected, len(symbols)))
+    tokens = {**{word: FIRST + n for n, word in enumerate(symbols)}, **MARKS}
+    x = weights["embedding"][[BEGIN, *(tokens[word] for word in words)]] * about["width"] ** 0.5
+    for layer in range(chosen["layer"]):
+        x = _layer(x, layer)
+    layer, first = chosen["layer"], chosen["head"] * about["dim"]
+    own = slice(first, first + about["dim"])
+    inputs = _norm(x, f"{layer}.self")[1:]
+    q, k, v = (_linear(inputs, f"{layer}.{side}")[:, own] for side in "qkv")
+    maps = tuple(weights[f"{layer}.{side}.weight"][own].T for side in "qkv")
+    origin = (
+        f"Queries and keys are those of {chosen['label']} of a small model, which posenc trained "
+        f"with RoPE to copy lists: {chosen['weight']:.2f} of its attention is on "
+        f"{chosen['measured']}. Words stand for its symbols."
+    )
+    return Content(
+        tuple(words), inputs, q, k, v, maps, origin, chosen["head"], about["heads"], causal=True
+    )
+
+
+def _layer(x: np.ndarray, layer: int) -> np.ndarray:
+    """A layer of the model, with its own rotation and mask."""
+    about = _about()
+    spec = RoPE(about["dim"], pairing=about["pairing"], base=about["base"])
+    y = _norm(x, f"{layer}.self")
+    q, k, v = (
+        _linear(y, f"{layer}.{side}").reshape(len(y), about["heads"], -1).swapaxes(0, 1)
+        for side in "qkv"
+    )
+    scores = rotate(spec, q) @ rotate(spec, k).swapaxes(1, 2) * about["dim"] ** -0.5
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True)) * np.tri(len(y))
+    out = powers / powers.sum(axis=-1, keepdims=True) @ v
+    x = x + _linear(out.swapaxes(0, 1).reshape(len(x), -1), f"{layer}.o")
+    hidden = _linear(_norm(x, f"{layer}.mlp"), f"{layer}.up")
+    erf = np.vectorize(math.erf)(hidden * 0.5**0.5)
+    return x + _linear(hidden * (1 + erf) / 2, f"{layer}.down")
+
+
+def _linear(x: np.ndarray, name: str) -> np.ndarray:
+    weights = _weights()
+    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+
+def _norm(x: np.ndarray, name: str) -> np.ndarray:
+    weights = _weights()
+    centred = x - x.mean(axis=-1, keepdims=True)
+    sized = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+    return sized * weights[f"{name}.norm.weight"] + weights[f"{name}.norm.bias"]

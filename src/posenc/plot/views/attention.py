@@ -1,0 +1,366 @@
+"""Attention: what one head makes of a sentence, with any encoding in its place.
+
+The words bring queries, keys and values (`posenc.plot.content`); an encoding does to them what it
+does in a model, where it does it there. Nothing here is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, mismatch
+from posenc.encodings.rotary.base import Role
+from posenc.functional import bias, logit_scale, relative, relative_values, rotate, table
+from posenc.plot.columns import Params, settled
+from posenc.plot.content import Content
+
+__all__ = ["EQUAL", "AttentionView", "ScoreParts", "data", "joined", "parts"]
+
+Dtype = Literal["float64", "float32"]
+Join = Literal["add", "append"]
+
+# Outputs are called equal where no number differs by more than this share of the largest.
+EQUAL: Mapping[str, float] = {"float64": 1e-12, "float32": 1e-5}
+
+
+@dataclass(frozen=True)
+class AttentionView:
+    """A head at work on a sentence.
+
+    Parameters
+    ----------
+    order : tuple of int
+        The words as they stand: places in the sentence as it was typed.
+    scores, weights : numpy.ndarray
+        (words, words), queries down: what enters the softmax, and what comes out of it. -inf and 0
+        where a key is not seen.
+    outputs, before : numpy.ndarray
+        (words, dim), by the word as it was typed: of this order, and of the typed one, both from
+        position 0.
+    equal : numpy.ndarray
+        (words,): whether the word has the same output in both orders, to within `EQUAL`.
+    change : float
+        The largest change of a score between positions from 0 and positions from the shift.
+    moved : float
+        The largest difference between `outputs` and `before`.
+    """
+
+    order: tuple[int, ...]
+    scores: np.ndarray
+    weights: np.ndarray
+    outputs: np.ndarray
+    before: np.ndarray
+    equal: np.ndarray
+    change: float
+    moved: float
+
+
+class ScoreParts(NamedTuple):
+    """What one score consists of.
+
+    Parameters
+    ----------
+    terms : tuple of (str, float)
+        Names and numbers; their sum is the score.
+    pairs : numpy.ndarray or None
+        Of a rotation, what each pair adds.
+    slope : float or None
+        Of a bias with slopes, that of the head.
+    """
+
+    terms: tuple[tuple[str, float], ...]
+    pairs: np.ndarray | None = None
+    slope: float | None = None
+
+
+@dataclass(frozen=True)
+class _Head:
+    """An encoding in its place around the words of a head."""
+
+    spec: Any
+    content: Content
+    params: Params
+    join: Join
+    dtype: Dtype = "float64"
+
+    @property
+    def kind(self) -> str:
+        return "none" if self.spec is None else str(self.spec.kind)
+
+    @property
+    def scale(self) -> float:
+        return float(self.spec.scale) if self.kind == "relative" else self.content.dim**-0.5
+
+    @property
+    def heads(self) -> int:
+        """How many heads the spec tells apart."""
+        return int((self.spec.per_head if self.kind == "rotary" else self.spec.heads) or 1)
+
+    @property
+    def head(self) -> int:
+        return self.content.head % self.heads
+
+    def sides(self, order: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Queries, keys and values in their order, with what a table adds and a rotation turns."""
+        content = self.content
+        q, k, v = (x[order].astype(self.dtype) for x in (content.q, content.k, content.v))
+        if self.kind == "table":
+            return tuple(x + y for x, y in zip((q, k, v), self.rows(at), strict=True))
+        if self.kind != "rotary":
+            return q, k, v
+        spec = settled(self.spec, int(at[-1]) + 1)
+        factor = np.asarray(logit_scale(spec, at)).astype(self.dtype)
+        warm = factor[:, None] if factor.ndim else factor
+        return self._turned(spec, q, at, "query") * warm, self._turned(spec, k, at, "key"), v
+
+    def _turned(self, spec: Any, x: np.ndarray, at: np.ndarray, role: Role) -> np.ndarray:
+        each = np.broadcast_to(x, (self.heads, *x.shape))
+        turned = rotate(spec, each, positions=at, role=role, params=self.params)
+        return np.asarray(turned)[self.head]
+
+    def rows(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What the rows of a table add to queries, keys and values."""
+        rows = np.asarray(table(self.spec, at, params=self.params, dtype=self.dtype))
+        appended = self.join == "append" or self.spec.width != self.spec.dim
+        wide = rows.shape[1]
+        weights = self.content.beside(wide) if appended else self.content.weights
+        if wide != len(weights[0]):
+            expected = f"a table {len(weights[0])} wide, as what the words bring"
+            raise ArgumentError(mismatch("plot attention", expected, wide))
+        return tuple(rows @ weight.astype(self.dtype) for weight in weights)
+
+    def added(self, q: np.ndarray, k: np.ndarray, at: np.ndarray) -> Any:
+        """What a bias or a relative encoding adds to the scores, in their scale; else 0."""
+        if self.kind == "bias":
+            heads = (self.head, self.head + 1)
+            dtype: Any = self.dtype
+            terms = bias(self.spec, at, at, params=self.params, heads=heads, dtype=dtype)[0]
+        elif self.kind == "relative":
+            q, k = (np.broadcast_to(x, (1, self.heads, *x.shape)) for x in (q, k))
+            terms = relative(self.spec, q, k, at, at, params=self.params)[0, self.head]
+        else:
+            return 0.0
+        return np.asarray(terms) * (self.scale if self.spec.place == "before" else 1)
+
+    def attended(
+        self, order: np.ndarray, at: np.ndarray, *, causal: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scores, weights and outputs."""
+        q, k, v = self.sides(order, at)
+        scores = q @ k.T * self.scale + self.added(q, k, at)
+        if causal:
+            scores = np.where(at[None, :] > at[:, None], -np.inf, scores)
+        powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights = powers / powers.sum(axis=-1, keepdims=True)
+        outputs = weights @ v
+        if self.kind == "relative" and self.spec.on_values:
+            whole = np.broadcast_to(weights, (1, self.heads, *weights.shape))
+            terms = relative_values(self.spec, whole, at, at, params=self.params)
+            outputs = outputs + terms[0, self.head]
+        return scores, weights, outputs
+
+
+def data(
+    spec: Any,
+    content: Content,
+    *,
+    order: Sequence[int] | None = None,
+    shift: int = 0,
+    causal: bool = False,
+    dtype: Dtype = "float64",
+    params: Params = None,
+    join: Join = "add",
+) -> AttentionView:
+    """Scores, weights and outputs of a head.
+
+    Parameters
+    ----------
+    spec : Spec or None
+        An encoding of one axis; None for no positions.
+    content : Content
+        Queries, keys and values of the words.
+    order : sequence of int, optional
+        The words as they are to stand: a permutation of their places; as typed by default.
+    shift : int
+        The position of the first word.
+    causal : bool
+        Whether a word sees only itself and the words before it.
+    dtype : {"float64", "float32"}
+        Of the whole computation.
+    params : mapping, optional
+        What the encoding has learned.
+    join : {"add", "append"}
+        Of a table: added to what the words bring, or appended with weights of its own.
+
+    Returns
+    -------
+    AttentionView
+        All its numbers.
+
+    Raises
+    ------
+    ArgumentError
+        If the order is no permutation, or the encoding does not fit the head.
+    PositionError
+        If the encoding has not learned these positions.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.content import random_content
+    >>> from posenc.plot.views import attention
+    >>> words = random_content("John likes Jane".split(), 16)
+    >>> attention.data(None, words, order=(2, 1, 0)).equal.tolist()
+    [True, True, True]
+    >>> attention.data(posenc.Sinusoidal(16), words, order=(2, 1, 0)).equal.tolist()
+    [False, False, False]
+    """
+    typed = np.arange(len(content.words))
+    now = typed if order is None else np.array(order)
+    if sorted(now.tolist()) != typed.tolist():
+        expected = f"each of 0 to {len(typed) - 1} once"
+        raise ArgumentError(mismatch("plot attention: order", expected, now.tolist()))
+    head = _Head(spec, content, params, join, dtype)
+    scores, weights, _ = head.attended(now, typed + shift, causal=causal)
+    start, _, outputs = head.attended(now, typed, causal=causal)
+    _, _, before = head.attended(typed, typed, causal=causal)
+    outputs = outputs[np.argsort(now)]
+    far = np.abs(outputs - before).max(axis=1)
+    with np.errstate(invalid="ignore"):
+        change = np.where(scores == start, 0.0, np.abs(scores - start)).max()
+    return AttentionView(
+        tuple(now.tolist()),
+        scores,
+        weights,
+        outputs,
+        before,
+        far <= EQUAL[dtype] * float(np.abs(before).max()),
+        float(change),
+        float(far.max()),
+    )
+
+
+def parts(
+    spec: Any,
+    content: Content,
+    cell: tuple[int, int],
+    *,
+    order: Sequence[int] | None = None,
+    shift: int = 0,
+    params: Params = None,
+    join: Join = "add",
+) -> ScoreParts:
+    """The score of one query and one key as a sum, in float64 and without a mask.
+
+    A table gives four products, a rotation one for each pair, a bias stands beside q · k. Of a
+    relative encoding, the parts are what stays with the query, the key or both set to 0, and the
+    rest.
+
+    Parameters
+    ----------
+    spec, content, order, shift, params, join
+        As for `data`.
+    cell : (int, int)
+        The places of the query and of the key, in the order in which the words stand.
+
+    Returns
+    -------
+    ScoreParts
+        Its terms.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from posenc.plot.content import random_content
+    >>> from posenc.plot.views import attention
+    >>> words = random_content("John likes Jane".split(), 16)
+    >>> [name for name, _ in attention.parts(posenc.Sinusoidal(16), words, (2, 0)).terms]
+    ['word · word', 'word · place', 'place · word', 'place · place']
+    """
+    i, j = cell
+    head = _Head(spec, content, params, join)
+    places = np.arange(len(content.words)) if order is None else np.array(order)
+    at = np.arange(len(places)) + shift
+    own_q, own_k = content.q[places][i], content.k[places][j]
+    own = ("q · k", float(own_q @ own_k) * head.scale)
+    q, k, _ = head.sides(places, at)
+    if head.kind == "table":
+        names = ("word · word", "word · place", "place · word", "place · place")
+        products = [x @ y for x in (own_q, q[i] - own_q) for y in (own_k, k[j] - own_k)]
+        return ScoreParts(
+            tuple((n, float(x) * head.scale) for n, x in zip(names, products, strict=True))
+        )
+    if head.kind == "rotary":
+        products = q[i] * k[j] * head.scale
+        channels = _channels(spec, len(products))
+        pairs = products[channels].sum(axis=1)
+        terms = [("turned pairs", float(pairs.sum()))]
+        if channels.size < len(products):
+            terms.append(("channels that do not turn", float(products.sum() - pairs.sum())))
+        return ScoreParts(tuple(terms), pairs)
+    if head.kind == "bias":
+        slopes = spec.arrays.get("slopes")
+        slope = None if slopes is None else float(slopes[head.head])
+        return ScoreParts((own, ("bias", float(head.added(q, k, at)[cell]))), slope=slope)
+    if head.kind == "none":
+        return ScoreParts((own,))
+    zero = np.zeros_like(q)
+    cases = ((zero, zero), (q, zero), (zero, k), (q, k))
+    alone, query, key, both = (float(head.added(*case, at)[cell]) for case in cases)
+    named = {
+        "place alone": alone,
+        "query and place": query - alone,
+        "key and place": key - alone,
+        "all three": both - query - key + alone,
+    }
+    rounding = 1e-12 * max(map(abs, (alone, query, key, both)))
+    large = [(name, x) for name, x in named.items() if abs(x) > rounding]
+    return ScoreParts((own, *(large or [("place", both)])))
+
+
+def _channels(spec: Any, width: int) -> np.ndarray:
+    """The channels of each pair, as they stand after the rotation."""
+    pairing = spec.channels
+    if pairing.output == "half":
+        pairing = pairing.replace(order="half")
+    trailing = width - spec.output_dim if pairing.part == "trailing" else 0
+    return np.array(pairing.channels(spec.output_dim)) + trailing
+
+
+def joined(
+    spec: Any, content: Content, word: int, at: int, *, params: Params = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """One query made in two ways: adding is appending with tied weights.
+
+        (x + p) W = [x, p] [W; W]
+
+    Parameters
+    ----------
+    spec : TableSpec
+        A table as wide as what the words bring.
+    content, params
+        As for `data`.
+    word, at : int
+        Which word, and the position where it stands.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        (dim,) in float64: the left side and the right one.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> from posenc.plot.content import random_content
+    >>> from posenc.plot.views import attention
+    >>> words = random_content(["John"], 16)
+    >>> np.allclose(*attention.joined(posenc.Sinusoidal(16), words, 0, 7), atol=1e-14)
+    True
+    """
+    row = np.asarray(table(spec, [at], params=params, dtype="float64"))[0]
+    x, weight = content.inputs[word], content.weights[0]
+    return (x + row) @ weight, np.concatenate([x, row]) @ np.concatenate([weight, weight])

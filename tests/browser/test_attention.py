@@ -1,0 +1,112 @@
+"""Words that are dragged, a shift that plays, and the cell under the pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Site
+from tests.browser.test_views import findings
+
+
+def words(site: Site) -> list[str]:
+    """The words as they stand on the page."""
+    site.settle()
+    return site.page.locator(".chip").all_inner_texts()
+
+
+def test_words_are_dragged_and_moved_by_keys(site: Site) -> None:
+    site.open("v=attention&text=John likes Jane today")
+    page = site.page
+    first, third = (page.locator(".chip").nth(n).bounding_box() for n in (0, 2))
+    assert first is not None
+    assert third is not None
+    page.mouse.move(first["x"] + 10, first["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(third["x"] + 20, third["y"] + 10, steps=8)
+    page.mouse.up()
+    expect(page.locator(".chip").nth(2)).to_have_text("John")
+    assert words(site) == ["likes", "Jane", "John", "today"]
+    page.locator(".chip").nth(2).focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".chip").nth(1)).to_be_focused()
+    assert words(site) == ["likes", "John", "Jane", "today"]
+    expect(page.locator(".chip").nth(1)).to_have_accessible_name(
+        "John, place 2 of 4; the left and right arrows move it"
+    )
+    assert "perm=1.0.2.3" in page.url
+    page.get_by_role("button", name="Jane likes John today").click()
+    expect(page.locator(".column").first).to_contain_text("a bag of words")
+    assert words(site) == ["Jane", "likes", "John", "today"]
+    assert findings(page) == []
+
+
+def test_the_cell_under_the_pointer_is_explained(site: Site) -> None:
+    site.open("v=attention")
+    page = site.page
+    grid = page.locator(".column").nth(1).locator("canvas").first
+    box = grid.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.1)
+    readout = page.locator("#readout")
+    expect(readout.locator("h2").first).to_have_text("“John” looks at “Jane”")
+    expect(readout).to_contain_text("word · place")
+    expect(readout).to_contain_text("slope × distance")
+    page.mouse.down()
+    page.mouse.up()
+    site.settle()
+    assert (site.value("qw"), site.value("kw")) == ("0", "2")
+    page.keyboard.press("ArrowDown")
+    expect(readout.locator("h2").first).to_have_text("“likes” looks at “Jane”")
+
+
+def test_another_encoding_is_chosen_above_its_grid(site: Site) -> None:
+    site.open("v=attention&shift=600")
+    page = site.page
+    page.locator(".column select").first.select_option("learned")
+    expect(page.locator(".column").first).to_contain_text("0 to 511")
+    page.locator(".column select").first.select_option("shaw")
+    expect(page.locator("#readout")).to_contain_text("query and place")
+    assert findings(page) == []
+
+
+def test_a_slider_plays_until_anything_happens(site: Site) -> None:
+    site.open("v=attention&shift=0")
+    page = site.page
+    play = page.get_by_role("button", name="Play: Shift by")
+    play.click()
+    expect(page.get_by_role("button", name="Stop: Shift by")).to_be_visible()
+    for _ in range(100):
+        page.wait_for_timeout(50)
+        if int(site.value("shift")) > 3:
+            break
+    page.keyboard.press("Shift")
+    expect(play).to_be_visible()
+    site.settle()
+    last = site.value("shift")
+    page.wait_for_timeout(300)
+    assert site.value("shift") == last
+    assert int(page.evaluate("document.body.dataset.frames")) >= int(last)
+
+
+def test_reduced_motion_goes_one_step(open_site: Callable[..., Site], server: str) -> None:
+    site = open_site(server, reduced_motion="reduce")
+    site.open("v=table&p=10")
+    site.page.get_by_role("button", name="Step: Position").click()
+    site.settle()
+    site.page.wait_for_timeout(200)
+    assert site.value("p") == "11"
+
+
+def test_a_dial_of_the_readout_is_dragged(site: Site) -> None:
+    site.open("v=table&p=10&j=4")
+    page = site.page
+    box = page.locator(".dial-block .dial-face").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 61, box["y"] + 20, steps=6)
+    page.mouse.up()
+    site.settle()
+    assert site.value("p") == "15"
