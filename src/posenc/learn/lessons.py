@@ -83,8 +83,10 @@ class See(NamedTuple):
         The title of the section that it stands behind.
     state : mapping of str to str
         Its state of the explorer.
-    plot : str
+    plot : str, optional
         What `posenc plot` draws it with.
+    picture : str, optional
+        Where it has no plot, its picture in the documentation.
 
     Examples
     --------
@@ -97,7 +99,8 @@ class See(NamedTuple):
     alt: str
     after: str
     state: Mapping[str, str]
-    plot: str
+    plot: str = ""
+    picture: str = ""
 
     @property
     def address(self) -> str:
