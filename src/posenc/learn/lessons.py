@@ -221,7 +221,7 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
 def _sources(data: Mapping[str, Any]) -> Iterator[str]:
     """Papers first, then what else was quoted, with what it says."""
     yield from data.get("sources", ())
-    for entry in data.get("quoted", {}).values():
+    for entry in sorted(data.get("quoted", {}).values(), key=lambda entry: "study" in entry):
         place = (
             entry.get("source")
             or f"[the study](../study.md), {entry['study']} (L is the trained length)"
