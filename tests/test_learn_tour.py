@@ -8,6 +8,7 @@ import json
 import math
 import shlex
 import urllib.parse
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,6 +103,16 @@ def test_what_a_lesson_points_at_opens(topic: str) -> None:
 
 
 @pytest.mark.parametrize("topic", topics())
+def test_a_lesson_has_a_picture_without_a_script(topic: str) -> None:
+    see = lesson(topic).see
+    if see.picture:
+        assert not see.plot
+        assert (Path(__file__).resolve().parents[1] / "docs" / see.picture).is_file()
+    else:
+        assert see.plot
+
+
+@pytest.mark.parametrize("topic", [topic for topic in topics() if lesson(topic).see.plot])
 def test_the_command_of_a_lesson_draws(topic: str) -> None:
     result = CliRunner().invoke(app, ["plot", *shlex.split(lesson(topic).see.plot)])
     assert result.exit_code == 0, result.output

@@ -6,6 +6,7 @@ python tools/lesson_figures.py out
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from posenc.cli import app
 from posenc.learn.pages import drawn
 
 __all__ = ["write"]
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def write(folder: Path, questions: Path) -> list[Path]:
@@ -33,6 +36,9 @@ def write(folder: Path, questions: Path) -> list[Path]:
     for topic in learn.topics():
         figure = learn.lesson(topic).see
         still = see / f"{topic}.png"
+        if not figure.plot:
+            shutil.copy(DOCS / figure.picture, still)
+            continue
         result = CliRunner().invoke(
             app, ["plot", *shlex.split(figure.plot), "-o", str(still), "--force"]
         )

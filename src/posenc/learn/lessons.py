@@ -83,8 +83,10 @@ class See(NamedTuple):
         The title of the section that it stands behind.
     state : mapping of str to str
         Its state of the explorer.
-    plot : str
+    plot : str, optional
         What `posenc plot` draws it with.
+    picture : str, optional
+        Where it has no plot, its picture in the documentation.
 
     Examples
     --------
@@ -97,7 +99,8 @@ class See(NamedTuple):
     alt: str
     after: str
     state: Mapping[str, str]
-    plot: str
+    plot: str = ""
+    picture: str = ""
 
     @property
     def address(self) -> str:
@@ -218,7 +221,7 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
 def _sources(data: Mapping[str, Any]) -> Iterator[str]:
     """Papers first, then what else was quoted, with what it says."""
     yield from data.get("sources", ())
-    for entry in data.get("quoted", {}).values():
+    for entry in sorted(data.get("quoted", {}).values(), key=lambda entry: "study" in entry):
         place = (
             entry.get("source")
             or f"[the study](../study.md), {entry['study']} (L is the trained length)"

@@ -101,14 +101,15 @@ def _lesson(content: Lesson) -> list[str]:
 
 def _figure(topic: str, see: See) -> str:
     """The figure of a lesson: a picture, which a script of the pages replaces by the live one."""
+    plot = f"<code>posenc plot {escape(see.plot)} -o picture.png</code>"
+    file = f";\nas a file with {plot}" if see.plot else ""
     return (
         f'<figure class="lesson" data-live="../seen/{topic}.html">\n'
         f'<img src="see/{topic}.png" alt="{escape(see.alt)}">\n'
         f"<figcaption>{escape(see.text[0].upper() + see.text[1:])}. See it "
         f'<a href="../seen/{topic}.html">alone</a>;\n'
-        f"live with <code>posenc explore</code> at <code>{escape(see.address)}</code>;\n"
-        f"as a file with <code>posenc plot {escape(see.plot)} -o picture.png</code>.</figcaption>\n"
-        "</figure>"
+        f"live with <code>posenc explore</code> at <code>{escape(see.address)}</code>{file}.\n"
+        "</figcaption>\n</figure>"
     )
 
 
