@@ -14,6 +14,7 @@ from posenc.cli import app
 from posenc.explore import frame, unpack
 from posenc.explore.catalogue import VIEWS_OF, offered
 from posenc.explore.files import load
+from posenc.explore.pair_use import use_of_pairs
 from posenc.explore.spectra import analysis, nearest
 from posenc.explore.text import whole
 
@@ -265,3 +266,40 @@ def test_a_table_of_a_file_is_taken_apart(tmp_path):
     tile = arrays[panel(header, "matrix")["tile"]]
     assert tile.shape == cosines.shape
     assert np.corrcoef(tile.ravel(), cosines.ravel())[0, 1] > 0.999
+
+
+# --- the use of pairs -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["half", "interleaved"])
+@pytest.mark.parametrize("part", ["leading", "trailing"])
+def test_the_use_of_pairs_is_the_product_of_lengths(tmp_path, order, part):
+    """Against complex numbers made of the channels by hand; the bound on scores holds."""
+    rng = np.random.default_rng(2)
+    q, k = rng.normal(size=(2, 3, 7, 12))
+    channels = posenc.Pairing(order, part=part)
+    spec = posenc.RoPE(8, pairing=channels)
+    first = {"leading": 0, "trailing": 4}[part]
+    pairs = [(j, j + 4) if order == "half" else (2 * j, 2 * j + 1) for j in range(4)]
+    lengths = [
+        np.stack([np.abs(x[..., first + a] + 1j * x[..., first + b]) for a, b in pairs], axis=-1)
+        for x in (q, k)
+    ]
+    expected = lengths[0].mean(axis=1) * lengths[1].mean(axis=1)
+    np.testing.assert_allclose(use_of_pairs(q, k, spec), expected, rtol=1e-12)
+    assert use_of_pairs(q[..., :6], k[..., :6], spec) is None
+    np.savez(tmp_path / "qk.npz", q=q, k=k)
+    session = load(
+        [written(tmp_path / "spec.json", json.loads(posenc.to_json(spec)))],
+        heads=str(tmp_path / "qk.npz"),
+    )
+    header, arrays = page(session, v="rotate", enc=session.entries[0].id)
+    series = panel(header, "use")["series"][0]
+    for name, values in {
+        "y": expected.mean(axis=0),
+        "lo": expected.min(axis=0),
+        "hi": expected.max(axis=0),
+    }.items():
+        np.testing.assert_allclose(arrays[series[name]], values, rtol=1e-6)
+    narrow, _ = page(session, v="rotate", enc="rope", d="64")
+    assert "Heads of qk.npz have 12 channels" in panel(narrow, "use")["paragraphs"][0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.explore import snippets
+from posenc.explore import pair_use, snippets
 from posenc.explore.axes import cells, values
 from posenc.explore.fields import Option, choice, integer
 from posenc.explore.panels import (
@@ -107,6 +107,8 @@ def show(scene: Scene) -> Page:
         _terms(data, pair, channels),
         _scores(data, scene, m - n),
     ]
+    if scene.session.heads is not None:
+        panels.append(pair_use.panel(scene.session.heads, spec, pair))
     dial = next((d for d in data.dials if d.pair == pair), data.dials[0])
     say = (
         f"Query at {whole(m)}, key at {whole(n)}: score {number(data.score)}; pair {pair} adds "
