@@ -9,8 +9,8 @@ import numpy as np
 from posenc.explore.axes import cells, float32, values
 from posenc.explore.entry import Chosen
 from posenc.explore.panels import (
-    Attention,
     AttentionCell,
+    AttentionPanel,
     Axis,
     Block,
     Chart,
@@ -113,7 +113,7 @@ def chips(sentence: TypedSentence) -> Chips:
 
 def grids(
     scene: Scene, sentence: TypedSentence, every: list[EncodingColumn | UnfitColumn], say: str
-) -> Attention:
+) -> AttentionPanel:
     """Scores and outputs under every encoding, on one scale each."""
     views = [column.view for column in every if isinstance(column, EncodingColumn)]
     finite = [np.abs(view.scores[np.isfinite(view.scores)]) for view in views]
@@ -126,7 +126,7 @@ def grids(
         if scene["softmax"]
         else f"Scores before the softmax on one scale, up to ±{number(limit, 3)}."
     ) + (" Hatched: words that are not seen." if hatched else "")
-    return Attention(
+    return AttentionPanel(
         "attention",
         "",
         tuple(_cell(scene, column, sentence, (limit, largest), say) for column in every),

@@ -74,14 +74,14 @@ def answer(scene: Scene) -> Answer:
 # --- reading the question -------------------------------------------------------------------------
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     """Values as they were typed, by their dimensions; and the row that they are, if a whole one."""
 
     values: tuple[tuple[int, str], ...]
     row: tuple[float, ...] = ()
 
 
-def _read(query: str, chosen: Chosen) -> Asked:
+def _read(query: str, chosen: Chosen) -> Query:
     """Values by dimension, the first ones of a row, or a whole row."""
     width = int(chosen.spec.dim)
     if "@" in query:
@@ -98,7 +98,7 @@ def _read(query: str, chosen: Chosen) -> Asked:
                 raise PosencError(
                     f"Dimension {dimension}: the encoding has 0 to {width - 1}. Raise its width."
                 )
-        return Asked(tuple(values.items()))
+        return Query(tuple(values.items()))
     words = [word for word in re.split(r"[\s,;\[\]()]+", query) if word]
     if len(words) > MOST_NUMBERS:
         raise PosencError(f"At most {MOST_NUMBERS} numbers; {whole(len(words))} came.")
@@ -118,24 +118,24 @@ def _read(query: str, chosen: Chosen) -> Asked:
     # A dimension that holds no wave is 0 in every row, and tells nothing.
     telling = columns_of(table).pair >= 0 if sinusoids(table) else np.ones(width, bool)
     typed = tuple((j, word) for j, word in enumerate(words) if telling[j])
-    return Asked(typed[:MOST_TYPED], row if len(row) == width else ())
+    return Query(typed[:MOST_TYPED], row if len(row) == width else ())
 
 
 # --- the answer -----------------------------------------------------------------------------------
 
 
-def _found(chosen: Chosen, asked: Asked) -> Location | None:
+def _found(chosen: Chosen, asked: Query) -> Location | None:
     if chosen.entry.params is None:
         return _located(chosen.spec, asked)
     return _locate(chosen.spec, asked, chosen.params)
 
 
 @functools.lru_cache(maxsize=32)
-def _located(spec: Spec, asked: Asked) -> Location | None:
+def _located(spec: Spec, asked: Query) -> Location | None:
     return _locate(spec, asked, initial(spec) if spec.shapes else None)
 
 
-def _locate(spec: Spec, asked: Asked, params: Mapping[str, np.ndarray] | None) -> Location | None:
+def _locate(spec: Spec, asked: Query, params: Mapping[str, np.ndarray] | None) -> Location | None:
     """Where the numbers come from; None of the first numbers of a learned row, which is no rule."""
     location = locate(spec, np.array(asked.row), params=params) if asked.row else None
     if params is not None or (location is not None and location.fits):
@@ -146,7 +146,7 @@ def _locate(spec: Spec, asked: Asked, params: Mapping[str, np.ndarray] | None) -
 
 
 def _told(
-    scene: Scene, asked: Asked, location: Location | None
+    scene: Scene, asked: Query, location: Location | None
 ) -> tuple[str, list[str], list[Link]]:
     """The answer in one sentence, what it rests on, and where to look."""
     lines = [] if location is None else list(location.story)
@@ -212,7 +212,7 @@ def _go(scene: Scene, position: int) -> dict[str, str | None]:
     return {"p": str(position), "s": start, "L": "128", "p0": None, "p1": None}
 
 
-def _nearest(chosen: Chosen, asked: Asked) -> tuple[list[str], list[tuple[str, int]]]:
+def _nearest(chosen: Chosen, asked: Query) -> tuple[list[str], list[tuple[str, int]]]:
     """The nearest three positions, and how far off they are."""
     table = source(chosen.spec, params=chosen.params)
     among = min(NEAREST_AMONG, table.end or NEAREST_AMONG)

@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 __all__ = [
-    "Attention",
     "AttentionCell",
+    "AttentionPanel",
     "Axis",
     "Block",
     "Chart",
@@ -258,7 +258,7 @@ class AttentionCell:
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionPanel:
     """Encodings side by side on one scale."""
 
     id: str
@@ -270,7 +270,9 @@ class Attention:
     kind: Literal["attention"] = "attention"
 
 
-Panel = Heatmap | Chart | Strips | Dials | Matrix | TableOfText | Paragraphs | Chips | Attention
+Panel = (
+    Heatmap | Chart | Strips | Dials | Matrix | TableOfText | Paragraphs | Chips | AttentionPanel
+)
 
 
 # --- the readout, beside the picture --------------------------------------------------------------

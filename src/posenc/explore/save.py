@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc.explore.page import page_of
-from posenc.explore.panels import Attention, Chart, Heatmap, Matrix, Panel, Strips
+from posenc.explore.panels import AttentionPanel, Chart, Heatmap, Matrix, Panel, Strips
 from posenc.explore.pictures import picture_of
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
@@ -137,7 +137,7 @@ def numbers(panels: Iterable[Panel]) -> dict[str, np.ndarray]:
 def _of_panel(panel: Panel) -> dict[str, np.ndarray]:
     if isinstance(panel, Matrix):
         return numbers(panel.cells)
-    if isinstance(panel, Attention):
+    if isinstance(panel, AttentionPanel):
         return numbers([cell.grid for cell in panel.cells])
     if isinstance(panel, Heatmap):
         return {_named(panel.id): panel.tile if panel.values is None else panel.values}

@@ -78,7 +78,7 @@ class ScoreParts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Head:
+class _ShippedHead:
     """An encoding in its place around the words of a head."""
 
     spec: Any
@@ -224,7 +224,7 @@ def data(
     if sorted(now.tolist()) != typed.tolist():
         expected = f"each of 0 to {len(typed) - 1} once"
         raise ArgumentError(mismatch("plot attention: order", expected, now.tolist()))
-    head = _Head(spec, content, params, join, dtype)
+    head = _ShippedHead(spec, content, params, join, dtype)
     scores, weights, _ = head.attended(now, typed + shift, causal=causal)
     start, _, outputs = head.attended(now, typed, causal=causal)
     _, _, before = head.attended(typed, typed, causal=causal)
@@ -282,7 +282,7 @@ def parts(
     ['word · word', 'word · place', 'place · word', 'place · place']
     """
     i, j = cell
-    head = _Head(spec, content, params, join)
+    head = _ShippedHead(spec, content, params, join)
     places = np.arange(len(content.words)) if order is None else np.array(order)
     at = np.arange(len(places)) + shift
     own_q, own_k = content.q[places][i], content.k[places][j]

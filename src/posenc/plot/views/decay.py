@@ -12,14 +12,14 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc.functional import frequencies
 from posenc.plot.columns import settled
 
-__all__ = ["FARTHEST", "Decay", "data"]
+__all__ = ["FARTHEST", "RotaryDecay", "data"]
 
 FARTHEST = 131_072
 EACH = 64  # distances that are computed for a point of the curves
 
 
 @dataclass(frozen=True)
-class Decay:
+class RotaryDecay:
     """Scores by distance, over the expected score of a key that is the query, at distance 0.
 
     Parameters
@@ -52,7 +52,7 @@ def data(
     points: int = 96,
     length: int | None = None,
     declared: int | None = None,
-) -> Decay:
+) -> RotaryDecay:
     """What remains of a score at a distance.
 
         q = k = x, x ~ N(0, 1):   mean  sum cos(m f_i) / P     spread  sqrt(sum cos(m f_i)^2) / P
@@ -77,7 +77,7 @@ def data(
 
     Returns
     -------
-    Decay
+    RotaryDecay
         Its curves.
 
     Raises
@@ -111,4 +111,4 @@ def data(
         total = np.sqrt(spread.mean() + same.var())
         curves.append(((first + end - 1) / 2, same.mean(), total, sums.mean()))
     at, mean, total, bound = np.array(curves).T
-    return Decay(at, mean, total, float((2 * pairs) ** -0.5), bound, trained, declared)
+    return RotaryDecay(at, mean, total, float((2 * pairs) ** -0.5), bound, trained, declared)
